@@ -1,0 +1,1 @@
+"""Instrument drivers, one file per family; they know `rigctl.rig.protocols` and nothing of policies."""

@@ -1,0 +1,1 @@
+"""rigctl: a controller that chooses which variables of an experiment rig are worth controlling."""

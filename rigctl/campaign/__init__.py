@@ -1,0 +1,1 @@
+"""Runs trials and remembers them."""

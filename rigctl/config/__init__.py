@@ -1,0 +1,1 @@
+"""One YAML file becomes typed values; every error at once."""

@@ -1,0 +1,1 @@
+"""Decides: pure, deterministic given a seed, no I/O."""

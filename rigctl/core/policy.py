@@ -1,0 +1,147 @@
+"""What a policy is, what it is given, and what it answers.
+
+A policy is a pure function: `propose(state, problem, history, rng) -> (Proposal, state')`. Its state is JSON, is
+committed together with the proposal, and is all it remembers; so a decision can be recomputed from the journal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from rigctl.core.history import History
+from rigctl.core.money import Micros, to_units
+from rigctl.core.space import Space
+
+JsonState = Mapping[str, Any]
+"""What `json.dumps` takes and gives back unchanged (floats survive exactly)."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOptions:
+    """How the surrogate is fitted and which confidence bound is used (algorithms 2 and 3)."""
+
+    hyperparameters: Literal["learned", "fixed"] = "learned"
+    kernel: Literal["squared-exponential", "matern-5/2"] = "squared-exponential"
+    """A product of 1-D kernels in both cases."""
+    lengthscales: tuple[float, ...] | None = None
+    """(d,), unit cube; required when fixed, the starting point when learned."""
+    signal_sd: float | None = None
+    """Outcome units; required when fixed."""
+    noise_sd: float | None = None
+    """Outcome units; required when fixed."""
+    mean: float | None = None
+    """Outcome units; required when fixed. Fixed means no standardisation."""
+    bounds: Literal["integrated", "pointwise"] = "integrated"
+    beta: float = 2.0
+    nodes: int = 128
+    """Quasi-Monte-Carlo nodes of the pointwise bound."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """All a policy may know of the experiment besides its history."""
+
+    space: Space
+    budget: Micros
+    maximise: bool = True
+    floor: float | None = None
+    """The worst value the outcome can take, its own units; None: a bound from the data, re-estimated."""
+    model: ModelOptions = field(default_factory=ModelOptions)
+    cost_ceiling: float | None = None
+    """The dearest a trial can be, currency units; None: the dearest metered so far."""
+    known_costs: tuple[float, ...] | None = None
+    """(m,), currency units, for benches by hand that know them; None: learned from the meters."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetReport:
+    """What a decision believed about one control set. Values in the outcome's own units, costs in currency."""
+
+    control_set: tuple[str, ...]
+    upper: float
+    """Best upper confidence bound over the set's settings."""
+    lower: float
+    """Best lower confidence bound over the set's settings."""
+    upper_at: Mapping[str, float]
+    """The setting with that upper bound, engineering units."""
+    mean: float
+    """Posterior mean of the setting's value at `upper_at`."""
+    sd: float
+    """Posterior spread at `upper_at`: of the value itself (integrated) or E[sigma] (pointwise)."""
+    cost_mean: float | None
+    cost_lcb: float
+    trials: int
+    eligible: bool
+    """Whether the set may still be good enough (S1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What to do in the next trial, and why."""
+
+    trial: int
+    policy: str
+    phase: str
+    control_set: int
+    setting: tuple[float, ...]
+    """(k,), unit cube: values of the chosen set's variables."""
+    reason: str
+    sets: tuple[SetReport, ...] = ()
+    threshold: float | None = None
+    """What a set's upper bound must exceed to stay eligible, outcome units."""
+    predicted_cost: float | None = None
+    """Upper prediction of this trial's cost, currency units."""
+
+
+class BudgetSpent(Exception):  # noqa: N818  # the normal end of a campaign, not an error
+    """No control set fits the remaining budget any more; says which was the cheapest."""
+
+
+class Policy(Protocol):
+    """Chooses the next control set and setting."""
+
+    name: str
+
+    def initial_state(self, problem: Problem) -> JsonState:
+        """The state before the first trial."""
+        ...
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        """The next trial, and the state to commit with it.
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+            PolicyError: the policy cannot decide.
+        """
+        ...
+
+
+def trial_rng(seed: int, trial: int) -> np.random.Generator:
+    """The one source of randomness of a trial's decision: depends on nothing but seed and trial number."""
+    return np.random.default_rng([seed, trial])
+
+
+def validate(proposal: Proposal, problem: Problem) -> Sequence[str]:
+    """What is wrong with a proposal; empty if it may be played (fault 42)."""
+    space = problem.space
+    if not 0 <= proposal.control_set < len(space.control_sets):
+        return [f"control set {proposal.control_set} does not exist"]
+    indices = space.control_sets[proposal.control_set].indices
+    if len(proposal.setting) != len(indices):
+        return [f"{len(proposal.setting)} values for {len(indices)} controlled variables"]
+    return [
+        f"{space.variables[i].name}: got {u!r} on the unit cube, must be in [0, 1]"
+        for i, u in zip(indices, proposal.setting, strict=True)
+        if not (np.isfinite(u) and 0.0 <= u <= 1.0)
+    ]
+
+
+def remaining(problem: Problem, history: History) -> float:
+    """Budget left, currency units; for predictions only, sums stay in micro-units."""
+    return to_units(problem.budget - history.spent)

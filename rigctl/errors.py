@@ -1,0 +1,139 @@
+"""Every error rigctl raises on purpose, in one tree.
+
+```
+RigctlError                     exit 1
+├── UsageError                  exit 2   a command was called wrongly
+├── ConfigError                 exit 2   the configuration does not hold; carries every problem found
+├── PolicyError                          a policy cannot decide, or proposed what it may not
+├── DeviceError                          something between us and an instrument
+│   ├── DeviceTimeout                    no (complete) answer in time; the line is not trusted until flushed
+│   ├── DeviceBusy                       it asked to be asked later
+│   ├── DeviceFault                      it refused (Modbus exception, *ER, SCPI error): retrying will not help
+│   ├── GarbledReply                     an answer arrived that cannot be one (CRC, syntax, wrong sender)
+│   ├── IdentityMismatch                 another instrument answers than the configuration names
+│   ├── PortUnavailable         exit 4   the port is missing or held by another process
+│   └── ReadBackMismatch                 the actuator is not where it was sent
+├── GuardRefused                         a command to an actuator was out of range, over a cap, or not a number
+├── Tripped                     exit 3   the trip is latched; only a person resets it
+├── JournalError                         the journal cannot be used
+│   ├── JournalCorrupt                   its contents do not check out
+│   ├── JournalUnwritable                disk full or read-only: nothing may move
+│   └── JournalNewer            exit 4   written by a newer rigctl
+└── Locked                      exit 4   another process holds this state directory
+```
+
+A message says what, where, got, allowed, remedy, as far as they apply.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class RigctlError(Exception):
+    """Root of every error rigctl raises on purpose."""
+
+    exit_code: ClassVar[int] = 1
+
+
+class UsageError(RigctlError):
+    """A command was called wrongly."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing wrong with a configuration, and where it stands."""
+
+    where: str
+    """`file:line: dotted.key`."""
+    what: str
+    """Got, allowed and remedy, in a sentence."""
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}"
+
+
+class ConfigError(RigctlError):
+    """The configuration does not hold; `problems` has all of them."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(map(str, self.problems)))
+
+
+class PolicyError(RigctlError):
+    """A policy cannot decide, or proposed what it may not."""
+
+
+class DeviceError(RigctlError):
+    """Something between us and an instrument."""
+
+
+class DeviceTimeout(DeviceError):
+    """No complete answer in time; the line is not trusted until flushed."""
+
+
+class DeviceBusy(DeviceError):
+    """The device asked to be asked later."""
+
+
+class DeviceFault(DeviceError):
+    """The device refused; repeating the same request will not help."""
+
+
+class GarbledReply(DeviceError):
+    """An answer arrived that cannot be one: checksum, syntax or sender is wrong."""
+
+
+class IdentityMismatch(DeviceError):
+    """Another instrument answers than the configuration names; nothing was written."""
+
+
+class PortUnavailable(DeviceError):
+    """The port does not exist, or another process holds it."""
+
+    exit_code = 4
+
+
+class ReadBackMismatch(DeviceError):
+    """The actuator is not where it was sent."""
+
+
+class GuardRefused(RigctlError):
+    """A command to an actuator was out of range, over a cap, or not a number."""
+
+
+class Tripped(RigctlError):
+    """The trip is latched; only a person resets it."""
+
+    exit_code = 3
+
+
+class JournalError(RigctlError):
+    """The journal cannot be used."""
+
+
+class JournalCorrupt(JournalError):
+    """The journal's contents do not check out; it is kept as it is."""
+
+
+class JournalUnwritable(JournalError):
+    """Nothing can be written (disk full, read-only), so nothing may move."""
+
+
+class JournalNewer(JournalError):
+    """The journal was written by a newer rigctl."""
+
+    exit_code = 4
+
+
+class Locked(RigctlError):
+    """Another process holds this state directory or port."""
+
+    exit_code = 4

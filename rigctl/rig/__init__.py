@@ -1,0 +1,1 @@
+"""The hardware, seen through narrow protocols."""

@@ -1,0 +1,329 @@
+"""What an instrument can do, as narrow protocols; all a driver needs to know of rigctl.
+
+labgrid's split: a *line* is where an instrument is and how bytes or registers get there, a *device* is what it can do.
+Drivers are plain synchronous code, called in one worker thread per bus; each call takes a `Deadline`.
+Optional abilities are separate protocols: a device is a `Sensor`, an `Actuator`, a `Meter`, a `Doser`, or several.
+
+Two kinds of time. A `Deadline` bounds I/O on a real line: wall seconds. Everything the *process* does (settling,
+mixing, an instrument's processing delay) is rig time, read and slept through `Clock`; beside a simulated rig it runs
+faster than the wall by one factor that both share.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import ClassVar, Literal, Protocol, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict
+
+from rigctl.errors import DeviceTimeout
+
+
+class Severity(IntEnum):
+    """How bad a reading is. INVALID never reaches the optimiser."""
+
+    NONE = 0
+    MINOR = 1
+    MAJOR = 2
+    INVALID = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One value read from an instrument, never an old one: what could not be read is INVALID."""
+
+    value: float
+    """Engineering units; NaN when INVALID."""
+    unit: str
+    time_s: float
+    """Rig time, seconds."""
+    severity: Severity = Severity.NONE
+    detail: str = ""
+
+    @property
+    def valid(self) -> bool:
+        """Whether the value may be used at all."""
+        return self.severity < Severity.INVALID
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """The monotonic wall instant by which an I/O call must be over."""
+
+    at_s: float
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        """A deadline `seconds` of wall time from now."""
+        return cls(time.monotonic() + seconds)
+
+    @property
+    def remaining_s(self) -> float:
+        """Wall seconds left, never negative."""
+        return max(0.0, self.at_s - time.monotonic())
+
+    def check(self, doing: str) -> None:
+        """Raise `DeviceTimeout` naming what was being done, once the deadline has passed."""
+        if self.remaining_s == 0.0:
+            raise DeviceTimeout(f"{doing}: no complete answer in time")
+
+
+class Clock(Protocol):
+    """Rig time: monotonic, comparable between processes of one boot, unaffected by changes of the wall clock."""
+
+    speedup: float
+
+    def now_s(self) -> float:
+        """Rig time, seconds."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Block this thread for `seconds` of rig time."""
+        ...
+
+
+# Lines ------------------------------------------------------------------------------------------------------------
+
+
+class Line(Protocol):
+    """A wire shared by the devices of one bus; used from that bus's thread only."""
+
+    url: str
+    clock: Clock
+
+    def open(self) -> None:
+        """Open or reopen the port. Raises `PortUnavailable`, naming the port (and the holder if known)."""
+        ...
+
+    def close(self) -> None:
+        """Close the port; harmless when closed."""
+        ...
+
+    def resync(self) -> None:
+        """After a timeout: stay silent longer than the slowest late answer, then drop what has arrived."""
+        ...
+
+
+@runtime_checkable
+class ByteLine(Line, Protocol):
+    """A serial port or socket."""
+
+    def write(self, data: bytes, deadline: Deadline) -> None:
+        """Send everything or raise `DeviceTimeout`."""
+        ...
+
+    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
+        """The next line without its terminator; raises `DeviceTimeout` (a partial line is kept for the next call)."""
+        ...
+
+
+RegisterKind = Literal["holding", "input"]
+BitKind = Literal["coil", "discrete"]
+
+
+@runtime_checkable
+class RegisterLine(Line, Protocol):
+    """A Modbus TCP or RTU bus. Reads may be retried inside; writes are sent exactly once.
+
+    All raise `DeviceTimeout`, `GarbledReply`, `DeviceBusy` or `DeviceFault` (exception replies, naming unit and register).
+    """
+
+    def read_registers(
+        self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
+    ) -> Sequence[int]:
+        """`count` 16-bit registers."""
+        ...
+
+    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
+        """`count` bits."""
+        ...
+
+    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:
+        """Write holding registers (function 06 for one, 10h for more)."""
+        ...
+
+    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
+        """Write one coil (function 05)."""
+        ...
+
+
+# Devices ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Who answers."""
+
+    model: str
+    firmware: str = ""
+    serial: str = ""
+
+
+@runtime_checkable
+class Device(Protocol):
+    """Any instrument."""
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask who is there, without side effects; raises `IdentityMismatch` if it is not what the driver drives."""
+        ...
+
+
+@runtime_checkable
+class Sensor(Device, Protocol):
+    """Reads one quantity."""
+
+    unit: str
+
+    def read(self, deadline: Deadline) -> Reading:
+        """A fresh value. A value that arrived but cannot be true (NaN, error code, off scale) is INVALID."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ActuatorState:
+    """What an actuator says of itself."""
+
+    controlled: bool
+    """Whether it is imposing a setpoint now."""
+    setpoint: float | None
+    """The setpoint it holds, engineering units; None when released or when it has none."""
+
+
+@runtime_checkable
+class Actuator(Device, Protocol):
+    """Imposes a setpoint on one variable, or lets it go. All three writes may be repeated without harm."""
+
+    unit: str
+
+    def apply(self, value: float, deadline: Deadline) -> None:
+        """Impose `value` (engineering units). Sent once."""
+        ...
+
+    def release(self, deadline: Deadline) -> None:
+        """Impose nothing: the variable varies freely."""
+        ...
+
+    def safe(self, deadline: Deadline) -> None:
+        """Go to the declared safe state."""
+        ...
+
+    def read_back(self, deadline: Deadline) -> ActuatorState:
+        """Ask the instrument, not memory."""
+        ...
+
+
+@runtime_checkable
+class Meter(Device, Protocol):
+    """Counts what is consumed; the counter only rises."""
+
+    meter_unit: str
+    """Unit of `total`, e.g. kWh or mL."""
+
+    def total(self, deadline: Deadline) -> Reading:
+        """The counter now, `meter_unit`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DoseStatus:
+    """What a pump says of its last dose."""
+
+    running: bool
+    dispensed_ml: float
+    """Of the dose in progress or the last one."""
+    reset: bool = False
+    """The pump restarted since it was last asked: its counters cannot testify."""
+    fault: str = ""
+    """The dose was refused (`*ER`, `*TOOFAST`, `*MINVOL`), else empty."""
+
+
+@runtime_checkable
+class Doser(Device, Protocol):
+    """Dispenses a volume once. A dose cannot be repeated without harm: never retried, see `Rig.dose`."""
+
+    min_dose_ml: float
+    max_rate_ml_per_min: float
+
+    def ready(self, deadline: Deadline) -> None:
+        """Raise `DeviceFault` unless a dose may be sent (power-up dose is zero, not running, motor supply present)."""
+        ...
+
+    def start_dose(self, volume_ml: float, deadline: Deadline) -> None:
+        """Send the dose, exactly once. An exception leaves it unknown whether it runs, except `DeviceFault`: refused."""
+        ...
+
+    def dose_status(self, deadline: Deadline) -> DoseStatus:
+        """Whether a dose runs and what it has dispensed."""
+        ...
+
+    def total_volume_ml(self, deadline: Deadline) -> Reading:
+        """Volume dispensed since the pump powered up (or was cleared)."""
+        ...
+
+    def stop(self, deadline: Deadline) -> None:
+        """Stop at once; harmless when nothing runs."""
+        ...
+
+
+# Drivers ----------------------------------------------------------------------------------------------------------
+
+
+class DeviceOptions(BaseModel):
+    """Base of a driver's options: the device's section of the configuration without `driver` and `bus`.
+
+    Unknown keys are errors; a field's name carries its unit (`settle_s`), a field's docstring goes into the JSON schema.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class Driver(Protocol):
+    """Makes devices. Found through the entry-point group `rigctl.drivers`, as a class or instance with no arguments."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    """One line for `rigctl drivers`."""
+    schemes: ClassVar[tuple[str, ...]]
+    """Line schemes it can talk over, e.g. `("serial", "tcp")`."""
+    options: ClassVar[type[DeviceOptions]]
+
+    @staticmethod
+    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
+        """The device called `name` on this line; sends nothing yet."""
+        ...
+
+
+class OpenLine(Protocol):
+    """Makes a line for a URL; found through the entry-point group `rigctl.lines`, one per scheme. Opens nothing yet."""
+
+    def __call__(self, url: str, clock: Clock) -> Line: ...
+
+
+# What the rig needs of whoever keeps the journal -----------------------------------------------------------------
+
+
+class DoseLog(Protocol):
+    """The dose protocol's memory. Each call returns only after the record is on disk."""
+
+    async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
+        """Record the intent, before anything is sent; returns the dose's id. Raises `JournalUnwritable`."""
+        ...
+
+    async def sent(self, dose: int) -> None:
+        """The command has left."""
+        ...
+
+    async def done(self, dose: int, volume_ml: float, note: str) -> None:
+        """Settled: this volume was dispensed."""
+        ...
+
+    async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
+        """Settled pessimistically: the full volume is booked, and an alarm raised."""
+        ...
+
+    async def volume_since_ml(self, actuator: str, since_s: float) -> float:
+        """Volume of all doses since this rig time, open intents in full; for the caps."""
+        ...

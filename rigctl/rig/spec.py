@@ -1,0 +1,131 @@
+"""What a rig is made of, as plain frozen values: the configuration's answer, the rig's input.
+
+Every quantity is in the unit its name says; nothing here knows YAML.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Literal
+
+from rigctl.rig.protocols import DeviceOptions
+
+Statistic = Literal["median", "mean"]
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSpec:
+    """One instrument."""
+
+    name: str
+    driver: str
+    url: str
+    """The line's URL; devices with equal URLs share a bus."""
+    options: DeviceOptions
+    timeout_s: float
+    """Wall seconds for one exchange."""
+
+
+@dataclass(frozen=True, slots=True)
+class DosingSpec:
+    """How a pump brings a sensor's reading to a setpoint, dose by dose."""
+
+    sensor: str
+    effect_per_ml: float
+    """Change of the sensor's reading per mL, sensor units; negative for an acid on a pH probe."""
+    tolerance: float
+    """Sensor units."""
+    mix_s: float
+    """Rig seconds between a dose and the reading that judges it."""
+    max_doses: int
+    treatment: str | None = None
+    """Actuator switched to 1 while the variable is controlled, so that dosing starts from treated water."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActuatorLimits:
+    """What the guard lets through to one actuator."""
+
+    low: float
+    high: float
+    safe_state: Literal["off"] | float
+    """`off` releases (or stops) it; a number is applied."""
+    per_dose_ml: float | None = None
+    per_day_ml: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class VariableWiring:
+    """Which instruments serve a variable."""
+
+    name: str
+    sensor: str
+    actuator: str | None
+    read_back_tolerance: float
+    """How far a setpoint read back may be from the one sent, engineering units."""
+
+
+@dataclass(frozen=True, slots=True)
+class PrepareStep:
+    """Something done in every trial after the setpoints are imposed and before settling, e.g. a fresh tank."""
+
+    actuator: str
+    value: float
+    wait_s: float
+    """Rig seconds, then the actuator is released."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasureSpec:
+    """A window of samples per sensor."""
+
+    duration_s: float
+    every_s: float
+    statistic: Statistic
+    min_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrialTiming:
+    """What happens between imposing a setting and its outcome."""
+
+    prepare: tuple[PrepareStep, ...]
+    settle_s: float
+    measure: MeasureSpec
+
+
+@dataclass(frozen=True, slots=True)
+class MeterSpec:
+    """One line of the trial's cost.
+
+    `energy` and `volume` read a device's counter before and after; `time` counts rig hours; `fixed` is per trial.
+    """
+
+    name: str
+    kind: Literal["energy", "volume", "time", "fixed"]
+    device: str | None
+    price: Decimal
+    """Currency units per kWh (energy), per mL (volume), per hour (time) or per trial (fixed); exact."""
+    max_per_trial: float | None = None
+    """A difference above this cannot be true: the trial's cost becomes unknown (estimated)."""
+
+
+@dataclass(frozen=True, slots=True)
+class RigSpec:
+    """The whole rig."""
+
+    name: str
+    devices: Mapping[str, DeviceSpec]
+    variables: tuple[VariableWiring, ...]
+    outcome_sensor: str
+    outcome_name: str
+    timing: TrialTiming
+    meters: tuple[MeterSpec, ...]
+    limits: Mapping[str, ActuatorLimits]
+    """For every actuator, doser and prepared actuator."""
+    dosing: Mapping[str, DosingSpec] = field(default_factory=dict)
+    plausible: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Per sensor: readings outside are INVALID."""
+    speedup: float = 1.0

@@ -1,0 +1,60 @@
+"""What the rig reports upwards: measurements, alarms, what reached its safe state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rigctl.rig.protocols import Severity
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """A window of samples of one sensor, reduced."""
+
+    value: float
+    """The statistic of the valid samples, engineering units; NaN when INVALID."""
+    spread: float
+    """Standard deviation of the valid samples."""
+    count: int
+    """Valid samples."""
+    invalid: int = 0
+    """Samples that were INVALID or could not be read."""
+    severity: Severity = Severity.NONE
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """Something a person should know; recorded whatever happens next."""
+
+    severity: Severity
+    source: str
+    """Device, actuator or part that raises it."""
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class SafeReport:
+    """The outcome of driving everything to its safe state."""
+
+    reached: tuple[str, ...]
+    failed: Mapping[str, str] = field(default_factory=dict)
+    """Actuator -> why it could not be brought there (or confirmed)."""
+
+    @property
+    def ok(self) -> bool:
+        """Whether every actuator is confirmed safe."""
+        return not self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDose:
+    """A dose whose end the journal does not know, e.g. after a crash."""
+
+    dose: int
+    actuator: str
+    volume_ml: float
+    total_before_ml: float
+    sent: bool
+    """False: the intent was recorded, whether the command left is unknown all the same."""

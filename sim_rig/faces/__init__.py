@@ -1,0 +1,1 @@
+"""Protocol faces: Modbus TCP, Modbus RTU, EZO, SCPI; they know no physics."""

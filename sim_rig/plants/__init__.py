@@ -1,0 +1,1 @@
+"""Pure physics: a plant steps in simulated time and knows no protocol."""
