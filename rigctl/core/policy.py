@@ -97,7 +97,7 @@ class Proposal:
     """Upper prediction of this trial's cost, currency units."""
 
 
-class BudgetSpent(Exception):  # noqa: N818  # the normal end of a campaign, not an error
+class BudgetSpent(Exception):
     """No control set fits the remaining budget any more; says which was the cheapest."""
 
 

@@ -128,7 +128,7 @@ BitKind = Literal["coil", "discrete"]
 class RegisterLine(Line, Protocol):
     """A Modbus TCP or RTU bus. Reads may be retried inside; writes are sent exactly once.
 
-    All raise `DeviceTimeout`, `GarbledReply`, `DeviceBusy` or `DeviceFault` (exception replies, naming unit and register).
+    All raise `DeviceTimeout`, `GarbledReply`, `DeviceBusy` or `DeviceFault` (naming unit and register).
     """
 
     def read_registers(
@@ -248,11 +248,11 @@ class Doser(Device, Protocol):
     max_rate_ml_per_min: float
 
     def ready(self, deadline: Deadline) -> None:
-        """Raise `DeviceFault` unless a dose may be sent (power-up dose is zero, not running, motor supply present)."""
+        """Raise `DeviceFault` unless a dose may be sent: power-up dose zero, not running, motor supply present."""
         ...
 
     def start_dose(self, volume_ml: float, deadline: Deadline) -> None:
-        """Send the dose, exactly once. An exception leaves it unknown whether it runs, except `DeviceFault`: refused."""
+        """Send the dose, exactly once. Any exception but `DeviceFault` (refused) leaves it unknown whether it runs."""
         ...
 
     def dose_status(self, deadline: Deadline) -> DoseStatus:
@@ -274,14 +274,14 @@ class Doser(Device, Protocol):
 class DeviceOptions(BaseModel):
     """Base of a driver's options: the device's section of the configuration without `driver` and `bus`.
 
-    Unknown keys are errors; a field's name carries its unit (`settle_s`), a field's docstring goes into the JSON schema.
+    Unknown keys are errors; a field's name carries its unit; its docstring goes into the JSON schema.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
 class Driver(Protocol):
-    """Makes devices. Found through the entry-point group `rigctl.drivers`, as a class or instance with no arguments."""
+    """Makes devices. Found through the entry-point group `rigctl.drivers`, as a class never instantiated."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
@@ -297,9 +297,11 @@ class Driver(Protocol):
 
 
 class OpenLine(Protocol):
-    """Makes a line for a URL; found through the entry-point group `rigctl.lines`, one per scheme. Opens nothing yet."""
+    """Makes a line for a URL; found through the entry-point group `rigctl.lines`, one per scheme."""
 
-    def __call__(self, url: str, clock: Clock) -> Line: ...
+    def __call__(self, url: str, clock: Clock) -> Line:
+        """The line at `url`, still closed. Raises `ValueError` if the URL does not hold."""
+        ...
 
 
 # What the rig needs of whoever keeps the journal -----------------------------------------------------------------
