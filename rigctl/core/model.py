@@ -1,0 +1,67 @@
+"""From a history to a fitted posterior: direction, refit schedule, floor. Shared by policies and recommendation.
+
+Inside, a *value* is the outcome turned so that larger is better.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rigctl.core.history import History
+from rigctl.core.policy import ModelOptions, Problem
+from rigctl.core.space import FloatArray
+from rigctl.core.surrogate import Hyperparameters, Posterior, fit
+
+REFIT_GROWTH = 1.25
+"""Learned hyper-parameters are refitted when the data have grown by a quarter: O(log n) fits in a campaign."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A posterior, and what to remember of its fit."""
+
+    posterior: Posterior
+    hyperparameters: Hyperparameters
+    fitted_at: int
+    """Number of observations the hyper-parameters were last fitted to."""
+    refitted: bool
+    """Whether they changed in this call: confidence bounds before and after must not be mixed."""
+
+
+def sign(problem: Problem) -> float:
+    """+1 to maximise, -1 to minimise: value = sign * outcome."""
+    return 1.0 if problem.maximise else -1.0
+
+
+def values(problem: Problem, history: History) -> FloatArray:
+    """(n,): outcomes as values, larger is better."""
+    return sign(problem) * history.y
+
+
+def fit_history(
+    problem: Problem, history: History, previous: Hyperparameters | None = None, fitted_at: int = 0
+) -> Fitted:
+    """The posterior of the value given the history, refitting hyper-parameters when the schedule says so."""
+    y = values(problem, history)
+    n = len(y)
+    x = history.x if n else np.empty((0, problem.space.dimension))
+    due = previous is None or n >= REFIT_GROWTH * max(fitted_at, 1)
+    refit = problem.model.hyperparameters == "learned" and due
+    posterior = fit(x, y, _turned(problem), previous, refit=refit)
+    changed = previous is not None and posterior.hyperparameters != previous
+    return Fitted(posterior, posterior.hyperparameters, n if refit else fitted_at, refitted=changed)
+
+
+def _turned(problem: Problem) -> ModelOptions:
+    model = problem.model
+    return model if problem.maximise or model.mean is None else replace(model, mean=-model.mean)
+
+
+def value_floor(problem: Problem, history: History) -> float:
+    """The worst value the outcome can take: configured, else the worst seen so far (re-estimated every trial)."""
+    if problem.floor is not None:
+        return sign(problem) * problem.floor
+    y = values(problem, history)
+    return float(y.min()) if y.size else 0.0

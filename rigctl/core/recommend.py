@@ -1,0 +1,132 @@
+"""What to run from now on: the cheapest control set that is good enough, at its best setting.
+
+Unlike a trial's choice this looks at posterior means, not at optimistic bounds: nothing is left to learn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from rigctl.core.bounds import SetBounds, best_bounds
+from rigctl.core.costs import CostBelief, believe
+from rigctl.core.history import History
+from rigctl.core.model import fit_history, sign, value_floor
+from rigctl.core.policy import Problem
+from rigctl.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+
+    from rigctl.core.surrogate import Hyperparameters
+
+LEVEL = 0.95
+"""Coverage of the interval, if the model is right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One control set at its best setting. Outcomes in their own units, costs in currency."""
+
+    control_set: tuple[str, ...]
+    setpoints: Mapping[str, float]
+    """Engineering units."""
+    expected: float
+    low: float
+    """Lower end of the interval for the expected outcome."""
+    high: float
+    cost_per_trial: float | None
+    """Mean metered cost; None: never tried."""
+    trials: int
+    loss: float = 0.0
+    """How much worse (positive) or better (negative) its expected outcome is than the recommended one's."""
+    saving: float | None = 0.0
+    """How much cheaper (positive) or dearer (negative) a trial is than the recommended one; None: never tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """What to run from now on, and what else there is."""
+
+    choice: Option
+    alternatives: tuple[Option, ...]
+    """All other control sets, best expected outcome first."""
+    tolerance: float
+    threshold: float
+    """What an expected outcome must reach to be good enough."""
+    reason: str
+
+
+def recommend(
+    problem: Problem,
+    history: History,
+    rng: np.random.Generator,
+    tolerance: float,
+    hyperparameters: Hyperparameters | None = None,
+) -> Recommendation:
+    """i* of algorithms section 1, by posterior means: the cheapest set within `tolerance` of the best.
+
+    Raises:
+        PolicyError: no trial has given an outcome yet.
+    """
+    if not history.complete:
+        raise PolicyError("recommend: no trial has given an outcome yet; run some first")
+    fitted = fit_history(problem, history, hyperparameters)
+    bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, None)
+    costs = believe(problem, history, "empirical-bernstein")
+    floor = value_floor(problem, history)
+    tried = [i for i, c in enumerate(costs) if c.trials] or list(range(len(costs)))
+    best = max(bounds[i].best_mean for i in tried)
+    threshold = floor + (1 - tolerance) * (best - floor)
+    good = [i for i in tried if bounds[i].best_mean >= threshold]
+    chosen = min(good, key=lambda i: (costs[i].mean or 0.0, -bounds[i].best_mean))
+    options = [_option(problem, history, i, bounds[i], costs[i]) for i in range(len(bounds))]
+    choice = options[chosen]
+    others = sorted((i for i in range(len(bounds)) if i != chosen), key=lambda i: -bounds[i].best_mean)
+    return Recommendation(
+        choice=choice,
+        alternatives=tuple(_compared(problem, options[i], choice) for i in others),
+        tolerance=tolerance,
+        threshold=sign(problem) * threshold,
+        reason=_reason(len(good), len(bounds), tolerance, choice),
+    )
+
+
+def _option(problem: Problem, history: History, index: int, b: SetBounds, cost: CostBelief) -> Option:
+    s = sign(problem)
+    half = NormalDist().inv_cdf(0.5 + LEVEL / 2) * b.best_mean_sd
+    return Option(
+        control_set=problem.space.control_sets[index].names,
+        setpoints=problem.space.setpoints(index, b.best_mean_at),
+        expected=s * b.best_mean,
+        low=s * b.best_mean - half,
+        high=s * b.best_mean + half,
+        cost_per_trial=cost.mean,
+        trials=history.trials_of(index),
+    )
+
+
+def _compared(problem: Problem, option: Option, choice: Option) -> Option:
+    both = option.cost_per_trial is not None and choice.cost_per_trial is not None
+    saving = (choice.cost_per_trial or 0.0) - (option.cost_per_trial or 0.0) if both else None
+    return Option(
+        option.control_set,
+        option.setpoints,
+        option.expected,
+        option.low,
+        option.high,
+        option.cost_per_trial,
+        option.trials,
+        loss=sign(problem) * (choice.expected - option.expected),
+        saving=saving,
+    )
+
+
+def _reason(good: int, count: int, tolerance: float, choice: Option) -> str:
+    label = "+".join(choice.control_set)
+    if good == 1:
+        return f"only {label} of {count} control sets is expected within {tolerance:.3g} of the best"
+    return f"{good} of {count} control sets are expected within {tolerance:.3g} of the best; {label} costs least"

@@ -1,0 +1,33 @@
+"""Small problems to decide on."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.core.history import History, Observation
+from rigctl.core.marginals import Uniform
+from rigctl.core.money import to_micros
+from rigctl.core.policy import ModelOptions, Problem
+from rigctl.core.space import Space, Variable
+
+FIXED = ModelOptions(hyperparameters="fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.01, mean=0.0)
+
+
+def make_space(sets=(("a",), ("b",), ("a", "b"))):
+    """Two variables, a on [0, 10] and b on [-1, 1]."""
+    variables = [Variable("a", "mM", 0.0, 10.0, Uniform()), Variable("b", "V", -1.0, 1.0, Uniform())]
+    return Space.of(variables, sets)
+
+
+def make_history(rows):
+    """Rows of (control set, x, y, cost in currency units)."""
+    return History.of(
+        Observation(t, i, None if x is None else tuple(x), y, to_micros(cost))
+        for t, (i, x, y, cost) in enumerate(rows, start=1)
+    )
+
+
+@pytest.fixture
+def problem():
+    """Two variables, three control sets, fixed hyper-parameters, a budget of 10."""
+    return Problem(make_space(), to_micros(10), floor=0.0, model=FIXED)

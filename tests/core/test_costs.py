@@ -1,0 +1,69 @@
+"""Beliefs about cost."""
+
+from dataclasses import replace
+from math import log, sqrt
+
+import pytest
+
+from rigctl.core.costs import believe, horizon
+from rigctl.core.history import History
+from rigctl.core.money import to_micros
+from tests.core.conftest import make_history
+
+X = (0.5, 0.5)
+
+
+def test_hoeffding_width_is_the_papers(problem):
+    """U line 23 with T = trials so far + what the rest of the budget buys."""
+    history = make_history([(0, X, 1.0, 0.2), (0, X, 1.0, 0.4), (1, X, 1.0, 1.0)])
+    total = 3 + (10 - 1.6) / (1.6 / 3)
+    assert horizon(problem, history) == pytest.approx(total)
+    beliefs = believe(problem, history, "hoeffding")
+    assert beliefs[0].mean == pytest.approx(0.3)
+    assert beliefs[0].lcb == max(0.3 - sqrt(2 * log(total) / 2), 0.0)
+    wide = believe(replace(problem, cost_ceiling=0.05), history, "hoeffding")
+    assert wide[1].lcb == pytest.approx(1.0 - 0.05 * sqrt(2 * log(total)))
+
+
+def test_bernstein_separates_what_hoeffding_cannot(problem):
+    """Costs that hardly vary are told apart after a few trials, while Hoeffding's width still swamps them."""
+    rows = [(i, X, 1.0, c + 0.001 * (t % 2)) for t in range(8) for i, c in ((0, 0.1), (1, 0.2), (2, 0.4))]
+    history = make_history(rows)
+    hoeffding = believe(problem, history, "hoeffding")
+    bernstein = believe(problem, history, "empirical-bernstein")
+    assert [b.lcb for b in hoeffding[:2]] == [0.0, 0.0]
+    assert 0.09 < bernstein[0].lcb < 0.1 < 0.19 < bernstein[1].lcb < 0.2
+
+
+def test_equal_costs_predict_exactly_themselves(problem):
+    """Where costs never vary the prediction is exact to the micro-unit, so the last trial is not lost."""
+    history = make_history([(0, X, 1.0, 0.1)] * 7)
+    assert believe(problem, history, "hoeffding")[0].upper == to_micros("0.1")
+
+
+def test_varying_costs_are_predicted_two_deviations_up(problem):
+    """The prediction leaves room for what a trial has been seen to vary."""
+    history = make_history([(0, X, 1.0, 1.0), (0, X, 1.0, 3.0)])
+    assert believe(problem, history, "hoeffding")[0].upper == pytest.approx(to_micros(2 + 2 * sqrt(2)), abs=1)
+
+
+def test_a_set_never_tried_may_cost_nothing_or_the_dearest(problem):
+    """Optimism chooses it, affordability assumes the worst seen."""
+    history = make_history([(0, X, 1.0, 0.7)])
+    untried = believe(problem, history, "hoeffding")[2]
+    assert (untried.mean, untried.lcb, untried.upper) == (None, 0.0, to_micros("0.7"))
+
+
+def test_unknown_costs_do_not_teach(problem):
+    """An estimated cost is charged, but not learned from."""
+    history = make_history([(0, X, 1.0, 0.7), (0, X, 1.0, 5.0)])
+    first, second = history.observations
+    history = History((first, replace(second, cost_known=False)))
+    assert believe(problem, history, "hoeffding")[0].mean == pytest.approx(0.7)
+    assert history.spent == to_micros("5.7")
+
+
+def test_known_costs_need_no_learning(problem):
+    """Costs given in the configuration are believed."""
+    beliefs = believe(replace(problem, known_costs=(0.1, 0.2, 1.0)), History(), "hoeffding")
+    assert [b.lcb for b in beliefs] == [0.1, 0.2, 1.0]

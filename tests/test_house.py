@@ -1,0 +1,128 @@
+"""The standards of the house, measured; offenders are named."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+SOURCE_ROOTS = ("rigctl", "drivers", "sim_rig", "tests")
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+MAX_CLASS_METHODS = 15
+CHECKS = {
+    "ruff": ["ruff", "check", "."],
+    "format": ["ruff", "format", "--check", "."],
+    "mypy": ["mypy"],
+    "layers": ["lint-imports", "--no-cache"],
+}
+
+
+def sources() -> list[Path]:
+    return [path for root in SOURCE_ROOTS for path in sorted((ROOT / root).rglob("*.py"))]
+
+
+def definitions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield node
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("check", CHECKS)
+def test_checker_is_content(check):
+    """ruff, its formatter, mypy --strict and import-linter find nothing."""
+    program, *arguments = CHECKS[check]
+    scripts = Path(sysconfig.get_path("scripts"))
+    found = subprocess.run([scripts / program, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+def test_files_are_short():
+    """No file is longer than the house allows."""
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
+    offenders = [f"{path.relative_to(ROOT)}: {n} lines" for path, n in lengths.items() if n > MAX_FILE_LINES]
+    assert lengths
+    assert offenders == []
+
+
+def test_functions_are_short_and_classes_small():
+    """No function is longer, and no class has more methods, than the house allows."""
+    offenders = []
+    for path in sources():
+        for node in definitions(path):
+            where = f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+            if isinstance(node, ast.ClassDef):
+                methods = sum(isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef) for n in node.body)
+                if methods > MAX_CLASS_METHODS:
+                    offenders.append(f"{where}: {methods} methods")
+            elif (node.end_lineno or node.lineno) - node.lineno + 1 > MAX_FUNCTION_LINES:
+                offenders.append(f"{where}: {(node.end_lineno or 0) - node.lineno + 1} lines")
+    assert offenders == []
+
+
+def test_every_test_has_a_sentence_and_a_check():
+    """Each test promises something in its docstring, and none is without an assertion."""
+    offenders = []
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        for node in definitions(path):
+            if isinstance(node, ast.ClassDef) or not node.name.startswith("test_"):
+                continue
+            body = ast.unparse(node)
+            checks = ("assert", "raises", "check_", "expect")
+            if ast.get_docstring(node) is None or not any(word in body for word in checks):
+                offenders.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name}")
+    assert offenders == []
+
+
+@pytest.mark.parametrize(
+    ("library", "allowed"),
+    [
+        ("pymodbus", {"drivers/rigctl_drivers/modbus_line.py"}),
+        ("serial", {"drivers/rigctl_drivers/byte_line.py"}),
+        ("sqlite3", None),
+    ],
+)
+def test_each_awkward_library_is_behind_one_door(library, allowed):
+    """Pymodbus and pyserial are imported by one controller module each, SQL stays in the journal."""
+    importers = set()
+    for path in sources():
+        relative = path.relative_to(ROOT).as_posix()
+        if relative.startswith(("tests/", "sim_rig/")):
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            if isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or ""]
+            if any(name.split(".")[0] == library for name in names):
+                importers.add(relative)
+    if allowed is None:
+        assert importers
+        assert all("journal" in path for path in importers), importers
+    else:
+        assert importers == allowed
+
+
+def test_the_gate_runs_the_readme_command():
+    """`.ci/run` finds the README's test command, so that they cannot drift apart."""
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    block = readme.split("<!-- tests -->")[1].split("```sh\n")[1].split("```")[0].strip()
+    assert block.endswith(".venv/bin/pytest")
+    assert "<!-- tests -->" in (ROOT / ".ci/run").read_text(encoding="utf-8")
+
+
+def test_help_needs_no_heavy_library():
+    """`rigctl --help` imports neither scikit-learn nor anything else that takes its time."""
+    code = (
+        "import sys; from typer.testing import CliRunner; from rigctl.console.cli import app; "
+        "result = CliRunner().invoke(app, ['--help']); assert result.exit_code == 0, result.output; "
+        "print(sorted({m.split('.')[0] for m in sys.modules} & {'sklearn', 'scipy', 'numpy', 'pint', 'pymodbus'}))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
