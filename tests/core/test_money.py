@@ -19,7 +19,7 @@ def test_twenty_trials_of_five_cents_cost_exactly_one():
     """The trial that floating point loses: 20 times 0.05 leaves nothing of 1.0, not 1e-16."""
     spent = 20 * to_micros(0.05)
     assert spent == to_micros("1")
-    assert sum([0.1] * 10) != 1.0  # noqa: RUF069  # the very defect being avoided
+    assert sum([0.1] * 10) != 1.0  # the very defect being avoided
     assert 10 * to_micros(0.1) == to_micros(1.0)
 
 
