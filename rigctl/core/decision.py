@@ -141,5 +141,6 @@ class Intersection:
 def first_point(size: int, play: int, sobol_seed: int) -> tuple[float, ...]:
     """Point number `play` of a scrambled Sobol sequence over a set's own `size` variables, unit cube."""
     sequence = qmc.Sobol(size, scramble=True, rng=np.random.default_rng([sobol_seed, size]))
-    sequence.fast_forward(play)
+    if play:  # scipy's fast_forward(0) overflows
+        sequence.fast_forward(play)
     return tuple(float(v) for v in sequence.random(1)[0])
