@@ -5,6 +5,10 @@ RigctlError                     exit 1
 ├── UsageError                  exit 2   a command was called wrongly
 ├── ConfigError                 exit 2   the configuration does not hold; carries every problem found
 ├── PolicyError                          a policy cannot decide, or proposed what it may not
+├── DriverError                 exit 2   a driver or line scheme cannot be used
+│   ├── UnknownDriver                    nothing of this name is installed
+│   ├── BrokenDriver                     it is installed but does not load
+│   └── DriverNonConformance             it does not do what every driver must
 ├── DeviceError                          something between us and an instrument
 │   ├── DeviceTimeout                    no (complete) answer in time; the line is not trusted until flushed
 │   ├── DeviceBusy                       it asked to be asked later
@@ -69,6 +73,24 @@ class ConfigError(RigctlError):
 
 class PolicyError(RigctlError):
     """A policy cannot decide, or proposed what it may not."""
+
+
+class DriverError(RigctlError):
+    """A driver or line scheme cannot be used."""
+
+    exit_code = 2
+
+
+class UnknownDriver(DriverError):
+    """Nothing of this name is installed."""
+
+
+class BrokenDriver(DriverError):
+    """It is installed, but does not load or is no driver."""
+
+
+class DriverNonConformance(DriverError):
+    """A driver does not do what every driver must; the message names driver and check."""
 
 
 class DeviceError(RigctlError):

@@ -65,6 +65,10 @@ class Deadline:
         """Wall seconds left, never negative."""
         return max(0.0, self.at_s - time.monotonic())
 
+    def within(self, seconds: float) -> Deadline:
+        """This deadline, or `seconds` of wall time from now if that is earlier."""
+        return Deadline(min(self.at_s, time.monotonic() + seconds))
+
     def check(self, doing: str) -> None:
         """Raise `DeviceTimeout` naming what was being done, once the deadline has passed."""
         if self.remaining_s == 0.0:
@@ -74,7 +78,10 @@ class Deadline:
 class Clock(Protocol):
     """Rig time: monotonic, comparable between processes of one boot, unaffected by changes of the wall clock."""
 
-    speedup: float
+    @property
+    def speedup(self) -> float:
+        """Rig seconds per wall second."""
+        ...
 
     def now_s(self) -> float:
         """Rig time, seconds."""
@@ -117,6 +124,10 @@ class ByteLine(Line, Protocol):
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
         """The next line without its terminator; raises `DeviceTimeout` (a partial line is kept for the next call)."""
+        ...
+
+    def take_dropped(self) -> bytes:
+        """What `resync` has dropped since this was last asked: an instrument's notice of a restart may be in it."""
         ...
 
 

@@ -1,0 +1,346 @@
+"""The single checks of `check_driver`; each docstring is the promise that is checked."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import ValidationError
+
+from rigctl.errors import DeviceError, DeviceTimeout, RigctlError
+from rigctl.rig.protocols import (
+    Actuator,
+    Clock,
+    Deadline,
+    Device,
+    DeviceOptions,
+    Doser,
+    Driver,
+    Line,
+    Meter,
+    Reading,
+    Sensor,
+    Severity,
+)
+from rigctl.rig.testing import GarbageLine, RecordingLine, SilentLine
+
+SHORT_S: Final = 0.03
+"""Wall seconds of a deadline on a line that misbehaves."""
+SLACK_S: Final = 0.005
+"""Between a deadline and one made from what remains of it."""
+ABILITIES: Final = (Sensor, Actuator, Meter, Doser)
+
+
+class Broken(AssertionError):
+    """A promise is broken; says how."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The driver under test and how to test it."""
+
+    driver: type[Driver]
+    given: Mapping[str, Any]
+    """Options as in the configuration."""
+    clock: Clock
+    setpoint: float
+    tolerance: float
+    timeout_s: float
+
+    @property
+    def name(self) -> str:
+        """What to call the driver, even if it does not say."""
+        return str(getattr(self.driver, "name", self.driver.__name__))
+
+    def connect(self, line: Line) -> Device:
+        """A device on this line."""
+        return self.driver.connect("device", self.driver.options.model_validate(self.given), line)
+
+    def deadline(self) -> Deadline:
+        """For a call to an instrument that answers."""
+        return Deadline.after(self.timeout_s)
+
+
+def abilities(device: Device) -> tuple[str, ...]:
+    """What a device can do."""
+    return tuple(a.__name__ for a in ABILITIES if isinstance(device, a))
+
+
+def _expect(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Broken(otherwise)
+
+
+# without an instrument --------------------------------------------------------------------------------------------
+
+
+def _is_described(bench: Bench) -> None:
+    """It has a name, a one-line summary and line schemes."""
+    driver = bench.driver
+    _expect(bool(re.fullmatch(r"[a-z0-9][a-z0-9-]*", str(driver.name))), f"name {driver.name!r}: lower case, digits, -")
+    summary = driver.summary
+    _expect(bool(summary.strip()) and "\n" not in summary, f"summary {summary!r} must be one line of text")
+    schemes = driver.schemes
+    _expect(isinstance(schemes, tuple) and len(schemes) > 0, f"schemes {schemes!r} must be a tuple, not empty")
+    _expect(all(re.fullmatch(r"[a-z][a-z0-9_]*", s) for s in schemes), f"schemes {schemes!r} must be like 'serial'")
+
+
+def _options_are_described(bench: Bench) -> None:
+    """Its options derive from DeviceOptions and each has a docstring."""
+    options = bench.driver.options
+    _expect(issubclass(options, DeviceOptions), f"{options!r} is no subclass of DeviceOptions")
+    silent = [n for n, f in options.model_fields.items() if not f.description]
+    _expect(not silent, f"no docstring below: {', '.join(silent)}")
+
+
+def _options_are_accepted(bench: Bench) -> None:
+    """It accepts the options it is tested with."""
+    bench.driver.options.model_validate(bench.given)
+
+
+def _unknown_options_are_refused(bench: Bench) -> None:
+    """It refuses options it does not know."""
+    try:
+        bench.driver.options.model_validate({**bench.given, "no_such_option": 1})
+    except ValidationError as refused:
+        _expect("no_such_option" in str(refused), "the refusal does not name the unknown option")
+    else:
+        raise Broken("`no_such_option: 1` was accepted")
+
+
+DESCRIPTION_CHECKS: Final = (
+    _is_described,
+    _options_are_described,
+    _options_are_accepted,
+    _unknown_options_are_refused,
+)
+
+
+# on lines that misbehave ------------------------------------------------------------------------------------------
+
+
+def _calls(bench: Bench, device: Device) -> Iterator[tuple[str, Callable[[Deadline], Any]]]:
+    """Every call the device offers, ready but for the deadline."""
+    yield "identify", device.identify
+    if isinstance(device, Sensor):
+        yield "read", device.read
+    if isinstance(device, Actuator):
+        yield "apply", lambda deadline: device.apply(bench.setpoint, deadline)
+        yield "release", device.release
+        yield "safe", device.safe
+        yield "read_back", device.read_back
+    if isinstance(device, Meter):
+        yield "total", device.total
+    if isinstance(device, Doser):
+        yield "ready", device.ready
+        yield "start_dose", lambda deadline: device.start_dose(device.min_dose_ml, deadline)
+        yield "dose_status", device.dose_status
+        yield "total_volume_ml", device.total_volume_ml
+        yield "stop", device.stop
+
+
+def _connecting_is_quiet(bench: Bench) -> None:
+    """connect() sends nothing and makes a device with at least one ability."""
+    line = RecordingLine(SilentLine(bench.clock))
+    device = bench.connect(line)
+    _expect(line.traffic == 0, f"{line.traffic} exchanges during connect()")
+    _expect(isinstance(device, Device), f"{type(device).__name__} has no identify()")
+    _expect(bool(abilities(device)), f"{type(device).__name__} is no Sensor, Actuator, Meter or Doser")
+
+
+def _silence_is_a_timeout(bench: Bench) -> None:
+    """On a silent line every call raises DeviceTimeout and waits no longer than its deadline."""
+    for name, call in _calls(bench, bench.connect(SilentLine(bench.clock))):
+        line = SilentLine(bench.clock)
+        fresh = dict(_calls(bench, bench.connect(line)))[name]
+        deadline = Deadline.after(SHORT_S)
+        try:
+            got = fresh(deadline)
+        except DeviceTimeout:
+            pass
+        else:
+            raise Broken(f"{call.__name__ if hasattr(call, '__name__') else name}() returned {got!r}")
+        latest_s = max((asked.at_s for asked in line.asked), default=0.0)
+        _expect(bool(line.asked), f"{name}() timed out without asking anything")
+        _expect(latest_s <= deadline.at_s + SLACK_S, f"{name}() waited {latest_s - deadline.at_s:.2g} s beyond its deadline")
+
+
+def _noise_is_no_value(bench: Bench) -> None:
+    """On a line that carries noise nothing is taken for a value or a confirmation."""
+    for name, _ in _calls(bench, bench.connect(SilentLine(bench.clock))):
+        call = dict(_calls(bench, bench.connect(GarbageLine(bench.clock))))[name]
+        try:
+            got = call(Deadline.after(SHORT_S))
+        except DeviceError:
+            continue
+        harmless = isinstance(got, Reading) and got.severity is Severity.INVALID and math.isnan(got.value)
+        _expect(harmless, f"{name}() returned {got!r}")
+
+
+FAULTY_LINE_CHECKS: Final = (_connecting_is_quiet, _silence_is_a_timeout, _noise_is_no_value)
+
+
+# with an instrument that answers ----------------------------------------------------------------------------------
+
+
+def _identifies(bench: Bench, device: Device, line: RecordingLine) -> None:
+    """identify() says who is there, twice the same, and writes no register."""
+    first = device.identify(bench.deadline())
+    _expect(bool(first.model), "the model is empty")
+    second = device.identify(bench.deadline())
+    _expect(first == second, f"{first} and then {second}")
+    written = [sent for sent in line.sent if sent[0] != "write"]
+    _expect(not written, f"it wrote {written}")
+
+
+def _check_reading(reading: Reading, unit: str, earliest_s: float, bench: Bench) -> None:
+    _expect(reading.unit == unit, f"unit {reading.unit!r}, promised {unit!r}")
+    _expect(reading.valid, f"INVALID from an instrument that works: {reading.detail}")
+    _expect(math.isfinite(reading.value), f"value {reading.value} is not finite")
+    latest_s = bench.clock.now_s()
+    _expect(earliest_s <= reading.time_s <= latest_s, f"time {reading.time_s} is not between asking and answering")
+
+
+def _reads(bench: Bench, device: Sensor, _line: RecordingLine) -> None:
+    """read() gives a fresh, valid value in the promised unit."""
+    for _ in range(3):
+        earliest_s = bench.clock.now_s()
+        _check_reading(device.read(bench.deadline()), device.unit, earliest_s, bench)
+
+
+def _counts(bench: Bench, device: Meter, _line: RecordingLine) -> None:
+    """total() is valid, in the promised unit, and never falls."""
+    before = -math.inf
+    for _ in range(3):
+        earliest_s = bench.clock.now_s()
+        reading = device.total(bench.deadline())
+        _check_reading(reading, device.meter_unit, earliest_s, bench)
+        _expect(reading.value >= before, f"{before} and then {reading.value} {device.meter_unit}")
+        before = reading.value
+
+
+def _applies_and_releases(bench: Bench, device: Actuator, _line: RecordingLine) -> None:
+    """apply() and release() show in read_back(), also when repeated."""
+    for _ in range(2):
+        device.apply(bench.setpoint, bench.deadline())
+        state = device.read_back(bench.deadline())
+        _expect(state.controlled, f"after apply({bench.setpoint}): {state}")
+        _expect(
+            state.setpoint is not None and abs(state.setpoint - bench.setpoint) <= bench.tolerance,
+            f"sent to {bench.setpoint}, holds {state.setpoint}",
+        )
+    device.identify(bench.deadline())
+    _expect(device.read_back(bench.deadline()) == state, "identify() changed the state")
+    for _ in range(2):
+        device.release(bench.deadline())
+        state = device.read_back(bench.deadline())
+        _expect(not state.controlled and state.setpoint is None, f"after release(): {state}")
+
+
+def _reaches_safety(bench: Bench, device: Actuator, _line: RecordingLine) -> None:
+    """safe() leads to the same state from anywhere, also when repeated."""
+    device.apply(bench.setpoint, bench.deadline())
+    device.safe(bench.deadline())
+    first = device.read_back(bench.deadline())
+    device.safe(bench.deadline())
+    second = device.read_back(bench.deadline())
+    device.release(bench.deadline())
+    device.safe(bench.deadline())
+    third = device.read_back(bench.deadline())
+    _expect(first == second == third, f"{first}, {second}, {third}")
+
+
+def _refuses_no_number(bench: Bench, device: Actuator, line: RecordingLine) -> None:
+    """apply() refuses NaN and infinity, and sends nothing."""
+    before = len(line.sent)
+    for value in (math.nan, math.inf, -math.inf):
+        try:
+            device.apply(value, bench.deadline())
+        except RigctlError:
+            continue
+        raise Broken(f"{value} was accepted")
+    _expect(len(line.sent) == before, f"it sent {line.sent[before:]}")
+
+
+def _applies_once(bench: Bench, device: Actuator, line: RecordingLine) -> None:
+    """apply() sends each command once, even if the reply is lost."""
+    sent = _sent_while_deaf(line, lambda: device.apply(bench.setpoint, Deadline.after(10 * SHORT_S)))
+    _expect(all(n == 1 for n in sent.values()), f"sent more than once: {[s for s, n in sent.items() if n > 1]}")
+    device.release(bench.deadline())
+
+
+def _sent_while_deaf(line: RecordingLine, call: Callable[[], None]) -> Counter[Any]:
+    """What a call sends when no reply is seen; it must raise `DeviceTimeout`."""
+    before = len(line.sent)
+    line.lose_replies = True
+    try:
+        call()
+    except DeviceTimeout:
+        return Counter(line.sent[before:])
+    finally:
+        line.lose_replies = False
+    raise Broken("the reply was lost, yet it reports success")
+
+
+def _is_ready(bench: Bench, device: Doser, _line: RecordingLine) -> None:
+    """A doser that stands still is ready, and says its smallest dose and its rate."""
+    device.ready(bench.deadline())
+    _expect(device.min_dose_ml > 0, f"min_dose_ml is {device.min_dose_ml}")
+    _expect(device.max_rate_ml_per_min > 0, f"max_rate_ml_per_min is {device.max_rate_ml_per_min}")
+    _expect(not device.dose_status(bench.deadline()).running, "it runs although nothing was dosed")
+
+
+def _stops_harmlessly(bench: Bench, device: Doser, _line: RecordingLine) -> None:
+    """stop() does no harm when nothing runs."""
+    before = device.total_volume_ml(bench.deadline()).value
+    for _ in range(2):
+        device.stop(bench.deadline())
+    after = device.total_volume_ml(bench.deadline()).value
+    _expect(after == before, f"the total went from {before} to {after} mL")
+    device.ready(bench.deadline())
+
+
+def _refuses_no_dose(bench: Bench, device: Doser, line: RecordingLine) -> None:
+    """start_dose() refuses what is no volume or too small, and sends nothing."""
+    before = len(line.sent)
+    for volume_ml in (math.nan, math.inf, -1.0, 0.0, 0.9 * device.min_dose_ml):
+        try:
+            device.start_dose(volume_ml, bench.deadline())
+        except RigctlError:
+            continue
+        raise Broken(f"{volume_ml} mL was accepted")
+    _expect(len(line.sent) == before, f"it sent {line.sent[before:]}")
+
+
+def _doses_once(bench: Bench, device: Doser, line: RecordingLine) -> None:
+    """A dose whose reply is lost is never sent again, and the total tells what was dispensed."""
+    device.ready(bench.deadline())
+    volume_ml = device.min_dose_ml
+    before_ml = device.total_volume_ml(bench.deadline()).value
+    sent = _sent_while_deaf(line, lambda: device.start_dose(volume_ml, Deadline.after(10 * SHORT_S)))
+    _expect(all(n == 1 for n in sent.values()), f"sent more than once: {[s for s, n in sent.items() if n > 1]}")
+    mark = len(line.sent)
+    expected_s = 60.0 * volume_ml / device.max_rate_ml_per_min
+    for _ in range(10):
+        if not device.dose_status(bench.deadline()).running:
+            break
+        bench.clock.sleep(expected_s / 4)
+    device.stop(bench.deadline())
+    after_ml = device.total_volume_ml(bench.deadline()).value
+    again = set(sent) & set(line.sent[mark:])
+    _expect(not again, f"{again} was sent again")
+    _expect(after_ml <= before_ml + 1.2 * volume_ml, f"a dose of {volume_ml} mL became {after_ml - before_ml:g} mL")
+
+
+LIVE_CHECKS: Final[tuple[tuple[Any, bool, tuple[Callable[..., None], ...]], ...]] = (
+    (Device, False, (_identifies,)),
+    (Sensor, False, (_reads,)),
+    (Meter, False, (_counts,)),
+    (Actuator, True, (_applies_and_releases, _reaches_safety, _refuses_no_number, _applies_once)),
+    (Doser, True, (_is_ready, _stops_harmlessly, _refuses_no_dose, _doses_once)),
+)
+"""Ability, whether its checks move something, the checks."""

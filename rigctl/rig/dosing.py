@@ -1,0 +1,272 @@
+"""The dose protocol: a volume is dispensed once, and what became of it is known or booked in full.
+
+caps -> INTENT on disk, with the pump's total before -> sent once -> SENT -> asked until it is over -> DONE with the
+actual volume. A dose is never repeated because its answer was lost: the pump's own total says what happened, and a
+pump that cannot testify (it restarted, or is silent) has the full volume booked against the caps.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, IdentityMismatch, Tripped
+from rigctl.rig.guard import DosePermit, Guard
+from rigctl.rig.handle import Handle
+from rigctl.rig.measuring import Rest
+from rigctl.rig.protocols import Clock, DoseLog, Doser, DoseStatus, Reading, Severity
+from rigctl.rig.values import Alarm, OpenDose
+
+
+@dataclass(frozen=True, slots=True)
+class DoseTiming:
+    """How long a dose may take, and how exact a pump is."""
+
+    factor: float = 1.25
+    """Times volume / rate: a pump slower than this has run past its deadline."""
+    margin_s: float = 5.0
+    """Added to it, rig seconds."""
+    floor_s: float = 2.0
+    """And at least this much wall time, for the exchanges themselves."""
+    poll_s: float = 1.0
+    """Rig seconds between two questions."""
+    slack: float = 0.05
+    """Share of the volume by which a complete dose may differ from the one asked for."""
+    slack_ml: float = 0.1
+    """Added to it."""
+
+    def slack_of(self, volume_ml: float) -> float:
+        """How far a complete dose of this volume may be off, mL."""
+        return self.slack * volume_ml + self.slack_ml
+
+
+RESOLUTION_ML = 0.01
+"""Of a pump's total."""
+
+
+def witnessed_ml(before_ml: float, total: Reading, reset: bool) -> float | None:
+    """What was dispensed since the pump's total stood at `before_ml`; None when the pump cannot say.
+
+    A total that fell shows a restart even when the pump's notice of it was lost.
+    """
+    if reset or not total.valid or not math.isfinite(total.value) or total.value < before_ml - RESOLUTION_ML:
+        return None
+    return max(total.value - before_ml, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dose:
+    """One dose under way."""
+
+    pump: Handle[Doser]
+    id: int
+    volume_ml: float
+    before_ml: float
+
+    def __str__(self) -> str:
+        return f"{self.pump.name}: dose {self.id} of {self.volume_ml:g} mL"
+
+
+class Dispenser:
+    """Carries out doses by the protocol.
+
+    Args:
+        trip: latches the trip and drives the rig to its safe state.
+        wall: wall clock of the deadline's floor, seconds.
+    """
+
+    def __init__(
+        self,
+        guard: Guard,
+        doses: DoseLog,
+        clock: Clock,
+        rest: Rest,
+        on_alarm: Callable[[Alarm], None],
+        *,
+        trip: Callable[[str], Awaitable[object]],
+        timing: DoseTiming | None = None,
+        wall: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._guard = guard
+        self._doses = doses
+        self._clock = clock
+        self._rest = rest
+        self._on_alarm = on_alarm
+        self._trip = trip
+        self._timing = timing or DoseTiming()
+        self._wall = wall
+
+    async def dispense(self, pump: Handle[Doser], volume_ml: float) -> float:
+        """Dispense a volume once; returns what was dispensed, mL.
+
+        Cancelled in between, the dose stays open in the log, to be settled by `settle`.
+
+        Raises:
+            GuardRefused: over a cap; nothing was sent.
+            DeviceFault: the pump refused (booked as 0 mL), or restarted in mid-dose (booked in full).
+            DeviceTimeout: the pump cannot be asked how the dose ended (booked in full).
+            Tripped: it ran past its deadline and was stopped, or the trip was latched before.
+            JournalError: the log cannot be written.
+        """
+        permit = await self._guard.admit_dose(pump, volume_ml)
+        before_ml = await self._ready(pump)
+        dose = _Dose(pump, await self._doses.intend(pump.name, volume_ml, before_ml), volume_ml, before_ml)
+        certain = await self._send(dose, permit)
+        await self._doses.sent(dose.id)
+        status = await self._watch(dose)
+        if status is None:
+            return await self._silent(dose)
+        if status.reset:
+            raise await self._unknown(dose, "the pump restarted in mid-dose", DeviceFault)
+        if status.running:
+            return await self._overrun(dose)
+        if status.fault:
+            raise await self._refused(dose, status.fault)
+        actual_ml = status.dispensed_ml if certain else await self._testified(dose)
+        if actual_ml is None:
+            raise await self._unknown(dose, "the answer to the command was lost and the pump's total tells nothing")
+        return await self._done(dose, actual_ml)
+
+    async def settle(self, pump: Handle[Doser], left: OpenDose) -> None:
+        """Settle a dose whose end was not recorded; never sends one.
+
+        Raises:
+            JournalError: the log cannot be written.
+        """
+        dose = _Dose(pump, left.dose, left.volume_ml, left.total_before_ml)
+        try:
+            status = await pump.ask(pump.device.dose_status, "dose status")
+            if status.running:
+                status = await self._halt(pump)
+            total = await pump.ask(pump.device.total_volume_ml, "total volume")
+        except DeviceError as error:
+            await self._unknown(dose, f"the pump cannot be asked: {error}")
+            return
+        if status.running:
+            await self._unknown(dose, "it still runs and does not stop")
+            await self._trip(f"{pump.name} does not stop")
+            return
+        actual_ml = witnessed_ml(dose.before_ml, total, status.reset)
+        # from a total of zero, a pump that restarted while nobody watched looks like one that did not
+        telling = dose.before_ml > RESOLUTION_ML or (actual_ml or 0.0) >= dose.volume_ml - self._timing.slack_of(
+            dose.volume_ml
+        )
+        if actual_ml is None or not telling:
+            await self._unknown(dose, "the pump's total does not show whether it restarted")
+            return
+        await self._done(dose, actual_ml, "settled afterwards, from the pump's total")
+
+    # the steps of a dose ------------------------------------------------------------------------------------------
+
+    async def _ready(self, pump: Handle[Doser]) -> float:
+        """Whether a dose may be sent; the pump's total before it, mL."""
+        await pump.ask(pump.device.ready, "ready")
+        status = await pump.ask(pump.device.dose_status, "dose status")
+        if status.reset:
+            self._alarm(Severity.MINOR, pump.name, "the pump restarted since its last dose; its totals began anew")
+        total = await pump.ask(pump.device.total_volume_ml, "total volume")
+        if not total.valid or not math.isfinite(total.value):
+            raise GarbledReply(f"{pump.name}: its total volume cannot be read ({total.detail}), so no dose was sent")
+        return total.value
+
+    async def _send(self, dose: _Dose, permit: DosePermit) -> bool:
+        """Send it once; whether the pump confirmed."""
+        try:
+            await self._guard.start_dose(permit)
+        except (DeviceFault, IdentityMismatch) as error:
+            raise await self._refused(dose, str(error)) from error
+        except (Tripped, GuardRefused) as error:
+            await self._doses.done(dose.id, 0.0, f"not sent: {error}")
+            raise
+        except DeviceError as error:
+            self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: unknown whether it runs, not sent again: {error}")
+            return False
+        return True
+
+    async def _watch(self, dose: _Dose) -> DoseStatus | None:
+        """Ask until the dose is over or its deadline has passed: the last answer, None if there was none at the end."""
+        expected_s = 60.0 * dose.volume_ml / dose.pump.device.max_rate_ml_per_min
+        until_s = self._clock.now_s() + self._timing.factor * expected_s + self._timing.margin_s
+        until_wall_s = self._wall() + self._timing.floor_s
+        pause_s = expected_s
+        while True:
+            await self._rest(pause_s)
+            status = await self._status(dose.pump)
+            if status is not None and (status.reset or not status.running):
+                return status
+            if self._clock.now_s() > until_s and self._wall() > until_wall_s:
+                return status
+            pause_s = max(self._timing.poll_s, 0.02 * expected_s)
+
+    async def _status(self, pump: Handle[Doser]) -> DoseStatus | None:
+        try:
+            return await pump.ask(pump.device.dose_status, "dose status")
+        except DeviceError:
+            return None  # asked again until the deadline, which is what decides
+
+    # its possible ends --------------------------------------------------------------------------------------------
+
+    async def _done(self, dose: _Dose, actual_ml: float, note: str = "") -> float:
+        await self._doses.done(dose.id, actual_ml, note)
+        slack_ml = self._timing.slack_of(dose.volume_ml)
+        if actual_ml < dose.volume_ml - slack_ml:
+            self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: short, {actual_ml:g} mL dispensed")
+        elif actual_ml > dose.volume_ml + slack_ml:
+            self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: too much, {actual_ml:g} mL dispensed")
+        return actual_ml
+
+    async def _refused(self, dose: _Dose, why: str) -> DeviceFault:
+        """Booked as nothing; the error to raise."""
+        await self._doses.done(dose.id, 0.0, f"refused: {why}")
+        self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: refused, 0 mL booked: {why}")
+        return DeviceFault(f"{dose}: refused by the pump: {why}")
+
+    async def _unknown(self, dose: _Dose, why: str, kind: type[DeviceError] = DeviceTimeout) -> DeviceError:
+        """Booked in full; the error to raise."""
+        await self._doses.unknown(dose.id, dose.volume_ml, why)
+        self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: unknown, booked in full: {why}")
+        return kind(f"{dose}: unknown what was dispensed, booked in full: {why}")
+
+    async def _silent(self, dose: _Dose) -> float:
+        """No answer up to the deadline: stop it if it can be reached after all, and ask once more."""
+        try:
+            status = await self._halt(dose.pump)
+        except DeviceError as error:
+            raise await self._unknown(dose, f"the pump does not answer: {error}") from error
+        actual_ml = None if status.reset or status.running else await self._testified(dose)
+        if actual_ml is None:
+            raise await self._unknown(dose, "the pump was silent and its total tells nothing")
+        return await self._done(dose, actual_ml)
+
+    async def _overrun(self, dose: _Dose) -> float:
+        """Still running past the deadline: stop, verify, trip."""
+        try:
+            status = await self._halt(dose.pump)
+            actual_ml = None if status.running or status.reset else await self._testified(dose)
+            ended = "does not stop" if status.running else "was stopped"
+        except DeviceError as error:
+            actual_ml, ended = None, f"cannot be stopped: {error}"
+        if actual_ml is None:
+            await self._unknown(dose, f"it ran past its deadline and {ended}")
+        else:
+            await self._done(dose, actual_ml)
+        reason = f"{dose}: ran past its deadline and {ended}"
+        await self._trip(reason)
+        raise Tripped(f"{reason}. Look at the pump, then reset the trip")
+
+    async def _halt(self, pump: Handle[Doser]) -> DoseStatus:
+        """Stop the pump and ask whether it did."""
+        await self._guard.stop(pump, urgent=True)
+        return await pump.ask(pump.device.dose_status, "dose status", urgent=True)
+
+    async def _testified(self, dose: _Dose) -> float | None:
+        try:
+            total = await dose.pump.ask(dose.pump.device.total_volume_ml, "total volume")
+        except DeviceError:
+            return None  # no testimony: the caller books in full and says so
+        return witnessed_ml(dose.before_ml, total, reset=False)
+
+    def _alarm(self, severity: Severity, source: str, message: str) -> None:
+        self._on_alarm(Alarm(severity, source, message))

@@ -1,0 +1,217 @@
+"""The only door to an actuator: every command passes the checks here, or is refused.
+
+The decision is pure: a `Command` and the `Facts` about its actuator go through a tuple of checks, each of which names
+its objection or has none. Interlocks, slew limits and permissives are further checks (and further facts).
+Going to the safe state, releasing and stopping are never refused. A trip is latched: only a person resets it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+from weakref import WeakSet
+
+from rigctl.errors import GuardRefused, Tripped
+from rigctl.rig.handle import Handle
+from rigctl.rig.protocols import Actuator, Clock, Deadline, DoseLog, Doser
+from rigctl.rig.spec import ActuatorLimits
+
+DAY_S = 86400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What somebody wants an actuator to do."""
+
+    actuator: str
+    kind: Literal["setpoint", "dose"]
+    value: float
+    """Engineering units (setpoint) or mL (dose)."""
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a check may know of the actuator."""
+
+    limits: ActuatorLimits
+    dispensed_24h_ml: float = 0.0
+    """Booked in the last 24 h of rig time, open intents in full."""
+
+
+class Check(Protocol):
+    """One reason a command may be refused for."""
+
+    def __call__(self, command: Command, facts: Facts) -> str | None:
+        """The objection (`got ..., allowed ...`), or None."""
+        ...
+
+
+def is_number(command: Command, facts: Facts) -> str | None:
+    """Only finite numbers go out."""
+    del facts
+    return None if math.isfinite(command.value) else f"got {command.value}, must be a finite number"
+
+
+def within_range(command: Command, facts: Facts) -> str | None:
+    """A setpoint lies within the actuator's limits."""
+    low, high = facts.limits.low, facts.limits.high
+    if command.kind != "setpoint" or low <= command.value <= high:
+        return None
+    return f"got {command.value:g} {command.unit}, allowed {low:g} to {high:g}"
+
+
+def within_dose_caps(command: Command, facts: Facts) -> str | None:
+    """A dose is positive and within the caps per dose and per 24 h."""
+    if command.kind != "dose":
+        return None
+    per_dose, per_day = facts.limits.per_dose_ml, facts.limits.per_day_ml
+    if not command.value > 0:
+        return f"got {command.value:g} mL, must be > 0"
+    if per_dose is not None and command.value > per_dose:
+        return f"got {command.value:g} mL, allowed {per_dose:g} mL per dose"
+    if per_day is not None and facts.dispensed_24h_ml + command.value > per_day:
+        return f"got {command.value:g} mL after {facts.dispensed_24h_ml:g} mL in 24 h, allowed {per_day:g} mL in 24 h"
+    return None
+
+
+CHECKS: tuple[Check, ...] = (is_number, within_range, within_dose_caps)
+
+
+def objections(command: Command, facts: Facts, checks: Sequence[Check] = CHECKS) -> tuple[str, ...]:
+    """Everything that speaks against a command; empty if it may pass."""
+    return tuple(said for check in checks if (said := check(command, facts)) is not None)
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
+class DosePermit:
+    """Admits one dose, once. Caps are checked when it is issued, before the intent is booked against them."""
+
+    doser: Handle[Doser]
+    volume_ml: float
+
+
+class Guard:
+    """Passes commands on to actuators, or refuses them."""
+
+    def __init__(
+        self,
+        limits: Mapping[str, ActuatorLimits],
+        doses: DoseLog,
+        clock: Clock,
+        checks: Sequence[Check] = CHECKS,
+    ) -> None:
+        self._limits = limits
+        self._doses = doses
+        self._clock = clock
+        self._checks = tuple(checks)
+        self._permits: WeakSet[DosePermit] = WeakSet()  # one that was never used is forgotten with its holder
+        self._tripped: str | None = None
+
+    # the latch ----------------------------------------------------------------------------------------------------
+
+    @property
+    def tripped(self) -> str | None:
+        """Why the trip is latched, or None."""
+        return self._tripped
+
+    def trip(self, reason: str) -> None:
+        """Latch the trip; the first reason stays."""
+        if self._tripped is None:
+            self._tripped = reason
+
+    def reset_trip(self) -> None:
+        """Unlatch it: a person's decision, never the program's."""
+        self._tripped = None
+
+    def refuse_if_tripped(self, doing: str) -> None:
+        """Raise `Tripped` while the trip is latched."""
+        if self._tripped is not None:
+            raise Tripped(f"{doing}: refused, tripped: {self._tripped}. Find the cause, then reset the trip")
+
+    # commands that may be refused ---------------------------------------------------------------------------------
+
+    def check_setpoint(self, actuator: str, value: float, unit: str) -> None:
+        """Whether this setpoint may be imposed.
+
+        Raises:
+            Tripped: the trip is latched.
+            GuardRefused: not a number, out of range, or the actuator has no limits.
+        """
+        self._decide(Command(actuator, "setpoint", value, unit), 0.0)
+
+    async def apply(self, actuator: Handle[Actuator], value: float) -> None:
+        """Impose a setpoint, sent once. Raises as `check_setpoint`, and what the device raises."""
+        device = actuator.device
+        self.check_setpoint(actuator.name, value, device.unit)
+
+        def unless_tripped(deadline: Deadline) -> None:
+            # the command may have waited for its turn: a trip in the meantime overtakes it
+            self.refuse_if_tripped(f"{actuator.name}: apply {value:g} {device.unit}")
+            device.apply(value, deadline)
+
+        await actuator.tell(unless_tripped, f"apply {value:g} {device.unit}")
+
+    async def admit_dose(self, doser: Handle[Doser], volume_ml: float) -> DosePermit:
+        """Check a dose against the caps; counts what the log has booked in the last 24 h of rig time.
+
+        Raises:
+            Tripped: the trip is latched.
+            GuardRefused: not a positive number or over a cap.
+        """
+        booked_ml = await self._doses.volume_since_ml(doser.name, self._clock.now_s() - DAY_S)
+        self._decide(Command(doser.name, "dose", volume_ml, "mL"), booked_ml)
+        permit = DosePermit(doser, volume_ml)
+        self._permits.add(permit)
+        return permit
+
+    async def start_dose(self, permit: DosePermit) -> None:
+        """Send an admitted dose, once.
+
+        Raises:
+            Tripped: a trip came in between; nothing was sent.
+            GuardRefused: this permit was used before; nothing was sent.
+            DeviceFault: the pump refused.
+            DeviceError: it is unknown whether the dose runs.
+        """
+        doser, volume_ml = permit.doser, permit.volume_ml
+        if permit not in self._permits:
+            raise GuardRefused(f"{doser.name}: dose {volume_ml:g} mL: this permit was used already; ask for a new one")
+        self._permits.discard(permit)
+
+        def unless_tripped(deadline: Deadline) -> None:
+            self.refuse_if_tripped(f"{doser.name}: dose {volume_ml:g} mL")
+            doser.device.start_dose(volume_ml, deadline)
+
+        await doser.tell(unless_tripped, f"dose {volume_ml:g} mL")
+
+    # commands that never are --------------------------------------------------------------------------------------
+
+    async def release(self, actuator: Handle[Actuator]) -> None:
+        """Let the variable vary freely."""
+        await actuator.tell(actuator.device.release, "release")
+
+    async def stop(self, doser: Handle[Doser], *, urgent: bool = False) -> None:
+        """Stop a pump."""
+        await doser.tell(doser.device.stop, "stop", urgent=urgent)
+
+    async def safe(self, actuator: Handle[Actuator]) -> None:
+        """To the declared safe state, ahead of everything that waits."""
+        state = self._limits[actuator.name].safe_state
+        device = actuator.device
+        if state == "off":
+            await actuator.tell(device.safe, "to the safe state", urgent=True)
+            return
+        await actuator.tell(lambda deadline: device.apply(state, deadline), f"to the safe state {state:g}", urgent=True)
+
+    def _decide(self, command: Command, dispensed_24h_ml: float) -> None:
+        what = f"{command.actuator}: {command.kind} {command.value:g} {command.unit}"
+        self.refuse_if_tripped(what)
+        limits = self._limits.get(command.actuator)
+        if limits is None:
+            raise GuardRefused(f"{what}: refused, it has no limits. Declare them under safety.limits")
+        against = objections(command, Facts(limits, dispensed_24h_ml), self._checks)
+        if against:
+            raise GuardRefused(f"{what}: refused: {'; '.join(against)}")

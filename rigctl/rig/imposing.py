@@ -1,0 +1,194 @@
+"""Bringing a rig to a setting: what is chosen is imposed, everything else is let go, and both are confirmed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, GuardRefused, IdentityMismatch, ReadBackMismatch
+from rigctl.rig.bus import Bus
+from rigctl.rig.dosing import Dispenser
+from rigctl.rig.guard import Guard
+from rigctl.rig.handle import Handle
+from rigctl.rig.measuring import Rest
+from rigctl.rig.protocols import Actuator, ActuatorState, Doser, Severity
+from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
+from rigctl.rig.titration import Titration
+from rigctl.rig.together import together
+from rigctl.rig.values import Alarm
+from rigctl.rig.wiring import Wiring
+
+RELEASED = ActuatorState(controlled=False, setpoint=None)
+ON = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A setting, by actuator."""
+
+    imposed: Mapping[str, float]
+    """Actuators that hold a value: the chosen variables' and the treatments that go with chosen dosing."""
+    dosed: Mapping[str, float]
+    """Pumps and the setpoint each brings its probe to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Imposer:
+    """Carries out `Rig.control`."""
+
+    spec: RigSpec
+    wiring: Wiring
+    guard: Guard
+    dispenser: Dispenser
+    rest: Rest
+    on_alarm: Callable[[Alarm], None]
+
+    async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
+        """See `Rig.control`."""
+        plan = self._planned(setpoints)
+        idle = [a for n, a in self.wiring.actuators.items() if n not in plan.imposed]
+        idle_pumps = [d for n, d in self.wiring.dosers.items() if n not in plan.dosed]
+        await together(*(self._impose(a, None) for a in idle), *(self._still(d) for d in idle_pumps))
+        await together(*(self._impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()))
+        for step in self.spec.timing.prepare:
+            await self._prepare(step)
+        await self._titrate(plan.dosed)
+        await together(
+            *(self._confirm(a, plan.imposed.get(n)) for n, a in self.wiring.actuators.items()),
+            *(self._still(d) for d in idle_pumps),
+        )
+        return {v.name: self._state(v, plan) for v in self.spec.variables if v.actuator is not None}
+
+    def _state(self, variable: VariableWiring, plan: _Plan) -> ActuatorState:
+        """What was confirmed of a variable's actuator."""
+        name = variable.actuator or ""
+        value = plan.imposed.get(name, plan.dosed.get(name))
+        return RELEASED if value is None else ActuatorState(controlled=True, setpoint=value)
+
+    def _planned(self, setpoints: Mapping[str, float]) -> _Plan:
+        """Which actuator has to do what; nothing moves before every setpoint has passed the guard.
+
+        Raises:
+            GuardRefused: an unknown or uncontrollable variable, or a setpoint the guard objects to.
+            Tripped: the trip is latched.
+        """
+        actuators = {v.name: v.actuator for v in self.spec.variables if v.actuator is not None}
+        unknown = sorted(set(setpoints) - set(actuators))
+        if unknown:
+            raise GuardRefused(f"no actuator for {', '.join(unknown)}; variables with one: {', '.join(actuators)}")
+        imposed: dict[str, float] = {}
+        dosed: dict[str, float] = {}
+        for variable, value in setpoints.items():
+            name = actuators[variable]
+            pump = self.spec.dosing.get(name)
+            unit = (
+                self.wiring.dosing_probes[name].handle.device.unit if pump else self.wiring.actuators[name].device.unit
+            )
+            self.guard.check_setpoint(name, value, unit)
+            if pump is None:
+                imposed[name] = value
+                continue
+            dosed[name] = value
+            if pump.treatment is not None:
+                imposed[pump.treatment] = ON
+        return _Plan(imposed, dosed)
+
+    # single actuators ---------------------------------------------------------------------------------------------
+
+    async def _impose(self, actuator: Handle[Actuator], value: float | None) -> None:
+        """Apply a value, or release (None). If the answer is lost, nothing is sent again: the read-back decides."""
+        try:
+            if value is None:
+                await self.guard.release(actuator)
+            else:
+                await self.guard.apply(actuator, value)
+        except (DeviceFault, DeviceBusy, IdentityMismatch):
+            raise
+        except DeviceError as error:
+            doing = "release" if value is None else f"apply {value:g}"
+            message = f"{doing}: unknown whether it arrived, not sent again, reading back: {error}"
+            self.on_alarm(Alarm(Severity.MINOR, actuator.name, message))
+            await self._confirm(actuator, value)
+
+    async def _confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
+        """Ask the instrument whether it holds `value`, or is released (None).
+
+        Raises:
+            ReadBackMismatch: it does not.
+        """
+        state = await actuator.ask(actuator.device.read_back, "read back")
+        if not holds(state, value, self._tolerance(actuator.name)):
+            unit = actuator.device.unit
+            wanted = "released" if value is None else f"{value:g} {unit}"
+            message = f"{self._serves(actuator.name)}: {actuator.name} reads back {told(state, unit)}, wanted {wanted}"
+            self.on_alarm(Alarm(Severity.MAJOR, actuator.name, message))
+            raise ReadBackMismatch(message)
+
+    async def _still(self, pump: Handle[Doser]) -> None:
+        """A pump that is not chosen stands still; one that runs is stopped, and asked again."""
+        status = await pump.ask(pump.device.dose_status, "dose status")
+        if status.reset:
+            self.on_alarm(Alarm(Severity.MINOR, pump.name, "the pump restarted; its totals began anew"))
+        if not status.running:
+            return
+        self.on_alarm(Alarm(Severity.MAJOR, pump.name, "the pump runs although nothing was asked of it: stopping it"))
+        await self.guard.stop(pump)
+        if (await pump.ask(pump.device.dose_status, "dose status")).running:
+            raise ReadBackMismatch(f"{self._serves(pump.name)}: {pump.name} runs, wanted stopped")
+
+    async def _prepare(self, step: PrepareStep) -> None:
+        actuator = self.wiring.actuators[step.actuator]
+        await self._impose(actuator, step.value)
+        await self.rest(step.wait_s)
+        await self._impose(actuator, None)
+
+    # dosing -------------------------------------------------------------------------------------------------------
+
+    async def _titrate(self, dosed: Mapping[str, float]) -> None:
+        """Pumps on different buses dose at the same time."""
+        buses: dict[Bus, list[tuple[Titration, float]]] = {}
+        for name, setpoint in dosed.items():
+            buses.setdefault(self.wiring.dosers[name].bus, []).append((self._titration(name), setpoint))
+        await together(*map(_in_turn, buses.values()))
+
+    def _titration(self, name: str) -> Titration:
+        return Titration(
+            spec=self.spec.dosing[name],
+            pump=self.wiring.dosers[name],
+            probe=self.wiring.dosing_probes[name],
+            per_dose_ml=self.spec.limits[name].per_dose_ml,
+            dispenser=self.dispenser,
+            rest=self.rest,
+            on_alarm=self.on_alarm,
+        )
+
+    def _tolerance(self, actuator: str) -> float:
+        """Treatments and prepared actuators are switches: they hold what they were sent."""
+        return next((v.read_back_tolerance for v in self.spec.variables if v.actuator == actuator), 1e-6)
+
+    def _serves(self, actuator: str) -> str:
+        """The variable an actuator serves, for messages."""
+        return next((v.name for v in self.spec.variables if v.actuator == actuator), actuator)
+
+
+def _in_turn(titrations: list[tuple[Titration, float]]) -> Coroutine[Any, Any, None]:
+    async def run() -> None:
+        for titration, setpoint in titrations:
+            await titration.bring_to(setpoint)
+
+    return run()
+
+
+def holds(state: ActuatorState, value: float | None, tolerance: float) -> bool:
+    """Whether a read-back confirms `value` (None: released). A switch is on or off and has no setpoint to tell."""
+    if value is None or not state.controlled:
+        return value is None and not state.controlled
+    return state.setpoint is None or abs(state.setpoint - value) <= tolerance
+
+
+def told(state: ActuatorState, unit: str) -> str:
+    """A read-back in words."""
+    if not state.controlled:
+        return "released"
+    return "switched on" if state.setpoint is None else f"{state.setpoint:g} {unit}"

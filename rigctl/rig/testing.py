@@ -1,0 +1,264 @@
+"""Lines and a clock for testing drivers without an instrument; part of the public interface, for third parties too."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+from rigctl.errors import DeviceTimeout, GarbledReply
+from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
+
+
+@dataclass(slots=True)
+class ManualClock:
+    """Rig time that passes only when somebody sleeps."""
+
+    speedup: float = 1.0
+    time_s: float = 0.0
+
+    def now_s(self) -> float:
+        """Rig time, seconds."""
+        return self.time_s
+
+    def sleep(self, seconds: float) -> None:
+        """Let rig time pass at once."""
+        self.time_s += max(0.0, seconds)
+
+
+class SilentLine:
+    """A byte and register line nobody answers on: every answer is waited for up to its deadline, in vain."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self.url = "silent://nobody"
+        self.clock: Clock = clock or ManualClock()
+        self.asked: list[Deadline] = []
+        """The deadline of each call that waits or sends."""
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def resync(self) -> None:
+        """Nothing to drop."""
+
+    def take_dropped(self) -> bytes:
+        """Nothing was dropped."""
+        return b""
+
+    def write(self, data: bytes, deadline: Deadline) -> None:  # noqa: ARG002 - goes nowhere
+        """Take it and forget it."""
+        self.asked.append(deadline)
+
+    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:  # noqa: ARG002 - never comes
+        """Never answers."""
+        self._wait(deadline)
+
+    def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:  # noqa: ARG002
+        """Never answers."""
+        self._wait(deadline)
+
+    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> list[bool]:  # noqa: ARG002
+        """Never answers."""
+        self._wait(deadline)
+
+    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:  # noqa: ARG002
+        """Never confirms."""
+        self._wait(deadline)
+
+    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:  # noqa: ARG002
+        """Never confirms."""
+        self._wait(deadline)
+
+    def _wait(self, deadline: Deadline) -> NoReturn:
+        self.asked.append(deadline)
+        time.sleep(deadline.remaining_s)
+        raise DeviceTimeout("silent://nobody: no answer, as always")
+
+
+class GarbageLine(SilentLine):
+    """Everything that arrives is noise: lines of it on a byte line, a bad checksum on a register line."""
+
+    NOISE = (b"", b"\x00\xff\xfe~", b"?", b"*", b"nonsense", b",,,", b"12.3.4", b"1e", b"*OK?", b"\x80\x80\x80")
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        super().__init__(clock)
+        self.url = "garbage://noise"
+        self._next = 0
+
+    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:  # noqa: ARG002 - noise knows no terminator
+        """One piece of noise; as it never ends, the deadline is what ends it."""
+        deadline.check("garbage://noise")
+        self._next += 1
+        return self.NOISE[self._next % len(self.NOISE)]
+
+    def _wait(self, deadline: Deadline) -> NoReturn:
+        self.asked.append(deadline)
+        raise GarbledReply("garbage://noise: the checksum is wrong, as always")
+
+
+@dataclass(slots=True)
+class ScriptedLine:
+    """A byte line with an instrument made of a function: what was sent, without terminator, to the lines it answers."""
+
+    answer: Callable[[str], Iterable[str]]
+    terminator: bytes = b"\r"
+    clock: Clock = field(default_factory=ManualClock)
+    url: str = "scripted://instrument"
+    sent: list[str] = field(default_factory=list)
+    pending: list[bytes] = field(default_factory=list)
+    """Lines on their way; a test may add unsolicited ones."""
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def resync(self) -> None:
+        """Drop what is on its way."""
+        self.pending.clear()
+
+    def take_dropped(self) -> bytes:
+        """Nothing is remembered."""
+        return b""
+
+    def write(self, data: bytes, deadline: Deadline) -> None:
+        """Hand it to the instrument."""
+        deadline.check(self.url)
+        for command in data.decode("ascii").split(self.terminator.decode("ascii"))[:-1]:
+            self.sent.append(command)
+            self.pending += [line.encode("ascii") for line in self.answer(command)]
+
+    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:  # noqa: ARG002 - lines are whole here
+        """The next line; when there is none, time is up at once."""
+        deadline_over = f"{self.url}: no complete line in time"
+        if not self.pending:
+            raise DeviceTimeout(deadline_over)
+        return self.pending.pop(0)
+
+
+@dataclass(slots=True)
+class MemoryLine:
+    """A register line with Modbus units made of tables: (unit, kind, address) -> value; absent ones read as 0."""
+
+    cells: dict[tuple[int, str, int], int] = field(default_factory=dict)
+    clock: Clock = field(default_factory=ManualClock)
+    url: str = "memory://registers"
+
+    def open(self) -> None:
+        """Nothing to open."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def resync(self) -> None:
+        """Nothing to drop."""
+
+    def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
+        """From the table."""
+        deadline.check(self.url)
+        return [self.cells.get((unit, kind, address + i), 0) for i in range(count)]
+
+    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> list[bool]:
+        """From the table."""
+        deadline.check(self.url)
+        return [bool(self.cells.get((unit, kind, address + i), 0)) for i in range(count)]
+
+    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:
+        """Into the table, holding registers."""
+        deadline.check(self.url)
+        self.cells |= {(unit, "holding", address + i): value for i, value in enumerate(values)}
+
+    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
+        """Into the table."""
+        deadline.check(self.url)
+        self.cells[(unit, "coil", address)] = int(value)
+
+
+Sent = tuple[Any, ...]
+"""`("write", data)`, `("write_registers", unit, address, values)` or `("write_coil", unit, address, value)`."""
+
+
+class RecordingLine:
+    """Passes everything on to another line, remembers what was sent, and loses replies when told to."""
+
+    def __init__(self, inner: Any) -> None:
+        self.url: str = inner.url
+        self.clock: Clock = inner.clock
+        self.sent: list[Sent] = []
+        """Every write, in order; reads of registers are no writes."""
+        self.traffic = 0
+        """Calls of any kind."""
+        self.lose_replies = False
+        """What is sent arrives and is carried out, but no answer to it is ever seen."""
+        self._inner = inner
+
+    def open(self) -> None:
+        """Pass on."""
+        self._inner.open()
+
+    def close(self) -> None:
+        """Pass on."""
+        self._inner.close()
+
+    def resync(self) -> None:
+        """Pass on."""
+        self._inner.resync()
+
+    def take_dropped(self) -> bytes:
+        """Pass on."""
+        dropped: bytes = self._inner.take_dropped()
+        return dropped
+
+    def write(self, data: bytes, deadline: Deadline) -> None:
+        """Remember and pass on."""
+        self._note("write", bytes(data))
+        self._inner.write(data, deadline)
+
+    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
+        """Pass on, or swallow what comes up to the deadline."""
+        self.traffic += 1
+        while True:
+            line: bytes = self._inner.read_line(terminator, deadline)
+            if not self.lose_replies:
+                return line
+
+    def read_registers(
+        self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
+    ) -> Sequence[int]:
+        """Pass on."""
+        self.traffic += 1
+        values: Sequence[int] = self._inner.read_registers(unit, kind, address, count, deadline)
+        self._lose()
+        return values
+
+    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
+        """Pass on."""
+        self.traffic += 1
+        values: Sequence[bool] = self._inner.read_bits(unit, kind, address, count, deadline)
+        self._lose()
+        return values
+
+    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:
+        """Remember and pass on."""
+        self._note("write_registers", unit, address, tuple(values))
+        self._inner.write_registers(unit, address, values, deadline)
+        self._lose()
+
+    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
+        """Remember and pass on."""
+        self._note("write_coil", unit, address, value)
+        self._inner.write_coil(unit, address, value, deadline)
+        self._lose()
+
+    def _note(self, *what: Any) -> None:
+        self.traffic += 1
+        self.sent.append(what)
+
+    def _lose(self) -> None:
+        if self.lose_replies:
+            raise DeviceTimeout(f"{self.url}: the reply was lost")

@@ -1,0 +1,161 @@
+"""From the rig's description to devices on their buses, each known by what it can do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, TypeVar, cast
+
+from rigctl.errors import BrokenDriver, ConfigError, Problem, UnknownDriver
+from rigctl.rig.bus import Bus
+from rigctl.rig.handle import Handle
+from rigctl.rig.measuring import Probe
+from rigctl.rig.protocols import Actuator, Clock, Device, Doser, Driver, Line, Meter, Sensor
+from rigctl.rig.spec import DeviceSpec, MeterSpec, RigSpec
+from rigctl.rig.values import Alarm
+from rigctl.rig.wire import BusTiming
+
+D = TypeVar("D", bound=Device)
+
+METER_UNITS = {"energy": "kWh", "volume": "mL"}
+"""The unit each metered kind is priced in."""
+
+
+class Instruments(Protocol):
+    """Where drivers and lines are found; `rigctl.rig.registry.Registry` is one."""
+
+    def driver(self, name: str) -> type[Driver]:
+        """The driver of this name."""
+        ...
+
+    def open_line(self, url: str, clock: Clock) -> Line:
+        """The line at this URL, still closed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wiring:
+    """Every instrument of a rig, by role."""
+
+    buses: Mapping[str, Bus]
+    handles: Mapping[str, Handle[Device]]
+    """Every device by name."""
+    probes: tuple[Probe, ...]
+    """One per variable, then the outcome."""
+    dosing_probes: Mapping[str, Probe]
+    """By doser: what judges its doses."""
+    actuators: Mapping[str, Handle[Actuator]]
+    """Variables' actuators, treatments, prepared actuators: all that may be released."""
+    dosers: Mapping[str, Handle[Doser]]
+    meters: Mapping[str, Handle[Meter]]
+    """By the meter's name."""
+
+
+class _Wirer:
+    """Collects every problem, so that all are told at once."""
+
+    def __init__(self, spec: RigSpec, clock: Clock) -> None:
+        self.spec = spec
+        self.clock = clock
+        self.problems: list[Problem] = []
+        self.handles: dict[str, Handle[Device]] = {}
+
+    def complain(self, where: str, what: str) -> None:
+        self.problems.append(Problem(f"{self.spec.name}: {where}", what))
+
+    def connect(
+        self, instruments: Instruments, on_alarm: Callable[[Alarm], None], timing: BusTiming | None
+    ) -> dict[str, Bus]:
+        lines: dict[str, Line] = {}
+        buses: dict[str, Bus] = {}
+        for device in self.spec.devices.values():
+            try:
+                if device.url not in lines:
+                    lines[device.url] = instruments.open_line(device.url, self.clock)
+                    buses[device.url] = Bus(lines[device.url], on_alarm, timing)
+                made = self._made(device, instruments, lines[device.url])
+            except (ValueError, UnknownDriver, BrokenDriver) as error:
+                self.complain(f"devices.{device.name}", str(error))
+                continue
+            self.handles[device.name] = Handle(device.name, made, buses[device.url], device.timeout_s)
+        return buses
+
+    def _made(self, device: DeviceSpec, instruments: Instruments, line: Line) -> Device:
+        driver = instruments.driver(device.driver)
+        scheme = device.url.partition("://")[0]
+        if scheme not in driver.schemes:
+            raise ValueError(f"driver {driver.name} talks over {', '.join(driver.schemes)}, got a {scheme} bus")
+        return driver.connect(device.name, device.options, line)
+
+    def role(self, where: str, name: str, kind: type[D]) -> Handle[D] | None:
+        """The device of this name as a `kind`, or None with a complaint."""
+        if name not in self.spec.devices:
+            self.complain(where, f"got {name!r}, which is no device; known: {', '.join(self.spec.devices)}")
+            return None
+        handle = self.handles.get(name)
+        if handle is None:
+            return None  # complained about already
+        if not isinstance(handle.device, kind):
+            driver = self.spec.devices[name].driver
+            self.complain(where, f"got {name!r}, which is no {kind.__name__.lower()} (driver {driver})")
+            return None
+        return cast("Handle[D]", handle)
+
+    def probe(self, where: str, name: str, sensor: str) -> Probe | None:
+        handle = self.role(where, sensor, Sensor)  # type: ignore[type-abstract]
+        return None if handle is None else Probe(name, handle, self.spec.plausible.get(sensor), self.clock)
+
+    def meter(self, meter: MeterSpec) -> Handle[Meter] | None:
+        where = f"meters.{meter.name}"
+        handle = self.role(where, meter.device or "", Meter)  # type: ignore[type-abstract]
+        unit = METER_UNITS[meter.kind]
+        if handle is not None and handle.device.meter_unit != unit:
+            self.complain(where, f"{meter.device} counts {handle.device.meter_unit}, a {meter.kind} meter needs {unit}")
+        return handle
+
+    def actuator_names(self) -> dict[str, str]:
+        """Every actuator that is no doser, and where it is named."""
+        spec = self.spec
+        names = {v.actuator: f"variables.{v.name}.actuator" for v in spec.variables if v.actuator is not None}
+        names |= {d.treatment: f"dosing.{n}.treatment" for n, d in spec.dosing.items() if d.treatment is not None}
+        names |= {p.actuator: "trial.prepare" for p in spec.timing.prepare}
+        names |= {name: f"safety.limits.{name}" for name in spec.limits if name not in names}
+        return {name: where for name, where in names.items() if name not in spec.dosing}
+
+
+def wired(
+    spec: RigSpec,
+    instruments: Instruments,
+    clock: Clock,
+    on_alarm: Callable[[Alarm], None],
+    timing: BusTiming | None = None,
+) -> Wiring:
+    """Connect every device of `spec` to its bus; opens and sends nothing.
+
+    Raises:
+        ConfigError: a name is unknown, a device cannot do what it is named for, an actuator has no limits, a meter
+            counts in another unit than it is priced in; all problems at once.
+    """
+    w = _Wirer(spec, clock)
+    buses = w.connect(instruments, on_alarm, timing)
+    probes = [w.probe(f"variables.{v.name}.sensor", v.name, v.sensor) for v in spec.variables]
+    probes.append(w.probe("outcome.sensor", spec.outcome_name, spec.outcome_sensor))
+    served = {v.actuator: v.name for v in spec.variables}
+    dosing = {n: w.probe(f"dosing.{n}.sensor", served.get(n, n), d.sensor) for n, d in spec.dosing.items()}
+    actuators = {n: w.role(where, n, Actuator) for n, where in w.actuator_names().items()}  # type: ignore[type-abstract]
+    dosers = {n: w.role(f"dosing.{n}", n, Doser) for n in spec.dosing}  # type: ignore[type-abstract]
+    meters = {m.name: w.meter(m) for m in spec.meters if m.kind in METER_UNITS}
+    for name in [*actuators, *dosers]:
+        if name not in spec.limits:
+            w.complain(f"safety.limits.{name}", "missing: every actuator needs limits and a safe state")
+    if w.problems:
+        raise ConfigError(w.problems)
+    return Wiring(
+        buses,
+        w.handles,
+        tuple(p for p in probes if p is not None),
+        {n: p for n, p in dosing.items() if p is not None},
+        {n: a for n, a in actuators.items() if a is not None},
+        {n: d for n, d in dosers.items() if d is not None},
+        {n: m for n, m in meters.items() if m is not None},
+    )

@@ -1,0 +1,374 @@
+"""Instruments that live in memory, speak the protocols, and fail when told to."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from rigctl.errors import DeviceTimeout
+from rigctl.rig.protocols import (
+    ActuatorState,
+    Deadline,
+    DeviceOptions,
+    DoseStatus,
+    Identity,
+    Reading,
+    Severity,
+)
+from rigctl.rig.rig import Rig
+from rigctl.rig.spec import (
+    ActuatorLimits,
+    DeviceSpec,
+    DosingSpec,
+    MeasureSpec,
+    PrepareStep,
+    RigSpec,
+    TrialTiming,
+    VariableWiring,
+)
+from rigctl.rig.values import Alarm
+
+
+class FakeClock:
+    """Rig time that passes only when somebody sleeps."""
+
+    speedup = 1.0
+
+    def __init__(self) -> None:
+        self.time_s = 1000.0
+
+    def now_s(self) -> float:
+        return self.time_s
+
+    def sleep(self, seconds: float) -> None:
+        self.time_s += max(seconds, 0.0)
+
+    async def rest(self, seconds: float) -> None:
+        until_s = self.time_s + max(seconds, 0.0)
+        await asyncio.sleep(0)
+        self.time_s = max(self.time_s, until_s)
+
+
+class FakeLine:
+    """A wire that remembers what was done to it."""
+
+    def __init__(self, url: str, clock: FakeClock) -> None:
+        self.url = url
+        self.clock = clock
+        self.log: list[str] = []
+        self.open_errors: deque[Exception] = deque()
+
+    def open(self) -> None:
+        self.log.append("open")
+        if self.open_errors:
+            raise self.open_errors.popleft()
+
+    def close(self) -> None:
+        self.log.append("close")
+
+    def resync(self) -> None:
+        self.log.append("resync")
+
+
+class Faulty:
+    """Raises what was queued for an operation, before or after doing it."""
+
+    def __init__(self, name: str, line: FakeLine) -> None:
+        self.name = name
+        self.line = line
+        self.identity = Identity("fake", "1.0", name)
+        self.before: dict[str, deque[Exception]] = {}
+        self.after: dict[str, deque[Exception]] = {}
+        self.threads: set[str] = set()
+
+    def fail(self, operation: str, *errors: Exception) -> None:
+        """The next calls raise, and nothing happens."""
+        self.before.setdefault(operation, deque()).extend(errors)
+
+    def lose_reply(self, operation: str, times: int = 1) -> None:
+        """The next calls do what they should and time out all the same."""
+        self.fail_after(operation, *[DeviceTimeout(f"{self.name}: {operation}: reply lost")] * times)
+
+    def fail_after(self, operation: str, *errors: Exception) -> None:
+        """The next calls do what they should and raise all the same."""
+        self.after.setdefault(operation, deque()).extend(errors)
+
+    def begin(self, operation: str) -> None:
+        self.threads.add(threading.current_thread().name)
+        self.line.log.append(f"{self.name} {operation}")
+        if self.before.get(operation):
+            raise self.before[operation].popleft()
+
+    def end(self, operation: str) -> None:
+        if self.after.get(operation):
+            raise self.after[operation].popleft()
+
+    def identify(self, deadline: Deadline) -> Identity:
+        self.begin("identify")
+        return self.identity
+
+
+class FakeSensor(Faulty):
+    """Reads whatever its source says."""
+
+    unit = "mM"
+
+    def __init__(self, name: str, line: FakeLine, source: Callable[[], float], unit: str = "mM") -> None:
+        super().__init__(name, line)
+        self.source = source
+        self.unit = unit
+
+    def read(self, deadline: Deadline) -> Reading:
+        self.begin("read")
+        return Reading(self.source(), self.unit, self.line.clock.now_s())
+
+
+class FakeActuator(Faulty):
+    """A setpoint register with an enable coil."""
+
+    def __init__(self, name: str, line: FakeLine, unit: str = "mM", *, switch: bool = False) -> None:
+        super().__init__(name, line)
+        self.unit = unit
+        self.switch = switch
+        self.state = ActuatorState(controlled=True, setpoint=99.0)  # whatever was left behind
+        self.deaf = False
+        self.applied: list[float] = []
+
+    def apply(self, value: float, deadline: Deadline) -> None:
+        self.begin("apply")
+        self.applied.append(value)
+        if not self.deaf:
+            self.state = ActuatorState(controlled=True, setpoint=None if self.switch else value)
+        self.end("apply")
+
+    def release(self, deadline: Deadline) -> None:
+        self.begin("release")
+        if not self.deaf:
+            self.state = ActuatorState(controlled=False, setpoint=None)
+        self.end("release")
+
+    def safe(self, deadline: Deadline) -> None:
+        self.begin("safe")
+        if not self.deaf:
+            self.state = ActuatorState(controlled=False, setpoint=None)
+        self.end("safe")
+
+    def read_back(self, deadline: Deadline) -> ActuatorState:
+        self.begin("read_back")
+        return self.state
+
+
+class FakePump(Faulty):
+    """Dispenses at its rate in rig time; also its own volume meter."""
+
+    min_dose_ml = 0.5
+    max_rate_ml_per_min = 60.0
+    meter_unit = "mL"
+
+    def __init__(self, name: str, line: FakeLine) -> None:
+        super().__init__(name, line)
+        self.total_ml = 100.0
+        self.started: list[float] = []
+        self.short = 1.0
+        """Share of each dose that really comes out."""
+        self.endless = False
+        self.reset_after_start = False
+        self.fault_after_start = ""
+        self.unstoppable = False
+        self._status = DoseStatus(running=False, dispensed_ml=0.0)
+        self._dose_ml = 0.0
+        self._since_s = 0.0
+
+    def ready(self, deadline: Deadline) -> None:
+        self.begin("ready")
+
+    def start_dose(self, volume_ml: float, deadline: Deadline) -> None:
+        self.begin("start_dose")
+        self.started.append(volume_ml)
+        if self.fault_after_start:
+            self._status = DoseStatus(running=False, dispensed_ml=0.0, fault=self.fault_after_start)
+        elif self.reset_after_start:
+            self.total_ml = 0.0
+            self._status = DoseStatus(running=False, dispensed_ml=0.0, reset=True)
+        else:
+            self._status = DoseStatus(running=True, dispensed_ml=0.0)
+            self._dose_ml, self._since_s = volume_ml * self.short, self.line.clock.now_s()
+        self.end("start_dose")
+
+    def _advance(self) -> None:
+        if not self._status.running:
+            return
+        poured_ml = (self.line.clock.now_s() - self._since_s) * self.max_rate_ml_per_min / 60.0
+        ended = poured_ml >= self._dose_ml and not self.endless
+        poured_ml = self._dose_ml if ended else poured_ml
+        self.total_ml += poured_ml - self._status.dispensed_ml
+        self._status = DoseStatus(running=not ended, dispensed_ml=poured_ml)
+
+    def dose_status(self, deadline: Deadline) -> DoseStatus:
+        self.begin("dose_status")
+        self._advance()
+        told = self._status
+        self._status = DoseStatus(told.running, told.dispensed_ml)
+        return told
+
+    def total_volume_ml(self, deadline: Deadline) -> Reading:
+        self.begin("total_volume_ml")
+        self._advance()
+        return Reading(self.total_ml, "mL", self.line.clock.now_s())
+
+    def total(self, deadline: Deadline) -> Reading:
+        return self.total_volume_ml(deadline)
+
+    def stop(self, deadline: Deadline) -> None:
+        self.begin("stop")
+        self._advance()
+        if not self.unstoppable:
+            self._status = DoseStatus(running=False, dispensed_ml=self._status.dispensed_ml)
+        self.end("stop")
+
+    def restart(self) -> None:
+        """Power fails and comes back while nobody looks."""
+        self.total_ml = 0.0
+        self._status = DoseStatus(running=False, dispensed_ml=0.0)
+
+    def run_alone(self) -> None:
+        """Somebody pressed its button."""
+        self.endless = True
+        self._status = DoseStatus(running=True, dispensed_ml=0.0)
+        self._since_s = self.line.clock.now_s()
+
+
+class FakeMeter(Faulty):
+    """A counter."""
+
+    meter_unit = "kWh"
+
+    def __init__(self, name: str, line: FakeLine) -> None:
+        super().__init__(name, line)
+        self.value = 12.5
+
+    def total(self, deadline: Deadline) -> Reading:
+        self.begin("total")
+        return Reading(self.value, "kWh", self.line.clock.now_s(), Severity.NONE)
+
+
+@dataclass
+class FakeDoseLog:
+    """The dose protocol's memory, as a list of what was recorded."""
+
+    records: list[tuple[object, ...]] = field(default_factory=list)
+    booked_ml: float = 0.0
+
+    async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
+        self.records.append(("intend", actuator, volume_ml, total_before_ml))
+        self.booked_ml += volume_ml
+        return len([r for r in self.records if r[0] == "intend"])
+
+    async def sent(self, dose: int) -> None:
+        self.records.append(("sent", dose))
+
+    async def done(self, dose: int, volume_ml: float, note: str) -> None:
+        self.records.append(("done", dose, round(volume_ml, 6)))
+
+    async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
+        self.records.append(("unknown", dose, volume_ml))
+
+    async def volume_since_ml(self, actuator: str, since_s: float) -> float:
+        return self.booked_ml
+
+    @property
+    def steps(self) -> list[object]:
+        return [r[0] for r in self.records]
+
+
+class FakeRegistry:
+    """Hands out devices made beforehand."""
+
+    def __init__(self, lines: Mapping[str, FakeLine], devices: Mapping[str, Faulty]) -> None:
+        class FakeDriver:
+            name: ClassVar[str] = "fake"
+            summary: ClassVar[str] = "made beforehand"
+            schemes: ClassVar[tuple[str, ...]] = ("fake",)
+            options: ClassVar[type[DeviceOptions]] = DeviceOptions
+
+            @staticmethod
+            def connect(name, options, line):
+                return devices[name]
+
+        self._driver = FakeDriver
+        self._lines = lines
+
+    def driver(self, name: str):
+        return self._driver
+
+    def open_line(self, url: str, clock: object) -> FakeLine:
+        if url not in self._lines:
+            raise ValueError(f"got {url!r}, no such line")
+        return self._lines[url]
+
+
+class Bench:
+    """A small rig: `ca` is dosed, `b` has a valve, `t` is only measured, `growth` is the outcome."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.lines = {url: FakeLine(url, self.clock) for url in ("fake://plc", "fake://pump", "fake://mains")}
+        plc, pump, mains = self.lines.values()
+        self.plc, self.pump_line, self.mains_line = plc, pump, mains
+        self.alarms: list[Alarm] = []
+        self.rigs: list[Rig] = []
+        self.doses = FakeDoseLog()
+        self.tank_ca = 2.6
+        self.effect = 0.05
+        """What a mL really does."""
+        self.pump = FakePump("ca_doser", pump)
+        self.valve = FakeActuator("b_valve", plc, "uM")
+        self.softener = FakeActuator("softener", plc, switch=True)
+        self.refill = FakeActuator("refill", plc, switch=True)
+        self.meter = FakeMeter("mains_meter", mains)
+        self.ca_probe = FakeSensor("ca_probe", plc, self._ca)
+        self.b_probe = FakeSensor("b_probe", plc, lambda: 28.0, "uM")
+        self.t_probe = FakeSensor("t_probe", plc, lambda: 21.0, "degC")
+        self.camera = FakeSensor("camera", mains, lambda: 7.0, "cm2/day")
+        self._base_ml = self.pump.total_ml
+        on_line: list[Faulty] = [self.pump, self.valve, self.softener, self.refill, self.meter]
+        on_line += [self.ca_probe, self.b_probe, self.t_probe, self.camera]
+        self.devices = {d.name: d for d in on_line}
+        self.registry = FakeRegistry(self.lines, self.devices)
+
+    def _ca(self) -> float:
+        start = 0.2 if self.softener.state.controlled else self.tank_ca
+        return start + self.effect * (self.pump.total_ml - self._base_ml)
+
+    def spec(self) -> RigSpec:
+        off = ActuatorLimits(0.0, 1.0, "off")
+        return RigSpec(
+            name="bench",
+            devices={
+                n: DeviceSpec(n, "fake", d.line.url, DeviceOptions(), timeout_s=1.0) for n, d in self.devices.items()
+            },
+            variables=(
+                VariableWiring("ca", "ca_probe", "ca_doser", 0.05),
+                VariableWiring("b", "b_probe", "b_valve", 0.01),
+                VariableWiring("t", "t_probe", None, 0.01),
+            ),
+            outcome_sensor="camera",
+            outcome_name="growth",
+            timing=TrialTiming((PrepareStep("refill", 1.0, 120.0),), 480.0, MeasureSpec(120.0, 15.0, "median", 3)),
+            meters=(),
+            limits={
+                "ca_doser": ActuatorLimits(0.5, 6.0, "off", per_dose_ml=50.0, per_day_ml=400.0),
+                "b_valve": ActuatorLimits(5.0, 60.0, "off"),
+                "softener": off,
+                "refill": off,
+            },
+            dosing={"ca_doser": DosingSpec("ca_probe", 0.05, 0.08, 45.0, 6, "softener")},
+            plausible={"b_probe": (0.0, 200.0)},
+        )
+
+    def messages(self, severity: Severity | None = None) -> list[str]:
+        return [a.message for a in self.alarms if severity in {None, a.severity}]

@@ -1,0 +1,343 @@
+import asyncio
+import math
+
+import pytest
+
+from rigctl.errors import (
+    DeviceFault,
+    DeviceTimeout,
+    GarbledReply,
+    GuardRefused,
+    JournalUnwritable,
+    Tripped,
+)
+from rigctl.rig.bus import Bus
+from rigctl.rig.dosing import Dispenser, DoseTiming, witnessed_ml
+from rigctl.rig.guard import Guard
+from rigctl.rig.handle import Handle
+from rigctl.rig.protocols import Identity, Reading, Severity
+from rigctl.rig.spec import ActuatorLimits
+from rigctl.rig.values import OpenDose
+from rigctl.rig.wire import BusTiming
+from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump
+
+
+class World:
+    """One pump and everything its doses pass through."""
+
+    def __init__(self):
+        self.clock = FakeClock()
+        self.line = FakeLine("fake://pump", self.clock)
+        self.pump = FakePump("pump", self.line)
+        self.bus = Bus(self.line, lambda _: None, BusTiming(reopen_first_s=0.0))
+        self.handle = Handle("pump", self.pump, self.bus, 0.5)
+        self.doses = FakeDoseLog()
+        self.alarms = []
+        self.trips = []
+        limits = {"pump": ActuatorLimits(0.0, 10.0, "off", per_dose_ml=50.0, per_day_ml=400.0)}
+        self.guard = Guard(limits, self.doses, self.clock)
+        self.dispenser = Dispenser(
+            self.guard,
+            self.doses,
+            self.clock,
+            self.clock.rest,
+            self.alarms.append,
+            trip=self.trip,
+            timing=DoseTiming(),
+            wall=self.clock.now_s,
+        )
+
+    async def trip(self, reason):
+        self.guard.trip(reason)
+        self.trips.append(reason)
+
+    async def dispense(self, volume_ml=20.0):
+        return await self.dispenser.dispense(self.handle, volume_ml)
+
+    async def settle(self, before_ml=100.0, volume_ml=20.0):
+        await self.dispenser.settle(self.handle, OpenDose(1, "pump", volume_ml, before_ml, sent=True))
+
+    @property
+    def severities(self):
+        return [a.severity for a in self.alarms]
+
+
+@pytest.fixture
+async def world():
+    world = World()
+    yield world
+    await world.bus.close()
+
+
+async def test_the_protocol_in_order(world):
+    """Intent with the total before, one command, sent, done with the actual volume."""
+    assert await world.dispense(20.0) == pytest.approx(20.0)
+    assert world.doses.records == [("intend", "pump", 20.0, 100.0), ("sent", 1), ("done", 1, 20.0)]
+    assert world.pump.started == [20.0]
+    assert world.alarms == []
+
+
+async def test_the_intent_is_on_record_before_anything_is_sent(world):
+    """Fault 32: when the intent cannot be recorded, nothing is sent."""
+
+    async def full(*_):
+        raise JournalUnwritable("disk full")
+
+    world.doses.intend = full
+    with pytest.raises(JournalUnwritable):
+        await world.dispense()
+    assert world.pump.started == []
+
+
+async def test_a_dose_over_a_cap_leaves_no_trace(world):
+    """A dose the guard refuses is neither recorded nor sent."""
+    with pytest.raises(GuardRefused):
+        await world.dispense(51.0)
+    assert world.doses.records == []
+    assert world.line.log == []
+
+
+async def test_a_pump_that_is_not_ready_gets_no_dose(world):
+    """Fault 26: a pump that says it may not be dosed with is not, and no intent is recorded."""
+    world.pump.fail("ready", DeviceFault("Dstart is 5.00, must be 0"))
+    with pytest.raises(DeviceFault, match="Dstart"):
+        await world.dispense()
+    assert world.doses.records == []
+
+
+async def test_no_dose_without_a_total_to_compare_with(world):
+    """A pump whose total cannot be read could not testify later, so no dose is sent."""
+    world.pump.total_ml = math.nan
+    with pytest.raises(GarbledReply, match="no dose was sent"):
+        await world.dispense()
+    assert world.doses.records == []
+
+
+@pytest.mark.parametrize("lost", [DeviceTimeout("lost"), GarbledReply("crc"), OSError("reset")])
+async def test_a_lost_reply_is_not_answered_with_a_second_dose(world, lost):
+    """Fault 1, 13: when the reply is lost the dose is not repeated; the pump's total tells what came out."""
+    world.pump.fail_after("start_dose", lost)
+    assert await world.dispense(20.0) == pytest.approx(20.0)
+    assert world.pump.started == [20.0]
+    assert world.doses.steps == ["intend", "sent", "done"]
+    assert world.severities == [Severity.MINOR]
+
+
+async def test_a_lost_command_is_not_repeated_either(world):
+    """Fault 1: when the command itself was lost, the total shows that nothing came out, and nothing is booked."""
+    world.pump.fail("start_dose", DeviceTimeout("lost"))
+    assert await world.dispense(20.0) == 0.0
+    assert world.pump.started == []
+    assert world.doses.records[-1] == ("done", 1, 0.0)
+
+
+async def test_a_lost_command_is_not_taken_for_the_dose_before(world):
+    """Fault 4: a pump that still shows its last dose does not make a lost command look carried out."""
+    await world.dispense(20.0)
+    world.pump.fail("start_dose", DeviceTimeout("lost"))
+    assert await world.dispense(20.0) == 0.0
+    assert world.pump.started == [20.0]
+
+
+async def test_a_refused_dose_counts_nothing(world):
+    """Fault 22: a dose the pump refuses at once is recorded as 0 mL."""
+    world.pump.fail("start_dose", DeviceFault("*ER"))
+    with pytest.raises(DeviceFault, match="refused"):
+        await world.dispense()
+    assert world.doses.records[-1] == ("done", 1, 0.0)
+
+
+async def test_a_dose_refused_afterwards_counts_nothing(world):
+    """Fault 22: a dose the pump accepts and then refuses (`*TOOFAST`, `*MINVOL`) is recorded as 0 mL."""
+    world.pump.fault_after_start = "*TOOFAST"
+    with pytest.raises(DeviceFault, match="TOOFAST"):
+        await world.dispense()
+    assert world.doses.records[-1] == ("done", 1, 0.0)
+
+
+async def test_another_pump_on_the_port_gets_no_dose(world):
+    """Fault 18: if another instrument answers by the time of the command, nothing is sent and nothing is booked."""
+    intend = world.doses.intend
+
+    async def swapped(*record):
+        world.pump.identity = Identity("fake", "1.0", "another")
+        world.bus._wire.generation += 1
+        return await intend(*record)
+
+    world.doses.intend = swapped
+    with pytest.raises(DeviceFault, match="refused"):
+        await world.dispense()
+    assert world.pump.started == []
+    assert world.doses.records[-1] == ("done", 1, 0.0)
+
+
+async def test_a_restart_in_mid_dose_is_booked_in_full(world):
+    """Fault 21: a pump that restarted cannot testify: unknown, full volume, major alarm, no second dose."""
+    world.pump.reset_after_start = True
+    with pytest.raises(DeviceFault, match="restarted"):
+        await world.dispense(20.0)
+    assert world.doses.records[-1] == ("unknown", 1, 20.0)
+    assert world.severities == [Severity.MAJOR]
+    assert world.pump.started == [20.0]
+
+
+async def test_a_short_dose_is_metered_as_it_was(world):
+    """Fault 24: a dose that ends short is recorded with its actual volume and an alarm."""
+    world.pump.short = 0.6
+    assert await world.dispense(20.0) == pytest.approx(12.0)
+    assert world.doses.records[-1] == ("done", 1, 12.0)
+    assert world.severities == [Severity.MINOR]
+
+
+async def test_a_pump_past_its_deadline_is_stopped_and_trips(world):
+    """Fault 25: a pump that runs past its deadline is stopped, asked, booked by its total, and the rig trips."""
+    world.pump.endless = True
+    with pytest.raises(Tripped, match="ran past its deadline and was stopped"):
+        await world.dispense(20.0)
+    kind, dose, volume_ml = world.doses.records[-1]
+    assert (kind, dose) == ("done", 1)
+    assert volume_ml > 20.0
+    assert world.line.log.index("pump stop") < len(world.line.log) - 1
+    assert len(world.trips) == 1
+    assert Severity.MAJOR in world.severities
+
+
+async def test_a_pump_that_does_not_stop_is_booked_in_full_and_trips(world):
+    """Fault 25: if the stop cannot be verified, the dose is unknown and the rig trips."""
+    world.pump.endless = world.pump.unstoppable = True
+    with pytest.raises(Tripped, match="does not stop"):
+        await world.dispense(20.0)
+    assert world.doses.records[-1] == ("unknown", 1, 20.0)
+    assert len(world.trips) == 1
+
+
+async def test_a_pump_that_falls_silent_is_booked_in_full(world):
+    """Fault 2, 16: a pump that cannot be asked any more leaves an unknown dose, and no second one."""
+    intend = world.doses.intend
+
+    async def cut(*record):
+        world.pump.fail("dose_status", *[DeviceFault("gateway: no answer")] * 10_000)
+        world.pump.fail("stop", DeviceTimeout("silent"))
+        return await intend(*record)
+
+    world.doses.intend = cut
+    with pytest.raises(DeviceTimeout, match="booked in full"):
+        await world.dispense(20.0)
+    assert world.doses.records[-1] == ("unknown", 1, 20.0)
+    assert world.pump.started == [20.0]
+
+
+async def test_a_pump_silent_for_a_while_is_asked_until_it_answers(world):
+    """Answers lost while the dose runs do not matter as long as one comes before the deadline."""
+    intend = world.doses.intend
+
+    async def cut(*record):
+        world.pump.fail("dose_status", DeviceFault("busy"), DeviceFault("busy"))
+        return await intend(*record)
+
+    world.doses.intend = cut
+    assert await world.dispense(20.0) == pytest.approx(20.0)
+    assert world.alarms == []
+
+
+async def test_a_trip_before_the_command_leaves_sends_nothing(world):
+    """A trip between intent and command: nothing is sent, nothing is booked."""
+    intend = world.doses.intend
+
+    async def tripped(*record):
+        world.guard.trip("e-stop")
+        return await intend(*record)
+
+    world.doses.intend = tripped
+    with pytest.raises(Tripped):
+        await world.dispense()
+    assert world.pump.started == []
+    assert world.doses.records[-1] == ("done", 1, 0.0)
+
+
+async def test_a_cancelled_dose_stays_open_and_is_settled_by_the_total(world):
+    """Fault 45: a dose broken off stays open in the log; once the pump was stopped its total settles it."""
+    resting = asyncio.Event()
+
+    async def rest(seconds):
+        world.clock.time_s += 5.0
+        resting.set()
+        await asyncio.Event().wait()
+
+    world.dispenser._rest = rest
+    task = asyncio.create_task(world.dispense(20.0))
+    await resting.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert world.doses.steps == ["intend", "sent"]
+    await world.settle(before_ml=100.0, volume_ml=20.0)
+    assert world.doses.records[-1] == ("done", 1, 5.0)
+    assert world.pump.started == [20.0]
+    assert "pump stop" in world.line.log
+
+
+# settling after a crash -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dispensed_ml", [0.0, 7.5, 20.0])
+async def test_an_open_dose_is_settled_from_a_continuous_total(world, dispensed_ml):
+    """After a crash a pump that kept its total says how much came out; nothing is sent."""
+    world.pump.total_ml = 100.0 + dispensed_ml
+    await world.settle(before_ml=100.0)
+    assert world.doses.records == [("done", 1, dispensed_ml)]
+    assert world.pump.started == []
+
+
+async def test_an_open_dose_of_a_restarted_pump_is_booked_in_full(world):
+    """A total below the one before shows a restart: unknown, full volume, major alarm."""
+    world.pump.restart()
+    await world.settle(before_ml=100.0)
+    assert world.doses.records == [("unknown", 1, 20.0)]
+    assert world.severities == [Severity.MAJOR]
+
+
+async def test_a_total_that_began_at_zero_cannot_deny_a_restart(world):
+    """From a total of zero a restart cannot be told from nothing having happened: booked in full."""
+    world.pump.total_ml = 0.0
+    await world.settle(before_ml=0.0)
+    assert world.doses.records == [("unknown", 1, 20.0)]
+
+
+async def test_a_full_dose_from_a_total_of_zero_is_believed(world):
+    """From a total of zero, a total of the whole dose shows that there was no restart."""
+    world.pump.total_ml = 20.0
+    await world.settle(before_ml=0.0)
+    assert world.doses.records == [("done", 1, 20.0)]
+
+
+async def test_an_open_dose_of_a_silent_pump_is_booked_in_full(world):
+    """A pump that cannot be asked after a crash leaves the full volume booked."""
+    world.pump.fail("dose_status", DeviceTimeout("silent"))
+    await world.settle()
+    assert world.doses.records == [("unknown", 1, 20.0)]
+    assert world.severities == [Severity.MAJOR]
+
+
+async def test_a_pump_that_runs_on_after_a_crash_and_does_not_stop_trips(world):
+    """A pump found running that cannot be stopped trips the rig."""
+    world.pump.run_alone()
+    world.pump.unstoppable = True
+    await world.settle()
+    assert world.doses.records == [("unknown", 1, 20.0)]
+    assert len(world.trips) == 1
+
+
+@pytest.mark.parametrize(
+    ("total", "reset", "expected"),
+    [
+        (Reading(105.0, "mL", 0.0), False, 5.0),
+        (Reading(99.995, "mL", 0.0), False, 0.0),
+        (Reading(99.0, "mL", 0.0), False, None),
+        (Reading(105.0, "mL", 0.0), True, None),
+        (Reading(math.nan, "mL", 0.0), False, None),
+        (Reading(105.0, "mL", 0.0, Severity.INVALID), False, None),
+    ],
+)
+def test_what_a_total_testifies(total, reset, expected):
+    """A pump testifies only by a valid total that has not fallen and without a restart."""
+    assert witnessed_ml(100.0, total, reset) == expected

@@ -1,0 +1,68 @@
+import pytest
+
+from rigctl.errors import DeviceTimeout, IdentityMismatch, PortUnavailable
+from rigctl.rig.bus import Bus
+from rigctl.rig.handle import Handle
+from rigctl.rig.protocols import Identity
+from rigctl.rig.wire import BusTiming
+from tests.rig.fakes import FakeActuator, FakeClock, FakeLine
+
+
+class World:
+    """One valve on its bus."""
+
+    def __init__(self):
+        self.line = FakeLine("fake://plc", FakeClock())
+        self.valve = FakeActuator("valve", self.line)
+        self.bus = Bus(self.line, lambda _: None, BusTiming(reopen_first_s=0.0))
+        self.handle = Handle("valve", self.valve, self.bus, 0.5)
+
+    async def apply(self, value):
+        await self.handle.tell(lambda deadline: self.valve.apply(value, deadline), f"apply {value}")
+
+
+@pytest.fixture
+async def world():
+    world = World()
+    yield world
+    await world.bus.close()
+
+
+async def test_a_device_is_recognised_before_the_first_command(world):
+    """Nothing is said to a device before it has said who it is, and it is asked only once."""
+    await world.apply(1.0)
+    await world.apply(2.0)
+    assert world.line.log == ["open", "valve identify", "valve apply", "valve apply"]
+
+
+async def test_another_instrument_after_a_replug_is_not_written_to(world):
+    """Fault 18: if another instrument answers once the line is back, every command to it is refused."""
+    await world.handle.identify()
+    world.valve.fail("apply", OSError("unplugged"))
+    with pytest.raises(PortUnavailable):
+        await world.apply(1.0)
+    world.valve.identity = Identity("fake", "1.0", "somebody else")
+    for _ in range(2):
+        with pytest.raises(IdentityMismatch, match="nothing was written"):
+            await world.apply(2.0)
+    assert world.valve.applied == []
+
+
+async def test_the_same_instrument_after_a_replug_goes_on(world):
+    """Fault 17: the right instrument on a reopened line is recognised and used."""
+    await world.handle.identify()
+    world.valve.fail("apply", OSError("unplugged"))
+    with pytest.raises(PortUnavailable):
+        await world.apply(1.0)
+    await world.apply(2.0)
+    assert world.valve.applied == [2.0]
+
+
+async def test_a_device_is_recognised_anew_after_a_silence(world):
+    """After an exchange without an answer the device is asked again who it is before it is told anything."""
+    await world.apply(1.0)
+    world.valve.lose_reply("apply")
+    with pytest.raises(DeviceTimeout):
+        await world.apply(2.0)
+    await world.apply(3.0)
+    assert world.line.log[-3:] == ["resync", "valve identify", "valve apply"]

@@ -1,0 +1,150 @@
+import math
+
+import pytest
+
+from rigctl.errors import GarbledReply, ReadBackMismatch
+from rigctl.rig.bus import Bus
+from rigctl.rig.dosing import Dispenser
+from rigctl.rig.guard import Guard
+from rigctl.rig.handle import Handle
+from rigctl.rig.measuring import Probe
+from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import ActuatorLimits, DosingSpec
+from rigctl.rig.titration import Titration
+from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump, FakeSensor
+
+
+class World:
+    """A tank at 0.2 mM into which the pump doses 0.05 mM per mL."""
+
+    def __init__(self, *, effect=0.05, really=1.0, start=0.2, max_doses=6):
+        self.clock = FakeClock()
+        self.line = FakeLine("fake://pump", self.clock)
+        self.pump = FakePump("pump", self.line)
+        self.start, self.effect = start, effect * really
+        self.probe = FakeSensor("ca_probe", self.line, self.reading)
+        self.bus = Bus(self.line, lambda _: None)
+        self.doses = FakeDoseLog()
+        self.alarms = []
+        limits = {"pump": ActuatorLimits(0.0, 10.0, "off", per_dose_ml=50.0)}
+        guard = Guard(limits, self.doses, self.clock)
+        dispenser = Dispenser(
+            guard, self.doses, self.clock, self.clock.rest, self.alarms.append, trip=self.trip, wall=self.clock.now_s
+        )
+        self.titration = Titration(
+            spec=DosingSpec("ca_probe", effect, 0.08, 45.0, max_doses),
+            pump=Handle("pump", self.pump, self.bus, 0.5),
+            probe=Probe("ca", Handle("ca_probe", self.probe, self.bus, 0.5), (0.0, 20.0), self.clock),
+            per_dose_ml=50.0,
+            dispenser=dispenser,
+            rest=self.clock.rest,
+            on_alarm=self.alarms.append,
+        )
+
+    def reading(self):
+        return self.start + self.effect * (self.pump.total_ml - 100.0)
+
+    async def trip(self, reason):
+        raise AssertionError(reason)
+
+    async def bring_to(self, setpoint):
+        try:
+            return await self.titration.bring_to(setpoint)
+        finally:
+            await self.bus.close()
+
+
+async def test_the_missing_amount_is_dosed():
+    """One dose of what is missing, then a look after mixing."""
+    world = World()
+    before_s = world.clock.now_s()
+    assert await world.bring_to(1.2) == pytest.approx(1.2)
+    assert world.pump.started == [pytest.approx(20.0)]
+    assert world.clock.now_s() - before_s == pytest.approx(20.0 + 45.0)
+
+
+async def test_large_amounts_come_in_allowed_doses():
+    """No dose is larger than the cap per dose."""
+    world = World()
+    await world.bring_to(5.2)
+    assert world.pump.started == [50.0, pytest.approx(50.0)]
+
+
+async def test_an_acid_lowers_the_reading():
+    """A negative effect doses downwards."""
+    world = World(effect=-0.04, start=6.8)
+    assert await world.bring_to(5.6) == pytest.approx(5.6)
+    assert world.pump.started == [pytest.approx(30.0)]
+
+
+async def test_a_weak_stock_takes_more_doses():
+    """When each dose does less than it should, what still is missing is dosed again."""
+    world = World(really=0.7)
+    assert await world.bring_to(2.2) == pytest.approx(2.2, abs=0.08)
+    assert len(world.pump.started) == 3
+
+
+async def test_nothing_is_dosed_at_the_setpoint():
+    """A reading within tolerance needs no dose."""
+    world = World()
+    assert await world.bring_to(0.25) == pytest.approx(0.2)
+    assert world.doses.records == []
+
+
+async def test_no_response_stops_the_dosing():
+    """Fault 39: two doses without response are the last, with an alarm that says so."""
+    world = World(really=0.0)
+    with pytest.raises(ReadBackMismatch, match="no response to 2 doses"):
+        await world.bring_to(5.0)
+    assert len(world.pump.started) == 2
+    assert world.alarms[-1].severity is Severity.MAJOR
+
+
+async def test_a_wrong_sign_counts_as_no_response():
+    """A reading that moves away from the setpoint is no response either."""
+    world = World(really=-0.01)
+    with pytest.raises(ReadBackMismatch, match="no response"):
+        await world.bring_to(5.0)
+    assert len(world.pump.started) == 2
+
+
+async def test_a_little_too_far_is_accepted():
+    """What was dosed cannot be taken back: slightly past the setpoint counts as there."""
+    world = World(really=1.1)
+    assert await world.bring_to(1.2) == pytest.approx(1.3)
+    assert len(world.pump.started) == 1
+
+
+async def test_far_too_far_is_a_mismatch():
+    """Well past the setpoint the variable is not where it was sent, and no dose brings it back."""
+    world = World(really=1.5)
+    with pytest.raises(ReadBackMismatch, match=r"ca: ca_probe reads 1\.7 mM, wanted 1\.2 mM.*past the setpoint"):
+        await world.bring_to(1.2)
+    assert len(world.pump.started) == 1
+
+
+async def test_the_number_of_doses_is_bounded():
+    """After the allowed number of doses a setpoint not reached is a mismatch."""
+    world = World(really=0.3, max_doses=3)
+    with pytest.raises(ReadBackMismatch, match="still off after 3 doses"):
+        await world.bring_to(2.2)
+    assert len(world.pump.started) == 3
+
+
+@pytest.mark.parametrize("value", [math.nan, -1.0, 25.0])
+async def test_without_a_valid_reading_nothing_is_dosed(value):
+    """Fault 37: a probe that reads NaN or something implausible is never dosed by."""
+    world = World()
+    world.probe.source = lambda: value
+    with pytest.raises(GarbledReply, match="doses nothing"):
+        await world.bring_to(1.2)
+    assert world.pump.started == []
+
+
+async def test_a_single_invalid_reading_is_asked_again():
+    """One bad reading is followed by a fresh one before anything is decided."""
+    world = World()
+    readings = iter([math.nan])
+    world.probe.source = lambda: next(readings, None) or world.reading()
+    assert await world.bring_to(1.2) == pytest.approx(1.2)
+    assert len(world.pump.started) == 1

@@ -1,0 +1,77 @@
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+
+from rigctl.errors import ConfigError
+from rigctl.rig.spec import DosingSpec, MeterSpec, VariableWiring
+
+
+def changed(bench, **changes):
+    return replace(bench.spec(), **changes)
+
+
+def problems(make_rig, spec):
+    with pytest.raises(ConfigError) as caught:
+        make_rig(spec)
+    return [str(p) for p in caught.value.problems]
+
+
+def test_devices_on_one_line_share_a_bus(bench, rig):
+    """Equal URLs make one bus."""
+    assert set(rig._wiring.buses) == set(bench.lines)
+    assert rig._wiring.handles["b_valve"].bus is rig._wiring.handles["ca_probe"].bus
+    assert all(line.log == [] for line in bench.lines.values())
+
+
+def test_all_problems_are_told_at_once(bench, make_rig):
+    """Unknown names and devices that cannot do what they are named for are listed together."""
+    spec = changed(
+        bench,
+        variables=(VariableWiring("ca", "nobody", "ca_doser", 0.1), VariableWiring("b", "b_valve", "b_probe", 0.1)),
+        outcome_sensor="mains_meter",
+    )
+    found = problems(make_rig, spec)
+    assert len(found) == 5
+    assert "variables.ca.sensor: got 'nobody', which is no device" in found[0]
+    assert "variables.b.sensor: got 'b_valve', which is no sensor" in found[1]
+    assert "outcome.sensor: got 'mains_meter'" in found[2]
+    assert "variables.b.actuator: got 'b_probe', which is no actuator" in found[3]
+    assert "safety.limits.b_probe: missing" in found[4]
+
+
+def test_every_actuator_needs_limits(bench, make_rig):
+    """A pump, treatment or prepared actuator without limits cannot be part of a rig."""
+    found = problems(make_rig, changed(bench, limits={}))
+    assert [p.split(":")[1].strip() for p in found] == [
+        "safety.limits.b_valve",
+        "safety.limits.softener",
+        "safety.limits.refill",
+        "safety.limits.ca_doser",
+    ]
+
+
+def test_a_doser_must_be_able_to_dose(bench, make_rig):
+    """Dosing with something that is no pump is a problem."""
+    found = problems(make_rig, changed(bench, dosing={"b_valve": DosingSpec("b_probe", 1.0, 1.0, 1.0, 3)}))
+    assert any("dosing.b_valve: got 'b_valve', which is no doser" in p for p in found)
+
+
+def test_a_meter_must_count_in_the_unit_it_is_priced_in(bench, make_rig):
+    """A volume counter cannot be priced as energy."""
+    meters = (MeterSpec("acid", "energy", "ca_doser", Decimal(1)), MeterSpec("power", "energy", "camera", Decimal(1)))
+    found = problems(make_rig, changed(bench, meters=meters))
+    assert "meters.acid: ca_doser counts mL, a energy meter needs kWh" in found[0]
+    assert "meters.power: got 'camera', which is no meter" in found[1]
+
+
+def test_a_driver_that_cannot_talk_over_the_bus_is_a_problem(bench, make_rig):
+    """The scheme of the bus must be one the driver knows; a URL that does not hold is told too."""
+    spec = bench.spec()
+    devices = dict(spec.devices)
+    devices["camera"] = replace(devices["camera"], url="fake://nowhere")
+    bench.lines["serial://x"] = bench.plc
+    devices["t_probe"] = replace(devices["t_probe"], url="serial://x")
+    found = problems(make_rig, replace(spec, devices=devices))
+    assert any("devices.camera: got 'fake://nowhere', no such line" in p for p in found)
+    assert any("devices.t_probe: driver fake talks over fake, got a serial bus" in p for p in found)
