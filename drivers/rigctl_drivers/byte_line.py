@@ -1,0 +1,184 @@
+"""Serial ports and sockets as lines of bytes; the only module that knows pyserial.
+
+`serial://sim/ph?baud=9600&parity=N&stopbits=1&bits=8&quiet=0.5` (path relative to the current directory, or absolute:
+`serial:///dev/serial/by-id/usb-...`) and `tcp://host:port?quiet=0.5`. `quiet` is the silence of `resync`, wall seconds.
+"""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.protocols import Clock, Deadline
+from rigctl_drivers.port_holder import holder_of
+from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, positive
+from rigctl_drivers.wire import OpenPort, Port, Wire
+
+SCPI_PORT = 5025
+DEFAULT_QUIET_S = 0.5
+PATIENCE_S = 3.0
+MAX_LINE_BYTES = 64 * 1024
+QUIET: Mapping[str, Convert] = MappingProxyType({"quiet": positive})
+
+
+def open_serial(url: str, clock: Clock) -> TextLine:
+    """The serial port at `url`, still closed.
+
+    Raises:
+        ValueError: the URL does not hold.
+    """
+    where = LineUrl.parse(url, {**SERIAL_FRAME, **QUIET})
+    return TextLine(where, clock, serial_opener(where))
+
+
+def open_socket(url: str, clock: Clock) -> TextLine:
+    """The TCP socket at `url`, still closed.
+
+    Raises:
+        ValueError: the URL does not hold.
+    """
+    where = LineUrl.parse(url, QUIET)
+    return TextLine(where, clock, socket_opener(where, SCPI_PORT))
+
+
+class TextLine:
+    """A `ByteLine`: lines of text ended by a terminator."""
+
+    def __init__(self, where: LineUrl, clock: Clock, open_port: OpenPort) -> None:
+        self.url = where.text
+        self.clock = clock
+        self._quiet_s: float = where.options.get("quiet", DEFAULT_QUIET_S)
+        self._wire = Wire(where.text, open_port, patience_s=PATIENCE_S)
+        self._buffer = bytearray()
+        self._dropped = b""
+
+    def open(self) -> None:
+        """Open or reopen the port; raises `PortUnavailable`."""
+        self._buffer.clear()
+        self._dropped = b""
+        self._wire.open()
+
+    def close(self) -> None:
+        """Close the port; harmless when closed."""
+        self._buffer.clear()
+        self._wire.close()
+
+    def resync(self) -> None:
+        """Stay silent until the quiet period since the last timeout is over, then forget what has arrived."""
+        self._dropped = (self._dropped + self._buffer + self._wire.settle())[-MAX_LINE_BYTES:]
+        self._buffer.clear()
+
+    def take_dropped(self) -> bytes:
+        """What `resync` has dropped since this was last asked, the last 64 KiB of it."""
+        dropped, self._dropped = self._dropped, b""
+        return dropped
+
+    def write(self, data: bytes, deadline: Deadline) -> None:
+        """Send everything, opening the port if it is closed.
+
+        Raises:
+            PortUnavailable: nothing was sent.
+            DeviceTimeout: the port did not take it in time, or broke.
+        """
+        if not self._wire.is_open:
+            self._buffer.clear()
+            self._wire.ensure_open(deadline)
+        self._wire.write(data, deadline)
+
+    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
+        """The next line without its terminator.
+
+        Raises:
+            PortUnavailable: the port cannot be opened.
+            DeviceTimeout: no complete line in time; what has come of it is kept for the next call.
+            GarbledReply: 64 KiB without a terminator; they are dropped.
+        """
+        searched = 0
+        while True:
+            end = self._buffer.find(terminator, max(0, searched - len(terminator) + 1))
+            if end >= 0:
+                line = bytes(self._buffer[:end])
+                del self._buffer[: end + len(terminator)]
+                return line
+            searched = len(self._buffer)
+            if searched > MAX_LINE_BYTES:
+                self._buffer.clear()
+                raise GarbledReply(f"{self.url}: {searched} bytes without a line end; is the terminator right?")
+            self._receive(deadline)
+
+    def _receive(self, deadline: Deadline) -> None:
+        if not self._wire.is_open:
+            self._buffer.clear()
+            self._wire.ensure_open(deadline)
+        data = self._wire.read_some(deadline)
+        if not data:
+            self._wire.distrust(self._quiet_s)
+            partial = f"; got only {bytes(self._buffer[:60])!r}" if self._buffer else ""
+            raise DeviceTimeout(f"{self.url}: no complete line in time{partial}")
+        self._buffer += data
+
+
+def serial_opener(where: LineUrl) -> OpenPort:
+    """Opens the serial port of a URL, for ourselves alone."""
+
+    def open_port(patience_s: float) -> Port:
+        import serial  # noqa: PLC0415 - only where a port is really opened
+
+        port = where.path
+        try:
+            return serial.Serial(
+                str(port),
+                baudrate=where.options.get("baud", 9600),
+                bytesize=where.options.get("bits", 8),
+                parity=where.options.get("parity", "N"),
+                stopbits=where.options.get("stopbits", 1),
+                timeout=0,
+                write_timeout=patience_s,  # never None: that blocks for ever
+                exclusive=True,
+            )
+        except (serial.SerialException, OSError, ValueError) as problem:
+            raise PortUnavailable(_why_not(where, problem)) from problem
+
+    return open_port
+
+
+def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
+    """Connects to the host and port of a URL.
+
+    Raises:
+        ValueError: the place is not `host:port`.
+    """
+    host, number = where.host_port(default_port)
+
+    def open_port(patience_s: float) -> Port:
+        try:
+            connection = socket.create_connection((host, number), timeout=min(patience_s, PATIENCE_S))
+        except OSError as problem:
+            why = problem.strerror or str(problem) or "no answer"
+            raise PortUnavailable(
+                f"{where.text}: cannot connect to {host} port {number} ({why}); is it on, is the address right?"
+            ) from problem
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return connection
+
+    return open_port
+
+
+def _why_not(where: LineUrl, problem: Any) -> str:
+    """Why a serial port could not be opened, and what to do about it."""
+    port = where.path
+    if not port.exists():
+        return f"{where.text}: there is no port {port}; is it plugged in? `ls /dev/serial/by-id` shows what is"
+    code = getattr(problem, "errno", None)
+    if code in (errno.EAGAIN, errno.EBUSY, errno.EWOULDBLOCK):
+        holder = holder_of(port) or "another process"
+        return f"{where.text}: port {port} is held by {holder}; stop it or use another port"
+    if code in (errno.EACCES, errno.EPERM):
+        return f"{where.text}: no permission to open {port}; join the group that owns it (often `dialout`)"
+    return f"{where.text}: port {port} cannot be opened ({problem})"

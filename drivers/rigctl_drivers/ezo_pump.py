@@ -1,0 +1,170 @@
+"""Atlas Scientific EZO-PMP dosing pump, UART mode.
+
+A dose is sent once and never again: whether it runs is found out by asking (`D,?`, `TV,?`). The commands without an
+end (`D,*`, `DC,...`) and those that toggle (`P`, `Invert`) are never sent.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+from pydantic import Field
+
+from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
+from rigctl.rig.protocols import (
+    ByteLine,
+    Deadline,
+    Device,
+    DeviceOptions,
+    DoseStatus,
+    Identity,
+    Line,
+    Reading,
+    Severity,
+)
+from rigctl_drivers.ezo import EzoChannel, number
+
+MODEL = "PMP"
+LATE_S = 0.4
+"""Every answer of the pump takes 300 ms."""
+
+
+class EzoPumpOptions(DeviceOptions):
+    """One pump."""
+
+    min_dose_ml: float = Field(default=0.5, ge=0.5, allow_inf_nan=False)
+    """Smallest dose, mL; the pump refuses less than 0.5."""
+    max_rate_ml_per_min: float = Field(default=58.5, gt=0, allow_inf_nan=False)
+    """How fast it dispenses at most, mL/min, until the pump has been asked (`DC,?`)."""
+
+
+class EzoPumpDriver:
+    """Driver of the pump."""
+
+    name: ClassVar[str] = "ezo-pmp"
+    summary: ClassVar[str] = "Atlas Scientific EZO-PMP dosing pump (doses once, counts mL)"
+    schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
+    options: ClassVar[type[DeviceOptions]] = EzoPumpOptions
+
+    @staticmethod
+    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
+        """The pump called `name`; sends nothing yet."""
+        if not isinstance(options, EzoPumpOptions) or not isinstance(line, ByteLine):
+            raise TypeError(f"{name}: driver ezo-pmp needs EzoPumpOptions and a serial or tcp line, got {line.url}")
+        return EzoPump(name, options, line)
+
+
+class EzoPump:
+    """A doser, and a meter of what it has dispensed."""
+
+    meter_unit = "mL"
+
+    def __init__(self, name: str, options: EzoPumpOptions, line: ByteLine) -> None:
+        self.min_dose_ml = options.min_dose_ml
+        self.max_rate_ml_per_min = options.max_rate_ml_per_min
+        self._channel = EzoChannel(name, line, MODEL, late_s=LATE_S)
+        self._rate_known = False
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask `i`; raises `IdentityMismatch` if it is no pump."""
+        return self._channel.identify(deadline)
+
+    def ready(self, deadline: Deadline) -> None:
+        """Ask all that must hold before a dose.
+
+        Raises:
+            DeviceFault: it would dispense at power-up, or is dispensing.
+        """
+        channel = self._channel
+        (at_start,) = self._numbers("Dstart,?", 1, deadline)
+        if at_start != 0.0:
+            raise DeviceFault(
+                f"{channel.where}: dispenses {at_start:g} mL at every power-up (Dstart); send Dstart,0 before using it"
+            )
+        _, running = self._numbers("D,?", 2, deadline)
+        if running:
+            raise DeviceFault(f"{channel.where}: a dose is running; stop it (X) or wait for its end")
+        if not self._rate_known:
+            (self.max_rate_ml_per_min,) = self._numbers("DC,?", 1, deadline)
+            self._rate_known = True
+
+    def start_dose(self, volume_ml: float, deadline: Deadline) -> None:
+        """Send `D,ml`, exactly once.
+
+        Raises:
+            DeviceFault: refused, nothing runs.
+            DeviceTimeout: no answer; whether it runs is unknown.
+        """
+        channel = self._channel
+        if not (math.isfinite(volume_ml) and volume_ml >= self.min_dose_ml):
+            raise DeviceFault(
+                f"{channel.where}: got a dose of {volume_ml} mL, must be >= {self.min_dose_ml}; nothing was sent"
+            )
+        channel.listen(Deadline(0.0))
+        channel.events.forget_dose()
+        channel.command(f"D,{volume_ml:.2f}", deadline)
+
+    def dose_status(self, deadline: Deadline) -> DoseStatus:
+        """Ask `D,?`; a `*DONE` that arrives in between counts, a restart is reported once."""
+        events = self._channel.events
+        self._channel.listen(Deadline(0.0))
+        done_before = events.done_ml
+        events.done_ml = None
+        dispensed_ml, running = self._numbers("D,?", 2, deadline)
+        if events.done_ml is not None:  # it ended while we were asking
+            dispensed_ml, running = events.done_ml, 0.0
+        elif done_before is not None and not running:
+            dispensed_ml = done_before
+        status = DoseStatus(bool(running), dispensed_ml, events.restarted, events.refusal)
+        events.restarted = False
+        return status
+
+    def total_volume_ml(self, deadline: Deadline) -> Reading:
+        """Ask `TV,?`: mL since power-up; INVALID if negative or no number."""
+        (volume_ml,) = self._numbers("TV,?", 1, deadline)
+        now_s = self._channel.line.clock.now_s()
+        if not volume_ml >= 0.0:
+            detail = f"the pump cannot have dispensed {volume_ml} mL"
+            return Reading(math.nan, self.meter_unit, now_s, Severity.INVALID, detail)
+        return Reading(volume_ml, self.meter_unit, now_s)
+
+    def total(self, deadline: Deadline) -> Reading:
+        """The volume counter, mL; it starts again at 0 when the pump loses power."""
+        return self.total_volume_ml(deadline)
+
+    def stop(self, deadline: Deadline) -> None:
+        """Send `X` at once, and again until `D,?` says that nothing runs; harmless when nothing does.
+
+        Raises:
+            DeviceTimeout: it could not be confirmed that the pump stands still.
+        """
+        channel = self._channel
+        while True:
+            channel.interject("X", deadline)
+            try:
+                _, running = self._numbers("D,?", 2, deadline.within(deadline.remaining_s / 2))
+            except (DeviceTimeout, GarbledReply):
+                running = 1.0  # not confirmed
+            if not running:
+                return
+            deadline.check(f"{channel.where}: X: it is not confirmed that the pump stands still")
+
+    def _numbers(self, query: str, count: int, deadline: Deadline) -> tuple[float, ...]:
+        """The first `count` fields of a query's answer.
+
+        Raises:
+            GarbledReply: there are fewer, or they are no numbers.
+        """
+        channel = self._channel
+        fields = channel.query(query, deadline)
+        if len(fields) < count:
+            channel.out_of_step()
+            raise GarbledReply(
+                f"{channel.where}: {query}: got {', '.join(fields) or 'nothing'}, must be {count} numbers"
+            )
+        try:
+            return tuple(number(field, f"{channel.where}: {query}") for field in fields[:count])
+        except GarbledReply:
+            channel.out_of_step()
+            raise

@@ -1,0 +1,116 @@
+"""Atlas Scientific EZO circuits that measure (pH, EC, RTD, ...), UART mode, 9600 8N1."""
+
+from __future__ import annotations
+
+import math
+from types import MappingProxyType
+from typing import ClassVar
+
+from pydantic import Field, model_validator
+
+from rigctl.errors import DeviceError, GarbledReply
+from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Identity, Line, Reading, Severity
+from rigctl_drivers.ezo import EzoChannel, number
+
+UNITS = MappingProxyType(
+    {"ph": "pH", "orp": "mV", "ec": "uS/cm", "rtd": "degC", "do": "mg/L", "co2": "ppm", "hum": "percent"}
+)
+"""What each circuit reports in, by model in lower case."""
+LATE_S = 1.0
+"""The slowest reading (pH) takes 900 ms."""
+NO_PROBE = MappingProxyType({"rtd": -1023.0})
+"""What a circuit reports without its probe."""
+
+
+class EzoSensorOptions(DeviceOptions):
+    """One EZO circuit."""
+
+    model: str = Field(pattern=r"^[A-Za-z0-9]+$")
+    """As the circuit names itself, in any case: pH, EC, RTD, ORP, DO, CO2, HUM."""
+    unit: str | None = None
+    """Unit of the reading; known for the models above."""
+    field: int = Field(default=1, ge=1, le=8)
+    """Which of the values is read, for circuits that answer several (EC)."""
+    temperature_c: float | None = Field(default=None, ge=-20, le=200)
+    """Temperature for compensation, degrees Celsius, sent once per connection; without it the circuit keeps its own."""
+
+    @model_validator(mode="after")
+    def _unit_is_known(self) -> EzoSensorOptions:
+        if self.unit is None and self.model.casefold() not in UNITS:
+            raise ValueError(f"unit: model {self.model!r} has no known unit, so `unit` must be given")
+        return self
+
+
+class EzoSensorDriver:
+    """Driver of an EZO circuit that measures."""
+
+    name: ClassVar[str] = "ezo"
+    summary: ClassVar[str] = "Atlas Scientific EZO sensor (pH, EC, RTD, ...)"
+    schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
+    options: ClassVar[type[DeviceOptions]] = EzoSensorOptions
+
+    @staticmethod
+    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
+        """The circuit called `name`; sends nothing yet."""
+        if not isinstance(options, EzoSensorOptions) or not isinstance(line, ByteLine):
+            raise TypeError(f"{name}: driver ezo needs EzoSensorOptions and a serial or tcp line, got {line.url}")
+        return EzoSensor(name, options, line)
+
+
+class EzoSensor:
+    """A sensor; one reading per request, never the circuit's own continuous ones."""
+
+    def __init__(self, name: str, options: EzoSensorOptions, line: ByteLine) -> None:
+        self.unit = options.unit or UNITS[options.model.casefold()]
+        self._options = options
+        self._channel = EzoChannel(name, line, options.model, late_s=LATE_S)
+        self._prepared = False
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask `i`; raises `IdentityMismatch` if the model is another."""
+        return self._channel.identify(deadline)
+
+    def read(self, deadline: Deadline) -> Reading:
+        """Ask `R`. A circuit without its probe is INVALID; a restart or a bad supply meanwhile is MINOR.
+
+        Raises:
+            GarbledReply: the answer is not that many numbers.
+        """
+        channel = self._channel
+        try:
+            noticed = self._prepare(deadline)
+            answer = channel.reading("R", deadline)
+            value = self._value(answer)
+        except DeviceError:
+            self._prepared = False  # whoever answers next may be in continuous mode again
+            raise
+        now_s = channel.line.clock.now_s()
+        if math.isnan(value) or value == NO_PROBE.get(self._options.model.casefold()):
+            return Reading(math.nan, self.unit, now_s, Severity.INVALID, f"the circuit reports {answer} (probe off?)")
+        if noticed or channel.events.restarted or channel.events.supply:
+            return Reading(value, self.unit, now_s, Severity.MINOR, "seen: " + " ".join(channel.events.codes))
+        return Reading(value, self.unit, now_s)
+
+    def _prepare(self, deadline: Deadline) -> bool:
+        """Stop continuous mode (the factory setting) and set the temperature; returns whether a restart was noticed."""
+        channel = self._channel
+        channel.listen(Deadline(0.0))
+        noticed = channel.events.restarted
+        if noticed or not self._prepared:
+            channel.events.clear()
+            channel.command("C,0", deadline)
+            if self._options.temperature_c is not None:
+                channel.command(f"T,{self._options.temperature_c:.2f}", deadline)
+            self._prepared = True
+        return noticed
+
+    def _value(self, answer: str) -> float:
+        fields = answer.split(",")
+        if len(fields) < self._options.field:
+            self._channel.out_of_step()
+            raise GarbledReply(f"{self._channel.where}: got {answer!r}, value {self._options.field} is configured")
+        try:
+            return number(fields[self._options.field - 1], f"{self._channel.where}: R")
+        except GarbledReply:
+            self._channel.out_of_step()
+            raise

@@ -1,0 +1,79 @@
+"""Numbers in 16-bit registers, pure: both integer signs, float32 and all four word orders found in the field.
+
+A 32-bit value has bytes A (most significant) to D. `ABCD`: high word first; `CDAB`: low word first; `BADC` and `DCBA`
+the same with the bytes of each word swapped. pymodbus knows the first two only.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Literal
+
+NumberType = Literal["int16", "uint16", "int32", "uint32", "float32"]
+WordOrder = Literal["ABCD", "BADC", "CDAB", "DCBA"]
+
+_FORMATS = MappingProxyType({"int16": ">h", "uint16": ">H", "int32": ">i", "uint32": ">I", "float32": ">f"})
+_LIMITS = MappingProxyType(
+    {
+        "int16": (-(2**15), 2**15 - 1),
+        "uint16": (0, 2**16 - 1),
+        "int32": (-(2**31), 2**31 - 1),
+        "uint32": (0, 2**32 - 1),
+    }
+)
+_POSITIONS = MappingProxyType({"ABCD": (0, 1, 2, 3), "BADC": (1, 0, 3, 2), "CDAB": (2, 3, 0, 1), "DCBA": (3, 2, 1, 0)})
+"""Where each transmitted byte stands in A, B, C, D. Every order is its own inverse."""
+
+
+def width(number_type: NumberType) -> int:
+    """How many registers a number takes."""
+    return struct.calcsize(_FORMATS[number_type]) // 2
+
+
+def decode(registers: Sequence[int], number_type: NumberType, order: WordOrder = "ABCD") -> float:
+    """The number in `registers`; integers are exact, they fit a double.
+
+    Raises:
+        ValueError: there are too many or too few registers, or one is not a 16-bit word.
+    """
+    if len(registers) != width(number_type) or not all(0 <= r <= 0xFFFF for r in registers):
+        raise ValueError(f"{number_type} takes {width(number_type)} registers of 16 bits, got {list(registers)}")
+    data = _arrange(b"".join(r.to_bytes(2, "big") for r in registers), order)
+    (value,) = struct.unpack(_FORMATS[number_type], data)
+    return float(value)
+
+
+def encode(value: float, number_type: NumberType, order: WordOrder = "ABCD") -> tuple[int, ...]:
+    """The registers that hold `value`; integers are rounded to the nearest.
+
+    Raises:
+        ValueError: the value is not finite or does not fit.
+    """
+    if not math.isfinite(value):
+        raise ValueError(f"got {value}, must be finite")
+    if number_type == "float32":
+        data = _float32(value)
+    else:
+        low, high = _LIMITS[number_type]
+        if not low <= round(value) <= high:
+            raise ValueError(f"got {round(value)}, {number_type} holds {low} to {high}")
+        data = struct.pack(_FORMATS[number_type], round(value))
+    data = _arrange(data, order)
+    return tuple(int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2))
+
+
+def _float32(value: float) -> bytes:
+    try:
+        return struct.pack(">f", value)
+    except OverflowError:
+        raise ValueError(f"got {value}, float32 holds -3.4e38 to 3.4e38") from None
+
+
+def _arrange(data: bytes, order: WordOrder) -> bytes:
+    """Transmitted order to A, B, C, D or back; of one register alone only the bytes can be swapped."""
+    if len(data) == 2:
+        return data[::-1] if order in ("BADC", "DCBA") else data
+    return bytes(data[i] for i in _POSITIONS[order])

@@ -1,0 +1,134 @@
+"""Eastron SDM120 and SDM630 energy meters (Modbus RTU): kWh counted, and the power now.
+
+Function 04, float32 ABCD, two registers per value. The meter wants at least 60 ms between requests.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from rigctl.errors import IdentityMismatch
+from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine, Severity
+from rigctl_drivers.registers import decode
+
+VOLTAGE = 0x00
+FREQUENCY = 0x46
+COUNTERS = MappingProxyType({"import": 0x48, "export": 0x4A, "total": 0x0156})
+GAP_S = 0.06
+"""Rig seconds between requests."""
+
+
+class SdmOptions(DeviceOptions):
+    """One energy meter."""
+
+    address: int = Field(default=1, ge=1, le=247)
+    """Modbus address set on the meter."""
+    counter: Literal["import", "export", "total"] = "import"
+    """Which energy register counts."""
+    counts_in: Literal["kWh", "MWh"] = "kWh"
+    """What the meter's energy registers count in; some SDM630 can be switched to MWh (holding register 0x1E)."""
+    max_total_kwh: float = Field(default=1e7, gt=0)
+    """A count above this cannot be true: word order or unit has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Model:
+    name: str
+    power: int
+    """Register of the active power of the whole connection, W."""
+
+
+class Sdm120Driver:
+    """Driver of the one-phase meter."""
+
+    name: ClassVar[str] = "sdm120"
+    summary: ClassVar[str] = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
+    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp")
+    options: ClassVar[type[DeviceOptions]] = SdmOptions
+
+    @staticmethod
+    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
+        """The meter called `name`; sends nothing yet."""
+        return _connect(name, options, line, _Model("SDM120", power=0x0C))
+
+
+class Sdm630Driver:
+    """Driver of the three-phase meter."""
+
+    name: ClassVar[str] = "sdm630"
+    summary: ClassVar[str] = "Eastron SDM630 energy meter, three phases (kWh counted, W now)"
+    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp")
+    options: ClassVar[type[DeviceOptions]] = SdmOptions
+
+    @staticmethod
+    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
+        """The meter called `name`; sends nothing yet."""
+        return _connect(name, options, line, _Model("SDM630", power=0x34))
+
+
+def _connect(name: str, options: DeviceOptions, line: Line, model: _Model) -> SdmMeter:
+    if not isinstance(options, SdmOptions) or not isinstance(line, RegisterLine):
+        raise TypeError(f"{name}: driver {model.name.lower()} needs SdmOptions and a Modbus line, got {line.url}")
+    return SdmMeter(name, options, line, model)
+
+
+class SdmMeter:
+    """A meter of energy (kWh) and a sensor of power (W)."""
+
+    meter_unit = "kWh"
+    unit = "W"
+
+    def __init__(self, name: str, options: SdmOptions, line: RegisterLine, model: _Model) -> None:
+        self._name = name
+        self._options = options
+        self._line = line
+        self._model = model
+        self._asked_s = -math.inf
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """The meter has no name to ask for; mains that look like mains must do.
+
+        Raises:
+            IdentityMismatch: voltage or frequency cannot be those of a supply.
+        """
+        volts, hertz = self._value(VOLTAGE, deadline), self._value(FREQUENCY, deadline)
+        if not (0.0 <= volts < 1000.0 and 40.0 < hertz < 70.0):
+            raise IdentityMismatch(
+                f"{self._name}: {self._line.url} unit {self._options.address} reads {volts:.4g} V at {hertz:.4g} Hz: "
+                f"not an {self._model.name}, or not its factory register order"
+            )
+        return Identity(self._model.name)
+
+    def read(self, deadline: Deadline) -> Reading:
+        """Active power now, W."""
+        watts = self._value(self._model.power, deadline)
+        return self._reading(watts, self.unit, "" if math.isfinite(watts) else f"the meter reports {watts} W")
+
+    def total(self, deadline: Deadline) -> Reading:
+        """Energy counted, kWh. INVALID if it is no number, negative or implausibly high."""
+        raw = self._value(COUNTERS[self._options.counter], deadline)
+        kwh = raw * (1000.0 if self._options.counts_in == "MWh" else 1.0)
+        holds = math.isfinite(kwh) and 0.0 <= kwh <= self._options.max_total_kwh
+        return self._reading(kwh, self.meter_unit, "" if holds else f"the meter cannot have counted {kwh:g} kWh")
+
+    def _reading(self, value: float, unit: str, problem: str) -> Reading:
+        now_s = self._line.clock.now_s()
+        if problem:
+            return Reading(math.nan, unit, now_s, Severity.INVALID, problem)
+        return Reading(value, unit, now_s)
+
+    def _value(self, register: int, deadline: Deadline) -> float:
+        clock = self._line.clock
+        pause_s = self._asked_s + GAP_S - clock.now_s()
+        if pause_s > 0:
+            clock.sleep(pause_s)
+        try:
+            words = self._line.read_registers(self._options.address, "input", register, 2, deadline)
+        finally:
+            self._asked_s = clock.now_s()
+        return decode(words, "float32")

@@ -1,0 +1,1 @@
+"""Tests of the instrument drivers, their lines and the registry."""

@@ -1,0 +1,346 @@
+"""Modbus lines under wire faults; the numbers are rows of the fault matrix."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.errors import DeviceBusy, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.protocols import Deadline
+from tests.drivers.peers import (
+    HangUp,
+    ModbusUnit,
+    PtyPeer,
+    TcpPeer,
+    after_garbage,
+    crc16,
+    cut_mbap,
+    cut_rtu,
+    dribbled,
+    exception,
+    flipped,
+    from_unit,
+    late,
+    lost,
+    truncated,
+)
+
+QUIET = "quiet=0.05"
+LONG_QUIET = "quiet=0.4"
+
+
+def soon() -> Deadline:
+    """Short, for answers that never come."""
+    return Deadline.after(0.1)
+
+
+def patient() -> Deadline:
+    """Long enough for everything that does come."""
+    return Deadline.after(5.0)
+
+
+@pytest.fixture
+def unit():
+    return ModbusUnit(words={(3, 7): 700, (4, 2): 42}, coils={5: True})
+
+
+@pytest.fixture
+def rtu(peer, line, unit):
+    """An RTU line with `unit` at its end."""
+    end = peer(PtyPeer, cut_rtu, unit.rtu)
+    return line(f"modbus_rtu://{end.path}?baud=115200&{QUIET}")
+
+
+@pytest.fixture
+def slow_rtu(peer, line, unit):
+    """An RTU line whose late answers are waited for."""
+    end = peer(PtyPeer, cut_rtu, unit.rtu)
+    return line(f"modbus_rtu://{end.path}?baud=115200&{LONG_QUIET}")
+
+
+@pytest.fixture
+def tcp(peer, line, unit):
+    """A TCP line with `unit` at its end."""
+    end = peer(TcpPeer, cut_mbap, unit.tcp)
+    return line(f"modbus_tcp://127.0.0.1:{end.port}")
+
+
+def test_the_crc_of_the_tests_is_the_standards():
+    """The peer's own CRC gives the example of the Modbus serial line guide: 02 07 -> 41 12."""
+    assert crc16(bytes([0x02, 0x07])) == bytes([0x41, 0x12])
+
+
+def test_every_function_reaches_its_table(rtu, unit):
+    """Reads and writes use the functions the tables call for and arrive where they should."""
+    assert rtu.read_registers(1, "holding", 7, 1, patient()) == [700]
+    assert rtu.read_registers(1, "input", 2, 1, patient()) == [42]
+    assert rtu.read_bits(1, "coil", 5, 1, patient()) == [True]
+    assert rtu.read_bits(1, "discrete", 4, 2, patient()) == [False, True]
+    rtu.write_registers(1, 20, [9], patient())
+    rtu.write_registers(1, 30, [1, 2], patient())
+    rtu.write_coil(1, 6, True, patient())
+    assert [pdu[0] for pdu in unit.pdus] == [3, 4, 1, 2, 6, 0x10, 5]
+    assert (unit.words[(3, 20)], unit.words[(3, 30)], unit.words[(3, 31)], unit.coils[6]) == (9, 1, 2, True)
+
+
+@pytest.mark.parametrize("fault", [flipped, truncated, after_garbage], ids=lambda f: f.__name__)
+def test_5_6_8_a_spoilt_answer_is_asked_for_again(rtu, unit, fault):
+    """A read whose answer is damaged, cut short or preceded by noise still gives the value, and is counted."""
+    unit.faults = [fault]
+    assert rtu.read_registers(1, "input", 2, 1, patient()) == [42]
+    assert rtu.read_retries == len(unit.pdus) - 1 == 1
+
+
+@pytest.mark.parametrize("fault", [flipped, truncated], ids=lambda f: f.__name__)
+def test_5_6_an_answer_that_stays_spoilt_is_no_value(rtu, unit, fault):
+    """After a few tries a read fails as garbled, showing what came; the line then works again."""
+    unit.faults = [fault] * 3
+    with pytest.raises(
+        GarbledReply, match=r"unit 1, function 04, input register 2: got no valid answer but bytes 01 04"
+    ):
+        rtu.read_registers(1, "input", 2, 1, patient())
+    assert rtu.read_registers(1, "input", 2, 1, patient()) == [42]
+    assert len(unit.pdus) == 4
+
+
+def test_7_a_dribbling_answer_is_parsed(rtu, unit):
+    """An answer that comes one byte per 20 ms is put together."""
+    unit.faults = [dribbled]
+    assert rtu.read_registers(1, "input", 2, 1, patient()) == [42]
+    assert rtu.read_retries == 0
+
+
+def test_7_a_dribbling_tcp_answer_is_parsed(tcp, unit):
+    """The same over TCP, where no pause ends an answer."""
+    unit.faults = [dribbled]
+    assert tcp.read_registers(1, "input", 2, 1, patient()) == [42]
+    assert tcp.read_retries == 0
+
+
+def test_a_lost_read_is_asked_again_if_time_allows(rtu, unit):
+    """A read whose answer is lost is repeated once after the quiet period."""
+    unit.faults = [lost]
+    assert rtu.read_registers(1, "input", 2, 1, Deadline.after(0.6)) == [42]
+    assert (rtu.read_retries, len(unit.pdus)) == (1, 2)
+
+
+@pytest.mark.parametrize("which", ["rtu", "tcp"])
+def test_2_when_all_replies_are_lost_a_read_times_out(request, unit, which):
+    """With no answer at all a read is a timeout that says what to check, after at most two questions."""
+    unit.faults = [lost] * 9
+    with pytest.raises(DeviceTimeout, match="no answer in time; check power, wiring, unit address and baud rate"):
+        request.getfixturevalue(which).read_registers(1, "input", 2, 1, Deadline.after(0.6))
+    assert len(unit.pdus) == 2
+
+
+@pytest.mark.parametrize("which", ["rtu", "tcp"])
+@pytest.mark.parametrize(("values", "function"), [([5], 6), ([5, 6], 0x10)], ids=["one register", "two registers"])
+def test_1_a_write_whose_reply_is_lost_is_sent_once(request, unit, which, values, function):
+    """The caller is told that the outcome is unknown, the device has seen the write once, and a read-back tells."""
+    line = request.getfixturevalue(which)
+    unit.faults = [lost]
+    with pytest.raises(DeviceTimeout):
+        line.write_registers(1, 9, values, soon())
+    assert line.read_registers(1, "holding", 9, len(values), patient()) == values
+    assert [pdu[0] for pdu in unit.pdus] == [function, 3]
+
+
+@pytest.mark.parametrize("which", ["rtu", "tcp"])
+def test_1_a_coil_write_whose_reply_is_lost_is_sent_once(request, unit, which):
+    """The same for a coil."""
+    line = request.getfixturevalue(which)
+    unit.faults = [lost]
+    with pytest.raises(DeviceTimeout):
+        line.write_coil(1, 9, True, soon())
+    assert line.read_bits(1, "coil", 9, 1, patient()) == [True]
+    assert [pdu[0] for pdu in unit.pdus] == [5, 1]
+
+
+def test_3_a_late_reply_does_not_answer_the_next_request(slow_rtu, unit):
+    """The echo of a first write, arriving late, never confirms a second one that was itself lost."""
+    unit.faults = [late(0.15), lost]
+    with pytest.raises(DeviceTimeout):
+        slow_rtu.write_registers(1, 7, [111], soon())
+    with pytest.raises(DeviceTimeout):
+        slow_rtu.write_registers(1, 7, [111], Deadline.after(0.6))
+    assert [pdu[3:] for pdu in unit.pdus] == [bytes([0, 111])] * 2
+    assert slow_rtu.read_registers(1, "holding", 7, 1, patient()) == [111]
+
+
+def test_3_a_late_value_is_not_taken_for_the_next_one(slow_rtu, unit):
+    """A reading that arrives after its deadline is dropped, not returned by the next read of another register."""
+    unit.words[(4, 3)] = 43
+    unit.faults = [late(0.15)]
+    with pytest.raises(DeviceTimeout):
+        slow_rtu.read_registers(1, "input", 2, 1, soon())
+    assert slow_rtu.read_registers(1, "input", 3, 1, patient()) == [43]
+
+
+def test_resync_forgets_a_late_reply(slow_rtu, unit):
+    """resync() after a timeout stays silent until the late reply has come, and drops it."""
+    unit.faults = [late(0.15)]
+    with pytest.raises(DeviceTimeout):
+        slow_rtu.read_registers(1, "input", 2, 1, soon())
+    slow_rtu.resync()
+    assert slow_rtu.read_registers(1, "input", 2, 1, patient()) == [42]
+    assert slow_rtu.read_retries == 0
+
+
+def test_4_a_stale_echo_is_no_confirmation(rtu, unit):
+    """A write answered by the echo of an older one is garbled, not successful."""
+    body = bytes([1, 6, 0, 7, 0, 1])
+    unit.faults = [lambda _: [body + crc16(body)]]
+    with pytest.raises(GarbledReply, match=r"sent \[7, 222\] but \[7, 1\] was confirmed; only a read-back can tell"):
+        rtu.write_registers(1, 7, [222], patient())
+    assert len(unit.pdus) == 1
+
+
+def test_4_a_stale_coil_echo_is_no_confirmation(rtu, unit):
+    """A coil write answered by an echo of the opposite value is garbled."""
+    body = bytes([1, 5, 0, 6, 0, 0])
+    unit.faults = [lambda _: [body + crc16(body)]]
+    with pytest.raises(GarbledReply, match=r"sent \[6, True\] but \[6, False\]"):
+        rtu.write_coil(1, 6, True, patient())
+    assert len(unit.pdus) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [bytes([1, 4, 4, 0, 1, 0, 2]), bytes([1, 3, 2, 0, 1]), bytes([1, 6, 0, 2, 0, 1])],
+    ids=["too many registers", "another function", "a write's echo"],
+)
+def test_the_answer_to_another_question_is_no_value(rtu, unit, body):
+    """A sound frame that cannot be the answer to this read is dropped and the read is asked again."""
+    unit.faults = [lambda _: [body + crc16(body)]]
+    with_retry = rtu.read_registers(1, "input", 2, 1, patient())
+    assert with_retry == [42]
+    assert rtu.read_retries == 1
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        (1, "01, illegal function"),
+        (2, "02, illegal data address; the device has no such register; check `at`"),
+        (3, "03, illegal data value"),
+        (4, "04, device failure"),
+        (0x0A, "0A, gateway path unavailable"),
+        (0x0B, "0B, gateway target failed to respond"),
+        (0x42, "42, unknown exception"),
+    ],
+)
+def test_9_11_a_refusal_is_a_fault_and_is_not_asked_again(rtu, unit, code, says):
+    """An exception reply names line, unit, function, register, meaning and remedy; one request is sent."""
+    unit.faults = [exception(code)]
+    with pytest.raises(DeviceFault, match=rf"modbus_rtu://.*: unit 1, function 04, input register 2: .*{says}"):
+        rtu.read_registers(1, "input", 2, 1, patient())
+    assert len(unit.pdus) == 1
+
+
+@pytest.mark.parametrize("code", [5, 6])
+def test_10_a_busy_device_is_asked_again(rtu, unit, code):
+    """Busy answers to a read are waited out a few times."""
+    unit.faults = [exception(code)] * 3
+    assert rtu.read_registers(1, "input", 2, 1, patient()) == [42]
+    assert rtu.read_retries == 3
+
+
+def test_10_a_device_that_stays_busy_is_given_up(rtu, unit):
+    """The number of questions to a busy device is bounded."""
+    unit.faults = [exception(6)] * 99
+    with pytest.raises(DeviceBusy, match="device busy"):
+        rtu.read_registers(1, "input", 2, 1, patient())
+    assert len(unit.pdus) == 6
+
+
+def test_10_a_write_to_a_busy_device_is_not_repeated(rtu, unit):
+    """A busy answer to a write goes to the caller; the write is not sent again."""
+    unit.faults = [exception(6)]
+    with pytest.raises(DeviceBusy):
+        rtu.write_coil(1, 6, True, patient())
+    assert len(unit.pdus) == 1
+
+
+def test_12_another_unit_s_answer_is_rejected(rtu, unit):
+    """An answer from another unit is garbled and names who seems to have sent it."""
+    unit.faults = [from_unit(9)] * 3
+    with pytest.raises(GarbledReply, match="it seems to be from unit 9"):
+        rtu.read_registers(1, "input", 2, 1, patient())
+
+
+def test_12_another_unit_s_answer_is_rejected_on_tcp(tcp, unit):
+    """The same over TCP."""
+    unit.faults = [lambda reply: [reply[:6] + b"\x09" + reply[7:]]] * 3
+    with pytest.raises(GarbledReply, match="it seems to be from unit 9"):
+        tcp.read_registers(1, "input", 2, 1, Deadline.after(0.3))
+
+
+def test_13_a_reset_in_mid_write_is_not_resent(peer, line, unit):
+    """If the connection breaks during a write, the outcome is unknown, and the next read finds out on a new one."""
+    end = peer(TcpPeer, cut_mbap, lambda request: hang_up(unit, request))
+    tcp = line(f"modbus_tcp://127.0.0.1:{end.port}")
+    with pytest.raises(DeviceTimeout, match="whether the last request was carried out is unknown"):
+        tcp.write_coil(1, 6, True, patient())
+    assert tcp.read_bits(1, "coil", 6, 1, patient()) == [True]
+    assert [pdu[0] for pdu in unit.pdus] == [5, 1]
+
+
+def hang_up(unit: ModbusUnit, request: bytes):
+    """Carry a write out, then break the connection."""
+    reply = unit.tcp(request)
+    if request[7] == 5:
+        raise HangUp
+    return reply
+
+
+def test_14_a_half_open_connection_is_left(tcp, unit, peer):
+    """A server that no longer answers is a timeout; the next request goes over a new connection."""
+    unit.faults = [None, lost, lost]
+    assert tcp.read_registers(1, "input", 2, 1, patient()) == [42]
+    with pytest.raises(DeviceTimeout):
+        tcp.read_registers(1, "input", 2, 1, Deadline.after(0.5))
+    assert tcp.read_registers(1, "input", 2, 1, patient()) == [42]
+
+
+def test_a_connection_closed_in_between_is_noticed_before_a_write(peer, line, unit):
+    """A write after the server has dropped an idle connection goes over a new one, once, and succeeds."""
+    end = peer(TcpPeer, cut_mbap, lambda request: hang_up_after(unit, request))
+    tcp = line(f"modbus_tcp://127.0.0.1:{end.port}")
+    with pytest.raises(DeviceTimeout):
+        tcp.write_registers(1, 99, [1], patient())
+    tcp.write_coil(1, 6, True, patient())
+    assert unit.coils[6] is True
+    assert end.connections == 2
+
+
+def hang_up_after(unit: ModbusUnit, request: bytes):
+    """Break the connection instead of answering a write to register 99."""
+    if request[7:10] == bytes([6, 0, 99]):
+        raise HangUp
+    return unit.tcp(request)
+
+
+def test_15_a_server_that_is_down_is_not_hammered(line):
+    """Nothing listens: the error says so and when the next try is due; the pause doubles, up to 10 s."""
+    tcp = line("modbus_tcp://127.0.0.1:1")
+    with pytest.raises(PortUnavailable, match=r"cannot connect to 127\.0\.0\.1 port 1 .*refused.*is it on"):
+        tcp.open()
+    with pytest.raises(PortUnavailable, match=r"next try in 0\.\d s"):
+        tcp.read_registers(1, "input", 2, 1, Deadline.after(0.01))
+    for _ in range(12):
+        with pytest.raises(PortUnavailable, match="refused"):
+            tcp.open()
+    with pytest.raises(PortUnavailable, match=r"next try in (10\.0|9\.\d) s"):
+        tcp.read_registers(1, "input", 2, 1, Deadline.after(0.01))
+
+
+def test_16_an_unplugged_port_is_unavailable(peer, line, unit):
+    """When the port goes away, an exchange fails, and so does every later one, naming the port."""
+    end = peer(PtyPeer, cut_rtu, unit.rtu)
+    rtu = line(f"modbus_rtu://{end.path}?{QUIET}")
+    assert rtu.read_registers(1, "input", 2, 1, patient()) == [42]
+    end.stop_thread()
+    end.unplug()
+    with pytest.raises((PortUnavailable, DeviceTimeout)):
+        rtu.read_registers(1, "input", 2, 1, patient())
+    with pytest.raises(PortUnavailable, match=str(end.path)):
+        rtu.open()

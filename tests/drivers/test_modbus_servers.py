@@ -1,0 +1,96 @@
+"""The Modbus driver against servers nobody here wrote: pyModbusTCP over TCP, modbus_tk over RTU on a pty pair."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.errors import DeviceFault
+from rigctl.rig.conformance import check_driver
+from rigctl.rig.protocols import Deadline
+from rigctl_drivers.modbus_register import ModbusRegisterDriver
+from tests.drivers.peers import PtyPair
+
+# modbus_tk calls threading.Event.isSet
+pytestmark = pytest.mark.filterwarnings("ignore:isSet:DeprecationWarning")
+
+# 123.456 as IEEE 754 single is 42F6E979; one register pair per word order.
+WORDS = {0: (0x42F6, 0xE979), 2: (0xF642, 0x79E9), 4: (0xE979, 0x42F6), 6: (0x79E9, 0xF642)}
+ORDERS = {0: "ABCD", 2: "BADC", 4: "CDAB", 6: "DCBA"}
+VALVE = {"unit": "uM", "write": {"at": 20, "type": "float32", "order": "CDAB"}, "enable": {"coil": 3}}
+
+
+@pytest.fixture
+def tcp_url():
+    """A pyModbusTCP server with the words above in its input registers."""
+    from pyModbusTCP.server import DataBank, ModbusServer
+
+    bank = DataBank()
+    for at, pair in WORDS.items():
+        bank.set_input_registers(at, list(pair))
+    server = ModbusServer("127.0.0.1", 0, no_block=True, data_bank=bank)
+    server.start()
+    yield f"modbus_tcp://127.0.0.1:{server._service.server_address[1]}"
+    server.stop()
+
+
+@pytest.fixture
+def rtu_url():
+    """A modbus_tk RTU slave, unit 4, on a pseudo-terminal, with the same words."""
+    import serial
+    from modbus_tk import defines, modbus_rtu
+
+    pair = PtyPair()
+    port = serial.Serial(pair.paths[0], baudrate=115200, timeout=0.05)
+    server = modbus_rtu.RtuServer(port)
+    slave = server.add_slave(4)
+    slave.add_block("input", defines.ANALOG_INPUTS, 0, 8)
+    slave.add_block("holding", defines.HOLDING_REGISTERS, 0, 40)
+    slave.add_block("coils", defines.COILS, 0, 16)
+    for at, pair in WORDS.items():
+        slave.set_values("input", at, list(pair))
+    server.start()
+    yield f"modbus_rtu://{pair.paths[1]}?baud=115200&quiet=0.1"
+    server.stop()
+    port.close()
+    pair.close()
+
+
+@pytest.fixture(params=["tcp", "rtu"])
+def server(request):
+    """Either server: URL and unit."""
+    return request.getfixturevalue(f"{request.param}_url"), 1 if request.param == "tcp" else 4
+
+
+def options(unit, **more):
+    return ModbusRegisterDriver.options.model_validate({"address": unit, **more})
+
+
+@pytest.mark.parametrize("at", WORDS)
+def test_every_word_order_is_read_from_a_foreign_server(server, line, at):
+    """A float in each of the four orders is read as what it is."""
+    url, unit = server
+    read = {"register": "input", "at": at, "type": "float32", "order": ORDERS[at]}
+    device = ModbusRegisterDriver.connect("probe", options(unit, read=read), line(url))
+    assert device.read(Deadline.after(2)).value == pytest.approx(123.456, rel=1e-7)
+
+
+def test_a_missing_register_is_a_fault(server, line):
+    """A register the server does not have is a configuration fault that names it."""
+    url, unit = server
+    at = 0xFFFF if url.startswith("modbus_tcp") else 900
+    read = {"register": "input", "at": at, "type": "float32"}
+    device = ModbusRegisterDriver.connect("probe", options(unit, read=read), line(url))
+    with pytest.raises(
+        DeviceFault, match=rf"unit {unit}, function 04, input register {at}: refused with exception 0[23]"
+    ):
+        device.read(Deadline.after(2))
+
+
+def test_the_driver_conforms_on_a_foreign_server(server, clock):
+    """An actuator and a sensor on a server nobody here wrote pass every check."""
+    url, unit = server
+    report = check_driver(ModbusRegisterDriver, {"address": unit, **VALVE}, url, clock, setpoint=31.5)
+    assert report.abilities == ("Actuator",)
+    read = {"register": "input", "at": 0, "type": "float32"}
+    report = check_driver(ModbusRegisterDriver, {"address": unit, "read": read}, url, clock)
+    assert report.abilities == ("Sensor",)

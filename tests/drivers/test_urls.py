@@ -1,0 +1,75 @@
+"""Line URLs: what they mean and how mistakes are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rigctl.errors import UnknownDriver
+from rigctl.rig.registry import Registry
+from rigctl_drivers.urls import SERIAL_FRAME, LineUrl
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        ("serial://sim/ph", "sim/ph"),
+        ("serial://Sim", "Sim"),
+        ("serial:///dev/serial/by-id/usb-FTDI_A1-if00-port0?baud=9600", "/dev/serial/by-id/usb-FTDI_A1-if00-port0"),
+        ("modbus_rtu://bus%201", "bus 1"),
+    ],
+)
+def test_a_place_is_a_path(url, path):
+    """Relative places stay relative, absolute ones absolute, and no letter changes case."""
+    assert LineUrl.parse(url, SERIAL_FRAME).path == Path(path)
+
+
+def test_options_are_converted():
+    """Numbers become numbers and parity is taken in any case."""
+    found = LineUrl.parse("serial://p?baud=2400&parity=e&stopbits=2&bits=7", SERIAL_FRAME)
+    assert found.options == {"baud": 2400, "parity": "E", "stopbits": 2, "bits": 7}
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("tcp://cam:5000", ("cam", 5000)),
+        ("tcp://10.0.0.7", ("10.0.0.7", 502)),
+        ("tcp://[::1]:99", ("::1", 99)),
+        ("tcp://[::1]", ("::1", 502)),
+    ],
+)
+def test_a_place_is_host_and_port(url, expected):
+    """Host and port are told apart, IPv6 addresses included; without a port the default holds."""
+    assert LineUrl.parse(url, {}).host_port(502) == expected
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("serial://sim/ph?bauds=9600", r"unknown option 'bauds', did you mean 'baud'\?; allowed: baud, bits"),
+        ("serial://sim/ph?baud=fast", "baud: got 'fast', must be a whole number > 0"),
+        ("serial://sim/ph?baud=9600&baud=2400", "'baud' is given twice"),
+        ("serial://sim/ph?quiet=-1", "quiet: got '-1', must be a number > 0"),
+        ("serial://sim/ph?quiet=nan", "quiet: got 'nan', must be a number > 0"),
+        ("modbus_rtu://p?parity=X", "parity: got 'X', must be one of N, E, O"),
+        ("modbus_rtu://p?stopbits=1.5", "stopbits: got '1.5', must be one of 1, 2"),
+        ("modbus_tcp://plc?unit=3", "unknown option 'unit'"),
+        ("modbus_tcp://plc:70000", "port 1 to 65535"),
+        ("modbus_tcp://plc:0", "port 1 to 65535"),
+        ("tcp://:5025", "must be host:port"),
+        ("serial://", "no place"),
+        ("plc", "must look like scheme://place"),
+    ],
+)
+def test_mistakes_are_told(url, says, clock):
+    """A URL that does not hold is a ValueError that names the mistake and what is allowed; nothing is opened."""
+    with pytest.raises(ValueError, match=says):
+        Registry.installed().open_line(url, clock)
+
+
+def test_an_unknown_scheme_names_the_nearest(clock):
+    """A scheme nobody serves is an error that names the one that was meant."""
+    with pytest.raises(UnknownDriver, match=r"'modbus-tcp'.*did you mean 'modbus_tcp'"):
+        Registry.installed().open_line("modbus-tcp://plc", clock)
