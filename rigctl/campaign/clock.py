@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
 
 from rigctl.rig.protocols import Clock
 
@@ -36,6 +38,17 @@ class RealClock:
     def sleep(self, seconds: float) -> None:
         """Block this thread for `seconds` of rig time."""
         time.sleep(max(0.0, seconds) / self.speedup)
+
+
+def boot_id() -> str:
+    """Names this boot of the machine: rig times of one boot can be compared, those of two cannot.
+
+    Where the system cannot say, every call is a boot of its own, which errs on the safe side.
+    """
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    except OSError:
+        return str(uuid4())
 
 
 async def rest(clock: Clock, seconds: float) -> None:

@@ -1,0 +1,136 @@
+"""One decision: a pure function of the journal's contents, and the thread it runs in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from rigctl.campaign.journal.inserts import Decision
+from rigctl.campaign.journal.rows import Origin, proposal_from_json, proposal_to_json
+from rigctl.core.fallback import fallback
+from rigctl.core.history import History
+from rigctl.core.policy import BudgetSpent, Policy, Problem, Proposal, trial_rng, validate
+from rigctl.errors import PolicyError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Everything a decision depends on; all of it is in the journal."""
+
+    policy: Policy
+    problem: Problem
+    seed: int
+    history: History
+    state: Mapping[str, Any] | None
+    """The policy's, after its last decision; None before the first."""
+
+    @property
+    def trial(self) -> int:
+        """Number of the trial to be decided."""
+        return len(self.history) + 1
+
+
+def decide(question: Question) -> Decision:
+    """What the policy proposes; or safe exploration, where that cannot be played (fault 42).
+
+    Raises:
+        BudgetSpent: nothing fits the remaining budget.
+    """
+    try:
+        proposal, state = _ask_policy(question)
+    except BudgetSpent:
+        raise
+    except Exception as error:  # noqa: BLE001 - policies are plug-ins: whatever they raise, the rig goes on
+        return explore(question, "rejected", f"{type(error).__name__}: {error}")
+    return _decision(question, proposal, state, "policy", "")
+
+
+def explore(question: Question, origin: Origin, why: str) -> Decision:
+    """Safe exploration in the policy's place; the policy's memory stays as it was.
+
+    Raises:
+        BudgetSpent: nothing fits the remaining budget.
+    """
+    rng = trial_rng(question.seed, question.trial)
+    return _decision(question, fallback(question.problem, question.history, rng, why), None, origin, why)
+
+
+def _ask_policy(question: Question) -> tuple[Proposal, Mapping[str, Any]]:
+    policy, problem = question.policy, question.problem
+    before = policy.initial_state(problem) if question.state is None else question.state
+    rng = trial_rng(question.seed, question.trial)
+    proposal, after = policy.propose(before, problem, question.history, rng)
+    wrong = validate(proposal, problem)
+    if wrong:
+        raise PolicyError("; ".join(wrong))
+    # The journal's form is the one that counts, so that a resumed process continues from exactly the same values.
+    kept: Mapping[str, Any] = json.loads(json.dumps(dict(after)))
+    return proposal_from_json(proposal_to_json(replace(proposal, trial=question.trial))), kept
+
+
+def _decision(
+    question: Question, proposal: Proposal, state: Mapping[str, Any] | None, origin: Origin, note: str
+) -> Decision:
+    space = question.problem.space
+    return Decision(
+        trial=question.trial,
+        control_set=space.control_sets[proposal.control_set].names,
+        setpoints=space.setpoints(proposal.control_set, proposal.setting),
+        origin=origin,
+        proposal=proposal,
+        policy_state=state,
+        seed=question.seed,
+        history_length=len(question.history),
+        budget=question.problem.budget,
+        note=note,
+    )
+
+
+class DecisionThread:
+    """Runs one decision at a time beside the event loop.
+
+    A thread cannot be stopped: one that is late is left behind (it dies with the process), and until it has come to its
+    end the next call is late at once.
+    """
+
+    def __init__(self) -> None:
+        self._thread: threading.Thread | None = None
+
+    async def call(self, work: Callable[[], T], limit_s: float) -> T:
+        """What `work` returns or raises.
+
+        Raises:
+            TimeoutError: it took longer than the limit, or the last one still runs.
+        """
+        if self._thread is not None and self._thread.is_alive():
+            raise TimeoutError("the last decision still runs")
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[T] = loop.create_future()
+
+        def deliver(result: T | None, error: BaseException | None) -> None:
+            if answer.done():
+                return
+            if error is not None:
+                answer.set_exception(error)
+            else:
+                answer.set_result(result)  # type: ignore[arg-type]  # no error, so there is a result
+
+        def body() -> None:
+            result, error = None, None
+            try:
+                result = work()
+            except BaseException as raised:  # noqa: BLE001 - handed to the caller
+                error = raised
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(deliver, result, error)
+
+        self._thread = threading.Thread(target=body, name="decision", daemon=True)
+        self._thread.start()
+        async with asyncio.timeout(limit_s):
+            return await answer

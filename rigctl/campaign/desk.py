@@ -1,0 +1,39 @@
+"""Where everything a person should know goes: the log, the journal, whoever watches."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+
+import structlog
+
+from rigctl.campaign.events import AlarmRaised, CampaignEvent, Listener
+from rigctl.campaign.journal.thread import JournalThread
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm
+
+
+class Desk:
+    """Passes news on. Nothing that goes wrong here may disturb the trial."""
+
+    def __init__(self, journal: JournalThread, listener: Listener) -> None:
+        self._journal = journal
+        self._listener = listener
+        self._log = structlog.get_logger("rigctl.campaign")
+
+    def tell(self, event: CampaignEvent) -> None:
+        """Pass an event to whoever watches."""
+        try:
+            self._listener(event)
+        except Exception:  # noqa: BLE001 - a display that fails must not stop the rig (fault 46)
+            self._log.warning("listener failed", campaign_event=type(event).__name__, exc_info=True)
+
+    def alarm(self, alarm: Alarm) -> None:
+        """Log, keep and show an alarm; does not wait for the journal."""
+        level = self._log.error if alarm.severity >= Severity.MAJOR else self._log.warning
+        level("alarm", severity=alarm.severity.name, source=alarm.source, message=alarm.message)
+        self._journal.submit(lambda j: j.alarm(alarm)).add_done_callback(self._kept)
+        self.tell(AlarmRaised(alarm))
+
+    def _kept(self, done: Future[None]) -> None:
+        if not done.cancelled() and (error := done.exception()) is not None:
+            self._log.error("alarm not kept in the journal", error=str(error))

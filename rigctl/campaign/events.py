@@ -1,0 +1,99 @@
+"""What a running campaign tells whoever watches it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from rigctl.campaign.journal.rows import Origin, TrialRow
+from rigctl.campaign.trial import State
+from rigctl.core.money import Micros
+from rigctl.core.policy import Proposal
+from rigctl.rig.values import Alarm, SafeReport
+
+Ending = Literal["budget", "trials", "stopped", "abandoned"]
+"""Nothing fits the budget any more; as many trials as asked for; stopped after a trial; stopped in mid-trial."""
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignStarted:
+    """Everything is safe, what was in flight is settled, trials begin."""
+
+    rig: str
+    trials: int
+    """Charged so far."""
+    spent: Micros
+    budget: Micros
+    lost: int | None
+    """The trial that was in flight when the last process died, and is charged but not repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialProposed:
+    """A decision is on disk."""
+
+    trial: int
+    proposal: Proposal
+    control_set: tuple[str, ...]
+    setpoints: Mapping[str, float]
+    """Engineering units."""
+    origin: Origin
+    resumed: bool
+    """Decided by an earlier process that died before anything moved."""
+    decision_s: float
+    """Wall seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStep:
+    """A trial has entered this state."""
+
+    trial: int
+    state: State
+
+
+@dataclass(frozen=True, slots=True)
+class TrialEnded:
+    """A trial is charged and closed."""
+
+    row: TrialRow
+    spent: Micros
+    budget: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmRaised:
+    """Something a person should know."""
+
+    alarm: Alarm
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignResult:
+    """How a campaign (or this part of it) ended."""
+
+    ending: Ending
+    reason: str
+    trials: int
+    """Charged, over all parts."""
+    spent: Micros
+    budget: Micros
+    safe: SafeReport
+    """What is confirmed to be in its safe state."""
+    worst_tick_delay_s: float
+    """How late the safety tick was at worst, wall seconds."""
+    safe_after_s: float | None
+    """When abandoned: wall seconds from the request until everything was confirmed safe."""
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignEnded:
+    """The last event."""
+
+    result: CampaignResult
+
+
+CampaignEvent = CampaignStarted | TrialProposed | TrialStep | TrialEnded | AlarmRaised | CampaignEnded
+Listener = Callable[[CampaignEvent], None]
+"""Called in the event loop; must not block."""

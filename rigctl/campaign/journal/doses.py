@@ -1,0 +1,78 @@
+"""The dose protocol's memory (protocols, "Dose protocol"): intent before the command, settled once, never re-sent."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Literal
+
+from rigctl.campaign.journal.database import transaction
+from rigctl.campaign.journal.reader import ask
+from rigctl.campaign.journal.time import CampaignTime
+from rigctl.errors import JournalError
+from rigctl.rig.values import OpenDose
+
+
+class DoseBook:
+    """The doses of one open journal. Each call returns only after the record is on disk."""
+
+    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
+        self._connection = connection
+        self._time = time
+
+    def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
+        """Record an intent for the trial under way (if any); returns the dose's id."""
+        with transaction(self._connection):
+            cursor = self._connection.execute(
+                "INSERT INTO doses (trial, actuator, volume_ml, total_before_ml, state, utc, at_s, note) VALUES "
+                "((SELECT trial FROM trials WHERE state IN ('ARMED', 'RUNNING')), ?, ?, ?, 'INTENT', ?, ?, '')",
+                (actuator, volume_ml, total_before_ml, self._time.utc(), self._time.now_s()),
+            )
+        if cursor.lastrowid is None:
+            raise JournalError(f"{actuator}: SQLite gave the dose no id")
+        return cursor.lastrowid
+
+    def sent(self, dose: int) -> None:
+        """The command has left.
+
+        Raises:
+            JournalError: the dose is not an open intent.
+        """
+        with transaction(self._connection):
+            changed = self._connection.execute(
+                "UPDATE doses SET state = 'SENT' WHERE id = ? AND state = 'INTENT'", (dose,)
+            ).rowcount
+            _exactly_one(changed, dose, "sent")
+
+    def settle(self, dose: int, state: Literal["DONE", "UNKNOWN"], volume_ml: float, note: str) -> None:
+        """Close a dose: this volume is booked.
+
+        Raises:
+            JournalError: the dose is settled already, or does not exist.
+        """
+        with transaction(self._connection):
+            changed = self._connection.execute(
+                "UPDATE doses SET state = ?, dispensed_ml = ?, note = ?, settled_s = ? "
+                "WHERE id = ? AND state IN ('INTENT', 'SENT')",
+                (state, volume_ml, note, self._time.now_s(), dose),
+            ).rowcount
+            _exactly_one(changed, dose, state)
+
+    def volume_since_ml(self, actuator: str, since_s: float) -> float:
+        """Volume of all doses since this rig time (of the present epoch); open ones count in full."""
+        (volume,) = self._connection.execute(
+            "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) FROM doses WHERE actuator = ? AND at_s >= ?",
+            (actuator, since_s + self._time.offset_s),
+        ).fetchone()
+        return float(volume)
+
+    def open(self) -> tuple[OpenDose, ...]:
+        """The doses whose end is not known, in order."""
+        rows = ask(self._connection, "SELECT * FROM doses WHERE state IN ('INTENT', 'SENT') ORDER BY id")
+        return tuple(
+            OpenDose(r["id"], r["actuator"], r["volume_ml"], r["total_before_ml"], r["state"] == "SENT") for r in rows
+        )
+
+
+def _exactly_one(changed: int, dose: int, what: str) -> None:
+    if changed != 1:
+        raise JournalError(f"dose {dose}: cannot become {what}, it is settled already or unknown")

@@ -1,0 +1,182 @@
+"""What the journal gives back, as frozen values; and proposals to and from JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from rigctl.campaign.trial import Event, State
+from rigctl.core.money import Micros
+from rigctl.core.policy import Proposal, SetReport
+from rigctl.rig.protocols import Severity
+
+Origin = Literal["policy", "rejected", "timed-out", "manual"]
+"""Who decided: the policy; the fallback because the policy's proposal was unusable, or late; a person."""
+
+
+Phase = Literal["before", "after"]
+"""When a meter was read: before the first actuator moved, or after the last reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignRow:
+    """The campaign this journal is about."""
+
+    rig: str
+    policy: str
+    policy_options: Mapping[str, Any]
+    seed: int
+    currency: str
+    budget: Micros
+    spent: Micros
+    """Sum of all ledger lines."""
+    outcome: str
+    fingerprint: str
+    identity: Mapping[str, str]
+    created_utc: str
+    config_text: str
+    """As last started; empty before the first start."""
+    starts: int
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRow:
+    """One trial, and what became of it."""
+
+    trial: int
+    state: State
+    control_set: tuple[str, ...]
+    setpoints: Mapping[str, float]
+    """Engineering units."""
+    origin: Origin
+    proposal: Proposal | None
+    policy_state: Mapping[str, Any] | None
+    """After the decision; None when no policy took part."""
+    seed: int
+    history_length: int
+    budget: Micros
+    note: str
+    measured: Mapping[str, float]
+    """Variables that could be measured, engineering units."""
+    outcome: float | None
+    whole: bool
+    """Whether it went on until it was measured, so that its cost is that of a whole trial."""
+    cost: Micros
+    """Sum of its ledger lines; 0 while it is under way."""
+    estimated: bool
+    """Whether a ledger line was estimated."""
+    started_utc: str
+    ended_utc: str | None
+    because: str
+    """What its last event says of why; mostly empty."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """One step of a trial."""
+
+    trial: int
+    event: Event
+    state: State
+    utc: str
+    at_s: float
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class MeasurementRow:
+    """One reduced window of samples; value and spread are None when INVALID."""
+
+    trial: int
+    name: str
+    is_outcome: bool
+    value: float | None
+    spread: float | None
+    count: int
+    invalid: int
+    severity: Severity
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class StateRow:
+    """What an actuator said of itself once the setpoints were imposed."""
+
+    trial: int
+    variable: str
+    controlled: bool
+    setpoint: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerRow:
+    """One line of a trial's cost."""
+
+    trial: int
+    meter: str
+    kind: str
+    quantity: float | None
+    unit: str
+    amount: Micros
+    estimated: bool
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class DoseRow:
+    """One dose."""
+
+    dose: int
+    trial: int | None
+    actuator: str
+    volume_ml: float
+    """Intended."""
+    total_before_ml: float
+    state: Literal["INTENT", "SENT", "DONE", "UNKNOWN"]
+    dispensed_ml: float | None
+    """None while open; the full volume when UNKNOWN."""
+    utc: str
+    at_s: float
+    """Of the intent."""
+    settled_s: float | None
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmRow:
+    """One alarm."""
+
+    trial: int | None
+    severity: Severity
+    source: str
+    message: str
+    utc: str
+    at_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class StartRow:
+    """One process that ran the campaign."""
+
+    start: int
+    utc: str
+    pid: int
+    version: str
+    seen_utc: str
+    """Last heartbeat."""
+    ended: str | None
+    """Why; None while it runs, or if it died."""
+
+
+def proposal_to_json(proposal: Proposal) -> str:
+    """A proposal as JSON; floats survive exactly."""
+    return json.dumps(asdict(proposal))
+
+
+def proposal_from_json(text: str) -> Proposal:
+    """The proposal that `proposal_to_json` wrote."""
+    fields = json.loads(text)
+    reports = tuple(SetReport(**{**s, "control_set": tuple(s["control_set"])}) for s in fields.pop("sets"))
+    return Proposal(**{**fields, "setting": tuple(fields["setting"]), "sets": reports})

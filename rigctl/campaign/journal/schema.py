@@ -1,0 +1,137 @@
+"""The journal's tables, as numbered migrations: entry k takes a file from version k to k + 1.
+
+A migration that has been released is never edited; a change is a new entry. Money is whole micro-units, floats are
+SQLite's 8-byte reals (exact both ways), NaN is NULL, times are campaign seconds (rig time made continuous across boots,
+see `Journal`) beside UTC for people.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+APPLICATION_ID: Final = 0x52494743
+"""`RIGC`, in the file's header."""
+
+_V1 = (
+    """CREATE TABLE campaign (
+        id INTEGER PRIMARY KEY CHECK (id = 1),
+        rig TEXT NOT NULL,
+        policy TEXT NOT NULL,
+        policy_options TEXT NOT NULL,       -- JSON
+        seed INTEGER NOT NULL,
+        currency TEXT NOT NULL,
+        budget_micros INTEGER NOT NULL CHECK (typeof(budget_micros) = 'integer'),
+        outcome TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        identity TEXT NOT NULL,             -- JSON: what must not change, dotted key -> JSON
+        created_utc TEXT NOT NULL
+    )""",
+    """CREATE TABLE starts (                  -- one per process that opened the campaign to run it
+        id INTEGER PRIMARY KEY,
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL,
+        epoch TEXT NOT NULL,                -- boot and clock factor; the offset holds within one epoch
+        offset_s REAL NOT NULL,             -- campaign seconds = rig seconds + offset
+        pid INTEGER NOT NULL,
+        version TEXT NOT NULL,
+        config TEXT NOT NULL,
+        budget_micros INTEGER NOT NULL,
+        seen_utc TEXT NOT NULL,             -- heartbeat
+        seen_s REAL NOT NULL,
+        ended TEXT                          -- why; NULL while it runs, or if it died
+    )""",
+    """CREATE TABLE trials (
+        trial INTEGER PRIMARY KEY CHECK (trial > 0),
+        state TEXT NOT NULL,
+        control_set TEXT NOT NULL,          -- JSON: names
+        setpoints TEXT NOT NULL,            -- JSON: name -> engineering units
+        origin TEXT NOT NULL CHECK (origin IN ('policy', 'rejected', 'timed-out', 'manual')),
+        proposal TEXT,                      -- JSON; NULL when done by hand
+        policy_state TEXT,                  -- JSON, after the decision; NULL when no policy took part
+        seed INTEGER NOT NULL,
+        history_length INTEGER NOT NULL,    -- charged trials the decision knew
+        budget_micros INTEGER NOT NULL,     -- budget the decision knew
+        note TEXT NOT NULL
+    )""",
+    # At most one trial is under way.
+    """CREATE UNIQUE INDEX trials_open ON trials ((1)) WHERE state IN ('PROPOSED', 'ARMED', 'RUNNING', 'MEASURED')""",
+    """CREATE TABLE events (
+        id INTEGER PRIMARY KEY,
+        trial INTEGER NOT NULL REFERENCES trials (trial),
+        event TEXT NOT NULL,
+        state TEXT NOT NULL,                -- after the event
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL,
+        detail TEXT NOT NULL
+    )""",
+    "CREATE INDEX events_trial ON events (trial)",
+    """CREATE TABLE states (                  -- what the actuators said once the setpoints were imposed
+        trial INTEGER NOT NULL REFERENCES trials (trial),
+        variable TEXT NOT NULL,
+        controlled INTEGER NOT NULL,
+        setpoint REAL,
+        PRIMARY KEY (trial, variable)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE measurements (
+        trial INTEGER NOT NULL REFERENCES trials (trial),
+        name TEXT NOT NULL,
+        outcome INTEGER NOT NULL,           -- 1: the outcome, 0: a variable
+        value REAL,
+        spread REAL,
+        count INTEGER NOT NULL,
+        invalid INTEGER NOT NULL,
+        severity INTEGER NOT NULL,
+        detail TEXT NOT NULL,
+        PRIMARY KEY (trial, name)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE meter_readings (
+        trial INTEGER NOT NULL REFERENCES trials (trial),
+        meter TEXT NOT NULL,
+        phase TEXT NOT NULL CHECK (phase IN ('before', 'after')),
+        value REAL,
+        unit TEXT NOT NULL,
+        at_s REAL NOT NULL,
+        severity INTEGER NOT NULL,
+        detail TEXT NOT NULL,
+        PRIMARY KEY (trial, meter, phase)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE ledger (
+        id INTEGER PRIMARY KEY,
+        trial INTEGER NOT NULL REFERENCES trials (trial),
+        meter TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        quantity REAL,
+        unit TEXT NOT NULL,
+        amount_micros INTEGER NOT NULL CHECK (typeof(amount_micros) = 'integer' AND amount_micros >= 0),
+        estimated INTEGER NOT NULL,
+        note TEXT NOT NULL,
+        UNIQUE (trial, meter)               -- nothing is charged twice
+    )""",
+    """CREATE TABLE doses (
+        id INTEGER PRIMARY KEY,
+        trial INTEGER REFERENCES trials (trial),
+        actuator TEXT NOT NULL,
+        volume_ml REAL NOT NULL,
+        total_before_ml REAL NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('INTENT', 'SENT', 'DONE', 'UNKNOWN')),
+        dispensed_ml REAL,                  -- NULL while open
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL,                 -- of the intent
+        settled_s REAL,
+        note TEXT NOT NULL
+    )""",
+    "CREATE INDEX doses_actuator ON doses (actuator, at_s)",
+    """CREATE TABLE alarms (
+        id INTEGER PRIMARY KEY,
+        trial INTEGER REFERENCES trials (trial),
+        severity INTEGER NOT NULL,
+        source TEXT NOT NULL,
+        message TEXT NOT NULL,
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL
+    )""",
+)
+
+MIGRATIONS: Final = (_V1,)
+VERSION: Final = len(MIGRATIONS)
+"""The newest version this rigctl can read and write."""

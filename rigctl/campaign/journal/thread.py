@@ -1,0 +1,87 @@
+"""The journal's thread: the event loop asks, one worker thread writes, so an fsync never delays the safety tick."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Concatenate, ParamSpec, Self, TypeVar
+
+from rigctl.campaign.journal.database import guarded
+from rigctl.campaign.journal.writer import Journal
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class JournalThread:
+    """One journal and the one thread that uses it. Calls are carried out in the order they are made.
+
+    A caller that is cancelled may leave its call to be carried out all the same: what is in the journal counts, not
+    what the caller saw of it.
+    """
+
+    def __init__(self, make: Callable[[], Journal]) -> None:
+        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
+        try:
+            self._journal = self._executor.submit(make).result()
+        except BaseException:
+            self._executor.shutdown()
+            raise
+
+    def submit(self, work: Callable[Concatenate[Journal, P], T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Have `work(journal, ...)` done, without waiting for it; may be called from any thread."""
+
+        def guarded_work() -> T:
+            with guarded(self._journal.path):
+                return work(self._journal, *args, **kwargs)
+
+        return self._executor.submit(guarded_work)
+
+    async def call(self, work: Callable[Concatenate[Journal, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """What `work(journal, ...)` returns; when this returns, what it wrote is on disk.
+
+        Raises:
+            JournalUnwritable, JournalCorrupt, JournalError: it could not be done.
+        """
+        return await asyncio.wrap_future(self.submit(work, *args, **kwargs))
+
+    def close(self) -> None:
+        """Finish what was asked for, then close the file."""
+        try:
+            self._executor.submit(self._journal.close).result()
+        finally:
+            self._executor.shutdown()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class JournalDoseLog:
+    """`rigctl.rig.protocols.DoseLog` kept in the journal."""
+
+    def __init__(self, thread: JournalThread) -> None:
+        self._thread = thread
+
+    async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
+        """Record the intent, before anything is sent; returns the dose's id."""
+        return await self._thread.call(lambda j: j.doses.intend(actuator, volume_ml, total_before_ml))
+
+    async def sent(self, dose: int) -> None:
+        """The command has left."""
+        await self._thread.call(lambda j: j.doses.sent(dose))
+
+    async def done(self, dose: int, volume_ml: float, note: str) -> None:
+        """Settled: this volume was dispensed."""
+        await self._thread.call(lambda j: j.doses.settle(dose, "DONE", volume_ml, note))
+
+    async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
+        """Settled pessimistically: the full volume is booked."""
+        await self._thread.call(lambda j: j.doses.settle(dose, "UNKNOWN", volume_ml, note))
+
+    async def volume_since_ml(self, actuator: str, since_s: float) -> float:
+        """Volume of all doses since this rig time, open intents in full; for the caps."""
+        return await self._thread.call(lambda j: j.doses.volume_since_ml(actuator, since_s))

@@ -1,0 +1,55 @@
+"""Campaign time: rig time made continuous, so that a campaign's records can be compared across boots."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from rigctl.rig.protocols import Clock
+
+Wall = Callable[[], datetime]
+
+
+def utc_now() -> datetime:
+    """The wall clock; shown to people, never computed with."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignTime:
+    """Rig seconds plus an offset.
+
+    The rig's clock starts anew with every boot. Campaign time goes on from the last record instead; the time the
+    machine was off counts as none, so that a dose looks younger than it is and the caps err on the safe side.
+    """
+
+    clock: Clock
+    epoch: str
+    """Within one epoch (a boot, at one clock factor) rig times can be compared."""
+    offset_s: float
+    wall: Wall = utc_now
+
+    def now_s(self) -> float:
+        """Campaign seconds."""
+        return self.clock.now_s() + self.offset_s
+
+    def utc(self) -> str:
+        """The wall clock in ISO 8601, for people."""
+        return self.wall().isoformat(timespec="milliseconds")
+
+
+def continued(connection: sqlite3.Connection, clock: Clock, boot: str, wall: Wall) -> CampaignTime:
+    """Campaign time as the journal's last start left it, or going on from the last record in a new epoch."""
+    epoch = f"{boot} x{clock.speedup:g}"
+    last = connection.execute("SELECT epoch, offset_s FROM starts ORDER BY id DESC LIMIT 1").fetchone()
+    if last is None:
+        return CampaignTime(clock, epoch, 0.0, wall)
+    if last[0] == epoch:
+        return CampaignTime(clock, epoch, float(last[1]), wall)
+    (latest,) = connection.execute(
+        "SELECT max(at_s) FROM (SELECT max(seen_s) AS at_s FROM starts UNION ALL SELECT max(at_s) FROM events "
+        "UNION ALL SELECT max(at_s) FROM doses UNION ALL SELECT max(settled_s) FROM doses)"
+    ).fetchone()
+    return CampaignTime(clock, epoch, float(latest) - clock.now_s(), wall)

@@ -1,0 +1,226 @@
+"""Everything that is written into the journal.
+
+A change is one transaction: the row is updated where it still has the state the caller believes in, and the event is
+inserted; if nothing matched, nothing is written and the caller is told. What a method returns from is on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rigctl.campaign.journal.database import guarded, open_for_writing, transaction
+from rigctl.campaign.journal.doses import DoseBook
+from rigctl.campaign.journal.inserts import Decision, Statements
+from rigctl.campaign.journal.reader import FILE_NAME, Reader, ask
+from rigctl.campaign.journal.time import Wall, continued, utc_now
+from rigctl.campaign.ledger import LedgerLine, PastLine
+from rigctl.campaign.spec import CampaignSpec, check_resumable
+from rigctl.campaign.trial import Event, State, advance
+from rigctl.core.money import Micros
+from rigctl.errors import JournalError
+from rigctl.rig.protocols import ActuatorState, Clock, Reading
+from rigctl.rig.values import Alarm, Measurement
+
+
+@dataclass(frozen=True, slots=True)
+class ManualTrial:
+    """A trial that a person did, as `rigctl ingest` takes it."""
+
+    decision: Decision
+    """Its origin is `manual`."""
+    values: Mapping[str, float]
+    """What was measured, engineering units; variables that were not measured are left out."""
+    outcome: float | None
+    """None: the trial failed."""
+    cost: Micros
+
+
+class Journal:
+    """One campaign's journal, open for writing. Synchronous, and to be used from one thread at a time.
+
+    Args:
+        directory: the state directory; made if missing.
+        clock: rig time.
+        boot: names the boot; rig times of different boots cannot be compared.
+        wall: the wall clock, for people.
+
+    Raises:
+        JournalCorrupt, JournalNewer, JournalUnwritable: see `database.open_for_writing`; so does every method.
+    """
+
+    def __init__(self, directory: Path, clock: Clock, boot: str, wall: Wall = utc_now) -> None:
+        self.path = directory / FILE_NAME
+        self._connection = open_for_writing(self.path)
+        try:
+            self.time = continued(self._connection, clock, boot, wall)
+        except BaseException:
+            self._connection.close()
+            raise
+        self.read = Reader(self._connection)
+        self.doses = DoseBook(self._connection, self.time)
+        self._do = Statements(self._connection, self.time)
+        self._start: int | None = None
+
+    def close(self) -> None:
+        """Close the file; harmless when closed."""
+        self._connection.close()
+
+    @contextmanager
+    def _change(self) -> Iterator[None]:
+        with guarded(self.path), transaction(self._connection):
+            yield
+
+    # Campaign ---------------------------------------------------------------------------------------------------
+
+    def begin(self, spec: CampaignSpec, version: str) -> None:
+        """Start or resume the campaign.
+
+        Raises:
+            UsageError: the journal's campaign was run with another configuration; names what changed.
+        """
+        now, budget = self.time.utc(), spec.problem.budget
+        if ask(self._connection, "SELECT 1 FROM campaign"):
+            was = self.read.campaign()
+            check_resumable(was.identity, spec.identity, was.budget, budget)
+        campaign = {
+            "id": 1,
+            "rig": spec.rig.name,
+            "policy": spec.policy_name,
+            "policy_options": json.dumps(dict(spec.policy_options)),
+            "seed": spec.seed,
+            "currency": spec.currency,
+            "budget_micros": budget,
+            "outcome": spec.rig.outcome_name,
+            "fingerprint": spec.fingerprint,
+            "identity": json.dumps(dict(spec.identity)),
+            "created_utc": now,
+        }
+        start = {
+            "utc": now,
+            "at_s": self.time.now_s(),
+            "epoch": self.time.epoch,
+            "offset_s": self.time.offset_s,
+            "pid": os.getpid(),
+            "version": version,
+            "config": spec.config_text,
+            "budget_micros": budget,
+            "seen_utc": now,
+            "seen_s": self.time.now_s(),
+        }
+        with self._change():
+            raised = "(id) DO UPDATE SET budget_micros = excluded.budget_micros"
+            self._do.insert("campaign", campaign, on_conflict=raised)
+            self._start = self._do.insert("starts", start)
+
+    def beat(self, ended: str | None = None) -> None:
+        """Note that this process is alive, or why it ends."""
+        with self._change():
+            self._connection.execute(
+                "UPDATE starts SET seen_utc = ?, seen_s = ?, ended = ? WHERE id = ?",
+                (self.time.utc(), self.time.now_s(), ended, self._start),
+            )
+
+    def alarm(self, alarm: Alarm) -> None:
+        """Keep an alarm, with the trial under way."""
+        trial = self.read.open_trial()
+        values = {
+            "trial": None if trial is None else trial.trial,
+            "severity": int(alarm.severity),
+            "source": alarm.source,
+            "message": alarm.message,
+            "utc": self.time.utc(),
+            "at_s": self.time.now_s(),
+        }
+        with self._change():
+            self._do.insert("alarms", values)
+
+    # Trials -----------------------------------------------------------------------------------------------------
+
+    def propose(self, decision: Decision) -> None:
+        """Commit a decision before anything moves.
+
+        Raises:
+            JournalError: another trial is under way, or the number is not the next one.
+        """
+        with self._change():
+            under_way = self.read.open_trial()
+            if under_way is not None:
+                raise JournalError(f"trial {under_way.trial} is under way ({under_way.state}); close it first")
+            self._do.add_trial(decision, advance(None, Event.PROPOSE))
+            self._do.note(decision.trial, Event.PROPOSE, State.PROPOSED, decision.note)
+
+    def arm(self, trial: int, before: Mapping[str, Reading]) -> None:
+        """Commit the meters' readings; actuators may move from here on."""
+        with self._change():
+            self._do.step(trial, State.PROPOSED, Event.ARM)
+            self._do.add_readings(trial, "before", before)
+
+    def run(self, trial: int, states: Mapping[str, ActuatorState]) -> None:
+        """Commit what the actuators read back; the wait begins."""
+        with self._change():
+            self._do.step(trial, State.ARMED, Event.RUN)
+            for variable, state in states.items():
+                values = {"controlled": state.controlled, "setpoint": state.setpoint}
+                self._do.insert("states", {"trial": trial, "variable": variable, **values})
+
+    def measure(
+        self, trial: int, measurements: Mapping[str, Measurement], outcome: str, after: Mapping[str, Reading]
+    ) -> None:
+        """Commit everything the trial's record and cost are made from."""
+        with self._change():
+            self._do.step(trial, State.RUNNING, Event.MEASURE)
+            self._do.add_measurements(trial, measurements, outcome)
+            self._do.add_readings(trial, "after", after)
+
+    def finish(
+        self,
+        trial: int,
+        expected: State,
+        event: Event,
+        lines: Sequence[LedgerLine],
+        *,
+        detail: str = "",
+        after: Mapping[str, Reading] | None = None,
+    ) -> None:
+        """Charge a trial and close it, in one transaction.
+
+        Args:
+            trial: its number.
+            expected: the state the caller believes it is in.
+            event: RECORD, FAIL, ABANDON or LOSE.
+            lines: its cost.
+            detail: why, for people.
+            after: the meters' readings, where `measure` has not committed them.
+        """
+        with self._change():
+            self._do.step(trial, expected, event, detail)
+            self._do.add_readings(trial, "after", after or {})
+            self._do.add_lines(trial, lines)
+
+    def ingest(self, manual: ManualTrial, outcome: str) -> None:
+        """Record a trial that a person did, whole, in one transaction."""
+        decision = manual.decision
+        values = dict(manual.values) if manual.outcome is None else {**manual.values, outcome: manual.outcome}
+        event = Event.INGEST if manual.outcome is not None else Event.INGEST_FAILED
+        with self._change():
+            self._do.add_trial(decision, advance(None, event))
+            self._do.note(decision.trial, event, advance(None, event), decision.note)
+            by_hand = {name: Measurement(value, math.nan, 1) for name, value in values.items()}
+            self._do.add_measurements(decision.trial, by_hand, outcome)
+            line = LedgerLine("manual", "manual", None, "trial", manual.cost)
+            self._do.add_lines(decision.trial, [line])
+
+    def past_lines(self) -> tuple[PastLine, ...]:
+        """What whole trials have cost, meter by meter, estimates left out."""
+        rows = ask(
+            self._connection,
+            "SELECT control_set, meter, amount_micros FROM ledger JOIN trials USING (trial) WHERE NOT estimated "
+            "AND EXISTS (SELECT 1 FROM measurements WHERE trial = ledger.trial) ORDER BY ledger.id",
+        )
+        return tuple(PastLine(tuple(json.loads(r["control_set"])), r["meter"], r["amount_micros"]) for r in rows)

@@ -1,0 +1,45 @@
+"""What a campaign needs of a rig; `rigctl.rig.rig.Rig` is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from rigctl.rig.protocols import ActuatorState, DoseLog, Identity, Reading
+from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport
+
+
+class CampaignRig(Protocol):
+    """All instruments of one rig."""
+
+    async def open(self) -> Mapping[str, Identity]:
+        """Open every bus and identify every device before any write."""
+        ...
+
+    async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
+        """Impose setpoints by variable name, release everything else, confirm both."""
+        ...
+
+    async def measure(self) -> Mapping[str, Measurement]:
+        """A window of every sensor, by variable name plus the outcome's name."""
+        ...
+
+    async def meters(self) -> Mapping[str, Reading]:
+        """Counters now, by meter name; unreadable ones are INVALID."""
+        ...
+
+    async def safe(self) -> SafeReport:
+        """Everything to its safe state; never raises."""
+        ...
+
+    async def settle_doses(self, open_doses: Sequence[OpenDose]) -> None:
+        """Settle the doses a crash left open; never re-sends."""
+        ...
+
+    async def close(self) -> None:
+        """Close every bus."""
+        ...
+
+
+RigFactory = Callable[[DoseLog, Callable[[Alarm], None]], CampaignRig]
+"""Makes the rig from the dose log and the alarm desk that the campaign keeps."""

@@ -1,0 +1,49 @@
+"""Settles what was in flight when the last process died.
+
+Everything goes safe first. Then, by the state the journal left the trial in:
+
+- PROPOSED: nothing has moved; the runner carries the same proposal out, unchanged.
+- ARMED, RUNNING: something may have moved; LOST, charged by the counters' rise across the crash, never repeated.
+- MEASURED: recorded from what is on disk.
+
+Open doses are settled from the pump's own counter, and never sent again. A crash in here changes nothing: each step
+either is in the journal or will be taken again by the next start.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rigctl.campaign.closing import close_open_trial
+from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.trial import Event, State
+from rigctl.errors import DeviceError
+
+
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """What was found."""
+
+    closed: TrialRow | None
+    """The trial that was in flight: now LOST, or RECORDED from what was measured."""
+
+    @property
+    def lost(self) -> int | None:
+        """Number of the trial that is lost."""
+        return self.closed.trial if self.closed is not None and self.closed.state is State.LOST else None
+
+
+async def recover(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread) -> Recovered:
+    """Make everything safe and settle what was in flight.
+
+    Raises:
+        DeviceError: something cannot be confirmed safe, so no trial may start.
+    """
+    report = await rig.safe()
+    if not report.ok:
+        unsafe = "; ".join(f"{name}: {why}" for name, why in report.failed.items())
+        raise DeviceError(f"no trial may start, not confirmed safe: {unsafe}")
+    return Recovered(await close_open_trial(spec, rig, journal, Event.LOSE, "the process died in mid-trial"))

@@ -1,0 +1,66 @@
+"""Recomputes every decision from the journal; it must come out the same, bit for bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from rigctl.campaign.decide import Question, decide, explore
+from rigctl.campaign.journal.inserts import Decision
+from rigctl.campaign.journal.reader import Reader
+from rigctl.campaign.journal.rows import Origin, TrialRow
+from rigctl.campaign.spec import CampaignSpec
+from rigctl.core.history import History
+from rigctl.core.policy import BudgetSpent
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayedTrial:
+    """One decision, compared."""
+
+    trial: int
+    origin: Origin
+    """Trials done by hand have no decision to recompute; of those decided too late only the fallback is."""
+    differences: tuple[str, ...]
+
+    @property
+    def agrees(self) -> bool:
+        """Whether control set, setting and the policy's memory came out the same."""
+        return not self.differences
+
+
+def replay(reader: Reader, spec: CampaignSpec) -> Iterator[ReplayedTrial]:
+    """Recompute every decision in order, each from what was known then: history, policy state, budget, seed."""
+    history = reader.history(spec.problem.space)
+    for row in reader.trials():
+        known = History.of(o for o in history.observations if o.trial < row.trial)
+        yield ReplayedTrial(row.trial, row.origin, tuple(_differences(reader, spec, row, known)))
+
+
+def _differences(reader: Reader, spec: CampaignSpec, row: TrialRow, history: History) -> Iterator[str]:
+    if row.proposal is None:
+        return
+    if len(history) != row.history_length:
+        yield f"history: decided on {row.history_length} trials, the journal has {len(history)} before it"
+        return
+    problem = replace(spec.problem, budget=row.budget)
+    question = Question(spec.policy, problem, row.seed, history, reader.policy_state(before=row.trial))
+    try:
+        again = explore(question, "timed-out", row.note) if row.origin == "timed-out" else decide(question)
+    except BudgetSpent as spent:
+        yield f"now finds that nothing fits the budget: {spent}"
+        return
+    yield from _compared(row, again)
+
+
+def _compared(row: TrialRow, again: Decision) -> Iterator[str]:
+    if again.origin != row.origin:
+        yield f"origin: was {row.origin}, is {again.origin} ({again.note or 'the proposal can be played now'})"
+    if again.control_set != row.control_set:
+        yield f"control set: was {'+'.join(row.control_set)}, is {'+'.join(again.control_set)}"
+    elif again.proposal is not None and row.proposal is not None and again.proposal.setting != row.proposal.setting:
+        yield f"setting: was {list(row.proposal.setting)}, is {list(again.proposal.setting)}"
+    # As text, so that NaN equals NaN.
+    if json.dumps(again.policy_state, sort_keys=True) != json.dumps(row.policy_state, sort_keys=True):
+        yield "policy state: differs"

@@ -1,0 +1,126 @@
+"""Everything a campaign is started with, and what of it must stay the same when it is resumed."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel
+
+from rigctl.core.money import Micros, to_units
+from rigctl.core.policy import Policy, Problem
+from rigctl.errors import UsageError
+from rigctl.rig.spec import RigSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignSpec:
+    """One campaign, as configured."""
+
+    rig: RigSpec
+    problem: Problem
+    policy: Policy
+    policy_name: str
+    policy_options: Mapping[str, Any]
+    """JSON."""
+    seed: int
+    currency: str
+    config_text: str
+    """The configuration as the user wrote it, kept with the results."""
+    decision_limit_s: float = 60.0
+    """Wall seconds a decision may take."""
+    max_trials: int | None = None
+    """The campaign ends when it has this many trials."""
+    max_failures: int = 5
+    """Consecutive trials that fail (or decisions that cannot be used) before the campaign gives up."""
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What makes results comparable, as dotted key -> JSON; a resumed campaign must have the same.
+
+        Left out on purpose: the budget (may be raised), ports and timeouts (cables move), safety limits and dosing
+        steps (may be tightened), trial limits and the clock's speedup.
+        """
+        return identity_of(self)
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of `identity`."""
+        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
+
+
+def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
+    """See `CampaignSpec.identity`."""
+    space, problem, rig = spec.problem.space, spec.problem, spec.rig
+    parts: dict[str, Any] = {
+        "rig": rig.name,
+        "currency": spec.currency,
+        "seed": spec.seed,
+        "policy": {"name": spec.policy_name, "options": spec.policy},
+        "model": problem.model,
+        "control_sets": [c.label for c in space.control_sets],
+        "outcome": {"name": rig.outcome_name, "sensor": rig.outcome_sensor, "maximise": problem.maximise},
+        "floor": problem.floor,
+        "costs": {"ceiling": problem.cost_ceiling, "known": problem.known_costs},
+        "trial": rig.timing,
+        "variables": {v.name: v for v in space.variables},
+        "wiring": {w.name: {"sensor": w.sensor, "actuator": w.actuator} for w in rig.variables},
+        "meters": {m.name: {"kind": m.kind, "device": m.device, "price": m.price} for m in rig.meters},
+        "devices": {n: {"driver": d.driver, "options": d.options} for n, d in rig.devices.items()},
+    }
+    # With the names listed, a part that comes or goes is noticed; see `check_resumable`.
+    names = {f"{part}.names": sorted(parts[part]) for part in ("variables", "meters", "devices")}
+    return dict(_leaves("", plain({**parts, **names})))
+
+
+def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(f"{path}.{key}" if path else key, inner)
+    else:
+        yield path, json.dumps(value)
+
+
+def plain(value: Any) -> Any:
+    """Any value of a specification as JSON: dataclasses and models by field, arrays as lists, the rest as text."""
+    result: Any = str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        result = value
+    elif isinstance(value, np.ndarray | np.generic):
+        result = value.tolist()
+    elif isinstance(value, BaseModel):
+        result = value.model_dump(mode="json")
+    elif isinstance(value, Mapping):
+        result = {str(k): plain(v) for k, v in value.items()}
+    elif isinstance(value, Sequence):
+        result = [plain(v) for v in value]
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
+        result = {"kind": type(value).__name__, **fields}
+    return result
+
+
+def check_resumable(
+    before: Mapping[str, str], now: Mapping[str, str], budget_before: Micros, budget_now: Micros
+) -> None:
+    """Refuse to go on with results that are not comparable.
+
+    Only keys that both have are compared: one more option in a newer rigctl is no change of the experiment.
+
+    Raises:
+        UsageError: names every part that changed, with its old and new value.
+    """
+    changed = [f"{k}: was {before[k]}, is {now[k]}" for k in sorted(before) if k in now and before[k] != now[k]]
+    if budget_now < budget_before:
+        changed.append(f"budget: was {to_units(budget_before):g}, is {to_units(budget_now):g}; it may only be raised")
+    if changed:
+        listing = "\n  ".join(changed)
+        raise UsageError(
+            "the configuration is not the one that the campaign in this state directory was started with:\n  "
+            f"{listing}\nput these back, or start a new campaign with another --state directory"
+        )

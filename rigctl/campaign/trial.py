@@ -1,0 +1,104 @@
+"""The states of a trial, and the one table that says how it may move between them.
+
+Rules:
+
+1. A trial is born by PROPOSE (the decision is on disk, nothing has moved) or by INGEST (a person did it by hand;
+   INGEST_FAILED if it gave no outcome).
+2. ARM, RUN, MEASURE, RECORD are taken in this order, each committed *before* what it permits: ARMED before the first
+   actuator moves, RUNNING before the wait, MEASURED before the cost is worked out.
+3. PROPOSED survives a crash: nothing has moved, so the same proposal goes on, unchanged. It cannot be LOST.
+4. ARMED and RUNNING do not survive a crash: actuators may have moved, so the trial is LOST, charged and never repeated.
+5. MEASURED survives a crash: everything its record needs is on disk. It can be recorded, or FAIL if a reading that
+   the trial needed is INVALID; it can no longer be abandoned or lost.
+6. RECORDED, FAILED, ABANDONED and LOST are final, and all four are charged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+from rigctl.errors import RigctlError
+
+
+class State(StrEnum):
+    """Where a trial stands."""
+
+    PROPOSED = "PROPOSED"
+    ARMED = "ARMED"
+    RUNNING = "RUNNING"
+    MEASURED = "MEASURED"
+    RECORDED = "RECORDED"
+    FAILED = "FAILED"
+    ABANDONED = "ABANDONED"
+    LOST = "LOST"
+
+    @property
+    def final(self) -> bool:
+        """Whether the trial is over and charged."""
+        return self not in TRANSITIONS
+
+
+class Event(StrEnum):
+    """What happens to a trial."""
+
+    PROPOSE = "PROPOSE"
+    INGEST = "INGEST"
+    INGEST_FAILED = "INGEST_FAILED"
+    ARM = "ARM"
+    RUN = "RUN"
+    MEASURE = "MEASURE"
+    RECORD = "RECORD"
+    FAIL = "FAIL"
+    """An instrument could not do its part."""
+    ABANDON = "ABANDON"
+    """A person or the service manager ended it."""
+    LOSE = "LOSE"
+    """The process died in mid-trial."""
+
+
+class IllegalTransition(RigctlError):
+    """A trial was asked to make a step that the table does not have."""
+
+
+TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = MappingProxyType(
+    {
+        None: {
+            Event.PROPOSE: State.PROPOSED,
+            Event.INGEST: State.RECORDED,
+            Event.INGEST_FAILED: State.FAILED,
+        },
+        State.PROPOSED: {Event.ARM: State.ARMED, Event.FAIL: State.FAILED, Event.ABANDON: State.ABANDONED},
+        State.ARMED: {
+            Event.RUN: State.RUNNING,
+            Event.FAIL: State.FAILED,
+            Event.ABANDON: State.ABANDONED,
+            Event.LOSE: State.LOST,
+        },
+        State.RUNNING: {
+            Event.MEASURE: State.MEASURED,
+            Event.FAIL: State.FAILED,
+            Event.ABANDON: State.ABANDONED,
+            Event.LOSE: State.LOST,
+        },
+        State.MEASURED: {Event.RECORD: State.RECORDED, Event.FAIL: State.FAILED},
+    }
+)
+"""State (None: no trial yet) -> event -> next state. What is not here is not allowed."""
+
+MOVING = (State.ARMED, State.RUNNING)
+"""Actuators may have moved, and the trial is not measured yet."""
+
+
+def advance(state: State | None, event: Event) -> State:
+    """The state after `event`.
+
+    Raises:
+        IllegalTransition: the table has no such step.
+    """
+    steps = TRANSITIONS.get(state, {})
+    if event not in steps:
+        allowed = ", ".join(steps) or "nothing, it is over"
+        raise IllegalTransition(f"a trial in state {state} cannot {event}; allowed: {allowed}")
+    return steps[event]

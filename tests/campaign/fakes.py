@@ -1,0 +1,268 @@
+"""A rig that outlives the process, a clock it keeps, and a policy of ten lines."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import math
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from rigctl.campaign.daemon import run_campaign
+from rigctl.campaign.events import AlarmRaised
+from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.spec import CampaignSpec
+from rigctl.core.marginals import Uniform
+from rigctl.core.money import to_micros, to_units
+from rigctl.core.policy import BudgetSpent, Problem, Proposal
+from rigctl.core.space import Space, Variable
+from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
+from rigctl.rig.spec import DeviceSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
+from rigctl.rig.values import Measurement, SafeReport
+
+ML_PER_UNIT = 2.0
+SETTLE_S = 60.0
+
+
+class World:
+    """What is physically there: counters and what was done to them, kept in an append-only file.
+
+    Whoever restarts the controller finds the world as it was left; `at` is called at every instant at which the
+    controller could be killed with a different effect on the world.
+    """
+
+    def __init__(self, path, at: Callable[[str], None] = lambda _: None):
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        self.at = at
+        self.log = [json.loads(line) for line in os.pread(self._file, 1 << 24, 0).splitlines()]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        os.close(self._file)
+
+    def do(self, what, **facts):
+        """Something happens, and cannot be undone."""
+        self.at(f"before {what}")
+        self.log.append({"what": what, **facts})
+        os.write(self._file, json.dumps(self.log[-1]).encode() + b"\n")
+        self.at(f"after {what}")
+
+    def total(self, what, key):
+        return sum(entry[key] for entry in self.log if entry["what"] == what)
+
+    def count(self, what):
+        return sum(entry["what"] == what for entry in self.log)
+
+    @property
+    def now_s(self):
+        return 1000.0 + self.total("time", "s")
+
+
+@dataclass
+class FakeClock:
+    """Rig time as the world has it; waiting takes no wall time worth naming."""
+
+    world: World
+    speedup: float = 1e7
+
+    def now_s(self):
+        return self.world.now_s
+
+    def sleep(self, seconds):
+        self.world.do("time", s=seconds)
+
+
+@dataclass
+class FakeRig:
+    """Two variables: `a` is dosed, `b` has a valve. Faults are put into the dictionaries by operation."""
+
+    world: World
+    doses: object
+    on_alarm: Callable
+    fail: dict = field(default_factory=dict)
+    """Operation -> exception to raise, or a callable that does what it likes."""
+    measured: dict = field(default_factory=dict)
+    """Name -> Measurement to report instead."""
+    counters: dict = field(default_factory=dict)
+    """Meter -> function from the true reading to the reported one."""
+    calls: list = field(default_factory=list)
+
+    async def _op(self, name):
+        self.calls.append(name)
+        fault = self.fail.get(name)
+        if isinstance(fault, BaseException):
+            raise fault
+        if fault is not None:
+            answer = fault()
+            if inspect.isawaitable(answer):
+                await answer
+
+    async def open(self):
+        await self._op("open")
+        return {"pump": Identity("fake")}
+
+    async def control(self, setpoints):
+        await self._op("control")
+        self.world.do("control", setpoints=dict(setpoints))
+        if "a" in setpoints:
+            await self._dose(setpoints["a"] * ML_PER_UNIT)
+        self.world.do("time", s=30.0)
+        await self._op("control end")
+        return {name: ActuatorState(name in setpoints, setpoints.get(name)) for name in ("a", "b")}
+
+    async def _dose(self, volume_ml):
+        intent = await self.doses.intend("pump", volume_ml, self.world.total("dose", "ml"))
+        self.world.do("dose", ml=volume_ml, intent=intent)
+        await self.doses.sent(intent)
+        await self.doses.done(intent, volume_ml, "")
+
+    async def measure(self):
+        await self._op("measure")
+        self.world.do("energy", kwh=0.125)
+        self.world.do("time", s=SETTLE_S)
+        last = next(e["setpoints"] for e in reversed(self.world.log) if e["what"] == "control")
+        values = {"a": last.get("a", 4.0), "b": last.get("b", 0.25)}
+        values["y"] = values["a"] * (1.0 - values["b"] ** 2)
+        return {n: self.measured.get(n, Measurement(v, 0.01, 5)) for n, v in values.items()}
+
+    async def meters(self):
+        await self._op("meters")
+        totals = {"power": (self.world.total("energy", "kwh"), "kWh"), "acid": (self.world.total("dose", "ml"), "mL")}
+        return {name: self._reading(name, value, unit) for name, (value, unit) in totals.items()}
+
+    def _reading(self, name, value, unit):
+        reading = Reading(value, unit, self.world.now_s)
+        return self.counters[name](reading) if name in self.counters else reading
+
+    async def safe(self):
+        await self._op("safe")
+        self.world.do("safe")
+        return SafeReport(("pump", "valve"))
+
+    async def settle_doses(self, open_doses):
+        await self._op("settle_doses")
+        for dose in open_doses:
+            risen = self.world.total("dose", "ml") - dose.total_before_ml
+            await self.doses.done(dose.dose, risen, "settled from the pump's counter")
+
+    async def close(self):
+        await self._op("close")
+
+
+@dataclass(frozen=True)
+class TenLines:
+    """Round robin; remembers how often it was asked and the best outcome so far."""
+
+    name: str = "ten-lines"
+    cost: float = 1.0
+
+    def initial_state(self, problem):
+        return {"asked": 0, "best": -math.inf}
+
+    def propose(self, state, problem, history, rng):
+        if to_units(problem.budget - history.spent) < self.cost:
+            raise BudgetSpent(f"less than {self.cost} left")
+        chosen = len(history) % len(problem.space.control_sets)
+        dimension = len(problem.space.control_sets[chosen].indices)
+        best = max([state["best"], *(float(y) for y in history.y)])
+        setting = tuple(float(u) for u in rng.random(dimension))
+        proposal = Proposal(len(history) + 1, self.name, "explore", chosen, setting, "its turn")
+        return proposal, {"asked": state["asked"] + 1, "best": best}
+
+
+def make_space():
+    """`a` on [0, 10] mM, `b` on [0, 1] V."""
+    variables = [Variable("a", "mM", 0.0, 10.0, Uniform()), Variable("b", "V", 0.0, 1.0, Uniform())]
+    return Space.of(variables, [["a"], ["b"], ["a", "b"]])
+
+
+METERS = (
+    MeterSpec("power", "energy", "mains", Decimal("0.30"), max_per_trial=5.0),
+    MeterSpec("acid", "volume", "pump", Decimal("0.01")),
+    MeterSpec("labour", "time", None, Decimal(2)),
+    MeterSpec("water", "fixed", None, Decimal("0.05")),
+)
+
+
+def make_rig_spec(**changes):
+    """The wiring of the fake rig."""
+    fields = {
+        "name": "fake",
+        "devices": {"pump": DeviceSpec("pump", "fake", "fake://pump", DeviceOptions(), 1.0)},
+        "variables": (VariableWiring("a", "a_probe", "pump", 0.1), VariableWiring("b", "b_probe", "valve", 0.1)),
+        "outcome_sensor": "scale",
+        "outcome_name": "y",
+        "timing": TrialTiming((), SETTLE_S, MeasureSpec(10.0, 2.0, "median", 3)),
+        "meters": METERS,
+        "limits": {},
+    }
+    return RigSpec(**{**fields, **changes})
+
+
+def make_spec(budget=100, **changes):
+    """A campaign on the fake rig."""
+    fields = {
+        "rig": make_rig_spec(),
+        "problem": Problem(make_space(), to_micros(budget)),
+        "policy": TenLines(),
+        "policy_name": "ten-lines",
+        "policy_options": {},
+        "seed": 7,
+        "currency": "EUR",
+        "config_text": "rig: fake\n",
+        "decision_limit_s": 30.0,
+        "max_trials": 3,
+    }
+    return CampaignSpec(**{**fields, **changes})
+
+
+def open_journal(directory, clock):
+    """A journal of a machine that never reboots."""
+    return Journal(directory, clock, "boot-1")
+
+
+INVALID = Measurement(math.nan, math.nan, 0, 5, Severity.INVALID, "no answer")
+
+
+class Stage:
+    """A campaign on the fake rig: its world, its state directory, what was told, and the rig last used."""
+
+    def __init__(self, directory, at=lambda _: None):
+        self.directory = directory
+        self.state = directory / "state"
+        self.world = World(directory / "world.jsonl", at)
+        self.told = []
+        self.rig = None
+
+    def clock(self):
+        return FakeClock(self.world)
+
+    def make_rig(self, **faults):
+        """A rig factory; the rig it makes is kept as `rig`."""
+
+        def factory(doses, on_alarm):
+            self.rig = FakeRig(self.world, doses, on_alarm, **faults)
+            return self.rig
+
+        return factory
+
+    async def run(self, spec=None, journal=open_journal, **faults):
+        return await run_campaign(
+            spec or make_spec(),
+            self.state,
+            self.make_rig(**faults),
+            self.clock(),
+            self.told.append,
+            open_journal=journal,
+        )
+
+    def journal(self):
+        """The journal, opened for reading."""
+        return open_reader(self.state)
+
+    def alarms(self):
+        return [event.alarm for event in self.told if isinstance(event, AlarmRaised)]

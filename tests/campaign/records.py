@@ -1,0 +1,62 @@
+"""Pieces of a trial, to put into a journal by hand."""
+
+from __future__ import annotations
+
+from rigctl.campaign.journal.inserts import Decision
+from rigctl.campaign.ledger import LedgerLine
+from rigctl.campaign.trial import Event, State
+from rigctl.core.policy import Proposal
+from rigctl.rig.protocols import ActuatorState, Reading
+from rigctl.rig.values import Measurement
+
+
+class SetClock:
+    """Rig time that a test sets."""
+
+    def __init__(self, now_s=1000.0, speedup=1.0):
+        self.at_s = now_s
+        self.speedup = speedup
+
+    def now_s(self):
+        return self.at_s
+
+    def sleep(self, seconds):
+        self.at_s += seconds
+
+
+def make_decision(trial=1, control_set=("a",), **changes):
+    """A decision of the policy, with its memory."""
+    proposal = Proposal(trial, "ten-lines", "explore", 0, (0.5,), "its turn")
+    fields = {
+        "trial": trial,
+        "control_set": control_set,
+        "setpoints": dict.fromkeys(control_set, 5.0),
+        "origin": "policy",
+        "proposal": proposal,
+        "policy_state": {"asked": trial},
+        "seed": 7,
+        "history_length": trial - 1,
+        "budget": 100_000_000,
+    }
+    return Decision(**{**fields, **changes})
+
+
+READINGS = {"power": Reading(1.5, "kWh", 1000.0), "acid": Reading(20.0, "mL", 1000.0)}
+STATES = {"a": ActuatorState(True, 5.0), "b": ActuatorState(False, None)}
+MEASURED = {"a": Measurement(5.01, 0.02, 9, 1), "b": Measurement(0.3, 0.0, 10), "y": Measurement(1.7, 0.1, 10)}
+LINES = (LedgerLine("power", "energy", 0.1, "kWh", 30_000), LedgerLine("water", "fixed", 1.0, "trial", 50_000))
+
+STEPS = {
+    Event.PROPOSE: lambda j, n: j.propose(make_decision(n)),
+    Event.ARM: lambda j, n: j.arm(n, READINGS),
+    Event.RUN: lambda j, n: j.run(n, STATES),
+    Event.MEASURE: lambda j, n: j.measure(n, MEASURED, "y", READINGS),
+    Event.RECORD: lambda j, n: j.finish(n, State.MEASURED, Event.RECORD, LINES),
+}
+"""The way of an ordinary trial, step by step."""
+
+
+def record_trial(journal, trial=1):
+    """An ordinary trial, from proposal to record."""
+    for step in STEPS.values():
+        step(journal, trial)

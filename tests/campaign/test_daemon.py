@@ -1,0 +1,346 @@
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from rigctl.campaign import control, daemon, tick
+from rigctl.campaign.clock import RealClock, boot_id, rest
+from rigctl.campaign.lock import state_lock
+from rigctl.campaign.notify import notify
+from rigctl.campaign.replay import replay
+from rigctl.campaign.trial import State
+from rigctl.errors import Locked, RigctlError, UsageError
+from tests.campaign.fakes import make_spec
+
+
+def signalling(*signals):
+    """A fault that sends signals to this process and then never ends by itself."""
+
+    async def hang():
+        for number in signals:
+            os.kill(os.getpid(), number)
+        await asyncio.Event().wait()
+
+    return hang
+
+
+# Stopping -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["control end", "measure"])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_fault_29_a_signal_in_mid_trial_abandons_it_safe_and_charged(stage, where, number):
+    """Everything is safe within 2 s, the trial is ABANDONED and paid for, and the campaign can go on afterwards."""
+    spec = make_spec(max_trials=2)
+    result = await stage.run(spec, fail={where: signalling(number)})
+    assert (result.ending, result.reason, result.safe.ok) == ("abandoned", number.name, True)
+    assert result.safe_after_s < 2.0
+    calls = stage.rig.calls
+    assert calls[calls.index(where) + 1] == "safe"
+    with stage.journal() as journal:
+        row = journal.trial(1)
+        (acid,) = [line for line in journal.ledger(1) if line.meter == "acid"]
+        assert (row.state, row.cost) == (State.ABANDONED, result.spent)
+        assert acid.quantity == pytest.approx(stage.world.total("dose", "ml"))
+        assert journal.starts()[0].ended == "abandoned"
+    again = await stage.run(spec)
+    assert (again.ending, again.trials) == ("trials", 2)
+    with stage.journal() as journal:
+        assert [r.state for r in journal.trials()] == [State.ABANDONED, State.RECORDED]
+        assert all(t.agrees for t in replay(journal, spec))
+
+
+async def test_fault_29_a_dose_in_flight_is_settled_not_repeated(stage):
+    """SIGTERM between sending a dose and hearing of its end: settled from the pump's counter."""
+    fired = []
+
+    def at(what):
+        if what == "after dose" and not fired:
+            fired.append(what)
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    stage.world.at = at
+    result = await stage.run(make_spec(max_trials=2))
+    assert result.ending == "abandoned"
+    with stage.journal() as journal:
+        assert [d.state for d in journal.doses()] == ["DONE"]
+    assert stage.world.count("dose") == 1
+
+
+async def test_a_proposal_that_moved_nothing_survives_a_signal(stage):
+    """SIGTERM before the trial is armed leaves it PROPOSED; the next start carries out the same proposal."""
+    await stage.run(make_spec(max_trials=1), fail={"meters": signalling(signal.SIGTERM)})
+    with stage.journal() as journal:
+        before = journal.trial(1)
+        assert (before.state, before.cost) == (State.PROPOSED, 0)
+    await stage.run(make_spec(max_trials=1))
+    with stage.journal() as journal:
+        after = journal.trial(1)
+    assert (after.state, after.proposal, after.policy_state) == (State.RECORDED, before.proposal, before.policy_state)
+
+
+async def test_a_signal_during_the_start_ends_it_safe(stage):
+    """SIGTERM while the past is being settled: safe, and nothing started."""
+    seen = []
+
+    async def first_time():
+        if not seen:
+            seen.append(1)
+            await signalling(signal.SIGTERM)()
+
+    result = await stage.run(make_spec(), fail={"safe": first_time})
+    assert (result.ending, result.trials) == ("abandoned", 0)
+    assert stage.world.count("control") == 0
+
+
+async def test_signal_handlers_are_put_back(stage):
+    """After the campaign, signals do again what they did."""
+    await stage.run(make_spec(max_trials=1))
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_a_second_interrupt_ends_the_process_at_once(tmp_path):
+    """Somebody who presses Ctrl-C twice does not wait, even if the rig does not answer."""
+    program = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from tests.campaign.fakes import Stage, make_spec
+from tests.campaign.test_daemon import signalling
+
+async def never(): await signalling(signal.SIGINT)()
+
+async def main():
+    stage = Stage(Path(sys.argv[1]))
+    await stage.run(make_spec(), fail={"measure": signalling(signal.SIGINT), "safe": second(stage)})
+
+def second(stage):
+    def fault():
+        return never() if stage.rig.calls.count("safe") == 2 else None
+    return fault
+
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", program, tmp_path], timeout=60, check=False, capture_output=True)
+    assert done.returncode == 130, done.stderr.decode()
+
+
+# Control socket -----------------------------------------------------------------------------------------------------
+
+
+async def ask(stage, verb):
+    return await asyncio.to_thread(control.ask, stage.state, verb)
+
+
+def asking(stage, verb, answers):
+    async def fault():
+        answers.append(await ask(stage, verb))
+
+    return fault
+
+
+async def test_status_says_what_is_going_on(stage):
+    """Trial, state, setpoints and money, in currency units."""
+    answers = []
+    await stage.run(make_spec(max_trials=2), fail={"measure": asking(stage, "status", answers)})
+    first, second = answers
+    assert (first["pid"], first["rig"], first["phase"]) == (os.getpid(), "fake", "running")
+    assert (first["trial"]["trial"], first["trial"]["state"], first["spent"]) == (1, "RUNNING", 0.0)
+    assert (second["trial"]["control_set"], second["trials"]) == (["b"], 1)
+    assert second["spent"] == pytest.approx(0.291528)
+
+
+async def test_stop_finishes_the_trial_under_way(stage):
+    """The trial in which `stop` is asked is recorded; no other starts."""
+    result = await stage.run(make_spec(max_trials=9), fail={"measure": asking(stage, "stop", [])})
+    assert (result.ending, result.trials, result.reason) == ("stopped", 1, "asked to stop")
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.RECORDED]
+
+
+async def test_safe_abandons_at_once(stage):
+    """`safe` in mid-trial: abandoned, charged, everything safe."""
+    result = await stage.run(make_spec(max_trials=9), fail={"measure": asking(stage, "safe", [])})
+    assert (result.ending, result.trials) == ("abandoned", 1)
+    assert stage.rig.calls[-3:-1] in (["safe", "meters"], ["measure", "safe"])
+
+
+async def test_the_socket_belongs_to_the_user_alone(stage):
+    """Mode 0600, and gone afterwards."""
+    modes = []
+    path = stage.state / "control.sock"
+    await stage.run(make_spec(max_trials=1), fail={"measure": lambda: modes.append(path.stat().st_mode)})
+    assert stat.S_ISSOCK(modes[0])
+    assert stat.S_IMODE(modes[0]) == 0o600
+    assert not path.exists()
+
+
+async def test_a_wrong_request_is_answered_with_what_is_allowed(stage):
+    """Unknown verbs and lines that are no request do not disturb the campaign."""
+    refused = []
+
+    async def fault():
+        with pytest.raises(RigctlError, match="must be one of status, stop, safe"):
+            await ask(stage, "explode")
+        reader, writer = await asyncio.open_unix_connection(stage.state / "control.sock")
+        writer.write(b"not json\n[]\n" + b"x" * 100_000)
+        refused.append(await reader.readline())
+        refused.append(await reader.readline())
+        writer.close()
+
+    result = await stage.run(make_spec(max_trials=1), fail={"measure": fault})
+    assert [b"a request is one line of JSON" in line for line in refused] == [True, True]
+    assert result.trials == 1
+
+
+def test_asking_nobody_says_so(tmp_path):
+    """No directory, no socket, and a socket nobody listens on are all no running campaign."""
+    with pytest.raises(UsageError, match="no campaign is running"):
+        control.ask(tmp_path / "nowhere", "status")
+    with pytest.raises(UsageError, match="no campaign is running"):
+        control.ask(tmp_path, "status")
+    with socket.socket(socket.AF_UNIX) as left:
+        left.bind(str(tmp_path / "control.sock"))
+    with pytest.raises(UsageError, match="no campaign is running"):
+        control.ask(tmp_path, "status")
+
+
+async def test_a_deep_state_directory_has_a_socket_too(stage):
+    """The kernel's limit of 108 bytes for a socket's path does not reach the user."""
+    stage.state = stage.directory / ("deep" * 20) / ("deeper" * 20)
+    answers = []
+    await stage.run(make_spec(max_trials=1), fail={"measure": asking(stage, "status", answers)})
+    assert answers[0]["rig"] == "fake"
+
+
+# One process --------------------------------------------------------------------------------------------------------
+
+
+async def test_fault_44_a_second_process_is_refused_by_pid(stage):
+    """The same state directory: Locked, naming the holder; the first goes on."""
+    refusals = []
+
+    def second():
+        with pytest.raises(Locked) as refusal, state_lock(stage.state):
+            pass
+        refusals.append(str(refusal.value))
+
+    result = await stage.run(make_spec(max_trials=1), fail={"measure": second})
+    assert f"process {os.getpid()} runs this campaign" in refusals[0]
+    assert result.trials == 1
+
+
+async def test_the_lock_is_free_after_the_campaign(stage):
+    """A campaign that has ended, well or badly, does not hold the directory."""
+    with pytest.raises(ZeroDivisionError):
+        await stage.run(make_spec(), fail={"measure": ZeroDivisionError()})
+    with state_lock(stage.state):
+        pass
+
+
+async def test_another_configuration_is_refused_before_anything_is_opened(stage):
+    """Resuming with another seed is a usage error; the rig is not made."""
+    await stage.run(make_spec(max_trials=1))
+    stage.rig = None
+    with pytest.raises(UsageError, match="seed"):
+        await stage.run(make_spec(seed=8))
+    assert stage.rig is None
+
+
+async def test_a_raised_budget_lets_a_spent_campaign_go_on(stage):
+    """The same campaign with more money continues with the next trial."""
+    first = await stage.run(make_spec(budget=1, max_trials=None))
+    again = await stage.run(make_spec(budget=2, max_trials=None))
+    assert (first.ending, again.ending) == ("budget", "budget")
+    assert again.trials > first.trials
+    with stage.journal() as journal:
+        assert [t.differences for t in replay(journal, make_spec(budget=2))] == [()] * again.trials
+
+
+# Service manager and tick -------------------------------------------------------------------------------------------
+
+
+async def test_the_service_manager_is_told(stage, tmp_path, monkeypatch):
+    """READY once everything is safe, WATCHDOG from the tick, STOPPING at the end."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(tmp_path / "notify"))
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setattr(tick.SafetyTick, "run", one_tick)
+        await stage.run(make_spec(max_trials=1), fail={"measure": lambda: asyncio.sleep(0)})
+        manager.setblocking(False)
+        told = [manager.recv(64), manager.recv(64), manager.recv(64)]
+    assert sorted(told) == [b"READY=1", b"STOPPING=1", b"WATCHDOG=1"]
+    assert told[-1] == b"STOPPING=1"
+
+
+async def one_tick(self):
+    self.alive()
+
+
+def test_without_a_service_manager_nothing_is_sent(tmp_path):
+    """No address, or nobody listening there, is no error."""
+    notify("READY=1", {})
+    notify("READY=1", {"NOTIFY_SOCKET": str(tmp_path / "nobody")})
+    notify("READY=1", {"NOTIFY_SOCKET": "@nobody"})
+
+
+async def test_the_tick_measures_its_own_delay_and_beats_at_a_low_rate():
+    """A loop that was held up shows in the worst delay; heartbeats are rarer than ticks."""
+    alive, beats = [], []
+    ticking = tick.SafetyTick(lambda: alive.append(1), lambda: beats.append(1), period_s=0.001, beats_every_s=3600.0)
+    running = asyncio.create_task(ticking.run())
+    while len(alive) < 5:
+        await asyncio.sleep(0)
+    loop = asyncio.get_running_loop()
+    until = loop.time() + 0.02
+    while loop.time() < until:  # holds the loop up
+        pass
+    while len(alive) < 7:
+        await asyncio.sleep(0)
+    running.cancel()
+    assert ticking.worst_delay_s >= 0.01
+    assert beats == [1]
+
+
+async def test_a_tick_that_fails_ends_the_campaign_safe(stage, monkeypatch):
+    """Without its safety tick no trial goes on."""
+
+    async def broken(self):
+        raise RuntimeError("tick")
+
+    monkeypatch.setattr(tick.SafetyTick, "run", broken)
+    with pytest.raises(RuntimeError, match="tick"):
+        await stage.run(make_spec(), fail={"measure": lambda: asyncio.Event().wait()})
+    assert "control" not in stage.rig.calls[stage.rig.calls.index("safe", 2) :] or stage.rig.calls[-2] == "safe"
+    assert stage.rig.calls[-2:] == ["safe", "close"]
+
+
+def test_run_is_run_campaign_in_a_loop_of_its_own(stage):
+    """The console's entry point."""
+    ended = daemon.run(make_spec(max_trials=1), stage.state, stage.make_rig(), stage.clock(), stage.told.append)
+    assert ended.trials == 1
+
+
+# Clock --------------------------------------------------------------------------------------------------------------
+
+
+async def test_rig_time_runs_faster_by_the_factor():
+    """Resting an hour of rig time at 1e6 takes milliseconds, and the clock shows it."""
+    clock = RealClock(speedup=1e6)
+    before = clock.now_s()
+    await rest(clock, 3600.0)
+    clock.sleep(3600.0)
+    assert clock.now_s() - before >= 7200.0
+    with pytest.raises(ValueError, match="speedup"):
+        RealClock(0.0)
+
+
+def test_the_boot_has_one_name():
+    """Two processes of one boot agree on it."""
+    assert boot_id() == boot_id() != ""

@@ -1,0 +1,118 @@
+from __future__ import annotations
+
+import resource
+
+import pytest
+
+from rigctl.campaign import runner
+from rigctl.campaign.desk import Desk
+from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
+from rigctl.campaign.replay import replay
+from rigctl.campaign.runner import StopRequest
+from rigctl.campaign.trial import State
+from rigctl.errors import JournalUnwritable
+from tests.campaign.fakes import make_spec, open_journal
+
+
+class Disk:
+    """A disk that is full from one moment to another: no file may grow beyond the journal's log as it is then."""
+
+    def __init__(self, stage):
+        self.log = stage.state / "journal.sqlite-wal"
+        self.limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        self.filled = 0
+
+    def fill(self):
+        if not self.filled:
+            self.filled = 1
+            resource.setrlimit(resource.RLIMIT_FSIZE, (self.log.stat().st_size, self.limits[1]))
+
+    def free(self):
+        resource.setrlimit(resource.RLIMIT_FSIZE, self.limits)
+
+
+@pytest.fixture
+def disk(stage, monkeypatch):
+    monkeypatch.setattr(runner, "RETRY_UNWRITABLE_S", 0.0)
+    made = Disk(stage)
+    yield made
+    made.free()
+
+
+def full_from(disk, operation, stage):
+    """The disk fills up when the rig is asked for `operation`, and has room again once everything went safe."""
+
+    def safe():
+        if disk.filled == 1:
+            stage.moved_while_full = stage.world.count("control"), stage.world.count("dose")
+            disk.filled += 1
+            disk.free()
+
+    return {operation: disk.fill, "safe": safe}
+
+
+async def test_fault_32_without_a_journal_nothing_moves_and_the_proposal_waits(stage, disk):
+    """The disk is full before the trial is armed: no actuator is told anything; with room again the same trial runs."""
+    result = await stage.run(make_spec(max_trials=2), fail=full_from(disk, "meters", stage))
+    assert stage.moved_while_full == (0, 0)
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.RECORDED] * 2
+    assert result.trials == 2
+    assert ["everything goes safe" in stage.alarms()[0].message, "goes on" in stage.alarms()[-1].message] == [True] * 2
+
+
+async def test_fault_32_no_dose_is_sent_without_its_intent_on_disk(stage, disk):
+    """The disk is full when a dose is due: it is not sent, the trial is abandoned and charged, the next one runs."""
+    await stage.run(make_spec(max_trials=2), fail=full_from(disk, "control", stage))
+    assert stage.moved_while_full == (1, 0)
+    with stage.journal() as journal:
+        first, second = journal.trials()
+        assert (first.state, second.state) == (State.ABANDONED, State.RECORDED)
+        assert first.cost == 50_000  # the fixed part; nothing else was used
+        assert journal.doses() == ()
+
+
+async def test_fault_32_what_was_measured_on_a_full_disk_is_charged_not_recorded(stage, disk):
+    """The disk is full when the results are due: what was used is charged once there is room."""
+    spec = make_spec(max_trials=2)
+    result = await stage.run(spec, fail=full_from(disk, "measure", stage))
+    with stage.journal() as journal:
+        first, second = journal.trials()
+        assert (first.state, second.state) == (State.ABANDONED, State.RECORDED)
+        acid = sum(line.quantity for line in journal.ledger() if line.meter == "acid")
+        assert acid == pytest.approx(stage.world.total("dose", "ml"))
+        assert all(trial.agrees for trial in replay(journal, spec))
+    assert result.spent == first.cost + second.cost
+
+
+async def test_fault_32_a_campaign_does_not_start_on_a_full_disk(stage, disk):
+    """If not even the start can be noted, the rig is not opened."""
+    stage.state.mkdir()
+
+    def full(directory, clock):
+        journal = Journal(directory, clock, "boot-1")
+        disk.fill()
+        return journal
+
+    with pytest.raises(JournalUnwritable):
+        await stage.run(make_spec(), journal=full)
+    assert stage.rig is None
+    disk.free()
+    assert (await stage.run(make_spec(max_trials=1), journal=open_journal)).trials == 1
+
+
+async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
+    """A stop ends the wait; the trial in flight is settled by the next start."""
+    spec, stop = make_spec(), StopRequest()
+    stage.state.mkdir()
+    with JournalThread(lambda: open_journal(stage.state, stage.clock())) as thread:
+        await thread.call(lambda j: j.begin(spec, "0.0"))
+        desk = Desk(thread, stage.told.append)
+        rig = stage.make_rig(fail={"measure": disk.fill, "safe": lambda: setattr(stop, "finish", "enough")})
+        made = rig(JournalDoseLog(thread), desk.alarm)
+        ended = await runner.Runner(spec, made, thread, stage.clock(), desk, stop).run()
+    assert ended == ("stopped", "enough")
+    disk.free()
+    await stage.run(make_spec(max_trials=1))
+    with stage.journal() as journal:
+        assert journal.trial(1).state is State.LOST

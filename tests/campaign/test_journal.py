@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+
+import pytest
+
+from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal.rows import proposal_from_json, proposal_to_json
+from rigctl.campaign.journal.writer import ManualTrial
+from rigctl.campaign.trial import Event, State
+from rigctl.core.history import Observation
+from rigctl.core.policy import Proposal, SetReport
+from rigctl.errors import JournalError, UsageError
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm, Measurement, OpenDose
+from tests.campaign.fakes import INVALID, make_space, make_spec
+from tests.campaign.records import LINES, MEASURED, READINGS, STATES, STEPS, SetClock, make_decision, record_trial
+
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+@pytest.fixture
+def clock():
+    return SetClock()
+
+
+@pytest.fixture
+def journal(tmp_path, clock):
+    """A journal with a campaign begun."""
+    opened = Journal(tmp_path, clock, "boot-1", lambda: NOON)
+    opened.begin(make_spec(), "0.0")
+    yield opened
+    opened.close()
+
+
+def reopened(journal, clock, boot="boot-1"):
+    journal.close()
+    return Journal(journal.path.parent, clock, boot)
+
+
+def test_what_is_written_is_read_back_exactly(journal, clock):
+    """Every part of a trial comes back as it went in, from a second opening of the file."""
+    record_trial(journal)
+    with open_reader(journal.path.parent) as read:
+        row = read.trial(1)
+        assert (row.state, row.control_set, row.setpoints) == (State.RECORDED, ("a",), {"a": 5.0})
+        assert row.proposal == make_decision().proposal
+        assert (row.measured, row.outcome, row.cost) == ({"a": 5.01, "b": 0.3}, 1.7, 80_000)
+        assert [(e.event, e.state) for e in read.events(1)] == [
+            (Event.PROPOSE, State.PROPOSED),
+            (Event.ARM, State.ARMED),
+            (Event.RUN, State.RUNNING),
+            (Event.MEASURE, State.MEASURED),
+            (Event.RECORD, State.RECORDED),
+        ]
+        assert {(s.variable, s.controlled, s.setpoint) for s in read.states(1)} == {
+            ("a", True, 5.0),
+            ("b", False, None),
+        }
+        assert read.meter_readings(1, "before") == READINGS == read.meter_readings(1, "after")
+        assert [(r.meter, r.quantity, r.amount) for r in read.ledger()] == [
+            (line.meter, line.quantity, line.amount) for line in LINES
+        ]
+        assert {m.name: (m.value, m.spread, m.count, m.invalid, m.is_outcome) for m in read.measurements(1)} == {
+            name: (m.value, m.spread, m.count, m.invalid, name == "y") for name, m in MEASURED.items()
+        }
+        campaign = read.campaign()
+        assert (campaign.rig, campaign.spent, campaign.budget) == ("fake", 80_000, 100_000_000)
+        assert campaign.config_text == "rig: fake\n"
+
+
+def test_a_commit_is_synced_and_references_are_checked(journal):
+    """WAL, synchronous=FULL and foreign keys are on, in the connection that writes."""
+    pragma = {name: journal._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in PRAGMAS}
+    assert pragma == PRAGMAS
+
+
+PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
+
+
+@pytest.mark.parametrize("repeated", list(STEPS)[1:])
+def test_a_step_out_of_turn_changes_nothing(journal, repeated):
+    """Where the trial's state is not the one the caller believes in, nothing is written."""
+    for event in list(STEPS)[: list(STEPS).index(repeated) + 1]:
+        STEPS[event](journal, 1)
+    before = dump(journal)
+    with pytest.raises(JournalError, match=f"trial 1: {repeated} expects"):
+        STEPS[repeated](journal, 1)
+    assert dump(journal) == before
+
+
+def dump(journal):
+    return list(journal._connection.iterdump())
+
+
+def test_a_second_trial_under_way_is_refused(journal):
+    """There is at most one trial under way."""
+    journal.propose(make_decision(1))
+    with pytest.raises(JournalError, match="trial 1 is under way"):
+        journal.propose(make_decision(2))
+
+
+def test_a_decision_on_an_old_history_is_refused(journal):
+    """A trial's number must be the next one."""
+    record_trial(journal)
+    with pytest.raises(JournalError, match="trial 1: the next is 2"):
+        journal.propose(make_decision(1))
+
+
+def test_an_invalid_reading_reaches_neither_the_history_nor_the_row(journal):
+    """INVALID measurements are kept, and never handed to a policy."""
+    for event in (Event.PROPOSE, Event.ARM, Event.RUN):
+        STEPS[event](journal, 1)
+    journal.measure(1, {**MEASURED, "b": INVALID, "y": Measurement(math.inf, 0.0, 1, 0, Severity.INVALID)}, "y", {})
+    journal.finish(1, State.MEASURED, Event.FAIL, LINES, detail="b: no answer")
+    row, (seen,) = journal.read.trial(1), journal.read.history(make_space()).observations
+    assert (row.measured, row.outcome, row.because) == ({"a": 5.01}, None, "b: no answer")
+    assert seen == Observation(1, 0, None, None, 80_000, cost_known=True)
+    assert {m.name: m.value for m in journal.read.measurements(1)}["b"] is None
+
+
+def test_the_history_holds_measured_values_on_the_unit_cube(journal):
+    """The model's input is what was measured, not the setpoint."""
+    record_trial(journal)
+    assert journal.read.history(make_space()).observations == (Observation(1, 0, (0.501, 0.3), 1.7, 80_000),)
+
+
+@pytest.mark.parametrize(
+    ("last", "event"),
+    [(Event.ARM, Event.LOSE), (Event.RUN, Event.ABANDON), (Event.RUN, Event.FAIL), (Event.ARM, Event.FAIL)],
+)
+def test_a_trial_cut_short_is_charged_but_says_nothing_of_what_trials_cost(journal, last, event):
+    """Lost, abandoned and failed trials count for the budget, not for the belief about costs."""
+    for step in list(STEPS)[: list(STEPS).index(last) + 1]:
+        STEPS[step](journal, 1)
+    journal.finish(1, journal.read.trial(1).state, event, LINES, after=READINGS)
+    (seen,) = journal.read.history(make_space()).observations
+    assert (seen.x, seen.y, seen.cost, seen.cost_known) == (None, None, 80_000, False)
+    assert journal.past_lines() == ()
+
+
+def test_a_trial_done_by_hand_is_recorded_whole(journal):
+    """`ingest` records values, outcome and cost in one transaction, and the policy's memory if there is one."""
+    decision = make_decision(1, ("a", "b"), origin="manual", proposal=None, policy_state=None)
+    journal.ingest(ManualTrial(decision, {"a": 2.0, "b": 0.5}, 3.25, 1_200_000), "y")
+    (seen,) = journal.read.history(make_space()).observations
+    assert seen == Observation(1, 2, (0.2, 0.5), 3.25, 1_200_000)
+    assert [(e.event, e.state) for e in journal.read.events()] == [(Event.INGEST, State.RECORDED)]
+    assert journal.read.policy_state() is None
+    journal.ingest(ManualTrial(make_decision(2, origin="manual"), {"a": 2.0}, None, 5), "y")
+    assert journal.read.trial(2).state is State.FAILED
+    assert journal.read.policy_state() == {"asked": 2}
+    assert journal.read.campaign().spent == 1_200_005
+
+
+def test_a_policys_memory_is_that_of_the_last_decision_it_took_part_in(journal):
+    """Floats, infinities and nesting survive; trials without the policy are passed over."""
+    state = {"best": -math.inf, "third": 1 / 3, "nested": {"list": [1, 2.5, None]}}
+    journal.propose(make_decision(1, policy_state=state))
+    journal.finish(1, State.PROPOSED, Event.ABANDON, ())
+    journal.propose(make_decision(2, policy_state=None, origin="rejected"))
+    assert journal.read.policy_state() == state
+    assert journal.read.policy_state(before=1) is None
+
+
+def test_a_proposal_survives_as_json():
+    """Reports with infinities and nested tuples come back equal."""
+    report = SetReport(("a", "b"), math.inf, -math.inf, {"a": 1 / 3}, 0.1, 0.2, None, 0.0, 3, True)
+    proposal = Proposal(4, "p", "commit", 2, (0.1, 1 / 3), "because", (report,), 0.7, 1.5)
+    assert proposal_from_json(proposal_to_json(proposal)) == proposal
+
+
+def test_a_raised_budget_is_taken_over_and_a_lowered_one_refused(journal, clock):
+    """A campaign may be given more money, not less."""
+    again = reopened(journal, clock)
+    again.begin(make_spec(budget=150), "0.0")
+    assert again.read.campaign().budget == 150_000_000
+    with pytest.raises(UsageError, match="budget: was 150, is 100; it may only be raised"):
+        again.begin(make_spec(budget=100), "0.0")
+    again.close()
+
+
+def test_another_configuration_is_refused_by_name(journal, clock):
+    """What changed is named with its old and new value; nothing is written."""
+    before = dump(journal)
+    with pytest.raises(UsageError, match=r"seed: was 7, is 8") as refusal:
+        journal.begin(make_spec(seed=8, currency="CHF"), "0.0")
+    assert 'currency: was "EUR", is "CHF"' in str(refusal.value)
+    assert "--state" in str(refusal.value)
+    assert dump(journal) == before
+
+
+def test_an_option_that_a_newer_version_adds_is_no_change(journal, clock):
+    """A key that only one side knows does not stop a campaign from going on."""
+    known = json.loads(journal._connection.execute("SELECT identity FROM campaign").fetchone()[0])
+    del known["model.nodes"]
+    journal._connection.execute("UPDATE campaign SET identity = ?", (json.dumps({**known, "old.option": "1"}),))
+    journal.begin(make_spec(), "0.0")
+    assert journal.read.campaign().starts == 2
+
+
+def test_every_start_is_remembered_with_its_end(journal, clock):
+    """A start knows when it was last alive and why it ended; one that died has no end."""
+    again = reopened(journal, clock)
+    again.begin(make_spec(), "0.1")
+    again.beat(ended="budget")
+    assert [(s.version, s.ended) for s in again.read.starts()] == [("0.0", None), ("0.1", "budget")]
+    again.close()
+
+
+def test_an_alarm_is_kept_with_the_trial_under_way(journal):
+    """Alarms name the trial they were raised in, or none."""
+    journal.alarm(Alarm(Severity.MINOR, "pump", "slow"))
+    journal.propose(make_decision(1))
+    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck"))
+    kept = [(a.trial, a.severity, a.source, a.message) for a in journal.read.alarms()]
+    assert kept == [(None, Severity.MINOR, "pump", "slow"), (1, Severity.MAJOR, "pump", "stuck")]
+
+
+# Doses --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_dose_is_open_until_it_is_settled_once(journal):
+    """Intent, sent, settled; a second settlement is refused and changes nothing."""
+    STEPS[Event.PROPOSE](journal, 1)
+    STEPS[Event.ARM](journal, 1)
+    dose = journal.doses.intend("pump", 12.5, 100.0)
+    assert journal.doses.open() == (OpenDose(dose, "pump", 12.5, 100.0, sent=False),)
+    journal.doses.sent(dose)
+    assert journal.doses.open()[0].sent
+    journal.doses.settle(dose, "DONE", 12.25, "short")
+    assert journal.doses.open() == ()
+    with pytest.raises(JournalError, match=f"dose {dose}"):
+        journal.doses.settle(dose, "UNKNOWN", 12.5, "")
+    with pytest.raises(JournalError, match=f"dose {dose}"):
+        journal.doses.sent(dose)
+    (row,) = journal.read.doses(1)
+    assert (row.trial, row.state, row.dispensed_ml, row.note) == (1, "DONE", 12.25, "short")
+
+
+def test_open_and_unknown_doses_count_in_full_for_the_caps(journal, clock):
+    """The volume of a window is what was dispensed, and what may have been."""
+    settled = journal.doses.intend("pump", 10.0, 0.0)
+    journal.doses.settle(settled, "DONE", 8.0, "")
+    clock.at_s = 2000.0
+    lost = journal.doses.intend("pump", 5.0, 8.0)
+    journal.doses.settle(lost, "UNKNOWN", 5.0, "pump restarted")
+    journal.doses.intend("pump", 3.0, 8.0)
+    journal.doses.intend("other", 100.0, 0.0)
+    assert journal.doses.volume_since_ml("pump", 0.0) == 16.0
+    assert journal.doses.volume_since_ml("pump", 1500.0) == 8.0
+    assert journal.doses.volume_since_ml("nobody", 0.0) == 0.0
+
+
+def test_caps_hold_across_a_reboot(journal, clock):
+    """Rig time starts anew with a boot; the doses of the boot before still count as recent."""
+    clock.at_s = 50_000.0
+    journal.doses.intend("pump", 10.0, 0.0)
+    again = reopened(journal, SetClock(now_s=30.0), boot="boot-2")
+    again.begin(make_spec(), "0.0")
+    assert again.time.now_s() == 50_000.0
+    assert again.doses.volume_since_ml("pump", 30.0 - 86_400.0) == 10.0
+    assert again.doses.volume_since_ml("pump", 31.0) == 0.0
+    again.close()
+
+
+def test_campaign_time_goes_on_within_a_boot(journal, clock):
+    """A process that restarts in the same boot keeps the same campaign time, whatever the wall clock says."""
+    clock.at_s = 1_000_500.0
+    again = reopened(journal, clock)
+    assert again.time.now_s() == 1_000_500.0
+    again.close()
+
+
+# Reading ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_journal_can_be_read_while_it_is_written(journal):
+    """A reader sees the last commit and cannot write."""
+    with open_reader(journal.path.parent) as read:
+        assert read.trials() == ()
+        journal.propose(make_decision(1))
+        assert [row.state for row in read.trials()] == [State.PROPOSED]
+        with pytest.raises(Exception, match="readonly"):
+            read._connection.execute("DELETE FROM trials")
+
+
+def test_reading_what_is_not_there_says_so(tmp_path):
+    """No journal, no campaign and no such trial are three different answers."""
+    with pytest.raises(UsageError, match="no journal here"), open_reader(tmp_path):
+        pass
+    opened = Journal(tmp_path, SetClock(), "boot-1")
+    with pytest.raises(UsageError, match="no campaign"):
+        opened.read.campaign()
+    with pytest.raises(UsageError, match="trial 3: not in this journal"):
+        opened.read.trial(3)
+    opened.close()
+
+
+def test_states_are_listed_by_variable(journal):
+    """Read-backs of the actuators are kept for every variable."""
+    record_trial(journal)
+    assert [s.variable for s in journal.read.states(1)] == sorted(STATES)

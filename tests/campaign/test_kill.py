@@ -1,0 +1,131 @@
+"""Fault 27 on the fake rig: the process is killed at every commit and at every action, and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import traceback
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rigctl.campaign.journal import open_reader
+from rigctl.campaign.replay import replay
+from rigctl.campaign.trial import State
+from tests.campaign.fakes import Stage, World, make_spec, open_journal
+
+TRIALS = 2
+SPEC = make_spec(max_trials=TRIALS, policy_options={})
+
+
+class Reaper:
+    """Counts the instants at which a kill could make a difference, and kills at one of them."""
+
+    def __init__(self, kill_at):
+        self.kill_at = kill_at
+        self.instants = 0
+
+    def __call__(self, _what):
+        self.instants += 1
+        if self.instants == self.kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def statement(self, sql):
+        """Just before and just after each transaction's fate is decided."""
+        if sql.startswith(("BEGIN", "COMMIT")):
+            self(sql)
+
+    def open_journal(self, directory, clock):
+        journal = open_journal(directory, clock)
+        journal._connection.set_trace_callback(self.statement)
+        return journal
+
+
+def life(directory, kill_at=None):
+    """One process's life on the stage: how it ended and how many instants it had."""
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            reaper = Reaper(kill_at)
+            stage = Stage(directory, reaper)
+            asyncio.run(stage.run(SPEC, journal=reaper.open_journal))
+            os.write(into, str(reaper.instants).encode())
+            status = 0
+        except BaseException:  # noqa: BLE001 - the child must not return into pytest
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(into)
+    with os.fdopen(out, "rb") as answer:
+        instants = int(answer.read() or b"0")
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), instants
+
+
+def run_killed_at(directory, instants):
+    """Lives that are each killed at an instant of theirs, then one that may end; how many were killed."""
+    kills = 0
+    for instant in instants:
+        status, _ = life(directory, instant)
+        assert status in (0, -signal.SIGKILL)
+        kills += status != 0
+    assert life(directory)[0] == 0
+    return kills
+
+
+def check(directory, kills):
+    """Nothing repeated, nothing lost, everything adds up, every decision recomputed."""
+    with World(directory / "world.jsonl") as world, open_reader(directory / "state") as journal:
+        rows, doses, lines = journal.trials(), journal.doses(), journal.ledger()
+        # The world's own log is the witness.
+        intents = [entry["intent"] for entry in world.log if entry["what"] == "dose"]
+        assert len(intents) == len(set(intents)), "a dose was repeated"
+        assert all(d.state == "DONE" for d in doses)
+        assert sum(d.dispensed_ml for d in doses) == pytest.approx(world.total("dose", "ml"))
+        assert sum(line.quantity for line in lines if line.meter == "acid") == pytest.approx(world.total("dose", "ml"))
+        assert sum(line.quantity for line in lines if line.meter == "power") == pytest.approx(
+            world.total("energy", "kwh")
+        )
+        assert [row.trial for row in rows] == list(range(1, TRIALS + 1))
+        assert {row.state for row in rows} <= {State.RECORDED, State.LOST}
+        assert sum(row.state is State.LOST for row in rows) <= kills
+        assert journal.campaign().spent == sum(line.amount for line in lines) == journal.history(PROBLEM.space).spent
+        assert not any(line.estimated for line in lines)
+        controls = world.count("control")
+        assert controls <= TRIALS, "a trial's setting was imposed twice"
+        assert [t.differences for t in replay(journal, SPEC)] == [()] * TRIALS
+
+
+PROBLEM = SPEC.problem
+
+
+@pytest.fixture(scope="module")
+def instants(tmp_path_factory):
+    """How many instants an undisturbed campaign has."""
+    directory = tmp_path_factory.mktemp("undisturbed")
+    status, count = life(directory)
+    assert status == 0
+    check(directory, kills=0)
+    return count
+
+
+def test_fault_27_killed_at_every_instant_nothing_is_lost_or_repeated(tmp_path, instants):
+    """A kill before and after every commit and every action, one campaign each."""
+    assert instants > 50
+    for instant in range(1, instants + 1):
+        directory = tmp_path / str(instant)
+        directory.mkdir()
+        assert run_killed_at(directory, [instant]) == 1
+        check(directory, kills=1)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(st.integers(1, 25), min_size=2, max_size=8))
+def test_fault_27_killed_again_and_again(tmp_path_factory, kills):
+    """Several kills in one campaign, also in the recovery from the one before."""
+    directory = Path(tmp_path_factory.mktemp("again"))
+    check(directory, run_killed_at(directory, kills))

@@ -1,0 +1,91 @@
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass, replace
+
+from rigctl.campaign.journal import Journal
+from rigctl.campaign.journal.writer import ManualTrial
+from rigctl.campaign.replay import replay
+from rigctl.errors import PolicyError
+from tests.campaign.fakes import TenLines, make_spec
+from tests.campaign.records import make_decision
+
+
+@dataclass(frozen=True)
+class Fickle(TenLines):
+    """Cannot decide every third trial."""
+
+    def propose(self, state, problem, history, rng):
+        if len(history) % 3 == 1:
+            raise PolicyError("no idea")
+        return super().propose(state, problem, history, rng)
+
+
+def replayed(stage, spec):
+    with stage.journal() as journal:
+        return {t.trial: t.differences for t in replay(journal, spec)}
+
+
+async def test_every_decision_comes_out_the_same(stage):
+    """Policy's decisions and fallbacks alike, bit for bit."""
+    spec = make_spec(policy=Fickle(), max_trials=7)
+    await stage.run(spec)
+    assert replayed(stage, spec) == dict.fromkeys(range(1, 8), ())
+
+
+async def test_a_changed_journal_is_noticed(stage):
+    """An outcome edited afterwards shows in the decisions that knew it, and only in those."""
+    spec = make_spec(max_trials=4)
+    await stage.run(spec)
+    with sqlite3.connect(stage.state / "journal.sqlite") as file:
+        file.execute("UPDATE measurements SET value = 1e6 WHERE trial = 2 AND name = 'y'")
+    file.close()
+    assert replayed(stage, spec) == {1: (), 2: (), 3: ("policy state: differs",), 4: ("policy state: differs",)}
+
+
+async def test_another_policy_disagrees_by_name(stage):
+    """What differs is said: origin, control set, setting."""
+    await stage.run(make_spec(max_trials=2))
+
+    @dataclass(frozen=True)
+    class Other(TenLines):
+        def propose(self, state, problem, history, rng):
+            proposal, after = super().propose(state, problem, history, rng)
+            if len(history) == 0:
+                return replace(proposal, setting=(0.25,)), after
+            return replace(proposal, control_set=0), after
+
+    first, second = replayed(stage, make_spec(policy=Other())).values()
+    assert first[0].startswith("setting: was [0.77")
+    assert second == ("control set: was b, is a",)
+    broken = replayed(stage, make_spec(policy=TenLines(cost="?")))
+    assert broken[1][0].startswith("origin: was policy, is rejected")
+    spent = replayed(stage, make_spec(policy=TenLines(cost=1e9)))
+    assert spent[1][0].startswith("now finds that nothing fits the budget")
+
+
+async def test_trials_done_by_hand_are_history_without_a_decision(stage):
+    """An ingested trial has nothing to recompute, and is known to the decisions after it."""
+    spec = make_spec(max_trials=1)
+    await stage.run(spec)
+    journal = Journal(stage.state, stage.clock(), "boot-1")
+    by_hand = make_decision(2, ("a", "b"), origin="manual", proposal=None, policy_state=None, history_length=1)
+    journal.ingest(ManualTrial(by_hand, {"a": 1.0, "b": 0.5}, 99.0, 1000), "y")
+    journal.close()
+    await stage.run(make_spec(max_trials=3))
+    assert replayed(stage, spec) == {1: (), 2: (), 3: ()}
+    with stage.journal() as journal:
+        assert journal.trial(3).policy_state["best"] == 99.0
+        assert json.dumps(journal.trial(2).policy_state) == "null"
+
+
+async def test_a_missing_trial_is_noticed(stage):
+    """A decision made on more trials than the journal has is not taken for the same."""
+    spec = make_spec(max_trials=2)
+    await stage.run(spec)
+    with sqlite3.connect(stage.state / "journal.sqlite") as file:
+        for table in ("events", "states", "measurements", "meter_readings", "ledger", "doses", "trials"):
+            file.execute(f"DELETE FROM {table} WHERE trial = 1")
+    file.close()
+    assert replayed(stage, spec)[2] == ("history: decided on 1 trials, the journal has 0 before it",)
