@@ -1,0 +1,177 @@
+"""Second check, the experiment: variables, how they vary, control sets, outcome, model -> the core's `Problem`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from rigctl.config.context import Context
+from rigctl.config.document import Path
+from rigctl.config.findings import unknown
+from rigctl.config.natural import marginal
+from rigctl.config.schema import VariableSection
+from rigctl.core.money import to_units
+from rigctl.core.policy import ModelOptions, Problem
+from rigctl.core.space import Space, Variable
+
+MAX_CONTROL_SETS = 127
+"""`all` of seven variables. Each set costs decision time and exploration money."""
+
+
+def build_problem(context: Context) -> Problem | None:
+    """The problem, or None when something it needs does not hold."""
+    config, findings = context.config, context.findings
+    variables = [_variable(context, name, section) for name, section in config.variables.items()]
+    if not config.variables:
+        findings.add(("variables",), "must name at least one variable")
+    sets = _control_sets(context)
+    model = _model(context)
+    budget = findings.attempt(("budget",), 1, context.units.money, config.budget)
+    if budget <= 0:
+        findings.add(("budget",), f'got "{config.budget}", must be more than nothing')
+    ceiling = None
+    if config.cost_ceiling is not None:
+        ceiling = to_units(findings.attempt(("cost_ceiling",), 0, context.units.money, config.cost_ceiling))
+    whole = [v for v in variables if v is not None]
+    known = _known_costs(context, sets)
+    floor = _floor(context)
+    if findings or len(whole) < len(variables) or model is None:
+        return None
+    return Problem(
+        space=Space.of(whole, sets),
+        budget=budget,
+        maximise=config.outcome.direction == "maximise",
+        floor=floor,
+        model=model,
+        cost_ceiling=ceiling,
+        known_costs=known,
+    )
+
+
+def _variable(context: Context, name: str, section: VariableSection) -> Variable | None:
+    path: Path = ("variables", name)
+    findings, units = context.findings, context.units
+    if findings.attempt((*path, "unit"), None, units.unit, section.unit) is None:
+        return None
+    bounds = context.pair((*path, "range"), section.range, section.unit)
+    if bounds is None:
+        return None
+    distribution = marginal(context, (*path, "natural"), section.natural, section.unit, bounds)
+    return None if distribution is None else Variable(name, section.unit, *bounds, distribution)
+
+
+def _control_sets(context: Context) -> list[list[str]]:
+    """Control sets by name; those that do not hold are left out."""
+    config, findings = context.config, context.findings
+    declared = context.declared["variables"]
+    wired = bool(context.declared["devices"])
+    if config.control_sets == "all":
+        return _all_sets(context, wired)
+    sets: list[list[str]] = []
+    seen: dict[frozenset[str], int] = {}
+    for i, members in enumerate(config.control_sets):
+        path: Path = ("control_sets", i)
+        strangers = [m for m in members if not context.known(path, m, ["variables"], "variable: ")]
+        if strangers:
+            continue
+        if len(set(members)) < len(members):
+            findings.add(path, f"got {members}, must name each variable once")
+        elif frozenset(members) in seen:
+            findings.add(path, f"is the same as control_sets[{seen[frozenset(members)]}]; remove one")
+        else:
+            seen[frozenset(members)] = i
+            sets.append([m for m in members if m in config.variables])
+        for m in members:
+            if wired and m in config.variables and config.variables[m].actuator is None:
+                findings.add(path, f'got "{m}", which has no actuator; give it one or remove it from this set')
+    return [s for s in sets if s] if declared else []
+
+
+def _all_sets(context: Context, wired: bool) -> list[list[str]]:
+    names = [n for n, v in context.config.variables.items() if v.actuator is not None or not wired]
+    count = 2 ** len(names) - 1
+    if count > MAX_CONTROL_SETS:
+        context.findings.add(
+            ("control_sets",),
+            f"all subsets of {len(names)} variables are {count} control sets, must be at most {MAX_CONTROL_SETS}; "
+            f"list those worth trying",
+        )
+        return []
+    if not names and context.config.variables:
+        context.findings.add(("control_sets",), "no variable has an actuator, so there is nothing to control")
+    return [list(c) for size in range(1, len(names) + 1) for c in combinations(names, size)]
+
+
+def _floor(context: Context) -> float | None:
+    outcome, findings, units = context.config.outcome, context.findings, context.units
+    if findings.attempt(("outcome", "unit"), None, units.unit, outcome.unit) is None:
+        return None
+    floor = None
+    if outcome.floor is not None:
+        what = f"in {outcome.unit}, like the outcome"
+        floor = findings.attempt(("outcome", "floor"), None, units.to, outcome.floor, outcome.unit, what)
+    if outcome.plausible is None or floor is None:
+        return floor
+    bounds = context.pair(("outcome", "plausible"), outcome.plausible, outcome.unit)
+    maximise = outcome.direction == "maximise"
+    if bounds is not None and (floor >= bounds[1] if maximise else floor <= bounds[0]):
+        worst = "below" if maximise else "above"
+        findings.add(
+            ("outcome", "floor"),
+            f"got {floor:g}, must be {worst} the plausible outcomes {bounds[0]:g} to {bounds[1]:g}: "
+            f"it is the worst value there can be",
+        )
+    return floor
+
+
+def _known_costs(context: Context, sets: Sequence[Sequence[str]]) -> tuple[float, ...] | None:
+    given = context.config.known_costs
+    if not given:
+        return None
+    labels = {frozenset(s): "+".join(s) for s in sets}
+    costs: dict[frozenset[str], float] = {}
+    for label, amount in given.items():
+        path: Path = ("known_costs", label)
+        members = frozenset(label.split("+"))
+        if members not in labels:
+            context.findings.add(path, unknown(label, sorted(labels.values()), "a control set: "))
+        costs[members] = to_units(context.findings.attempt(path, 0, context.units.money, amount))
+    missing = [label for members, label in labels.items() if members not in costs]
+    if missing:
+        context.findings.add(("known_costs",), f"has no cost for {', '.join(missing)}; give all or none")
+        return None
+    return tuple(costs[frozenset(s)] for s in sets)
+
+
+def _model(context: Context) -> ModelOptions | None:
+    section, findings = context.config.model, context.findings
+    lengthscales = _lengthscales(context)
+    fixed = {"signal_sd": section.signal_sd, "noise_sd": section.noise_sd, "mean": section.mean}
+    if section.hyperparameters == "fixed":
+        for key, value in {"lengthscales": section.lengthscales, **fixed}.items():
+            if value is None:
+                findings.add(("model", key), 'is missing, must be given with "hyperparameters: fixed"')
+    return ModelOptions(
+        hyperparameters=section.hyperparameters,
+        kernel=section.kernel,
+        lengthscales=lengthscales,
+        bounds=section.bounds,
+        beta=section.beta,
+        nodes=section.nodes,
+        **fixed,
+    )
+
+
+def _lengthscales(context: Context) -> tuple[float, ...] | None:
+    given, names = context.config.model.lengthscales, list(context.config.variables)
+    if given is None:
+        return None
+    if not isinstance(given, dict):
+        return (given,) * len(names)
+    for name in given:
+        context.known(("model", "lengthscales", name), name, ["variables"], "variable: ")
+    missing = [n for n in names if n not in given]
+    if missing:
+        context.findings.add(("model", "lengthscales"), f"has none for {', '.join(missing)}; give one per variable")
+        return None
+    return tuple(given[n] for n in names)

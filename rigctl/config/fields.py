@@ -1,0 +1,131 @@
+"""The forms a value of the configuration may take, each with the JSON schema an editor sees.
+
+A form is one pydantic validator, never a union: a union would report one mistake once per member.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field, PlainValidator, WithJsonSchema
+
+from rigctl.config.units import DURATION, PER_TRIAL, VOLUME, Kind
+
+NAME: Final = r"^[A-Za-z][A-Za-z0-9_-]*$"
+"""Names appear in `a+b`, in `a=1.2` and as CSV headers, so they contain no such sign."""
+
+_AMOUNT: Final = r"^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*\S.*$"
+_NUMBER: Final = {"type": "number"}
+_QUANTITY: Final = {"anyOf": [_NUMBER, {"type": "string", "pattern": _AMOUNT}]}
+
+
+def _text_of(kind: Kind) -> Callable[[Any], str]:
+    def check(value: Any) -> str:
+        if not isinstance(value, str):
+            raise ValueError(f"must be {kind}")  # noqa: TRY004  # pydantic collects ValueErrors only
+        return value
+
+    return check
+
+
+def _form(kind: Kind, *more: str) -> WithJsonSchema:
+    return WithJsonSchema({"type": "string", "pattern": _AMOUNT, "examples": [kind.example, *more]})
+
+
+def _number_or_text(value: Any) -> float | str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError('must be a number, or a quantity such as "2.6 mM"')  # noqa: TRY004  # as above
+    if not math.isfinite(value):
+        raise ValueError("must be finite")
+    return float(value)
+
+
+def _pair(value: Any) -> list[float | str]:
+    if not isinstance(value, list) or len(value) != 2:
+        raise ValueError("must be two values, [low, high]")
+    return [_number_or_text(v) for v in value]
+
+
+def _control_sets(value: Any) -> Literal["all"] | list[list[str]]:
+    if value == "all":
+        return "all"
+    problem = 'must be "all" or a list of lists of variables such as [[ph], [ph, calcium]]'
+    if not isinstance(value, list) or not value:
+        raise ValueError(problem)
+    for members in value:
+        if not isinstance(members, list) or not members or not all(isinstance(m, str) for m in members):
+            raise ValueError(problem)
+    return value
+
+
+def _lengthscales(value: Any) -> float | dict[str, float]:
+    values = list(value.values()) if isinstance(value, dict) else [value]
+    numbers = [v for v in values if isinstance(v, int | float) and not isinstance(v, bool)]
+    if not numbers or len(numbers) != len(values) or not all(math.isfinite(v) and v > 0 for v in numbers):
+        raise ValueError("must be a positive number, or one per variable such as {ph: 0.2}")
+    return {k: float(v) for k, v in value.items()} if isinstance(value, dict) else float(value)
+
+
+def _samples(value: Any) -> list[float | str] | dict[str, str]:
+    if isinstance(value, list) and value:
+        return [_number_or_text(v) for v in value]
+    if isinstance(value, dict) and set(value) == {"file", "column"} and all(isinstance(v, str) for v in value.values()):
+        return value
+    raise ValueError("must be a list of measured values, or {file: water.csv, column: ph}")
+
+
+def _currency(value: Any) -> str:
+    if not isinstance(value, str) or len(value) != 3 or not (value.isascii() and value.isalpha() and value.isupper()):
+        raise ValueError("must be a three-letter code such as EUR")
+    return value
+
+
+Name = Annotated[str, Field(pattern=NAME)]
+Duration = Annotated[str, PlainValidator(_text_of(DURATION)), _form(DURATION)]
+Volume = Annotated[str, PlainValidator(_text_of(VOLUME)), _form(VOLUME)]
+Money = Annotated[str, PlainValidator(_text_of(PER_TRIAL)), _form(PER_TRIAL)]
+Price = Annotated[
+    str,
+    PlainValidator(_text_of(Kind("a price", "0.31 EUR/kWh", ""))),
+    _form(PER_TRIAL, "0.31 EUR/kWh", "4.2 EUR/L", "1.5 EUR/h"),
+]
+Quantity = Annotated[float | str, PlainValidator(_number_or_text), WithJsonSchema(_QUANTITY)]
+Pair = Annotated[
+    list[float | str],
+    PlainValidator(_pair),
+    WithJsonSchema({"type": "array", "items": _QUANTITY, "minItems": 2, "maxItems": 2}),
+]
+SafeState = Annotated[
+    float | str, PlainValidator(_number_or_text), WithJsonSchema({"anyOf": [{"const": "off"}, _NUMBER]})
+]
+Currency = Annotated[str, PlainValidator(_currency), WithJsonSchema({"type": "string", "pattern": "^[A-Z]{3}$"})]
+Lengthscales = Annotated[
+    float | dict[str, float],
+    PlainValidator(_lengthscales),
+    WithJsonSchema({"anyOf": [_NUMBER, {"type": "object", "additionalProperties": _NUMBER}]}),
+]
+_COLUMN: Final = {
+    "type": "object",
+    "properties": {"file": {"type": "string"}, "column": {"type": "string"}},
+    "required": ["file", "column"],
+    "additionalProperties": False,
+}
+Samples = Annotated[
+    list[float | str] | dict[str, str],
+    PlainValidator(_samples),
+    WithJsonSchema({"anyOf": [{"type": "array", "items": _QUANTITY, "minItems": 1}, _COLUMN]}),
+]
+_SETS: Final = {
+    "type": "array",
+    "minItems": 1,
+    "items": {"type": "array", "minItems": 1, "items": {"type": "string"}},
+}
+ControlSets = Annotated[
+    Literal["all"] | list[list[str]],
+    PlainValidator(_control_sets),
+    WithJsonSchema({"anyOf": [{"const": "all"}, _SETS]}),
+]

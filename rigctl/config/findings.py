@@ -1,0 +1,77 @@
+"""Collects everything wrong with a configuration, so that all of it is reported at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from rigctl.config.document import Document, Path
+from rigctl.errors import ConfigError, Problem
+
+T = TypeVar("T")
+
+
+class Findings:
+    """Problems found so far.
+
+    A part of the file that failed a first check is muted: what follows from its absence is no second problem.
+    """
+
+    def __init__(self, document: Document, problems: Iterable[Problem] = ()) -> None:
+        self._document = document
+        self._problems = list(problems)
+        self._muted: set[Path] = set()
+
+    def add(self, path: Path, what: str) -> None:
+        """Note a problem, unless it stands in a muted part."""
+        if not self.muted(path):
+            self._problems.append(Problem(self._document.where(path), what))
+
+    def mute(self, path: Path) -> None:
+        """Ignore what else is found at or below `path`."""
+        self._muted.add(path)
+
+    def muted(self, path: Path) -> bool:
+        """Whether `path` is at or below something that already failed."""
+        return any(path[:i] in self._muted for i in range(1, len(path) + 1))
+
+    def __bool__(self) -> bool:
+        return bool(self._problems)
+
+    def whole(self, section: str) -> bool:
+        """Whether nothing in a section of the file was muted."""
+        return not any(path[0] == section for path in self._muted)
+
+    def attempt(self, path: Path, instead: T, make: Callable[..., T], *args: Any) -> T:
+        """`make(*args)`; a ValueError becomes a problem at `path`, and `instead` stands in for the value."""
+        try:
+            return make(*args)
+        except ValueError as error:
+            self.add(path, str(error))
+            return instead
+
+    def raise_any(self) -> None:
+        """Raises ConfigError with every problem, in the order of the file."""
+        if self._problems:
+            raise ConfigError(sorted(self._problems, key=_line))
+
+
+def _line(problem: Problem) -> int:
+    parts = problem.where.rsplit(": ", 1)[0].rsplit(":", 1)
+    return int(parts[1]) if len(parts) == 2 and parts[1].isdigit() else 0
+
+
+def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
+    """`got "setle", must be one of ...; did you mean "settle"?`, as the end of a message."""
+    near = get_close_matches(got, allowed, n=1, cutoff=0.6)
+    hint = f'; did you mean "{near[0]}"?' if near else ""
+    listed = ", ".join(allowed) if allowed else "(none is declared)"
+    return f'got "{got}", must be {what}one of {listed}{hint}'
+
+
+def unknown_key(key: str, allowed: Sequence[str]) -> str:
+    """The same for a key that nothing reads."""
+    near = get_close_matches(key, allowed, n=1, cutoff=0.6)
+    hint = f'; did you mean "{near[0]}"?' if near else ""
+    return f"unknown key, must be one of {', '.join(sorted(allowed))}{hint}"

@@ -1,0 +1,174 @@
+"""A configuration file -> everything a campaign is started with, or every error in it at once."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rigctl.config.build_problem import build_problem
+from rigctl.config.build_rig import build_rig
+from rigctl.config.context import Context
+from rigctl.config.document import Document, parse
+from rigctl.config.document import Path as KeyPath
+from rigctl.config.findings import Findings, unknown
+from rigctl.config.policy_options import make_policy
+from rigctl.config.shape import check_shape
+from rigctl.config.units import Units
+from rigctl.core.policy import Policy, Problem
+from rigctl.core.registry import policy_class, policy_names
+from rigctl.errors import ConfigError
+from rigctl.errors import Problem as Mistake
+from rigctl.rig.registry import Registry
+from rigctl.rig.spec import RigSpec
+
+if TYPE_CHECKING:
+    from rigctl.config.schema import PolicySection
+
+_NAMED = ("variables", "devices", "dosing", "buses")
+
+
+@dataclass(frozen=True, slots=True)
+class Overrides:
+    """What the command line changes of a file."""
+
+    buses: Mapping[str, str] = field(default_factory=dict)
+    """Bus (or device) name -> URL."""
+    budget: str | None = None
+    """With currency, e.g. `20 EUR`."""
+    seed: int | None = None
+    max_trials: int | None = None
+    speedup: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration that holds. Everything is converted: plain numbers, names that carry the unit."""
+
+    path: Path
+    text: str
+    """As the user wrote it."""
+    name: str
+    """The rig's."""
+    currency: str
+    seed: int
+    max_trials: int | None
+    problem: Problem
+    outcome_unit: str
+    policy: Policy
+    policy_name: str
+    policy_options: Mapping[str, Any]
+    """Every option of the policy, defaults included; JSON."""
+    rig: RigSpec
+    """Without devices when a person does the trials."""
+
+    @property
+    def wired(self) -> bool:
+        """Whether there are instruments at all."""
+        return bool(self.rig.devices)
+
+    @property
+    def tolerance(self) -> float:
+        """The tolerance a recommendation is made at."""
+        return float(self.policy_options.get("tolerance", 0.0))
+
+
+def load(path: Path | str, overrides: Overrides | None = None, registry: Registry | None = None) -> LoadedConfig:
+    """Read, check and convert a configuration file. Arguments and errors as `load_text`."""
+    file = Path(path)
+    return load_text(_read(file), file, overrides, registry)
+
+
+def load_text(
+    text: str, path: Path, overrides: Overrides | None = None, registry: Registry | None = None
+) -> LoadedConfig:
+    """Check and convert a configuration.
+
+    Args:
+        text: the YAML.
+        path: where it comes from; paths in it are from there.
+        overrides: what the command line changes.
+        registry: where drivers come from; default: the installed ones.
+
+    Raises:
+        ConfigError: it does not hold; carries every problem with file, line and key.
+    """
+    document, mistakes = parse(text, str(path))
+    document, refused = _overridden(document, overrides or Overrides())
+    findings = Findings(document, [*mistakes, *refused])
+    config = check_shape(document, findings)
+    currency = None if findings.muted(("currency",)) else config.currency
+    context = Context(config, Units(currency), findings, _declared(document), path.parent)
+    problem = build_problem(context)
+    rig = build_rig(context, registry or Registry.installed())
+    policy = _policy(config.policy, findings)
+    findings.raise_any()
+    if problem is None or policy is None:  # cannot be: whatever is None left a finding
+        raise ConfigError([Mistake(str(path), "does not hold")])
+    return LoadedConfig(
+        path=path,
+        text=text,
+        name=config.rig,
+        currency=config.currency,
+        seed=config.seed,
+        max_trials=config.max_trials,
+        problem=problem,
+        outcome_unit=config.outcome.unit,
+        policy=policy,
+        policy_name=config.policy.name,
+        policy_options=dataclasses.asdict(policy),  # type: ignore[call-overload]  # policies are dataclasses
+        rig=rig,
+    )
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError([Mistake(f"{path}:1", f"must be UTF-8 text: {error.reason}")]) from error
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError([Mistake(str(path), f"cannot be read: {reason}")]) from error
+
+
+def _declared(document: Document) -> dict[str, frozenset[str]]:
+    sections = {name: document.data.get(name) for name in _NAMED}
+    return {name: frozenset(s) if isinstance(s, dict) else frozenset() for name, s in sections.items()}
+
+
+def _overridden(document: Document, overrides: Overrides) -> tuple[Document, list[Mistake]]:
+    """The document with the command line's changes, and those that fit nowhere."""
+    data: dict[str, Any] = dict(document.data)
+    origins: dict[KeyPath, str] = {}
+    for key in ("budget", "seed", "max_trials"):
+        value = getattr(overrides, key)
+        if value is not None:
+            data[key] = value
+            origins[(key,)] = f"--{key.replace('_', '-')}"
+    if overrides.speedup is not None:
+        data["clock"] = {"speedup": overrides.speedup}
+        origins[("clock",)] = "--speed"
+    refused = []
+    for name, url in overrides.buses.items():
+        buses, devices = data.get("buses"), data.get("devices")
+        option = f"--bus {name}={url}"
+        if isinstance(buses, dict) and name in buses:
+            data["buses"] = {**buses, name: url}
+            origins[("buses", name)] = option
+        elif isinstance(devices, dict) and isinstance(devices.get(name), dict):
+            data["devices"] = {**devices, name: {**devices[name], "bus": url}}
+            origins[("devices", name, "bus")] = option
+        else:
+            refused.append(Mistake(option, unknown(name, sorted(buses or ()), "a bus or device: ")))
+    return dataclasses.replace(document, data=data, origins=origins), refused
+
+
+def _policy(section: PolicySection, findings: Findings) -> Policy | None:
+    names = policy_names()
+    if section.name not in names:
+        findings.add(("policy", "name"), unknown(section.name, names, "an installed policy: "))
+        return None
+    policy: Policy | None = make_policy(policy_class(section.name), section.model_extra or {}, ("policy",), findings)
+    return policy

@@ -1,0 +1,302 @@
+"""The shape of a configuration file: its sections, keys and the form of each value.
+
+Only the shape: units are converted and names looked up afterwards (`build_problem`, `build_rig`), where the unit of a
+variable and the options of a driver are known. Each docstring goes into the JSON schema, so into the editor.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from rigctl.config.fields import (
+    ControlSets,
+    Currency,
+    Duration,
+    Lengthscales,
+    Money,
+    Name,
+    Pair,
+    Price,
+    Quantity,
+    SafeState,
+    Samples,
+    Volume,
+)
+
+
+def _one_key(value: Any) -> Any:
+    """`uniform` is short for `{uniform: }`."""
+    if isinstance(value, str):
+        return {value: None}
+    if not isinstance(value, dict) or len(value) != 1:
+        raise ValueError("must be exactly one of truncated_normal, uniform, empirical")
+    return value
+
+
+def _or_word(schema: dict[str, Any]) -> None:
+    mapping = dict(schema)
+    schema.clear()
+    schema["anyOf"] = [{"const": "uniform"}, mapping]
+
+
+class Section(BaseModel):
+    """A mapping of the file: unknown keys are errors, numbers are no text and text is no number."""
+
+    model_config = ConfigDict(
+        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
+    )
+
+
+class OpenSection(Section):
+    """A mapping whose other keys belong to a driver or policy, and are checked by it."""
+
+    model_config = ConfigDict(extra="allow")
+
+
+class ClockSection(Section):
+    """How fast rig time runs."""
+
+    speedup: float = Field(default=1.0, gt=0)
+    """Rig seconds per wall second: simulated rigs only, leave out on a real one."""
+
+
+class PolicySection(OpenSection):
+    """Who decides; the other keys are the policy's own options."""
+
+    name: str = "explore-then-commit"
+    """An installed policy."""
+
+
+class ModelSection(Section):
+    """How the surrogate is fitted, and which confidence bound is used."""
+
+    hyperparameters: Literal["learned", "fixed"] = "learned"
+    """`fixed` pins lengthscales, signal_sd, noise_sd and mean, without standardisation."""
+    kernel: Literal["squared-exponential", "matern-5/2"] = "squared-exponential"
+    """A product of one-dimensional kernels in both cases."""
+    lengthscales: Lengthscales | None = None
+    """On the unit cube: one number for all variables, or one per variable."""
+    signal_sd: float | None = Field(default=None, gt=0)
+    """Outcome's unit."""
+    noise_sd: float | None = Field(default=None, gt=0)
+    """Outcome's unit."""
+    mean: float | None = None
+    """Outcome's unit."""
+    bounds: Literal["integrated", "pointwise"] = "integrated"
+    """`integrated` is exact and fast; `pointwise` is the published one."""
+    beta: float = Field(default=2.0, gt=0)
+    """Half-width of the confidence bound, in standard deviations."""
+    nodes: int = Field(default=128, ge=16, le=4096)
+    """Quasi-Monte-Carlo nodes of the pointwise bound."""
+
+
+class TruncatedNormalNatural(Section):
+    """A normal distribution cut at the variable's range; give mean and sd, or loc and scale."""
+
+    mean: Quantity | None = None
+    """Mean of the variable itself, as measured."""
+    sd: Quantity | None = None
+    """Standard deviation of the variable itself, as measured."""
+    loc: Quantity | None = None
+    """Mean of the normal distribution before it is cut."""
+    scale: Quantity | None = None
+    """Standard deviation of the normal distribution before it is cut."""
+
+
+class UniformNatural(Section):
+    """All values between two alike."""
+
+    low: Quantity | None = None
+    """Default: the lowest setpoint."""
+    high: Quantity | None = None
+    """Default: the highest setpoint."""
+
+
+class NaturalSection(Section):
+    """How a variable varies when it is left alone: exactly one of these."""
+
+    model_config = ConfigDict(json_schema_extra=_or_word)
+
+    truncated_normal: TruncatedNormalNatural | None = None
+    """Normal, cut at the range."""
+    uniform: UniformNatural | None = None
+    """All alike, in the whole range or a part of it."""
+    empirical: Samples | None = None
+    """Measured values, as a list or as {file, column} of a CSV file beside the configuration."""
+
+
+class VariableSection(Section):
+    """A quantity that is measured in every trial and, at a price, controlled in some."""
+
+    unit: str
+    """Unit of range, setpoints and readings; "1" for none."""
+    range: Pair
+    """Lowest and highest setpoint."""
+    natural: Annotated[NaturalSection, BeforeValidator(_one_key)]
+    """How it varies when it is left alone."""
+    sensor: str | None = None
+    """Device that measures it; needed as soon as there are devices."""
+    actuator: str | None = None
+    """Device that imposes it; without one it can only be measured."""
+    plausible: Pair | None = None
+    """Readings outside are INVALID and never used."""
+    read_back_tolerance: Quantity | None = None
+    """How far the actuator may say it is from where it was sent; default 1 % of the range."""
+
+
+class OutcomeSection(Section):
+    """What is to be made as large or as small as possible."""
+
+    name: Name
+    """Its name in tables and CSV files."""
+    unit: str
+    """Its unit; "1" for none."""
+    sensor: str | None = None
+    """Device that measures it; needed as soon as there are devices."""
+    direction: Literal["maximise", "minimise"] = "maximise"
+    """Which way is better."""
+    floor: Quantity | None = None
+    """The worst value it can take; without it a bound from the data is used."""
+    plausible: Pair | None = None
+    """Readings outside are INVALID: the trial fails, its cost is charged."""
+
+
+class PrepareSection(Section):
+    """Something done in every trial after the setpoints are imposed, before settling."""
+
+    actuator: str
+    """Device that does it."""
+    value: Quantity
+    """What it is set to; it is released after `wait`."""
+    wait: Duration
+    """How long."""
+
+
+class MeasureSection(Section):
+    """A window of samples per sensor, reduced to one number."""
+
+    for_: Duration = Field(alias="for")
+    """Length of the window."""
+    every: Duration
+    """Time between samples."""
+    statistic: Literal["median", "mean"] = "median"
+    """How the samples become one number."""
+    min_count: int = Field(default=1, ge=1)
+    """With fewer valid samples the trial fails."""
+
+
+class TrialSection(Section):
+    """What happens in every trial."""
+
+    prepare: list[PrepareSection] = Field(default_factory=list)
+    """Steps before settling, in order."""
+    settle: Duration
+    """Time between imposing the setpoints and measuring."""
+    measure: MeasureSection
+    """How sensors are read."""
+
+
+class MeterSection(Section):
+    """One line of a trial's cost."""
+
+    name: Name | None = None
+    """Its name in the ledger; default: the device, or the kind."""
+    kind: Literal["energy", "volume", "time", "fixed"]
+    """`energy` and `volume` read a counter before and after, `time` is per hour, `fixed` per trial."""
+    device: str | None = None
+    """The meter or pump, for energy and volume."""
+    price: Price
+    """Per energy, volume or time; exact."""
+    max_per_trial: str | None = None
+    """A larger difference cannot be true: the trial's cost then counts as estimated."""
+
+
+class DeviceSection(OpenSection):
+    """An instrument; the other keys are its driver's own options."""
+
+    driver: str
+    """An installed driver, see `rigctl drivers`."""
+    bus: str
+    """A bus from `buses`, or a URL such as serial:///dev/serial/by-id/usb-..."""
+    timeout: Duration = "2 s"
+    """Longest wait for one answer, wall time."""
+
+
+class DosingSection(Section):
+    """How a pump brings a sensor to a setpoint, dose by dose. The key is the pump."""
+
+    sensor: str
+    """Device that judges the dose."""
+    effect: str
+    """Change of the reading per volume, e.g. -0.04 pH/mL for an acid."""
+    tolerance: Quantity
+    """Near enough, sensor's unit."""
+    mix: Duration
+    """Time between a dose and the reading that judges it."""
+    max_doses: int = Field(ge=1)
+    """After as many without success the trial fails."""
+    treatment: str | None = None
+    """Actuator that is on while this variable is controlled."""
+
+
+class LimitSection(Section):
+    """Caps of one pump."""
+
+    per_dose: Volume | None = None
+    """Largest single dose."""
+    per_day: Volume | None = None
+    """Most in any 24 hours of rig time."""
+
+
+class SafetySection(Section):
+    """What the guard lets through, and where everything goes when something is wrong."""
+
+    safe_state: dict[str, SafeState] = Field(default_factory=dict)
+    """Per actuator: `off`, or a value to hold. Every actuator needs one."""
+    limits: dict[str, LimitSection] = Field(default_factory=dict)
+    """Per pump."""
+
+
+class RigConfig(Section):
+    """A rigctl configuration."""
+
+    rig: Name
+    """Name of the rig; its state lives in ./state/<rig>."""
+    currency: Currency
+    """The one currency of budget, prices and costs."""
+    budget: Money
+    """What the whole campaign may cost."""
+    seed: int = Field(default=0, ge=0, lt=2**63)
+    """The one source of randomness: same seed and history, same decision."""
+    max_trials: int | None = Field(default=None, ge=1)
+    """Stop after as many trials even if money is left."""
+    clock: ClockSection = ClockSection()
+    """Rig time."""
+    policy: PolicySection = PolicySection()
+    """Who decides."""
+    model: ModelSection = ModelSection()
+    """The surrogate."""
+    variables: dict[Name, VariableSection] = Field(min_length=1)
+    """What is measured, and at a price controlled."""
+    control_sets: ControlSets
+    """Which variables may be controlled together; `all` means every non-empty subset."""
+    outcome: OutcomeSection
+    """What the experiment is for."""
+    trial: TrialSection | None = None
+    """Timing of a trial; needed as soon as there are devices."""
+    meters: list[MeterSection] = Field(default_factory=list)
+    """What a trial costs."""
+    cost_ceiling: Money | None = None
+    """The dearest a trial can be; without it the dearest so far."""
+    known_costs: dict[str, Money] = Field(default_factory=dict)
+    """Per control set (names joined by +), if costs are known beforehand; for benches by hand."""
+    buses: dict[Name, str] = Field(default_factory=dict)
+    """Wires by name, as URLs such as modbus_tcp://host:502 or serial:///dev/ttyUSB0?baud=9600."""
+    devices: dict[Name, DeviceSection] = Field(default_factory=dict)
+    """The instruments. Without any, rigctl suggests and a person does."""
+    dosing: dict[str, DosingSection] = Field(default_factory=dict)
+    """Per pump that brings a variable to its setpoint."""
+    safety: SafetySection = SafetySection()
+    """Safe states and caps."""

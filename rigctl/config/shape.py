@@ -1,0 +1,160 @@
+"""First check: do the sections have the right shape? Parts that do not are reported, then left out.
+
+Leaving them out lets the second check (units, names, consistency) find what is wrong elsewhere in the same run.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, Final, get_args
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from rigctl.config.document import Document, Path
+from rigctl.config.findings import Findings, unknown_key
+from rigctl.config.schema import RigConfig
+
+LATER: Final[Mapping[Path, str]] = {
+    ("safety", "interlocks"): "interlocks are not available in this version; remove them, nothing would watch them",
+    ("natural", "learned"): "is not available in this version, must be one of truncated_normal, uniform, empirical",
+}
+"""Ends of paths of the agreed format that nothing implements yet: refused with the reason, never ignored."""
+
+_ENTRIES: Final = ("variables", "devices", "dosing", "buses", "known_costs", "meters")
+"""Sections whose entries stand on their own: a bad one is left out, the others are checked on."""
+
+_HARMLESS: Final[Mapping[str, Any]] = {
+    "rig": "rig",
+    "currency": "XXX",
+    "budget": "1 XXX",
+    "variables": {},
+    "control_sets": "all",
+    "outcome": {"name": "outcome", "unit": "1"},
+}
+"""What stands in for a required section that is missing or bad."""
+
+_METER: Final = {"kind": "fixed", "price": "0 XXX"}
+
+_SENTENCES: Final[Mapping[str, str]] = {
+    "string_type": "must be text",
+    "bool_type": "must be true or false",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "finite_number": "must be finite",
+    "greater_than": "must be > {gt}",
+    "greater_than_equal": "must be >= {ge}",
+    "less_than": "must be < {lt}",
+    "less_than_equal": "must be <= {le}",
+    "literal_error": "must be {expected}",
+    "dict_type": "must be a mapping",
+    "model_type": "must be a mapping",
+    "model_attributes_type": "must be a mapping",
+    "dataclass_type": "must be a mapping",
+    "list_type": "must be a list",
+    "none_required": "must be empty",
+    "string_pattern_mismatch": "must match {pattern}",
+}
+
+
+def check_shape(document: Document, findings: Findings) -> RigConfig:
+    """The sections that hold; those that do not are in `findings`, muted, and replaced by something harmless."""
+    raw: dict[str, Any] = copy.deepcopy(dict(document.data))
+    # each round leaves larger parts out: single unknown keys, then entries, then whole sections
+    for depth_of in (_key_depth, _entry_depth, _section_depth):
+        try:
+            return RigConfig.model_validate(raw)
+        except ValidationError as error:
+            for path, what in problems_of(error, RigConfig):
+                findings.add(path, LATER.get(path[-2:], what))
+            for details in error.errors(include_url=False):
+                _leave_out(raw, _path(details)[: depth_of(details)], findings)
+            raw = {**_HARMLESS, **raw}
+    return RigConfig.model_validate(raw)
+
+
+def problems_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[Path, str]]:
+    """A validation error as (path, sentence) pairs in the house's words."""
+    return [(_path(details), _sentence(details, model)) for details in error.errors(include_url=False)]
+
+
+def _path(details: ErrorDetails) -> Path:
+    return tuple(step for step in details["loc"] if step != "[key]")
+
+
+def _sentence(details: ErrorDetails, model: type[BaseModel]) -> str:
+    path, kind = _path(details), details["type"]
+    if kind == "extra_forbidden":
+        return unknown_key(str(path[-1]), keys_at(model, path[:-1]))
+    if kind == "missing":
+        return "is missing, must be given"
+    template = _SENTENCES.get(kind)
+    said = details["msg"].removeprefix("Value error, ")
+    what = said if template is None else template.format(**details.get("ctx", {}))
+    return what if what.startswith("got ") else f"got {shown(details['input'])}, {what}"
+
+
+def shown(value: Any) -> str:
+    """A value as the user wrote it, cut short."""
+    if value is None:
+        return "nothing"
+    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def keys_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
+    """The keys a model knows at a path below it; empty where it knows none."""
+    current: Any = model
+    for step in path:
+        if _is_model(current):
+            field = next((f for name, f in current.model_fields.items() if step in (name, f.alias)), None)
+            current = None if field is None else field.annotation
+        else:
+            current = next(iter(get_args(current)[-1:]), None)
+        members = [a for a in get_args(current) if _is_model(a)]
+        if members and not _is_model(current) and type(None) in get_args(current):
+            current = members[0]
+    if not _is_model(current):
+        return []
+    return [f.alias or name for name, f in current.model_fields.items()]
+
+
+def _is_model(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _key_depth(details: ErrorDetails) -> int:
+    return len(details["loc"]) if details["type"] == "extra_forbidden" else _entry_depth(details)
+
+
+def _entry_depth(details: ErrorDetails) -> int:
+    path = _path(details)
+    if path[:1] == ("safety",) and len(path) > 2:
+        return 3
+    return 2 if path[0] in _ENTRIES and len(path) > 1 else 1
+
+
+def _section_depth(details: ErrorDetails) -> int:  # noqa: ARG001  # one of three alike
+    return 1
+
+
+def _leave_out(raw: dict[str, Any], part: Path, findings: Findings) -> None:
+    """Take a part out, and mute it."""
+    findings.mute(part)
+    _remove(raw, part)
+
+
+def _remove(raw: dict[str, Any], path: Path) -> None:
+    holder: Any = raw
+    for step in path[:-1]:
+        try:
+            holder = holder[step]
+        except (KeyError, IndexError, TypeError):  # an enclosing part has been removed already
+            return
+    last = path[-1]
+    if isinstance(holder, list) and isinstance(last, int):
+        holder[last] = _METER
+    elif isinstance(holder, MutableMapping):
+        holder.pop(last, None)

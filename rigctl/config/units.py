@@ -1,0 +1,176 @@
+"""Quantities carry units in the file and are plain numbers inside; this is the only place that converts them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from rigctl.core.money import Micros, to_micros
+
+if TYPE_CHECKING:
+    import pint
+
+_QUANTITY: Final = re.compile(r"\s*([-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?)\s*(.*?)\s*")
+_UNIT: Final = re.compile(r"[A-Za-zµμ°Ω%*/^·() 0-9.-]{0,60}")
+_CURRENCY: Final = re.compile(r"[A-Z]{3}")
+_POWER: Final = re.compile(r"(?<=[A-Za-z])(-?[1-9])(?![0-9])")
+_LONG_NUMBER: Final = re.compile(r"\d{3}")
+
+SCALES: Final = ("pH", "HB", "HV", "HRC", "NTU", "FNU", "PSU")
+"""Instrument scales that convert to nothing else."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a quantity must be."""
+
+    what: str
+    """As in an error: `must be a duration such as "20 min"`."""
+    example: str
+    unit: str
+    """The unit used inside."""
+
+    def __str__(self) -> str:
+        return f'{self.what} such as "{self.example}"'
+
+
+DURATION: Final = Kind("a duration", "20 min", "s")
+VOLUME: Final = Kind("a volume", "20 mL", "mL")
+PER_KWH: Final = Kind("a price per energy", "0.31 EUR/kWh", "kWh")
+PER_ML: Final = Kind("a price per volume", "4.2 EUR/L", "mL")
+PER_HOUR: Final = Kind("a price per time", "1.5 EUR/h", "h")
+PER_TRIAL: Final = Kind("an amount of money", "0.05 EUR", "")
+
+
+class Units:
+    """A unit registry that knows money, pH and instrument scales, and computes in decimals.
+
+    Decimals because prices must stay exact: 4.2 EUR/L is 0.0042 EUR/mL, not the nearest binary fraction to it.
+    """
+
+    def __init__(self, currency: str | None) -> None:
+        import pint  # noqa: PLC0415  # building its registry takes longer than most commands
+
+        self._registry: pint.UnitRegistry[Decimal] = pint.UnitRegistry(non_int_type=Decimal)
+        for scale in SCALES:
+            self._registry.define(f"{scale} = [{scale}]")
+        self.currency = currency
+        """None: the configuration names none (which is reported elsewhere), so any will do."""
+
+    def unit(self, text: str) -> Any:
+        """A unit.
+
+        Raises:
+            ValueError: nobody knows it.
+        """
+        if not _UNIT.fullmatch(text) or _LONG_NUMBER.search(text):
+            raise ValueError(f'got "{text}", must be a unit such as "mM", "L/min" or "pH"')
+        try:
+            return self._registry.parse_units(_POWER.sub(r"**\1", text))
+        except Exception as error:  # pint raises whatever its tokenizer meets: TokenError, TypeError, KeyError...
+            raise ValueError(
+                f'got "{text}", must be a known unit such as "mM", "L/min" or "pH" ("1" for none)'
+            ) from error
+
+    def factor(self, unit: str, other: str) -> float:
+        """How many `other` one `unit` is.
+
+        Raises:
+            ValueError: they measure different things, or have different zero points.
+        """
+        return float(self._convert(Decimal(1), unit, other))
+
+    def to(self, value: str | float, unit: str, what: str) -> float:
+        """A quantity in `unit`; a bare number already is.
+
+        Raises:
+            ValueError: it has another dimension, or is no quantity.
+        """
+        if not isinstance(value, str):
+            return float(value)
+        amount, given = _split(value, what)
+        if not given:
+            return float(amount)
+        try:
+            return float(self._convert(amount, given, unit))
+        except ValueError as error:
+            raise ValueError(f'got "{value}", must be {what}') from error
+
+    def quantity(self, value: str, kind: Kind) -> float:
+        """A quantity in the kind's unit, never negative.
+
+        Raises:
+            ValueError: it has no unit, another dimension, or a minus.
+        """
+        amount, given = _split(value, str(kind))
+        if not given:
+            raise ValueError(f'got "{value}" without a unit, must be {kind}')
+        try:
+            converted = float(self._convert(amount, given, kind.unit))
+        except ValueError as error:
+            raise ValueError(f'got "{value}", must be {kind}') from error
+        if converted < 0:
+            raise ValueError(f'got "{value}", must not be negative')
+        return converted
+
+    def money(self, value: str, kind: Kind = PER_TRIAL) -> Micros:
+        """An amount in the rig's currency, as micro-units.
+
+        Raises:
+            ValueError: no money, other money, or negative.
+        """
+        return to_micros(self.price(value, kind))
+
+    def price(self, value: str, kind: Kind) -> Decimal:
+        """Currency units per `kind.unit`, exact.
+
+        Raises:
+            ValueError: no price, per something else, in another currency, or negative.
+        """
+        amount, given = _split(value, str(kind))
+        code, _, per = (part.strip() for part in given.partition("/"))
+        if not _CURRENCY.fullmatch(code) or bool(per) != bool(kind.unit):
+            raise ValueError(f'got "{value}", must be {self._in_currency(kind)}')
+        if self.currency is not None and code != self.currency:
+            raise ValueError(f'got "{value}", must be in the rig\'s currency {self.currency}')
+        if amount < 0:
+            raise ValueError(f'got "{value}", must not be negative')
+        try:
+            return _plain(amount * self._convert(Decimal(1), kind.unit, per) if per else amount)
+        except ValueError as error:
+            raise ValueError(f'got "{value}", must be {self._in_currency(kind)}') from error
+
+    def _in_currency(self, kind: Kind) -> str:
+        return str(kind).replace("EUR", self.currency or "EUR")
+
+    def _convert(self, amount: Decimal, unit: str, other: str) -> Decimal:
+        """`amount` of `unit` in `other`.
+
+        Raises:
+            ValueError: they measure different things.
+        """
+        source, target = self.unit(unit), self.unit(other)
+        if source == target:
+            return amount
+        try:
+            converted = Decimal(self._registry.Quantity(amount, source).to(target).magnitude)
+        except Exception as error:  # pint: DimensionalityError, OffsetUnitCalculusError, decimal's own, ...
+            raise ValueError(f"{unit} cannot be converted to {other}") from error
+        if not converted.is_finite():
+            raise ValueError(f"{amount} {unit} is no finite number of {other}")
+        return converted
+
+
+def _split(value: str, what: str) -> tuple[Decimal, str]:
+    found = _QUANTITY.fullmatch(value)
+    if found is None:
+        raise ValueError(f'got "{value}", must be {what}')
+    return Decimal(found[1]), found[2]
+
+
+def _plain(price: Decimal) -> Decimal:
+    """One way to write each number, so that `9.0 EUR/L` and `9 EUR/L` are the same configuration."""
+    short = price.normalize()
+    return short if short.as_tuple().exponent in range(-99, 1) else short.quantize(Decimal(1))
