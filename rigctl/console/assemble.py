@@ -1,0 +1,120 @@
+"""From a configuration to a campaign: the one place where all parts of the house meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from rigctl.campaign.journal import Reader, open_reader
+from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.protocols import CampaignRig, RigFactory
+from rigctl.campaign.spec import CampaignSpec
+from rigctl.config.load import LoadedConfig, Overrides, load, load_text
+from rigctl.core.money import MICROS_PER_UNIT, Micros
+from rigctl.errors import UsageError
+from rigctl.rig.protocols import Clock, DoseLog
+from rigctl.rig.registry import Registry
+from rigctl.rig.rig import Rig
+from rigctl.rig.values import Alarm
+
+STATES = Path("state")
+"""Where state directories are unless `--state` says otherwise."""
+
+
+def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:
+    """What the campaign is started with."""
+    return CampaignSpec(
+        rig=loaded.rig,
+        problem=loaded.problem,
+        policy=loaded.policy,
+        policy_name=loaded.policy_name,
+        policy_options=loaded.policy_options,
+        seed=loaded.seed,
+        currency=loaded.currency,
+        config_text=loaded.text,
+        max_trials=loaded.max_trials,
+    )
+
+
+def rig_factory(loaded: LoadedConfig, clock: Clock) -> RigFactory:
+    """Makes the rig once the campaign has a dose log and an alarm desk.
+
+    Raises:
+        UsageError: the configuration has no devices.
+    """
+    require_devices(loaded)
+
+    def make(doses: DoseLog, on_alarm: Callable[[Alarm], None]) -> CampaignRig:
+        return Rig(loaded.rig, Registry.installed(), clock, doses, on_alarm)
+
+    return make
+
+
+def require_devices(loaded: LoadedConfig) -> None:
+    """Raises UsageError where there is nothing to drive."""
+    if not loaded.wired:
+        raise UsageError(
+            f"{loaded.path}: declares no devices, so there is nothing to drive; "
+            f"use `rigctl suggest` and `rigctl ingest`, or add devices"
+        )
+
+
+def state_directory(given: Path | None, rig: str) -> Path:
+    """`--state`, or `./state/<rig>`."""
+    return STATES / rig if given is None else given
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A campaign on disk, and its configuration."""
+
+    directory: Path
+    loaded: LoadedConfig
+    reader: Reader
+
+
+@contextmanager
+def open_campaign(
+    config: Path | None, state: Path | None, buses: Mapping[str, str] | None = None
+) -> Iterator[Campaign]:
+    """The campaign in a state directory, read-only; configured by `config`, else as it was last started.
+
+    Raises:
+        UsageError: there is none, or it is not clear which.
+        ConfigError: the configuration does not hold (any more).
+        JournalError: the journal cannot be read.
+    """
+    directory = find_state(config, state)
+    with open_reader(directory) as reader:
+        row = reader.campaign()
+        overrides = Overrides(buses or {}, seed=row.seed, budget=money_text(row.budget, row.currency))
+        if config is not None:
+            loaded = load(config, overrides)
+        else:
+            loaded = load_text(row.config_text, directory / f"{FILE_NAME} (configuration)", overrides)
+        yield Campaign(directory, loaded, reader)
+
+
+def find_state(config: Path | None, state: Path | None) -> Path:
+    """`--state`, else the configured rig's directory, else the only one there is.
+
+    Raises:
+        UsageError: there is none, or more than one.
+    """
+    if state is not None:
+        return state
+    if config is not None:
+        return STATES / load(config).name
+    found = sorted(path.parent for path in STATES.glob(f"*/{FILE_NAME}"))
+    if len(found) == 1:
+        return found[0]
+    there = ", ".join(map(str, found)) or f"none under {STATES.resolve()}"
+    raise UsageError(f"which campaign? give a configuration or --state DIR; found: {there}")
+
+
+def money_text(amount: Micros, currency: str) -> str:
+    """Exact, e.g. `12.5 EUR`."""
+    return f"{Decimal(amount) / MICROS_PER_UNIT:f} {currency}"

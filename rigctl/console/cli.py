@@ -1,0 +1,392 @@
+"""The command line: verbs and their options, and nothing else.
+
+What a verb needs is imported when it runs, so that `rigctl --help` stays fast.
+"""
+
+# ruff: noqa: PLC0415  # imports stand in the verbs, so that `--help` needs none of them
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from rigctl.errors import RigctlError, UsageError
+
+if TYPE_CHECKING:
+    from rigctl.config.load import LoadedConfig
+
+
+class Format(StrEnum):
+    """Of an export."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+class Records(StrEnum):
+    """What of a journal is exported."""
+
+    TRIALS = "trials"
+    LEDGER = "ledger"
+    MEASUREMENTS = "measurements"
+    EVENTS = "events"
+    DOSES = "doses"
+    ALARMS = "alarms"
+
+
+class Verbs(TyperGroup):
+    """The one place where errors become a message and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the verb; an error made on purpose is told in one message, with its exit code."""
+        try:
+            return super().invoke(ctx)
+        except RigctlError as error:
+            if ctx.params.get("debug"):
+                raise
+            typer.echo(f"rigctl: {error}", err=True)
+            raise typer.Exit(error.exit_code) from error
+
+
+app = typer.Typer(
+    cls=Verbs,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
+)
+bench = typer.Typer(help="Measure rigctl itself.", no_args_is_help=True)
+app.add_typer(bench, name="bench")
+
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="The rig's YAML file.")]
+MaybeConfig = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Default: as last started.")]
+State = Annotated[Path | None, typer.Option(metavar="DIR", help="State directory; default ./state/<rig>.")]
+Bus = Annotated[list[str] | None, typer.Option(metavar="NAME=URL", help="Use another URL for a bus; repeatable.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Instead of the configuration's.")]
+Budget = Annotated[str | None, typer.Option(metavar="MONEY", help='Instead of the configuration\'s, e.g. "20 EUR".')]
+MaxTrials = Annotated[int | None, typer.Option(min=1, help="Stop after this many trials.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+HistoryFile = Annotated[
+    Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
+]
+
+
+@app.callback()
+def common(
+    *,
+    debug: Annotated[bool, typer.Option("--debug", help="Log everything; show tracebacks.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+) -> None:
+    """What holds for every verb."""
+    if version:
+        from importlib.metadata import version as installed
+
+        typer.echo(f"rigctl {installed('rigctl')}")
+        raise typer.Exit
+    from rigctl.console.logs import configure_logs
+
+    configure_logs(debug=debug)
+
+
+@app.command()
+def demo(
+    *,
+    scenario: Annotated[str, typer.Option(help="greenhouse, lathe or wind-tunnel.")] = "greenhouse",
+    seed: Seed = None,
+    speed: Annotated[float | None, typer.Option(help="Rig seconds per wall second.")] = None,
+    data: Annotated[Path | None, typer.Option(metavar="DIR", help="Arrays to use as the response.")] = None,
+    keep: Annotated[Path | None, typer.Option("--keep", "--state", metavar="DIR", help="Keep the state here.")] = None,
+    budget: Budget = None,
+    max_trials: MaxTrials = None,
+    json: AsJson = False,
+) -> None:
+    """Run a whole campaign against a simulated rig that speaks the real protocols."""
+    from rigctl.console import demo as demonstration
+    from rigctl.console.output import console, print_json
+
+    options = demonstration.DemoOptions(scenario, seed, speed, data, keep, budget, max_trials)
+    done = demonstration.demo(options, console(stderr=json))
+    if json:
+        print_json(demonstration.to_json(done))
+    else:
+        demonstration.show(done, console())
+    raise typer.Exit(done.outcome.exit_code)
+
+
+@app.command()
+def check(
+    config: Config,
+    *,
+    probe: Annotated[bool, typer.Option("--probe", help="Also ask every device, without writing.")] = False,
+    bus: Bus = None,
+    json: AsJson = False,
+) -> None:
+    """Check a configuration, and with --probe the devices."""
+    from rigctl.console import query
+    from rigctl.console.output import console, print_json
+
+    loaded = _load(config, bus)
+    query.wiring_holds(loaded)
+    answers = query.probe(loaded) if probe else {}
+    if json:
+        print_json({**query.summary(loaded), "probe": answers if probe else None})
+    else:
+        query.show_check(loaded, answers, console())
+    raise typer.Exit(1 if query.any_silent(answers) else 0)
+
+
+@app.command()
+def run(
+    config: Config,
+    *,
+    state: State = None,
+    bus: Bus = None,
+    seed: Seed = None,
+    budget: Budget = None,
+    max_trials: MaxTrials = None,
+    json: AsJson = False,
+) -> None:
+    """Run a campaign until its budget is spent, or resume it."""
+    from rigctl.console import run as running
+    from rigctl.console.assemble import state_directory
+    from rigctl.console.output import console, print_json
+
+    loaded = _load(config, bus, seed=seed, budget=budget, max_trials=max_trials)
+    outcome = running.run_campaign(loaded, state_directory(state, loaded.name), console(stderr=json))
+    if json:
+        print_json(running.to_json(outcome))
+    else:
+        running.show(outcome, loaded, console())
+    raise typer.Exit(outcome.exit_code)
+
+
+@app.command()
+def status(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+    """Show how a campaign stands, running or not."""
+    from rigctl.console import query
+    from rigctl.console.assemble import open_campaign
+    from rigctl.console.output import print_fields, print_json
+
+    with open_campaign(config, state) as campaign:
+        answer = query.status(campaign)
+    (print_json if json else print_fields)(answer)
+
+
+@app.command()
+def stop(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+    """End a running campaign after the trial under way."""
+    from rigctl.campaign import control
+    from rigctl.console.assemble import find_state
+    from rigctl.console.output import print_fields, print_json
+
+    answer = control.ask(find_state(config, state), "stop")
+    (print_json if json else print_fields)(answer)
+
+
+@app.command()
+def safe(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, json: AsJson = False) -> None:
+    """Drive everything to its safe state now, ending a running campaign."""
+    from rigctl.console import query
+    from rigctl.console.assemble import find_state
+    from rigctl.console.output import print_fields, print_json
+
+    directory = find_state(config, state)
+    report = query.make_safe(directory, lambda: _load_here(config, directory, bus))
+    answer = {"told": "the running campaign"} if report is None else query.safe_json(report)
+    (print_json if json else print_fields)(answer)
+    raise typer.Exit(1 if report is not None and not report.ok else 0)
+
+
+@app.command()
+def suggest(
+    config: Config,
+    *,
+    history: HistoryFile = None,
+    state: State = None,
+    seed: Seed = None,
+    budget: Budget = None,
+    json: AsJson = False,
+) -> None:
+    """Say what the next trial should be; needs no hardware."""
+    from rigctl.console import suggest as suggesting
+    from rigctl.console.assemble import state_directory
+    from rigctl.console.output import print_json
+
+    loaded = _load(config, seed=seed, budget=budget)
+    past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
+    suggestion = suggesting.suggest(loaded, past)
+    if json:
+        print_json(suggesting.to_json(loaded, past, suggestion))
+    else:
+        typer.echo("\n".join(suggesting.to_lines(loaded, suggestion)))
+
+
+@app.command()
+def ingest(
+    config: Config,
+    source: Annotated[str | None, typer.Argument(metavar="[FILE]", help="CSV file, or - for JSON on stdin.")] = None,
+    *,
+    control_set: Annotated[str | None, typer.Option(help="What was controlled, joined by +.")] = None,
+    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="What was measured, all variables.")] = "",
+    outcome: Annotated[float | None, typer.Option(help="Leave out if the trial failed.")] = None,
+    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
+    state: State = None,
+    json: AsJson = False,
+) -> None:
+    """Record trials done by hand."""
+    from rigctl.console import ingest as ingesting
+    from rigctl.console.assemble import state_directory
+    from rigctl.console.output import print_fields, print_json
+
+    loaded = _load(config)
+    if source == "-":
+        rows = ingesting.rows_from_json(loaded, sys.stdin.read())
+    elif source is not None:
+        rows = ingesting.rows_from_csv(loaded, Path(source))
+    elif control_set is not None and cost is not None:
+        rows = (ingesting.row_from_options(loaded, control_set, values, outcome, cost),)
+    else:
+        raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
+    (print_json if json else print_fields)(ingesting.ingest(loaded, state_directory(state, loaded.name), rows))
+
+
+@app.command()
+def recommend(
+    config: MaybeConfig = None, state: State = None, history: HistoryFile = None, *, json: AsJson = False
+) -> None:
+    """Say what to run from now on, and what else there is."""
+    from rigctl.console import report
+    from rigctl.console.assemble import open_campaign, state_directory
+    from rigctl.console.board import Labels
+    from rigctl.console.output import console, print_json
+    from rigctl.console.suggest import read_past
+
+    if config is not None and history is not None:
+        loaded = _load(config)
+        past = read_past(loaded, state_directory(state, loaded.name), history)
+        found = report.from_history(loaded, past.history, past.state)
+    elif history is not None:
+        raise UsageError("recommend: --history needs a configuration")
+    else:
+        with open_campaign(config, state) as campaign:
+            loaded = campaign.loaded
+            found = report.from_journal(loaded, campaign.reader)
+    if json:
+        print_json(report.to_json(found))
+    else:
+        report.show(found, Labels.of(loaded), console())
+
+
+@app.command()
+def explain(
+    config: MaybeConfig = None,
+    trial: Annotated[int | None, typer.Option(min=1, help="Default: the last one.")] = None,
+    state: State = None,
+    *,
+    json: AsJson = False,
+) -> None:
+    """Say why a trial was chosen, in sentences and numbers."""
+    from rigctl.console import query
+    from rigctl.console.assemble import open_campaign
+    from rigctl.console.output import print_json
+
+    with open_campaign(config, state) as campaign:
+        found = query.explained(campaign, trial)
+    if json:
+        print_json(found)
+    else:
+        typer.echo("\n".join(found.sentences))
+
+
+@app.command()
+def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+    """Recompute every decision from the journal; each must come out the same."""
+    from rigctl.console import query
+    from rigctl.console.assemble import open_campaign
+    from rigctl.console.output import print_json
+
+    with open_campaign(config, state) as campaign:
+        trials = query.replayed(campaign)
+    differing = [t for t in trials if not t.agrees]
+    if json:
+        print_json({"trials": len(trials), "agree": len(trials) - len(differing), "differing": differing})
+    else:
+        for t in differing:
+            typer.echo(f"trial {t.trial}: {'; '.join(t.differences)}")
+        typer.echo(f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same")
+    raise typer.Exit(1 if differing else 0)
+
+
+@app.command()
+def export(
+    config: MaybeConfig = None,
+    state: State = None,
+    form: Annotated[Format, typer.Option("--format")] = Format.CSV,
+    records: Annotated[Records, typer.Option()] = Records.TRIALS,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
+) -> None:
+    """Write what the journal holds for other programs."""
+    from rigctl.console import export as exporting
+    from rigctl.console.assemble import open_campaign
+
+    with open_campaign(config, state) as campaign:
+        exporting.export(campaign, records, form, out)
+
+
+@app.command()
+def drivers(*, json: AsJson = False) -> None:
+    """List the installed drivers."""
+    from rigctl.console import query
+    from rigctl.console.output import print_json
+
+    found = query.drivers()
+    if json:
+        print_json(found)
+        return
+    for d in found:
+        typer.echo(f"{d['name']:10} {', '.join(d['schemes']):28} {d['problem'] or d['summary']}")
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of the configuration, for editors."""
+    from rigctl.config.json_schema import json_schema, to_text
+    from rigctl.rig.registry import Registry
+
+    typer.echo(to_text(json_schema(Registry.installed())), nl=False)
+
+
+def main() -> None:
+    """Entry point."""
+    app(prog_name="rigctl")
+
+
+def _load(config: Path, bus: list[str] | None = None, **changes: Any) -> LoadedConfig:
+    from rigctl.config.load import Overrides, load
+
+    return load(config, Overrides(buses=_buses(bus), **changes))
+
+
+def _load_here(config: Path | None, directory: Path, bus: list[str] | None) -> LoadedConfig:
+    """The configuration given, else the one the campaign in this directory was last started with."""
+    from rigctl.console.assemble import open_campaign
+
+    if config is not None:
+        return _load(config, bus)
+    with open_campaign(None, directory, _buses(bus)) as campaign:
+        return campaign.loaded
+
+
+def _buses(given: list[str] | None) -> dict[str, str]:
+    buses = {}
+    for text in given or ():
+        name, equals, url = text.partition("=")
+        if not equals:
+            raise UsageError(f'--bus: got "{text}", must be NAME=URL')
+        buses[name] = url
+    return buses

@@ -1,0 +1,126 @@
+"""`rigctl demo`: a whole campaign against the simulated rig, over the real protocols."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import rigctl
+from rigctl.config.load import LoadedConfig, Overrides, load
+from rigctl.console import run
+from rigctl.console.simulator import Scenario, simulator, truth
+from rigctl.errors import RigctlError, UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What the command line asks for."""
+
+    scenario: str
+    seed: int | None = None
+    """Of the campaign's decisions and the simulated rig; None: the configuration's."""
+    speedup: float | None = None
+    """None: the configuration's."""
+    data: Path | None = None
+    keep: Path | None = None
+    """Where state stays; None: nowhere."""
+    budget: str | None = None
+    max_trials: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Demo:
+    """What came of it."""
+
+    options: DemoOptions
+    loaded: LoadedConfig
+    outcome: run.Outcome
+    truth: Mapping[str, Any] | None
+    """The recommendation's, from the simulator; None without one."""
+    untold: str
+    """Why the simulator does not tell; empty if it does."""
+    campaign_s: float
+    """Wall seconds."""
+
+
+def example(name: str) -> Path:
+    """An example configuration: packaged, or beside the sources.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    package = Path(rigctl.__file__).parent
+    for folder in (package / "examples", package.parent / "config"):
+        path = folder / f"{name}.yaml"
+        if path.exists():
+            return path
+    raise UsageError(f"--scenario {name}: no such example configuration")
+
+
+def demo(options: DemoOptions, console: Console) -> Demo:
+    """Start the simulated rig, run the campaign on it, ask for the truth, stop the rig whatever happens.
+
+    Raises:
+        UsageError: the scenario needs what was not given.
+        RigctlError: as a campaign, or the simulated rig does not come up.
+    """
+    config = example(options.scenario)
+    first = load(config, Overrides(seed=options.seed, speedup=options.speedup))
+    scenario = Scenario(options.scenario, first.rig.speedup, first.seed, options.data)
+    with _place(options.keep) as directory:
+        began = time.monotonic()
+        with simulator(scenario, directory) as buses:
+            overrides = Overrides(buses, options.budget, first.seed, options.max_trials, options.speedup)
+            loaded = load(config, overrides)
+            outcome = run.run_campaign(loaded, directory / "state", console)
+        campaign_s = time.monotonic() - began
+    told, untold = None, "there is no recommendation"
+    if outcome.recommendation is not None:
+        try:
+            told, untold = truth(scenario, outcome.recommendation.choice), ""
+        except RigctlError as error:  # the campaign's own result must not be lost for it
+            untold = str(error)
+    return Demo(options, loaded, outcome, told, untold, campaign_s)
+
+
+@contextmanager
+def _place(keep: Path | None) -> Iterator[Path]:
+    """A directory for state, ports and the simulator's log."""
+    if keep is not None:
+        keep.mkdir(parents=True, exist_ok=True)
+        yield keep
+        return
+    with tempfile.TemporaryDirectory(prefix="rigctl-demo-") as temporary:
+        yield Path(temporary)
+
+
+def to_json(done: Demo) -> Mapping[str, Any]:
+    """For programs."""
+    return {
+        "scenario": done.options.scenario,
+        "seed": done.loaded.seed,
+        "campaign_s": done.campaign_s,
+        "state": None if done.options.keep is None else str(done.options.keep / "state"),
+        **run.to_json(done.outcome),
+        "simulators_truth": done.truth,
+    }
+
+
+def show(done: Demo, console: Console) -> None:
+    """For people."""
+    told = done.truth
+    run.show(done.outcome, done.loaded, console, None if told is None else float(told["outcome"]))
+    if told is None:
+        console.print(f"  simulator's truth: unknown: {done.untold}", markup=False)
+    console.print()
+    console.print(f"simulated rig: {done.options.scenario}, seed {done.loaded.seed}, {done.campaign_s:.1f} s")
+    if done.options.keep is not None:
+        console.print(f"kept in {done.options.keep / 'state'}")

@@ -1,0 +1,104 @@
+"""Trials and ledger as CSV or JSON lines, for other programs; the CSV of trials is what `--history` reads."""
+
+from __future__ import annotations
+
+import csv
+import json
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TextIO
+
+from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.trial import State
+from rigctl.console.assemble import Campaign
+from rigctl.console.output import plain
+from rigctl.core.money import MICROS_PER_UNIT, Micros
+from rigctl.core.space import Space
+from rigctl.errors import UsageError
+
+
+def export(campaign: Campaign, records: str, form: str, out: Path | None) -> None:
+    """Write all records of one kind to a file or standard output.
+
+    Raises:
+        UsageError: the file cannot be written.
+    """
+    if out is None:
+        write(campaign, records, form, sys.stdout)
+        return
+    try:
+        with out.open("w", encoding="utf-8", newline="") as stream:
+            write(campaign, records, form, stream)
+    except OSError as error:
+        raise UsageError(f"--out {out}: {error.strerror}") from error
+
+
+def write(campaign: Campaign, records: str, form: str, out: TextIO) -> None:
+    """All records of one kind, as `csv` or `jsonl`."""
+    space, outcome = campaign.loaded.problem.space, campaign.loaded.rig.outcome_name
+    rows = list(_rows(campaign.reader, space, outcome, records))
+    if form == "jsonl":
+        out.writelines(json.dumps(plain(row), allow_nan=False) + "\n" for row in rows)
+        return
+    header = _trial_columns(space, outcome) if records == "trials" else list(rows[0]) if rows else []
+    writer = csv.DictWriter(out, header, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
+
+
+def _rows(reader: Reader, space: Space, outcome: str, records: str) -> Iterator[Mapping[str, Any]]:
+    if records == "trials":
+        yield from (_trial(row, space, outcome) for row in reader.trials() if row.state.final)
+        return
+    sources: Mapping[str, Iterable[Any]] = {
+        "ledger": reader.ledger(),
+        "measurements": reader.measurements(),
+        "events": reader.events(),
+        "doses": reader.doses(),
+        "alarms": reader.alarms(),
+    }
+    for row in sources[records]:
+        fields = plain(row)
+        if "amount" in fields:
+            fields["amount"] = exact(fields["amount"])
+        yield fields
+
+
+def _trial_columns(space: Space, outcome: str) -> tuple[str, ...]:
+    setpoints = (f"setpoint.{name}" for name in space.names)
+    others = ("cost_estimated", "started", "ended", "origin", "because")
+    return ("trial", "state", "phase", "control_set", *setpoints, *space.names, outcome, "cost", *others)
+
+
+def _trial(row: TrialRow, space: Space, outcome: str) -> Mapping[str, Any]:
+    values = (
+        row.trial,
+        row.state.value,
+        "" if row.proposal is None else row.proposal.phase,
+        "+".join(row.control_set),
+        *(row.setpoints.get(name) for name in space.names),
+        *(row.measured.get(name) for name in space.names),
+        row.outcome if row.state is State.RECORDED else None,
+        exact(row.cost),
+        row.estimated,
+        row.started_utc,
+        row.ended_utc,
+        row.origin,
+        row.because,
+    )
+    return dict(zip(_trial_columns(space, outcome), values, strict=True))
+
+
+def exact(amount: Micros) -> Decimal:
+    """Currency units, every micro-unit kept."""
+    return (Decimal(amount) / MICROS_PER_UNIT).normalize() + 0
+
+
+def _cell(value: Any) -> Any:
+    """Floats in the shortest form that reads back the same."""
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    return "" if value is None else repr(value) if isinstance(value, float) else value

@@ -1,0 +1,176 @@
+"""`rigctl ingest`: a trial done by hand goes into the journal, like one the rig did."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rigctl.campaign.clock import RealClock, boot_id
+from rigctl.campaign.journal import Journal
+from rigctl.campaign.journal.inserts import Decision
+from rigctl.campaign.journal.writer import ManualTrial
+from rigctl.campaign.lock import state_lock
+from rigctl.config.findings import unknown
+from rigctl.config.load import LoadedConfig
+from rigctl.console.assemble import campaign_spec
+from rigctl.console.history_csv import ManualRow, read_rows
+from rigctl.core.money import Micros, to_micros, to_units
+from rigctl.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What the journal holds now."""
+
+    trials: tuple[int, ...]
+    """Numbers of the new trials."""
+    spent: float
+    """Currency units, all trials."""
+    budget: float
+
+
+def row_from_options(
+    loaded: LoadedConfig, control_set: str, values: str, outcome: float | None, cost: str
+) -> ManualRow:
+    """A trial from `--control-set a+b --values a=1.2,... --outcome 3.4 --cost 0.5`.
+
+    Raises:
+        UsageError: something does not hold.
+    """
+    measured = {}
+    for part in filter(None, (p.strip() for p in values.split(","))):
+        name, equals, text = part.partition("=")
+        if not equals:
+            raise UsageError(f'--values: got "{part}", must be name=value, separated by commas')
+        measured[name.strip()] = _number(text, f"--values {name.strip()}")
+    return checked(loaded, tuple(m.strip() for m in control_set.split("+")), measured, outcome, _money(cost, "--cost"))
+
+
+def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
+    """Trials from JSON: one object or a list of them, with control_set, values, outcome (null: failed) and cost.
+
+    Raises:
+        UsageError: something does not hold.
+    """
+    try:
+        given = json.loads(text, parse_float=Decimal)
+    except ValueError as error:
+        raise UsageError(f"standard input: not JSON: {error}") from error
+    entries = given if isinstance(given, list) else [given]
+    return tuple(_row_from_entry(loaded, entry, i) for i, entry in enumerate(entries))
+
+
+def _row_from_entry(loaded: LoadedConfig, entry: Any, index: int) -> ManualRow:
+    where = f"trial [{index}]"
+    keys = ("control_set", "values", "outcome", "cost")
+    if not isinstance(entry, dict) or set(entry) - set(keys) or not {"control_set", "cost"} <= set(entry):
+        raise UsageError(f"{where}: must be an object with {', '.join(keys)}")
+    members, values = entry["control_set"], entry.get("values", {})
+    if not isinstance(members, list) or not all(isinstance(m, str) for m in members) or not isinstance(values, dict):
+        raise UsageError(f"{where}: control_set must be a list of names, values an object")
+    outcome = entry.get("outcome")
+    return checked(
+        loaded,
+        tuple(members),
+        {str(name): _number(value, f"{where}: values.{name}") for name, value in values.items()},
+        None if outcome is None else _number(outcome, f"{where}: outcome"),
+        _money(entry["cost"], f"{where}: cost"),
+    )
+
+
+def rows_from_csv(loaded: LoadedConfig, path: Path) -> tuple[ManualRow, ...]:
+    """Trials from a CSV file, as `suggest --history` takes it. Raises ConfigError."""
+    return read_rows(path, loaded.problem.space, loaded.rig.outcome_name)
+
+
+def checked(
+    loaded: LoadedConfig, members: Sequence[str], values: Mapping[str, float], outcome: float | None, cost: Micros
+) -> ManualRow:
+    """A trial that fits the configuration.
+
+    Raises:
+        UsageError: it does not.
+    """
+    space = loaded.problem.space
+    try:
+        space.index_of(members)
+    except ValueError as error:
+        raise UsageError(str(error)) from error
+    for name in values:
+        if name not in space.names:
+            raise UsageError(f"values: {unknown(name, space.names, 'a variable: ')}")
+    missing = [n for n in space.names if n not in values]
+    if outcome is not None and missing:
+        raise UsageError(f"values: {', '.join(missing)} is missing; a trial with an outcome needs every variable")
+    if outcome is not None and not math.isfinite(outcome):
+        raise UsageError(f"outcome: got {outcome}, must be finite")
+    if cost < 0:
+        raise UsageError(f"cost: got {to_units(cost):g}, must not be negative")
+    return ManualRow(tuple(members), dict(values), outcome, cost)
+
+
+def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> Ingested:
+    """Record trials in the journal, made if missing.
+
+    Raises:
+        UsageError: a trial is under way, or the journal belongs to another configuration.
+        Locked: a campaign is running here.
+        JournalError: the journal cannot be used.
+    """
+    problem = loaded.problem
+    with state_lock(directory):
+        journal = Journal(directory, RealClock(loaded.rig.speedup), boot_id())
+        try:
+            journal.begin(campaign_spec(loaded), version("rigctl"))
+            under_way = journal.read.open_trial()
+            if under_way is not None:
+                raise UsageError(f"trial {under_way.trial} is under way; `rigctl run` settles it")
+            first = len(journal.read.trials()) + 1
+            for trial, row in enumerate(rows, start=first):
+                journal.ingest(_manual(loaded, trial, row), loaded.rig.outcome_name)
+            journal.beat(ended="ingest")
+            spent = journal.read.campaign().spent
+        finally:
+            journal.close()
+    return Ingested(tuple(range(first, first + len(rows))), to_units(spent), to_units(problem.budget))
+
+
+def _manual(loaded: LoadedConfig, trial: int, row: ManualRow) -> ManualTrial:
+    space = loaded.problem.space
+    names = space.control_sets[space.index_of(row.control_set)].names
+    decision = Decision(
+        trial=trial,
+        control_set=names,
+        # what a person set is known through what was measured
+        setpoints={n: row.values[n] for n in names if n in row.values},
+        origin="manual",
+        proposal=None,
+        policy_state=None,
+        seed=loaded.seed,
+        history_length=trial - 1,
+        budget=loaded.problem.budget,
+    )
+    return ManualTrial(decision, row.values, row.outcome, row.cost)
+
+
+def _number(value: Any, where: str) -> float:
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise UsageError(f'{where}: got "{value}", must be a finite number')
+    return number
+
+
+def _money(value: Any, where: str) -> Micros:
+    try:
+        return to_micros(value if isinstance(value, Decimal) else Decimal(str(value)))
+    except (InvalidOperation, ValueError) as error:
+        raise UsageError(f'{where}: got "{value}", must be an amount in the rig\'s currency, without unit') from error

@@ -1,0 +1,166 @@
+"""Shows a running campaign: a live display at a terminal, one line per step elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rigctl.campaign.events import (
+    AlarmRaised,
+    CampaignEnded,
+    CampaignEvent,
+    CampaignStarted,
+    Listener,
+    TrialEnded,
+    TrialProposed,
+)
+from rigctl.campaign.trial import State
+from rigctl.config.load import LoadedConfig
+from rigctl.console.board import Board, Labels
+from rigctl.console.output import number, settings
+from rigctl.core.money import to_units
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group, RenderableType
+    from rich.table import Table
+
+BAR_WIDTH = 40
+
+
+@contextmanager
+def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
+    """A listener that shows what happens on this console while the block runs."""
+    board = Board(Labels.of(loaded), loaded.problem.budget)
+    if not console.is_terminal:
+        yield lambda event: _tell(board, event, console.print)
+        return
+    from rich.live import Live  # noqa: PLC0415  # only at a terminal
+
+    # refreshed by events only: rich's own refreshing would be one more thread
+    with Live(display(board), console=console, auto_refresh=False, transient=True) as live:
+
+        def show(event: CampaignEvent) -> None:
+            board.follow(event)
+            live.update(display(board), refresh=True)
+
+        yield show
+
+
+# at a terminal ----------------------------------------------------------------------------------------------------
+
+
+def display(board: Board) -> RenderableType:
+    """Everything on one screen."""
+    from rich.console import Group  # noqa: PLC0415  # only at a terminal
+    from rich.panel import Panel  # noqa: PLC0415
+    from rich.text import Text  # noqa: PLC0415
+
+    group: Group = Group(
+        _now(board),
+        _money_bar(board),
+        _recent(board),
+        *(Text(f"{a.severity.name} {a.source}: {a.message}", style="bold red") for a in board.alarms),
+    )
+    return Panel(group, title=f"rigctl: {board.labels.rig}", title_align="left")
+
+
+def _now(board: Board) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
+    grid = Table.grid(padding=(0, 2))
+    proposed = board.proposed
+    if proposed is None:
+        grid.add_row("trial", "getting ready")
+        return grid
+    labels = board.labels
+    state = board.state.value.lower() if board.state is not None else ""
+    grid.add_row("trial", f"[bold]{proposed.trial}[/bold]  {proposed.proposal.phase}  {state}")
+    grid.add_row("control", f"[bold]{'+'.join(proposed.control_set)}[/bold]")
+    grid.add_row("at", settings(proposed.setpoints, labels.units))
+    grid.add_row("why", proposed.proposal.reason)
+    grid.add_row("best so far", _best(board))
+    return grid
+
+
+def _best(board: Board) -> str:
+    best, labels = board.best, board.labels
+    if best is None:
+        return "none yet"
+    value = f"{labels.outcome} {number(best.outcome)} {labels.outcome_unit}".rstrip()
+    return f"{value} (trial {best.trial}, {'+'.join(best.control_set)})"
+
+
+def _money_bar(board: Board) -> RenderableType:
+    from rich.text import Text  # noqa: PLC0415
+
+    share = min(1.0, board.spent / board.budget) if board.budget else 0.0
+    filled = round(BAR_WIDTH * share)
+    text = Text("spent        ")
+    text.append("█" * filled, style="green" if share < 0.9 else "yellow")
+    text.append("░" * (BAR_WIDTH - filled), style="dim")
+    text.append(f"  {_spent(board)} ({share:.0%})")
+    return text
+
+
+def _spent(board: Board) -> str:
+    return f"{to_units(board.spent):.2f} of {to_units(board.budget):.2f} {board.labels.currency}"
+
+
+def _recent(board: Board) -> Table:
+    from rich.table import Table  # noqa: PLC0415
+
+    labels = board.labels
+    table = Table(box=None, padding=(0, 2), header_style="dim")
+    for header in ("trial", "controlled", f"{labels.outcome} {labels.outcome_unit}", f"cost {labels.currency}", ""):
+        table.add_column(header.strip(), justify="left" if header in ("controlled", "") else "right")
+    for row in board.recent:
+        note = "" if row.state is State.RECORDED else row.state.value.lower()
+        cost = f"{to_units(row.cost):.3f}{'~' if row.estimated else ''}"
+        table.add_row(str(row.trial), "+".join(row.control_set), number(row.outcome), cost, note)
+    return table
+
+
+# in a pipe or a log -----------------------------------------------------------------------------------------------
+
+
+def _tell(board: Board, event: CampaignEvent, write: Callable[[str], None]) -> None:
+    board.follow(event)
+    line = line_for(board, event)
+    if line:
+        write(line)
+
+
+def line_for(board: Board, event: CampaignEvent) -> str:
+    """One line for an event, after the board has followed it; empty for steps within a trial."""
+    match event:
+        case CampaignStarted():
+            resumed = f", {event.trials} trials done" if event.trials else ""
+            lost = f", trial {event.lost} was lost and is charged" if event.lost is not None else ""
+            return f"rig {event.rig}: {_spent(board)} spent{resumed}{lost}"
+        case TrialProposed():
+            at = settings(event.setpoints, board.labels.units)
+            chosen = "+".join(event.control_set)
+            return f"trial {event.trial} {event.proposal.phase}: control {chosen} at {at}; {event.proposal.reason}"
+        case TrialEnded():
+            return _ended_line(board, event)
+        case AlarmRaised():
+            return f"alarm {event.alarm.severity.name} {event.alarm.source}: {event.alarm.message}"
+        case CampaignEnded():
+            return (
+                f"ended ({event.result.ending}): {event.result.reason}; {event.result.trials} trials, {_spent(board)}"
+            )
+        case _:
+            return ""
+
+
+def _ended_line(board: Board, event: TrialEnded) -> str:
+    row, labels = event.row, board.labels
+    outcome = f"{labels.outcome} = {number(row.outcome)} {labels.outcome_unit}".rstrip()
+    if row.state is not State.RECORDED:
+        outcome = row.because or "no outcome"
+    about = " (estimated)" if row.estimated else ""
+    cost = f"cost {to_units(row.cost):.4f} {labels.currency}{about}"
+    return (
+        f"trial {row.trial} {row.state.value.lower()}: {outcome}; {cost}; spent {_spent(board)}; best: {_best(board)}"
+    )

@@ -1,0 +1,114 @@
+"""The last word of a campaign: what to control from now on, at what values, and what else there is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from rigctl.campaign.journal import Reader
+from rigctl.config.load import LoadedConfig
+from rigctl.console.board import Labels
+from rigctl.console.output import number, settings
+from rigctl.core.history import History
+from rigctl.core.policy import JsonState, trial_rng
+from rigctl.core.recommend import LEVEL, Option, Recommendation, recommend
+from rigctl.core.surrogate import Hyperparameters
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+
+def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
+    """What the campaign so far recommends.
+
+    Raises:
+        PolicyError: no trial has given an outcome yet.
+    """
+    return from_history(loaded, reader.history(loaded.problem.space), reader.policy_state() or {})
+
+
+def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Recommendation:
+    """The same from any history, with the hyper-parameters the policy remembers (if it does).
+
+    Raises:
+        PolicyError: no trial has given an outcome yet.
+    """
+    stored = state.get("hyperparameters")
+    known = None if stored is None else Hyperparameters.from_json(stored)
+    rng = trial_rng(loaded.seed, len(history) + 1)
+    return recommend(loaded.problem, history, rng, loaded.tolerance, known)
+
+
+def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
+    """For programs: outcomes in their own units, money in currency units."""
+    return {
+        **_option_json(recommendation.choice),
+        "tolerance": recommendation.tolerance,
+        "threshold": recommendation.threshold,
+        "reason": recommendation.reason,
+        "alternatives": [
+            {**_option_json(option), "loss": option.loss, "saving": option.saving}
+            for option in recommendation.alternatives
+        ],
+    }
+
+
+def _option_json(option: Option) -> Mapping[str, Any]:
+    return {
+        "control_set": list(option.control_set),
+        "setpoints": dict(option.setpoints),
+        "expected": option.expected,
+        "low": option.low,
+        "high": option.high,
+        "cost_per_trial": option.cost_per_trial,
+        "trials": option.trials,
+    }
+
+
+def show(recommendation: Recommendation, labels: Labels, console: Console, truth: float | None = None) -> None:
+    """For people.
+
+    Args:
+        recommendation: what to show.
+        labels: names and units.
+        console: where.
+        truth: what a simulator says the expected outcome really is.
+    """
+    choice, unit = recommendation.choice, labels.outcome_unit
+    console.print()
+    console.print(f"[bold]Recommendation: control {'+'.join(choice.control_set)}[/bold]")
+    console.print(f"  at        {settings(choice.setpoints, labels.units)}")
+    interval = f"({LEVEL:.0%} interval {number(choice.low)} to {number(choice.high)})"
+    console.print(f"  expect    {labels.outcome} {number(choice.expected)} {unit} {interval}")
+    console.print(f"  cost      {_money(choice.cost_per_trial, labels)} per trial, metered in {choice.trials} trials")
+    console.print(f"  because   {recommendation.reason}")
+    if truth is not None:
+        console.print(f"  simulator's truth: {labels.outcome} {number(truth)} {unit}".rstrip())
+    if recommendation.alternatives:
+        console.print()
+        console.print(_alternatives(recommendation, labels))
+
+
+def _alternatives(recommendation: Recommendation, labels: Labels) -> Table:
+    from rich.table import Table  # noqa: PLC0415  # only when something is shown
+
+    table = Table(title="Instead of it", title_justify="left", box=None, padding=(0, 2), header_style="dim")
+    table.add_column("control")
+    for header in (f"expect {labels.outcome_unit}", "interval", f"cost {labels.currency}", "loses", "saves", "trials"):
+        table.add_column(header.strip(), justify="right")
+    for option in recommendation.alternatives:
+        table.add_row(
+            "+".join(option.control_set),
+            number(option.expected),
+            f"{number(option.low)} to {number(option.high)}",
+            number(option.cost_per_trial, 3),
+            number(option.loss, 3),
+            number(option.saving, 3),
+            str(option.trials),
+        )
+    return table
+
+
+def _money(amount: float | None, labels: Labels) -> str:
+    return "unknown" if amount is None else f"{amount:.4g} {labels.currency}"

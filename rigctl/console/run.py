@@ -1,0 +1,93 @@
+"""`rigctl run`: a campaign on a rig, from here to its recommendation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rigctl.campaign import daemon
+from rigctl.campaign.clock import RealClock
+from rigctl.campaign.events import CampaignResult
+from rigctl.campaign.journal import open_reader
+from rigctl.config.load import LoadedConfig
+from rigctl.console import report
+from rigctl.console.assemble import campaign_spec, rig_factory
+from rigctl.console.board import Labels
+from rigctl.console.output import number
+from rigctl.console.progress import watching
+from rigctl.core.money import to_units
+from rigctl.core.recommend import Recommendation
+from rigctl.errors import PolicyError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended, and what it recommends."""
+
+    result: CampaignResult
+    recommendation: Recommendation | None
+    """None: no trial has given an outcome."""
+    ledger: int
+    """Sum of all ledger lines, micro-units."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 unless something could not be brought to its safe state."""
+        return 0 if self.result.safe.ok else 1
+
+
+def run_campaign(loaded: LoadedConfig, directory: Path, console: Console) -> Outcome:
+    """Start or resume the campaign in this state directory, showing progress on the console.
+
+    Raises:
+        UsageError: no devices, or another configuration than it was started with.
+        Locked, JournalError, DeviceError, Tripped: see `daemon.run_campaign`.
+    """
+    clock = RealClock(loaded.rig.speedup)
+    factory = rig_factory(loaded, clock)
+    with watching(loaded, console) as listener:
+        result = daemon.run(campaign_spec(loaded), directory, factory, clock, listener)
+    with open_reader(directory) as reader:
+        ledger = sum(line.amount for line in reader.ledger())
+        try:
+            recommendation = report.from_journal(loaded, reader)
+        except PolicyError:
+            recommendation = None
+    return Outcome(result, recommendation, ledger)
+
+
+def to_json(outcome: Outcome) -> Mapping[str, Any]:
+    """For programs; money in currency units."""
+    result = outcome.result
+    return {
+        "ending": result.ending,
+        "reason": result.reason,
+        "trials": result.trials,
+        "spent": to_units(result.spent),
+        "budget": to_units(result.budget),
+        "ledger_sum": to_units(outcome.ledger),
+        "safe": {"ok": result.safe.ok, "reached": list(result.safe.reached), "failed": dict(result.safe.failed)},
+        "worst_tick_delay_s": result.worst_tick_delay_s,
+        "safe_after_s": result.safe_after_s,
+        "recommendation": None if outcome.recommendation is None else report.to_json(outcome.recommendation),
+    }
+
+
+def show(outcome: Outcome, loaded: LoadedConfig, console: Console, truth: float | None = None) -> None:
+    """For people."""
+    labels, result = Labels.of(loaded), outcome.result
+    spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {labels.currency}"
+    console.print(f"{result.trials} trials, {spent} spent; ended ({result.ending}): {result.reason}")
+    if outcome.ledger != result.spent:  # cannot be; whoever sees it should hear of it
+        console.print(f"[bold red]the ledger adds up to {number(to_units(outcome.ledger), 9)} instead[/bold red]")
+    for actuator, why in result.safe.failed.items():
+        console.print(f"[bold red]NOT SAFE: {actuator}: {why}[/bold red]")
+    if outcome.recommendation is None:
+        console.print("No recommendation: no trial has given an outcome.")
+    else:
+        report.show(outcome.recommendation, labels, console, truth)

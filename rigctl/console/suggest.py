@@ -1,0 +1,132 @@
+"""`rigctl suggest`: the next trial, for whoever carries it out; reads a history, drives nothing."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rigctl.campaign.journal import open_reader
+from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.config.load import LoadedConfig
+from rigctl.console.history_csv import read_rows, to_history
+from rigctl.core.explain import explain
+from rigctl.core.history import History
+from rigctl.core.money import to_units
+from rigctl.core.policy import BudgetSpent, JsonState, Proposal, SetReport, trial_rng
+from rigctl.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a decision starts from."""
+
+    history: History
+    state: JsonState
+    """The policy's memory; as before the first trial where nobody kept it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """The next trial, or why there is none."""
+
+    trial: int
+    proposal: Proposal | None
+    reason: str
+    decision_s: float
+    """Wall seconds."""
+
+
+def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Past:
+    """The history from `--history` (a CSV file, a journal or a state directory), else from the state directory.
+
+    Raises:
+        UsageError: `--history` is nothing of that kind.
+        ConfigError: the CSV file does not hold.
+        JournalError: the journal cannot be read.
+    """
+    space, fresh = loaded.problem.space, loaded.policy.initial_state(loaded.problem)
+    if history is None and not (directory / FILE_NAME).exists():
+        return Past(History(), fresh)
+    source = directory if history is None else history
+    if source.suffix.lower() == ".csv":
+        return Past(to_history(read_rows(source, space, loaded.rig.outcome_name), space), fresh)
+    if not source.exists():
+        raise UsageError(f"--history {source}: not there; give a .csv file, a journal or a state directory")
+    with open_reader(source) as reader:
+        # a control set may be gone from the configuration since
+        try:
+            past = reader.history(space)
+        except ValueError as error:
+            raise UsageError(f"{source}: does not fit {loaded.path}: {error}") from error
+        return Past(past, reader.policy_state() or fresh)
+
+
+def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
+    """Ask the policy, as a running campaign would.
+
+    Raises:
+        PolicyError: it cannot decide.
+    """
+    trial = len(past.history) + 1
+    began = time.perf_counter()
+    proposal, reason = None, ""
+    try:
+        proposal, _ = loaded.policy.propose(past.state, loaded.problem, past.history, trial_rng(loaded.seed, trial))
+        reason = proposal.reason
+    except BudgetSpent as spent:
+        reason = f"nothing fits the remaining budget: {spent}"
+    return Suggestion(trial, proposal, reason, time.perf_counter() - began)
+
+
+def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping[str, Any]:
+    """The answer for programs: bounds in the outcome's own units, money in currency units."""
+    proposal, space = suggestion.proposal, loaded.problem.space
+    common = {"trial": suggestion.trial, "policy": loaded.policy_name}
+    spent = {"total": to_units(loaded.problem.budget), "spent": to_units(past.history.spent)}
+    if proposal is None:
+        nothing: dict[str, Any] = {"phase": "done", "control_set": None, "setpoints": {}, "seed": loaded.seed}
+        rest = {"decision_s": suggestion.decision_s, "reason": suggestion.reason, "control_sets": []}
+        return {**common, **nothing, **rest, "threshold": None, "budget": {**spent, "predicted_next": None}}
+    return {
+        **common,
+        "phase": proposal.phase,
+        "control_set": list(space.control_sets[proposal.control_set].names),
+        "setpoints": space.setpoints(proposal.control_set, proposal.setting),
+        "seed": loaded.seed,
+        "decision_s": suggestion.decision_s,
+        "reason": proposal.reason,
+        "control_sets": [_set_json(report) for report in proposal.sets],
+        "threshold": proposal.threshold,
+        "budget": {**spent, "predicted_next": proposal.predicted_cost},
+    }
+
+
+def _set_json(report: SetReport) -> Mapping[str, Any]:
+    return {
+        "control_set": list(report.control_set),
+        "upper": report.upper,
+        "lower": report.lower,
+        "upper_at": dict(report.upper_at),
+        "mean": report.mean,
+        "sd": report.sd,
+        "cost_mean": report.cost_mean,
+        "cost_lcb": report.cost_lcb,
+        "trials": report.trials,
+        "eligible": report.eligible,
+    }
+
+
+def to_lines(loaded: LoadedConfig, suggestion: Suggestion) -> tuple[str, ...]:
+    """The answer for people."""
+    if suggestion.proposal is None:
+        return (f"No trial {suggestion.trial}: {suggestion.reason}.",)
+    return explain(
+        suggestion.proposal,
+        loaded.problem,
+        outcome=loaded.rig.outcome_name,
+        unit=loaded.outcome_unit,
+        currency=loaded.currency,
+    )
