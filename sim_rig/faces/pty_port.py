@@ -1,0 +1,109 @@
+"""A virtual serial port: a pseudo-terminal under a stable name."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import struct
+import termios
+import tty
+from collections.abc import Callable
+from pathlib import Path
+
+from sim_rig.errors import ListenError
+from sim_rig.faults import WireFaults
+
+READ_BYTES = 4096
+FULL_BYTES = 512
+"""More than this unread at the other end means that nobody listens: a UART's bytes would be gone."""
+
+
+class PtyPort:
+    """One end of a serial line; the other end is `link`, a symbolic link to the pseudo-terminal.
+
+    Both file descriptors stay open: with the far end closed, the near one would report an error instead of silence.
+    """
+
+    def __init__(self, link: Path, faults: WireFaults, receive: Callable[[bytes], None]) -> None:
+        self.link = link
+        self._faults = faults
+        self._receive = receive
+        self._near: int | None = None
+        self._far = -1
+        self._target = ""
+
+    @property
+    def plugged(self) -> bool:
+        """Whether the port exists."""
+        return self._near is not None
+
+    def open(self) -> None:
+        """Create the pseudo-terminal and put its name in place.
+
+        Raises:
+            ListenError: the link cannot be made.
+        """
+        near, far = os.openpty()
+        tty.setraw(near)
+        tty.setraw(far)
+        os.set_blocking(near, False)
+        self._near, self._far, self._target = near, far, os.ttyname(far)
+        try:
+            self._place_link()
+        except OSError as error:
+            self.close()
+            raise ListenError(f"{self.link}: cannot make this link: {error.strerror}") from error
+        asyncio.get_running_loop().add_reader(near, self._readable)
+
+    def close(self) -> None:
+        """Remove the port: whoever has it open sees it hang up. Harmless when closed."""
+        if self._near is None:
+            return
+        asyncio.get_running_loop().remove_reader(self._near)
+        os.close(self._near)
+        os.close(self._far)
+        self._near = None
+        if self.link.is_symlink() and os.readlink(self.link) == self._target:  # noqa: PTH115  # compare as text
+            self.link.unlink()
+
+    def transmit(self, reply: bytes) -> None:
+        """Send a reply as the wire's faults let it through."""
+        delay_s = 0.0
+        for wait_s, data in self._faults.shape(reply):
+            delay_s += wait_s
+            if delay_s == 0.0:
+                self._write(data)
+            else:
+                asyncio.get_running_loop().call_later(delay_s, self._write, data)
+
+    def unread_bytes(self) -> int:
+        """How much waits at the other end for somebody to read it."""
+        if self._near is None:
+            return 0
+        answer = fcntl.ioctl(self._far, termios.FIONREAD, struct.pack("i", 0))
+        return int(struct.unpack("i", answer)[0])
+
+    def _place_link(self) -> None:
+        temporary = self.link.with_name(f".{self.link.name}.{os.getpid()}")
+        temporary.unlink(missing_ok=True)
+        temporary.symlink_to(self._target)
+        temporary.replace(self.link)
+
+    def _readable(self) -> None:
+        if self._near is None:
+            return
+        try:
+            data = os.read(self._near, READ_BYTES)
+        except BlockingIOError:
+            return
+        if data:
+            self._receive(data)
+
+    def _write(self, data: bytes) -> None:
+        if self._near is None or self.unread_bytes() > FULL_BYTES:
+            return
+        try:
+            os.write(self._near, data)
+        except BlockingIOError:
+            return  # the line's buffer is full: the bytes are lost, as on a wire

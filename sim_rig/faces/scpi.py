@@ -1,0 +1,121 @@
+"""A SCPI instrument on a serial line: one measuring query, IEEE 488.2 common commands, an error queue.
+
+SCPI-1999, volumes 1 and 2; IEEE 488.2 sections 10 (common commands) and 11 (status reporting). NaN is 9.91E37.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sim_rig.clock import Timer
+from sim_rig.faces.lines import LineSplitter
+
+NOT_A_NUMBER = 9.91e37
+QUERY_ERROR, DEVICE_ERROR, EXECUTION_ERROR, COMMAND_ERROR, POWER_ON = 1 << 2, 1 << 3, 1 << 4, 1 << 5, 1 << 7
+OPERATION_COMPLETE = 1 << 0
+MEASURE_S = 0.2
+_QUEUE_LENGTH = 10
+_ERROR_QUERIES = ("SYST:ERR?", "SYST:ERR:NEXT?", "SYSTEM:ERROR?", "SYSTEM:ERROR:NEXT?")
+
+
+@dataclass(slots=True)
+class ScpiInstrument:
+    """Answers `header?`, e.g. `MEASure:GROWth?`, with the measured value."""
+
+    timer: Timer
+    identity: str
+    """maker,model,serial,firmware."""
+    header: str
+    """Of the measuring query, in SCPI notation: capitals are the short form."""
+    measure: Callable[[], float]
+    send: Callable[[bytes], None] = field(default=lambda _: None)
+    event_status: int = POWER_ON
+    _errors: deque[tuple[int, str]] = field(default_factory=deque)
+    _lines: LineSplitter = field(init=False)
+    _pattern: re.Pattern[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._lines = LineSplitter(b"\n", self._message)
+        self._pattern = re.compile(_either_form(self.header) + r"\?", re.IGNORECASE)
+
+    def feed(self, data: bytes) -> None:
+        """Bytes from the line."""
+        self._lines.feed(data)
+
+    def power_cycle(self) -> None:
+        """Restart: errors and status are lost, and the power-on bit says so."""
+        self._errors.clear()
+        self.event_status = POWER_ON
+
+    def report(self, code: int, text: str, bit: int) -> None:
+        """Put an error into the queue; when it is full the last one becomes -350."""
+        self.event_status |= bit
+        if len(self._errors) >= _QUEUE_LENGTH:
+            self._errors[-1] = (-350, "Queue overflow")
+        else:
+            self._errors.append((code, text))
+
+    def _message(self, line: str) -> None:
+        """One program message: commands between semicolons, whose answers come back in one line."""
+        commands = [c.strip().removeprefix(":") for c in line.split(";") if c.strip()]
+        slow = any(self._pattern.fullmatch(c) for c in commands)
+        if slow:
+            self.timer.soon(MEASURE_S, lambda: self._execute(commands))
+        else:
+            self._execute(commands)
+
+    def _execute(self, commands: list[str]) -> None:
+        answers = [a for c in commands if (a := self._answer(c)) is not None]
+        if answers:
+            self.send(";".join(answers).encode("ascii") + b"\n")
+
+    def _answer(self, command: str) -> str | None:
+        if self._pattern.fullmatch(command):
+            value = self.measure()
+            return f"{NOT_A_NUMBER if math.isnan(value) else value:+.6E}"
+        act = self._common().get(command.upper())
+        if act is None:
+            self.report(-113, "Undefined header", COMMAND_ERROR)
+            return None
+        return act()
+
+    def _common(self) -> dict[str, Callable[[], str | None]]:
+        error_query = dict.fromkeys(_ERROR_QUERIES, self._next_error)
+        return error_query | {
+            "*IDN?": lambda: self.identity,
+            "*OPC?": lambda: "1",
+            "*ESR?": self._take_status,
+            "*STB?": lambda: str((4 if self._errors else 0) | (32 if self.event_status else 0)),
+            "*CLS": self._clear,
+            "*OPC": self._completed,
+            "*RST": lambda: None,
+            "*WAI": lambda: None,
+        }
+
+    def _next_error(self) -> str:
+        code, text = self._errors.popleft() if self._errors else (0, "No error")
+        return f'{code},"{text}"'
+
+    def _take_status(self) -> str:
+        status, self.event_status = self.event_status, 0
+        return str(status)
+
+    def _clear(self) -> None:
+        self._errors.clear()
+        self.event_status = 0
+
+    def _completed(self) -> None:
+        self.event_status |= OPERATION_COMPLETE
+
+
+def _either_form(header: str) -> str:
+    """A pattern that takes each word of a header in its short (capitals) or its long form."""
+    words = []
+    for word in header.split(":"):
+        short = "".join(c for c in word if not c.islower())
+        words.append(f"(?:{re.escape(word)}|{re.escape(short)})")
+    return ":".join(words)

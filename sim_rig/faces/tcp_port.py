@@ -1,0 +1,98 @@
+"""A TCP server for Modbus."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from sim_rig.errors import ListenError
+from sim_rig.faces.modbus import Station, TcpFraming
+from sim_rig.faults import TCP_FAULTS
+
+HOST = "127.0.0.1"
+
+
+class Connection(asyncio.Protocol):
+    """One client."""
+
+    def __init__(self, port: TcpPort) -> None:
+        self._port = port
+        self._transport: asyncio.Transport | None = None
+        self._framing = TcpFraming(port.station, self._transmit)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client is here."""
+        if isinstance(transport, asyncio.Transport):
+            self._transport = transport
+            self._port.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
+        """It is gone."""
+        self._port.connections.discard(self)
+        self._transport = None
+
+    def data_received(self, data: bytes) -> None:
+        """It asks something."""
+        if self._port.deaf:
+            return
+        self._port.sync()
+        self._framing.feed(data)
+
+    def abort(self) -> None:
+        """Reset the connection."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _transmit(self, reply: bytes) -> None:
+        faults = self._port.station.faults
+        if faults.take(TCP_FAULTS) is not None:
+            self.abort()
+            return
+        delay_s = 0.0
+        for wait_s, data in faults.shape(reply):
+            delay_s += wait_s
+            if delay_s == 0.0:
+                self._write(data)
+            else:
+                asyncio.get_running_loop().call_later(delay_s, self._write, data)
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+
+class TcpPort:
+    """Listens on the loopback interface only."""
+
+    def __init__(self, station: Station, port: int, sync: Callable[[], None]) -> None:
+        self.station = station
+        self.sync = sync
+        self.connections: set[Connection] = set()
+        self.deaf = False
+        """Half open: connections stay, nothing is answered."""
+        self.port = port
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        """Listen.
+
+        Raises:
+            ListenError: the port is taken.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(lambda: Connection(self), HOST, self.port)
+        except OSError as error:
+            raise ListenError(
+                f"--port {self.port}: cannot listen on {HOST}: {error.strerror}; 0 takes a free one"
+            ) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Stop listening and drop every client."""
+        if self._server is not None:
+            self._server.close()
+            for connection in tuple(self.connections):
+                connection.abort()
+            await self._server.wait_closed()
+            self._server = None

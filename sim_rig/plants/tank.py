@@ -1,0 +1,169 @@
+"""A nutrient tank: water supply, ion valves, dosing pumps, treatments, and what they take from the mains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from sim_rig.plants.batch import BatchChange, steps
+from sim_rig.plants.channel import Channel
+from sim_rig.plants.growth import VARIABLES, growth
+from sim_rig.plants.natural import FloatArray
+from sim_rig.plants.pump import DosingPump, EnergyBook
+
+STEP_S = 5.0
+"""Longest step while something moves; the motions themselves are integrated in closed form."""
+REFILL_S = 90.0
+MIXING_S = 10.0
+"""Time constant with which a dose spreads through the tank."""
+VALVE_LAG_S = 20.0
+
+CA_PER_ML = 0.048
+"""mM per mL of stock: a little less than the label says, so a setpoint is approached from below."""
+PH_PER_ML = -0.038
+"""pH per mL of acid at pH 6."""
+BUFFERING = 0.05
+"""Relative change of the acid's effect per pH unit: the tank is buffered a little better when it is acid."""
+SOFTENED_MM, ALKALISED_PH = 0.45, 7.06
+"""What comes out of the softener and of the alkaliser."""
+
+BASE_W, REFILL_W, PUMP_W = 550.0, 750.0, 12.0
+SOFTENER_W, ALKALISER_W = 900.0, 700.0
+VALVE_W = {"b": (400.0, 600.0), "nh4": (700.0, 900.0), "k": (900.0, 1400.0)}
+"""Power of an ion-exchange skid at its lowest setpoint, and what the highest adds."""
+ERROR_SD = {"ca": 0.0, "b": 0.25, "nh4": 0.015, "k": 0.04, "ph": 0.0}
+NOISE_SD = {"ca": 0.012, "b": 0.15, "nh4": 0.008, "k": 0.03, "ph": 0.006}
+GROWTH_NOISE = 0.015
+"""Relative standard deviation of one growth reading."""
+
+Response = Callable[[FloatArray], FloatArray]
+
+
+class Tank:
+    """The greenhouse's process. `advance` moves it through simulated time; everything else is immediate."""
+
+    def __init__(self, seed: np.random.SeedSequence, response: Response = growth) -> None:
+        supply, noise, ca_pump, acid_pump = (np.random.default_rng(s) for s in seed.spawn(4))
+        self._noise = noise
+        self._response = response
+        self.channels = {
+            v.name: Channel(v, supply, error_sd=ERROR_SD[v.name], lag_s=VALVE_LAG_S, holds=True) for v in VARIABLES
+        }
+        self.ca_pump = DosingPump("ca_doser", ca_pump)
+        self.acid_pump = DosingPump("ph_doser", acid_pump)
+        self.refill = BatchChange(REFILL_S)
+        self.energy = EnergyBook(total_kwh=412.7)
+        self.softener = False
+        self.alkaliser = False
+        self._unmixed = {"ca": 0.0, "ph": 0.0}
+
+    # commands ----------------------------------------------------------------------------------------------------
+
+    def command_refill(self, on: bool) -> None:
+        """A rising command drains the tank and fills it with whatever the supply brings now."""
+        if self.refill.command(on):
+            for channel in self.channels.values():
+                channel.draw()
+
+    # readings ----------------------------------------------------------------------------------------------------
+
+    def composition(self) -> FloatArray:
+        """(5,) true values in the order of `VARIABLES`, engineering units."""
+        return np.array([self.channels[v.name].value for v in VARIABLES])
+
+    def sense(self, name: str) -> float:
+        """One reading of a variable's probe, engineering units."""
+        return self.channels[name].value + NOISE_SD[name] * float(self._noise.standard_normal())
+
+    def growth(self) -> float:
+        """One reading of the growth instrument, cm2/day, never negative."""
+        true = float(self._response(self.composition()[None, :])[0])
+        return max(0.0, true * (1.0 + GROWTH_NOISE * float(self._noise.standard_normal())))
+
+    def power_w(self) -> float:
+        """Drawn from the mains now, dosing pumps included."""
+        pumps = PUMP_W * sum(p.running and not p.paused for p in (self.ca_pump, self.acid_pump))
+        refill = REFILL_W if self.refill.running else 0.0
+        return self._steady_w() + refill + pumps
+
+    def state(self) -> dict[str, Any]:
+        """Everything, as plain data."""
+        return {
+            "values": {name: c.value for name, c in self.channels.items()},
+            "natural": {name: c.natural for name, c in self.channels.items()},
+            "setpoints": {name: c.setpoint for name, c in self.channels.items() if c.enabled},
+            "softener": self.softener,
+            "alkaliser": self.alkaliser,
+            "refilling": self.refill.running,
+            "batches": self.refill.count,
+            "outcome": float(self._response(self.composition()[None, :])[0]),
+            "power_w": self.power_w(),
+        }
+
+    def metered(self) -> dict[str, float]:
+        """What has really been consumed since power-up."""
+        return {
+            "energy_kwh": self.energy.total_kwh,
+            "ca_doser_ml": self.ca_pump.delivered_ml,
+            "ph_doser_ml": self.acid_pump.delivered_ml,
+        }
+
+    # time --------------------------------------------------------------------------------------------------------
+
+    def advance(self, seconds: float) -> None:
+        """Let simulated time pass."""
+        while seconds > 0.0:
+            stretch = min(seconds, 600.0) if self._moving() else seconds
+            count, step = steps(stretch, STEP_S) if self._moving() else (1, stretch)
+            for _ in range(count):
+                self._step(step)
+            seconds -= stretch
+
+    def _moving(self) -> bool:
+        unmixed = any(abs(amount) > 1e-6 for amount in self._unmixed.values())
+        return self.refill.running or self.ca_pump.running or self.acid_pump.running or unmixed
+
+    def _step(self, seconds: float) -> None:
+        remaining_s = self.refill.remaining_s
+        refilling_s = self.refill.advance(seconds)
+        for name, channel in self.channels.items():
+            if refilling_s > 0.0:
+                channel.approach(self._incoming(name), refilling_s, remaining_s)
+            if name in VALVE_W:
+                channel.advance(seconds - refilling_s)
+        ca_ml, ca_s = self.ca_pump.advance(seconds)
+        acid_ml, acid_s = self.acid_pump.advance(seconds)
+        ph = self.channels["ph"].value
+        self._dose("ca", ca_ml * CA_PER_ML, seconds)
+        self._dose("ph", acid_ml * PH_PER_ML * (1.0 + BUFFERING * (ph - 6.0)), seconds)
+        if refilling_s > 0.0 and not self.refill.running:
+            self._unmixed = dict.fromkeys(self._unmixed, 0.0)
+        self.energy.power_w = self._steady_w()
+        self.energy.advance(seconds, REFILL_W * refilling_s + PUMP_W * (ca_s + acid_s))
+
+    def _incoming(self, name: str) -> float:
+        """What the fresh water brings, treated or not."""
+        if name == "ca" and self.softener:
+            return min(SOFTENED_MM, self.channels["ca"].natural)
+        if name == "ph" and self.alkaliser:
+            return ALKALISED_PH
+        return self.channels[name].goal
+
+    def _dose(self, name: str, amount: float, seconds: float) -> None:
+        """A dose spreads through the tank as a first-order lag."""
+        waiting = self._unmixed[name] + amount
+        left = waiting * math.exp(-seconds / MIXING_S)
+        self.channels[name].value = max(0.0, self.channels[name].value + waiting - left)
+        self._unmixed[name] = left
+
+    def _steady_w(self) -> float:
+        power = BASE_W + SOFTENER_W * self.softener + ALKALISER_W * self.alkaliser
+        for name, (lowest_w, rise_w) in VALVE_W.items():
+            channel = self.channels[name]
+            if channel.enabled:
+                v = channel.variable
+                power += lowest_w + rise_w * (channel.setpoint - v.low) / (v.high - v.low)
+        return power

@@ -1,0 +1,149 @@
+"""The rig as a process: its ports opened, its readiness announced, its end clean."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from sim_rig.control import ControlDesk, Hardware, listen
+from sim_rig.errors import ControlError, ListenError
+from sim_rig.faces.pty_port import PtyPort
+from sim_rig.faces.tcp_port import HOST, TcpPort
+from sim_rig.rigs.assembly import Assembly, SerialWire
+
+CONTROL_SOCKET = "control.sock"
+PARENT_POLL_S = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the rig appears."""
+
+    directory: Path
+    port: int = 0
+    ready: Path | None = None
+    parent: int | None = None
+    """Stop when this process is gone."""
+
+
+class RigProcess:
+    """Owns the ports of one rig."""
+
+    def __init__(self, assembly: Assembly, place: Place) -> None:
+        self._assembly = assembly
+        self._place = place
+        self._directory = place.directory.absolute()
+        self._tcp = TcpPort(assembly.tcp.station, place.port, assembly.sync)
+        self._ptys = {wire.bus: self._pty(wire) for wire in assembly.serial}
+        self._stopped = asyncio.Event()
+
+    @property
+    def buses(self) -> dict[str, str]:
+        """URL by bus name, as in the configuration."""
+        urls = {self._assembly.tcp.bus: f"modbus_tcp://{HOST}:{self._tcp.port}"}
+        for wire in self._assembly.serial:
+            urls[wire.bus] = f"{wire.scheme}://{self._directory / wire.link}{wire.query}"
+        return urls
+
+    async def run(self) -> None:
+        """Serve until SIGTERM, SIGINT or the parent's end.
+
+        Raises:
+            ListenError: a port or link cannot be had.
+        """
+        self._directory.mkdir(parents=True, exist_ok=True)
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._stopped.set)
+        control = None
+        try:
+            await self._tcp.open()
+            for pty in self._ptys.values():
+                pty.open()
+            hardware = Hardware(self._unplug, self._replug, partial(setattr, self._tcp, "deaf"))
+            control = await listen(self._directory / CONTROL_SOCKET, ControlDesk(self._assembly, hardware))
+            self._assembly.power_up()
+            self._announce()
+            await self._until_stopped()
+        finally:
+            if control is not None:
+                control.close()
+                (self._directory / CONTROL_SOCKET).unlink(missing_ok=True)
+            for pty in self._ptys.values():
+                pty.close()
+            await self._tcp.close()
+            if self._place.ready is not None:
+                self._place.ready.unlink(missing_ok=True)
+
+    def _pty(self, wire: SerialWire) -> PtyPort:
+        def receive(data: bytes) -> None:
+            self._assembly.sync()
+            wire.face.feed(data)
+
+        port = PtyPort(self._directory / wire.link, wire.faults, receive)
+        wire.connect(port.transmit)
+        return port
+
+    def _announce(self) -> None:
+        state = {"pid": os.getpid(), "speed": self._assembly.clock.speed, "scenario": self._assembly.scenario}
+        ready = json.dumps(state | {"buses": self.buses, "control": str(self._directory / CONTROL_SOCKET)})
+        if self._place.ready is not None:
+            temporary = self._place.ready.with_name(f".{self._place.ready.name}.{os.getpid()}")
+            temporary.write_text(ready + "\n", encoding="utf-8")
+            temporary.replace(self._place.ready)
+        with suppress(BrokenPipeError):
+            sys.stdout.write(ready + "\n")
+            sys.stdout.flush()
+
+    async def _until_stopped(self) -> None:
+        while not self._stopped.is_set():
+            if self._place.parent is None:
+                await self._stopped.wait()
+                return
+            if not _alive(self._place.parent):
+                return
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopped.wait(), PARENT_POLL_S)
+
+    def _unplug(self, bus: str) -> None:
+        self._port(bus).close()
+
+    def _replug(self, bus: str) -> None:
+        port = self._port(bus)
+        if port.plugged:
+            raise ControlError(f"bus: {bus} is plugged in")
+        port.open()
+
+    def _port(self, bus: str) -> PtyPort:
+        if bus not in self._ptys:
+            raise ControlError(f"bus: got {bus!r}, must be one of {', '.join(self._ptys)}")
+        return self._ptys[bus]
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+async def serve(assembly: Assembly, place: Place) -> None:
+    """Run a rig until it is told to stop.
+
+    Raises:
+        ListenError: a port, link or the directory cannot be had.
+    """
+    try:
+        await RigProcess(assembly, place).run()
+    except OSError as error:
+        raise ListenError(f"{place.directory}: {error.strerror or error}") from error

@@ -1,0 +1,1 @@
+"""Whole rigs: a plant, its instruments, and the wires between them."""

@@ -1,0 +1,134 @@
+"""The exact truth of a scenario: the best setting of every control set, what it yields and what it costs.
+
+F_i(x) = E[f([x, X_-i])] over the uncontrolled variables' true distributions, by quasi-Monte-Carlo (scrambled Sobol
+points through the quantile functions), noise free.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from sim_rig.errors import UsageError
+from sim_rig.plants.natural import FloatArray
+from sim_rig.problem import Problem
+
+NODES = 4096
+COARSE_NODES, FINE_NODES = 32, 128
+"""Where to look needs few nodes, where exactly more; what it is worth is then told with all."""
+CANDIDATES = 64
+STARTS = 2
+MOST_ITERATIONS = 15
+
+
+def sobol(dimension: int, count: int, seed: int) -> FloatArray:
+    """(count, dimension) scrambled Sobol points in (0, 1); `count` a power of two."""
+    from scipy.stats import qmc  # noqa: PLC0415  # serving a rig needs no scipy
+
+    points = qmc.Sobol(dimension, seed=seed).random_base2((count - 1).bit_length())[:count]
+    return np.asarray(np.clip(points, 1e-12, 1.0 - 1e-12))
+
+
+@dataclass(frozen=True, slots=True)
+class SettingTruth:
+    """What a setting is truly worth."""
+
+    control_set: tuple[str, ...]
+    setpoints: Mapping[str, float]
+    outcome: float
+    """F_i(x), outcome's unit."""
+    cost: float
+    """Expected cost of a trial."""
+
+    def as_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "control_set": list(self.control_set),
+            "setpoints": dict(self.setpoints),
+            "outcome": self.outcome,
+            "cost": self.cost,
+        }
+
+
+class Truth:
+    """Tells the truth about one problem."""
+
+    def __init__(self, problem: Problem, seed: int = 20231215) -> None:
+        self._problem = problem
+        points = sobol(len(problem.variables), NODES, seed)
+        self._natural = np.column_stack([v.natural.quantile(points[:, i]) for i, v in enumerate(problem.variables)])
+        self._seed = seed
+
+    def setting(self, setpoints: Mapping[str, float]) -> SettingTruth:
+        """The true value of controlling these variables at these values (engineering units).
+
+        Raises:
+            UsageError: a variable is unknown.
+        """
+        names = self._problem.names
+        unknown = sorted(set(setpoints) - set(names))
+        if unknown:
+            raise UsageError(f"setpoints: got {', '.join(unknown)}; the variables are {', '.join(names)}")
+        members = tuple(n for n in names if n in setpoints)
+        columns = [names.index(n) for n in members]
+        values = np.array([float(setpoints[n]) for n in members])
+        x = self._situations(columns, values, NODES)
+        return SettingTruth(
+            members,
+            {n: float(v) for n, v in zip(members, values, strict=True)},
+            float(self._problem.response(x).mean()),
+            float(self._problem.cost(members, x).mean()),
+        )
+
+    def best(self, members: Sequence[str]) -> SettingTruth:
+        """The best setting of a control set."""
+        from scipy.optimize import minimize  # noqa: PLC0415  # serving a rig needs no scipy
+
+        columns = [self._problem.names.index(n) for n in members]
+        low = np.array([self._problem.variables[c].low for c in columns])
+        span = np.array([self._problem.variables[c].high for c in columns]) - low
+
+        def loss(unit: FloatArray, nodes: int) -> float:
+            return -float(self._problem.response(self._situations(columns, low + span * unit, nodes)).mean())
+
+        candidates = sobol(len(columns), CANDIDATES * len(columns), self._seed)
+        order = np.argsort([loss(c, COARSE_NODES) for c in candidates])
+        search = partial(
+            minimize,
+            loss,
+            args=(FINE_NODES,),
+            method="L-BFGS-B",
+            bounds=[(0.0, 1.0)] * len(columns),
+            options={"maxiter": MOST_ITERATIONS},
+        )
+        found = [search(candidates[i]) for i in order[:STARTS]]
+        unit = min(found, key=lambda r: float(r.fun)).x
+        return self.setting(dict(zip(members, (low + span * unit).tolist(), strict=True)))
+
+    def report(self) -> dict[str, Any]:
+        """The best setting of every control set, and the best of all."""
+        sets = [self.best(members) for members in self._problem.control_sets]
+        best = max(sets, key=lambda s: s.outcome)
+        return {
+            "scenario": self._problem.scenario,
+            "outcome": {"name": self._problem.outcome, "unit": self._problem.unit, "floor": self._problem.floor},
+            "currency": self._problem.currency,
+            "control_sets": [s.as_json() | {"share_of_best": self.share(s.outcome, best.outcome)} for s in sets],
+            "best": best.as_json(),
+        }
+
+    def share(self, outcome: float, best: float) -> float:
+        """How good an outcome is beside the best, both counted from the floor."""
+        return (outcome - self._problem.floor) / (best - self._problem.floor)
+
+    def _situations(self, columns: Sequence[int], values: FloatArray, count: int) -> FloatArray:
+        """(count, d): the uncontrolled variables as nature brings them, the controlled ones as set."""
+        if len(columns) == len(self._problem.variables):
+            count = 1
+        x = self._natural[:count].copy()
+        x[:, columns] = values
+        return x

@@ -1,0 +1,114 @@
+"""Starts simulated rigs for tests: a process of its own, its URLs, its control socket, its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+START_S = 20.0
+STOP_S = 10.0
+ANSWER_S = 10.0
+
+
+@dataclass
+class SimHandle:
+    """A running simulated rig."""
+
+    process: subprocess.Popen[str]
+    directory: Path
+    ready: dict[str, Any]
+    buses: Mapping[str, str] = field(init=False)
+    """URL by bus name, as in the configuration's `buses`."""
+
+    def __post_init__(self) -> None:
+        self.buses = self.ready["buses"]
+
+    @property
+    def speed(self) -> float:
+        """Simulated seconds per wall second."""
+        return float(self.ready["speed"])
+
+    @property
+    def plc(self) -> tuple[str, int]:
+        """Host and port of the PLC."""
+        host, port = self.buses["plc"].removeprefix("modbus_tcp://").split(":")
+        return host, int(port)
+
+    def path(self, bus: str) -> str:
+        """The serial port of a bus."""
+        return self.buses[bus].split("://", 1)[1].split("?")[0]
+
+    def control(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the control socket; raises `AssertionError` if it refuses."""
+        answer = self.ask(request)
+        assert answer["ok"], f"{dict(request)}: {answer['error']}"
+        return answer
+
+    def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """Ask the control socket, whatever it answers."""
+        folder = os.open(self.directory, os.O_RDONLY)
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
+                end.settimeout(ANSWER_S)
+                # through the folder's descriptor: a socket's own path must be shorter than 108 bytes
+                end.connect(f"/proc/self/fd/{folder}/control.sock")
+                with end.makefile("rw", encoding="utf-8") as stream:
+                    stream.write(json.dumps(dict(request)) + "\n")
+                    stream.flush()
+                    answer: dict[str, Any] = json.loads(stream.readline())
+                    return answer
+        finally:
+            os.close(folder)
+
+    def state(self) -> dict[str, Any]:
+        """What the plant really is, every dose, what was metered."""
+        return self.control({"query": "state"})
+
+    def wait_for(self, happened: Callable[[dict[str, Any]], bool], what: str, within_s: float = 10.0) -> dict[str, Any]:
+        """The first state for which `happened` holds; fails the test if that takes too long."""
+        end_s = time.monotonic() + within_s
+        while not happened(state := self.state()):
+            assert time.monotonic() < end_s, f"the rig never came to {what}: {state['plant']}"
+        return state
+
+    def stop(self) -> int:
+        """Stop it cleanly (again, without harm); returns its exit code."""
+        if self.process.poll() is None:
+            self.process.terminate()
+            try:
+                self.process.wait(STOP_S)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(STOP_S)
+                raise
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+        return self.process.returncode
+
+
+def start_sim(
+    scenario: str, tmp_path: Path, *, speed: float = 2400.0, seed: int = 0, data: Path | None = None, port: int = 0
+) -> SimHandle:
+    """Start a simulated rig under `tmp_path/sim` and wait until everything listens; the caller stops it."""
+    directory = tmp_path / "sim"
+    command = [sys.executable, "-m", "sim_rig", scenario, "--dir", str(directory), "--port", str(port)]
+    command += ["--speed", str(speed), "--seed", str(seed), "--with-parent", str(os.getpid())]
+    if data is not None:
+        command += ["--data", str(data)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stderr is not None
+    line = process.stdout.readline()  # one line once everything listens, nothing if it could not start
+    if not line:
+        _, error = process.communicate(timeout=START_S)
+        raise AssertionError(f"{' '.join(command)}: exit {process.returncode}: {error}")
+    return SimHandle(process, directory, json.loads(line))
