@@ -19,15 +19,20 @@ from rigctl.core.policy import ModelOptions
 from rigctl.core.space import Space
 from rigctl.core.surrogate import Posterior
 
-SOBOL_STARTS = 256
-"""Settings screened per control set; twice as many where more than six variables are controlled together."""
+SOBOL_STARTS = (64, 256, 512)
+"""Settings of the whole cube screened for a control set of one, two, and three or more variables."""
 DATA_STARTS = 32
-"""Trials with the best means, as settings to screen; and as many settings in their neighbourhood."""
-CLIMBERS = (6, 4, 4)
-"""Starts refined for upper bound, lower bound and mean."""
+"""Trials with the best means, as settings to screen."""
+NEIGHBOURS = (16, 64, 192)
+"""For as many variables: settings to screen half a lengthscale or so from those trials: there the upper bound of a fine model peaks, on hills
+too narrow for a few hundred points of the whole cube to hit."""
+UPPER, LOWER, MEAN = 0, 1, 2
+"""The functions that are maximised; group = 3 * control set + function."""
+CLIMBERS = (10, 6, 6)
+"""Starts refined of each; those of the mean also climb the upper bound, whose peaks flank those of the mean."""
 POLISHED = 3
 """Maxima of the closed-form stand-in from which the pointwise bound itself is climbed."""
-APART = 0.25
+APART = 0.5
 """Starts of one climb are at least this far apart in some variable, lengthscales."""
 TOLERANCE = 1e-6
 """A climb ends when it promises less than this share of the signal's sd."""
@@ -61,8 +66,18 @@ class SetBounds:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class _Candidates:
+    """Settings to screen."""
+
+    points: FloatArray
+    """(c, d), unit cube."""
+    sets: IntArray
+    """(c,), the control set each belongs to, rising."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class _Task:
-    """Everything a decision's maximisations share. Standardised. Group = 3 * control set + (upper, lower, mean)."""
+    """Everything a decision's maximisations share. Standardised."""
 
     expectations: Expectations
     widths: FloatArray
@@ -120,23 +135,23 @@ def best_bounds(
     return _summary(task, space, final, *_winners(task.count, points, groups, values))
 
 
-def _candidates(task: _Task, rng: np.random.Generator) -> FloatArray:
-    """Settings to screen, (m, c, d): Sobol points, the trials with the best means, and their neighbourhood."""
+def _candidates(task: _Task, rng: np.random.Generator) -> _Candidates:
+    """Sobol points, the trials with the best means, and their neighbourhood, for every control set."""
     e = task.expectations
-    m, d = e.mask.shape
+    d = e.mask.shape[1]
     x = np.clip(e.posterior.x, 0.0, 1.0)
-    common = sobol(d, SOBOL_STARTS * (1 if e.mask.sum(axis=1).max() <= 6 else 2), rng)
     kept = min(DATA_STARTS, len(x))
-    noise = rng.standard_normal((DATA_STARTS, d)) * 0.5 * np.minimum(task.lengthscales, 0.5)
-    out = np.empty((m, len(common) + kept + (DATA_STARTS if kept else 0), d))
-    out[:, : len(common)] = common
-    if kept:
-        for row in range(m):
-            sets = np.full(len(x), row)
-            best = np.argsort(-e.mean(e.inner(x, sets), sets), kind="stable")[:kept]
-            out[row, len(common) : len(common) + kept] = x[best]
-            out[row, len(common) + kept :] = np.clip(x[np.resize(best, DATA_STARTS)] + noise, 0.0, 1.0)
-    return out
+    common = sobol(d, SOBOL_STARTS[-1], rng)
+    noise = rng.standard_normal((NEIGHBOURS[-1] if kept else 0, d)) * 0.5 * np.minimum(task.lengthscales, 0.5)
+    points, sets = [], []
+    for row, controlled in enumerate(e.mask.sum(axis=1).astype(int)):
+        size = min(controlled, len(SOBOL_STARTS)) - 1
+        best = x[np.argsort(-e.mean(e.inner(x, np.full(len(x), row)), np.full(len(x), row)), kind="stable")[:kept]]
+        around = np.resize(best, (NEIGHBOURS[size] if kept else 0, d)) + noise[: NEIGHBOURS[size]]
+        mine = np.concatenate([common[: SOBOL_STARTS[size]], best, np.clip(around, 0.0, 1.0)])
+        points.append(mine)
+        sets.append(np.full(len(mine), row))
+    return _Candidates(np.concatenate(points), np.concatenate(sets))
 
 
 def _warm(task: _Task, space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, IntArray]:
@@ -153,50 +168,61 @@ def _warm(task: _Task, space: Space, given: Mapping[int, FloatArray]) -> tuple[F
 
 
 def _maximised(
-    task: _Task, spread: Spread, candidates: FloatArray, warm: tuple[FloatArray, IntArray], tolerance: float
+    task: _Task, spread: Spread, candidates: _Candidates, warm: tuple[FloatArray, IntArray], tolerance: float
 ) -> tuple[FloatArray, IntArray, FloatArray]:
     """Screen, then climb: local maxima (b, d), their groups and values (b,)."""
-    scores = _screened(task, spread, candidates)
-    picked = [_spread_out(task, candidates, scores, kind, count) for kind, count in enumerate(CLIMBERS)]
-    starts = np.concatenate([*(p for p, _ in picked), warm[0]])
-    groups = np.concatenate([*(g for _, g in picked), warm[1]])
+    points, groups = _spread_out(task, candidates, _screened(task, spread, candidates))
+    starts, groups = np.concatenate([points, warm[0]]), np.concatenate([groups, warm[1]])
     maxima = task.climb(spread, starts, groups, tolerance=tolerance)
     return maxima.points, groups, maxima.values
 
 
-def _screened(task: _Task, spread: Spread, candidates: FloatArray) -> FloatArray:
-    """Upper bound, lower bound and mean of every candidate, (3, m, c)."""
-    m, c, d = candidates.shape
-    points, sets = candidates.reshape(m * c, d), np.repeat(np.arange(m), c)
-    mean, sd = np.empty(m * c), np.empty(m * c)
+def _screened(task: _Task, spread: Spread, candidates: _Candidates) -> FloatArray:
+    """Upper bound, lower bound and mean of every candidate, (3, c)."""
+    points, sets = candidates.points, candidates.sets
+    mean, sd = np.empty(len(points)), np.empty(len(points))
     block = max(1, MOST_VALUES // max(len(task.expectations.posterior.x), 1))
-    for begin in range(0, m * c, block):
+    for begin in range(0, len(points), block):
         rows = slice(begin, begin + block)
         inner = task.expectations.inner(points[rows], sets[rows])
         mean[rows] = task.expectations.mean(inner, sets[rows])
         sd[rows] = spread.sd(inner, sets[rows])
-    return np.asarray((mean + task.widths[:, None] * sd).reshape(3, m, c))
+    return np.asarray(mean + task.widths[:, None] * sd)
 
 
-def _spread_out(
-    task: _Task, candidates: FloatArray, scores: FloatArray, kind: int, count: int
-) -> tuple[FloatArray, IntArray]:
-    """The best candidates of every control set that are not close to a better one, and their groups.
+def _spread_out(task: _Task, candidates: _Candidates, scores: FloatArray) -> tuple[FloatArray, IntArray]:
+    """Of every group the best candidates that are not close to a better one, (b, d), and their groups, (b,).
 
-    Without this all climbs of a set would start on the same hill.
+    Without this all climbs of a group would start on the same hill.
     """
-    m, _, d = candidates.shape
-    every = np.arange(m)
-    left = scores[kind].copy()
     reach = APART * np.minimum(task.lengthscales, 1.0)
-    # variables first: a maximum over the last, short axis would be an order of magnitude slower
-    scaled = np.ascontiguousarray(np.moveaxis(candidates / reach * task.expectations.mask[:, None, :], 2, 0))
-    chosen = np.empty((count, m), dtype=np.int64)
-    for turn in range(count):
-        chosen[turn] = left.argmax(axis=1)
-        close = np.abs(scaled - scaled[:, every, chosen[turn], None]).max(axis=0) < 1.0
-        left[close] = -np.inf
-    return candidates[every, chosen].reshape(count * m, d), np.tile(3 * every + kind, count)
+    scaled = candidates.points / reach * task.expectations.mask[candidates.sets]
+    chosen, groups = [], []
+    for row in range(task.count):
+        mine = np.flatnonzero(candidates.sets == row)
+        # variables first: a maximum over the last, short axis would be an order of magnitude slower
+        place = np.ascontiguousarray(scaled[mine].T)
+        for kind, count in enumerate(CLIMBERS):
+            picks = mine[_best_apart(place, scores[kind, mine], count)]
+            chosen.append(picks)
+            groups.append(np.full(len(picks), 3 * row + kind))
+            if kind == MEAN:
+                chosen.append(picks)
+                groups.append(np.full(len(picks), 3 * row + UPPER))
+    return candidates.points[np.concatenate(chosen)], np.concatenate(groups)
+
+
+def _best_apart(place: FloatArray, scores: FloatArray, count: int) -> list[int]:
+    """Greedily the best of places (d, c) that differ by 1 or more in some coordinate from all better ones taken."""
+    left = scores.copy()
+    picks: list[int] = []
+    while len(picks) < count:
+        best = int(left.argmax())
+        if left[best] == -np.inf:
+            break
+        picks.append(best)
+        left[np.abs(place - place[:, best, None]).max(axis=0) < 1.0] = -np.inf
+    return picks
 
 
 def _polished(
@@ -206,7 +232,7 @@ def _polished(
     order = np.lexsort((-values, groups))
     rank = np.empty(len(order), dtype=np.int64)
     rank[order] = np.arange(len(order)) - np.searchsorted(groups[order], groups[order])
-    kept = (rank < POLISHED) & (groups % 3 != 2) | (rank == 0)
+    kept = (rank < POLISHED) & (groups % 3 != MEAN) | (rank == 0)
     points, groups = points[kept], groups[kept]
     maxima = task.climb(spread, points, groups, tolerance=10 * TOLERANCE)
     return maxima.points, groups, maxima.values

@@ -1,0 +1,81 @@
+"""A configuration either loads or is refused in the house's words; it never crashes the loader."""
+
+from __future__ import annotations
+
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rigctl.errors import ConfigError
+from tests.config.conftest import SMALL, loaded
+
+WORDS = ["off", "all", "5 mM", "20 min", "3 EUR", "4.2 EUR/L", "-1 s", "1e999", ".nan", "-.inf", "pH", "mains", "[", "{"]
+VALUES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**20), 10**20),
+    st.floats(),
+    st.sampled_from(WORDS),
+    st.text(max_size=12),
+    st.lists(st.integers(-3, 3), max_size=3),
+    st.dictionaries(st.sampled_from(["mean", "sd", "name", "kind", "x"]), st.integers(-3, 3), max_size=2),
+)
+FUZZ = settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
+
+
+def loads_or_is_refused(text: str) -> bool:
+    """Whether it loads; anything but a ConfigError with places in it fails the test."""
+    try:
+        loaded(text)
+    except ConfigError as error:
+        assert error.problems
+        assert all(p.where.startswith("rig.yaml") and p.what for p in error.problems)
+        return False
+    return True
+
+
+def places(node, path=()):
+    """Every path in a tree of mappings and lists."""
+    yield path
+    children = node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ()
+    for key, child in children:
+        yield from places(child, (*path, key))
+
+
+TREE = yaml.load(SMALL, Loader=yaml.BaseLoader)  # noqa: S506  # BaseLoader makes nothing but text
+PATHS = [path for path in places(TREE) if path]
+
+
+@FUZZ
+@given(path=st.sampled_from(PATHS), value=VALUES)
+def test_any_value_anywhere_is_taken_or_refused(path, value):
+    """Replacing any part of a configuration by anything gives a configuration or a ConfigError."""
+    tree = yaml.load(SMALL, Loader=yaml.BaseLoader)  # noqa: S506
+    holder = tree
+    for step in path[:-1]:
+        holder = holder[step]
+    holder[path[-1]] = value
+    assert loads_or_is_refused(yaml.safe_dump(tree, allow_unicode=True)) in (True, False)
+
+
+@FUZZ
+@given(paths=st.lists(st.sampled_from(PATHS), min_size=1, max_size=6, unique=True))
+def test_any_missing_parts_are_taken_or_refused(paths):
+    """Leaving out any parts of a configuration gives a configuration or a ConfigError."""
+    tree = yaml.load(SMALL, Loader=yaml.BaseLoader)  # noqa: S506
+    for path in paths:
+        holder = tree
+        try:
+            for step in path[:-1]:
+                holder = holder[step]
+            del holder[path[-1]]
+        except (KeyError, IndexError):
+            continue
+    assert loads_or_is_refused(yaml.safe_dump(tree)) in (True, False)
+
+
+@FUZZ
+@given(at=st.integers(0, len(SMALL)), cut=st.integers(0, 40), insert=st.text(max_size=8))
+def test_any_text_is_taken_or_refused(at, cut, insert):
+    """Cutting and inserting text anywhere gives a configuration or a ConfigError."""
+    assert loads_or_is_refused(SMALL[:at] + insert + SMALL[at + cut :]) in (True, False)
