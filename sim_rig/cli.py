@@ -38,13 +38,15 @@ def _tell(options: argparse.Namespace) -> int:
     from sim_rig.truth import Truth  # noqa: PLC0415  # serving a rig needs none of it
 
     truth = Truth(problem(options.scenario, options.data))
-    told = truth.report()
     if options.setpoints is not None:
         setting = truth.setting(_checked(options.setpoints, options.control_set))
-        share = truth.share(setting.outcome, told["best"]["outcome"])
-        told = setting.as_json() | {"share_of_best": share, "best": told["best"], "scenario": told["scenario"]}
+        report = truth.report()
+        share = truth.share(setting.outcome, report["best"]["outcome"])
+        told = setting.as_json() | {"share_of_best": share, "best": report["best"], "scenario": report["scenario"]}
     elif options.control_set is not None:
-        told = _only(told, options.control_set)
+        told = _only(truth.report(), options.control_set)
+    else:
+        told = truth.report()
     sys.stdout.write((json.dumps(told) if options.json else _table(told)) + "\n")
     return 0
 

@@ -10,19 +10,26 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, TypeVar
 
-from sim_rig.errors import ControlError, ListenError
+from sim_rig.errors import ControlError, ListenError, SimError
 from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.faces.scpi import ScpiInstrument
 from sim_rig.faults import BYTE_FAULTS, MODBUS_FAULTS, SENSOR_MODES, TCP_FAULTS, WireFault
 from sim_rig.rigs.assembly import Assembly
 
+BUS: Final = frozenset({"bus"})
+WIRE_KEYS: Final = frozenset({"count", "seconds", "code", "unit", "data", "device"})
+"""`device` is another word for `bus`."""
+ENERGY_UNITS: Final = {"kWh": 1.0, "MWh": 1000.0}
+
 Request = dict[str, Any]
+Choice = TypeVar("Choice", bound=str)
 Handler = Callable[[Request], None]
 
 
@@ -42,20 +49,20 @@ class ControlDesk:
         self._rig = assembly
         self._hardware = hardware
         self._identities: dict[str, str] = {}
-        self._handlers: Mapping[str, Handler] = {
-            "sensor": self._sensor,
-            "identity": self._identity,
-            "pump_reset": lambda r: self._pump(r).power_cycle(),
-            "restart": self._restart,
-            "dstart": self._dstart,
-            "pump": self._pump_fault,
-            "energy_reset": lambda _: self._rig.reset_energy(),
-            "energy_unit": self._energy_unit,
-            "word_swap": self._word_swap,
-            "unplug": lambda r: self._hardware.unplug(text(r, "bus")),
-            "replug": lambda r: self._hardware.replug(text(r, "bus")),
-            "half_open": lambda r: self._hardware.deafen(bool(r.get("on", True))),
-        } | dict.fromkeys((*BYTE_FAULTS, *MODBUS_FAULTS, *TCP_FAULTS), self._wire)
+        self._handlers: Mapping[str, tuple[Handler, frozenset[str]]] = {
+            "sensor": (self._sensor, frozenset({"name", "mode", "offset"})),
+            "identity": (self._identity, frozenset({"bus", "as"})),
+            "pump_reset": (lambda r: self._pump(r).power_cycle(), BUS),
+            "restart": (self._restart, BUS),
+            "dstart": (self._dstart, BUS | {"ml"}),
+            "pump": (self._pump_fault, BUS | {"dry", "short", "stuck", "unpowered"}),
+            "energy_reset": (lambda _: self._rig.reset_energy(), frozenset()),
+            "energy_unit": (self._energy_unit, frozenset({"as"})),
+            "word_swap": (self._word_swap, BUS | {"on"}),
+            "unplug": (lambda r: self._hardware.unplug(text(r, "bus")), BUS),
+            "replug": (lambda r: self._hardware.replug(text(r, "bus")), BUS),
+            "half_open": (lambda r: self._hardware.deafen(bool(r.get("on", True))), frozenset({"on"})),
+        } | dict.fromkeys((*BYTE_FAULTS, *MODBUS_FAULTS, *TCP_FAULTS), (self._wire, BUS | WIRE_KEYS))
 
     def handle(self, request: Request) -> dict[str, Any]:
         """Do what is asked; returns the answer.
@@ -69,10 +76,11 @@ class ControlDesk:
         if request.get("clear"):
             self.clear()
             return {}
-        kind = text(request, "fault")
-        if kind not in self._handlers:
-            raise ControlError(f"fault: got {kind!r}, must be one of {', '.join(sorted(self._handlers))}")
-        self._handlers[kind](request)
+        handler, keys = self._handlers[one_of(request, "fault", sorted(self._handlers))]
+        unknown = sorted(set(request) - keys - {"fault"})
+        if unknown:
+            raise ControlError(f"{request['fault']}: got {', '.join(unknown)}, takes {', '.join(sorted(keys))}")
+        handler(request)
         return {}
 
     def state(self) -> dict[str, Any]:
@@ -113,29 +121,25 @@ class ControlDesk:
     # handlers ----------------------------------------------------------------------------------------------------
 
     def _wire(self, request: Request) -> None:
-        bus = text(request, "bus" if "bus" in request else "device")
         faults = self._rig.wire_faults()
-        if bus not in faults:
-            raise ControlError(f"bus: got {bus!r}, must be one of {', '.join(faults)}")
+        bus = one_of(request, "device" if "device" in request else "bus", faults)
         kind = text(request, "fault")
         if kind in TCP_FAULTS and bus != self._rig.tcp.bus:
             raise ControlError(f"{kind}: {bus} is no TCP bus, {self._rig.tcp.bus} is")
         if kind in MODBUS_FAULTS and bus not in self._rig.stations:
             raise ControlError(f"{kind}: {bus} speaks no Modbus; {', '.join(self._rig.stations)} do")
-        given: dict[str, Any] = {key: request[key] for key in ("count", "seconds", "code", "unit") if key in request}
+        given: dict[str, Any] = {key: int(request[key]) for key in ("count", "code", "unit") if key in request}
+        if "seconds" in request:
+            given["seconds"] = float(request["seconds"])
         if "data" in request:
             given["data"] = bytes.fromhex(text(request, "data"))
         faults[bus].add(WireFault(kind, **given))
 
     def _sensor(self, request: Request) -> None:
-        name, mode = text(request, "name"), text(request, "mode")
-        if name not in self._rig.sensors:
-            raise ControlError(f"name: got {name!r}, must be one of {', '.join(self._rig.sensors)}")
-        if mode not in SENSOR_MODES:
-            raise ControlError(f"mode: got {mode!r}, must be one of {', '.join(SENSOR_MODES)}")
-        tap = self._rig.sensors[name]
-        tap.mode = mode
+        tap = self._rig.sensors[one_of(request, "name", self._rig.sensors)]
+        mode = one_of(request, "mode", SENSOR_MODES)
         tap.offset = float(request.get("offset", 0.0))
+        tap.mode = mode
 
     def _identity(self, request: Request) -> None:
         bus = text(request, "bus")
@@ -159,26 +163,23 @@ class ControlDesk:
         self._pump(request).dstart_ml = float(request.get("ml", 10.0))
 
     def _pump_fault(self, request: Request) -> None:
-        pump = self._pump(request)
-        mechanics = next(p for p in self._rig.pumps.values() if p is pump.pump)
-        given: dict[str, Any] = {key: request[key] for key in ("dry", "short", "stuck", "unpowered") if key in request}
+        faults = self._rig.pumps[one_of(request, "bus", self._rig.pumps)].faults
+        given = {key: request[key] for key in ("dry", "short", "stuck", "unpowered") if key in request}
         if not given:
-            raise ControlError("pump: say dry, short, stuck or unpowered")
+            raise ControlError("pump: say dry, stuck or unpowered (true or false), or short (a share of the dose)")
         for key, value in given.items():
-            setattr(mechanics.faults, key, type(getattr(mechanics.faults, key))(value))
+            setattr(faults, key, float(value) if key == "short" else bool(value))
 
     def _energy_unit(self, request: Request) -> None:
         for readings in self._rig.meters.values():
-            readings.per_unit = {"kWh": 1.0, "MWh": 1000.0}[text(request, "as")]
+            readings.per_unit = ENERGY_UNITS[one_of(request, "as", ENERGY_UNITS)]
 
     def _word_swap(self, request: Request) -> None:
-        for bank in self._rig.stations[text(request, "bus")].units.values():
+        for bank in self._rig.stations[one_of(request, "bus", self._rig.stations)].units.values():
             bank.word_swap = bool(request.get("on", True))
 
     def _circuit(self, bus: str) -> PhCircuit | PumpCircuit | ScpiInstrument:
-        if bus not in self._rig.circuits:
-            raise ControlError(f"bus: got {bus!r}, must be one of {', '.join(self._rig.circuits)}")
-        return self._rig.circuits[bus]
+        return self._rig.circuits[one_of({"bus": bus}, "bus", self._rig.circuits)]
 
     def _pump(self, request: Request) -> PumpCircuit:
         instrument = self._circuit(text(request, "bus"))
@@ -194,12 +195,21 @@ def text(request: Request, key: str) -> str:
     return str(request[key])
 
 
+def one_of(request: Request, key: str, allowed: Collection[Choice]) -> Choice:
+    """A string the request must have, out of these."""
+    value = text(request, key)
+    for choice in allowed:
+        if choice == value:
+            return choice
+    raise ControlError(f"{key}: got {value!r}, must be one of {', '.join(allowed)}")
+
+
 def answer(desk: ControlDesk, line: bytes) -> dict[str, Any]:
     """One request line and its answer."""
     try:
         return {"ok": True} | desk.handle(dict(json.loads(line)))
-    except (ControlError, ValueError, TypeError, KeyError) as error:
-        return {"ok": False, "error": f"{type(error).__name__}: {error}"}
+    except (SimError, ValueError, TypeError) as error:
+        return {"ok": False, "error": str(error)}
 
 
 def _bound(path: Path) -> socket.socket:
@@ -225,9 +235,10 @@ async def listen(path: Path, desk: ControlDesk) -> asyncio.Server:
     """
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while line := await reader.readline():
-            writer.write(json.dumps(answer(desk, line)).encode() + b"\n")
-            await writer.drain()
+        with suppress(ConnectionError):  # whoever asked is gone
+            while line := await reader.readline():
+                writer.write(json.dumps(answer(desk, line)).encode() + b"\n")
+                await writer.drain()
         writer.close()
 
     return await asyncio.start_unix_server(serve, sock=_bound(path))

@@ -58,9 +58,10 @@ class Circuit:
         """Bytes from the line."""
         self._lines.feed(data)
 
-    def say(self, line: str) -> None:
-        """Send a line, asked for or not."""
-        self.send(line.encode("ascii") + b"\r")
+    def say(self, *lines: str) -> None:
+        """Send lines, asked for or not, in one go: one reply to whoever counts replies."""
+        if lines:
+            self.send("".join(f"{line}\r" for line in lines).encode("ascii"))
 
     def power_cycle(self, reason: str = "B") -> None:
         """Restart: what was waiting is lost, `*RS` and `*RE` are sent. Reason as in `Status`: P, S, B or W."""
@@ -98,10 +99,9 @@ class Circuit:
         except NotUnderstood:
             self.say("*ER")
             return
-        for text in lines:
-            self.say(text)
         if self.ok_enabled and not (lines and lines[-1].startswith("*")):
-            self.say("*OK")
+            lines = [*lines, "*OK"]
+        self.say(*lines)
 
     # commands of every circuit -----------------------------------------------------------------------------------
 

@@ -92,6 +92,7 @@ class ScpiInstrument:
             "*STB?": lambda: str((4 if self._errors else 0) | (32 if self.event_status else 0)),
             "*CLS": self._clear,
             "*OPC": self._completed,
+            "*TST?": lambda: "0",
             "*RST": lambda: None,
             "*WAI": lambda: None,
         }

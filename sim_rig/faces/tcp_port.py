@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import struct
 from collections.abc import Callable
 
 from sim_rig.errors import ListenError
@@ -39,8 +41,10 @@ class Connection(asyncio.Protocol):
         self._framing.feed(data)
 
     def abort(self) -> None:
-        """Reset the connection."""
+        """Reset the connection: no lingering, so the peer sees a reset and not an orderly end."""
         if self._transport is not None:
+            peer = self._transport.get_extra_info("socket")
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self._transport.abort()
 
     def _transmit(self, reply: bytes) -> None:

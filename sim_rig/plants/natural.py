@@ -16,6 +16,7 @@ FloatArray = NDArray[np.float64]
 _STANDARD = NormalDist()
 _ROUNDS = 5000
 _CLOSE = 1e-11
+_FLATTEST = 100.0
 
 
 def _moments(loc: float, scale: float, low: float, high: float) -> tuple[float, float]:
@@ -54,6 +55,8 @@ class TruncatedNormal:
                 object.__setattr__(self, "loc", loc)
                 object.__setattr__(self, "scale", scale)
                 return
+            if scale > _FLATTEST * span or sd <= 0.0:
+                break  # it would have to be flatter than flat
             loc += self.mean - mean
             scale *= self.sd / sd
         raise PlantError(f"mean {self.mean}, sd {self.sd} in [{self.low}, {self.high}]: no cut normal has these")

@@ -80,7 +80,7 @@ class Assembly:
     sensors: Mapping[str, SensorTap]
     """By the device's name in the configuration."""
     pumps: Mapping[str, DosingPump] = field(default_factory=dict)
-    """By device."""
+    """By bus."""
     circuits: Mapping[str, PhCircuit | PumpCircuit | ScpiInstrument] = field(default_factory=dict)
     """Text instruments by bus."""
     meters: Mapping[str, MeterReadings] = field(default_factory=dict)

@@ -58,7 +58,7 @@ def build(clock: SimClock, seed: np.random.SeedSequence, response: Response) -> 
         ),
         stations={"plc": plc, "mains": mains},
         sensors=sensors,
-        pumps={"ca_doser": tank.ca_pump, "ph_doser": tank.acid_pump},
+        pumps={"ca": tank.ca_pump, "acid": tank.acid_pump},
         circuits={"ph": ph, "ca": ca, "acid": acid, "cam": camera},
         meters={"mains": readings},
         reset_energy=tank.energy.reset,

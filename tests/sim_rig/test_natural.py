@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sim_rig.errors import PlantError
+from sim_rig.plants import growth, tunnel, turning
+from sim_rig.plants.natural import TruncatedNormal
+
+MIDPOINTS = (np.arange(20000) + 0.5) / 20000
+
+
+@pytest.mark.parametrize("variable", [*growth.VARIABLES, *turning.VARIABLES, *tunnel.VARIABLES], ids=lambda v: v.name)
+def test_mean_and_sd_are_those_of_the_variable_itself(variable):
+    """A natural distribution has the declared mean and sd after it was cut, and never leaves the range."""
+    natural = variable.natural
+    values = natural.quantile(MIDPOINTS)
+    assert values.mean() == pytest.approx(natural.mean, abs=2e-5 * (variable.high - variable.low))
+    assert values.std() == pytest.approx(natural.sd, rel=2e-3)
+    assert variable.low <= values.min() <= values.max() <= variable.high
+
+
+def test_samples_follow_the_quantiles():
+    """Draws are distributed as the quantile function says."""
+    natural = TruncatedNormal(0.5, 0.2, 0.0, 1.0)
+    rng = np.random.default_rng(8)
+    draws = np.sort([natural.sample(rng) for _ in range(4000)])
+    expected = natural.quantile((np.arange(4000) + 0.5) / 4000)
+    assert np.abs(draws - expected).max() < 0.05
+
+
+@pytest.mark.parametrize(("mean", "sd"), [(0.5, 0.4), (0.05, 0.2)])
+def test_an_impossible_pair_is_refused(mean, sd):
+    """A mean and sd that no cut normal distribution has in this range are an error, not a guess."""
+    with pytest.raises(PlantError, match=r"no cut normal|no mass"):
+        TruncatedNormal(mean, sd, 0.0, 1.0)

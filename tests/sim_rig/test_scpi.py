@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from sim_rig.faces.scpi import ScpiInstrument
+from tests.sim_rig.fakes import FakeTimer, Wire
+
+
+class Bench:
+    """A growth instrument."""
+
+    def __init__(self):
+        self.value = 12.345678
+        self.timer = FakeTimer()
+        self.wire = Wire(b"\n")
+        self.face = ScpiInstrument(self.timer, "Maker,GC-1,7,1.0", "MEASure:GROWth", lambda: self.value, self.wire)
+
+    def ask(self, message):
+        self.face.feed(message.encode() + b"\n")
+        self.timer.run(1.0)
+        return self.wire.lines()
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+@pytest.mark.parametrize("query", ["MEAS:GROW?", "measure:growth?", ":MEASure:GROW?", "  MEAS:GROWTH?  \r"])
+def test_long_and_short_forms_measure(bench, query):
+    """Each word of the header may be in its short or its long form, in any case."""
+    assert bench.ask(query) == ["+1.234568E+01"]
+
+
+def test_nothing_between_long_and_short(bench):
+    """A half-spelt word is an undefined header."""
+    assert bench.ask("MEASU:GROW?") == []
+    assert bench.ask("SYST:ERR?") == ['-113,"Undefined header"']
+
+
+def test_a_missing_value_is_scpis_nan(bench):
+    """NaN is sent as 9.91E37."""
+    bench.value = math.nan
+    assert [float(v) for v in bench.ask("MEAS:GROW?")] == [9.91e37]
+
+
+def test_common_commands(bench):
+    """Identity, completion, self test."""
+    assert bench.ask("*IDN?") == ["Maker,GC-1,7,1.0"]
+    assert bench.ask("*opc?") == ["1"]
+    assert bench.ask("*RST;*TST?") == ["0"]
+
+
+def test_event_status_tells_power_on_once(bench):
+    """The power-on bit is there until it is read, and comes back with a restart."""
+    assert bench.ask("*ESR?") == ["128"]
+    assert bench.ask("*ESR?") == ["0"]
+    bench.face.power_cycle()
+    assert bench.ask("*ESR?") == ["128"]
+
+
+def test_the_error_queue_is_first_in_first_out_and_bounded(bench):
+    """Errors come out one at a time; past ten the last says so; `*CLS` empties it."""
+    for _ in range(12):
+        bench.ask("NONSENSE")
+    assert bench.ask("*STB?") == ["36"]
+    answers = [bench.ask("SYSTem:ERRor?")[0] for _ in range(11)]
+    assert answers[0] == '-113,"Undefined header"'
+    assert answers[9:] == ['-350,"Queue overflow"', '0,"No error"']
+    bench.ask("NONSENSE")
+    bench.ask("*CLS")
+    assert bench.ask("SYST:ERR?;*ESR?") == ['0,"No error";0']
+
+
+def test_completion_sets_its_bit(bench):
+    """`*OPC` without a question mark sets bit 0."""
+    bench.ask("*CLS;*OPC")
+    assert bench.ask("*ESR?") == ["1"]

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from sim_rig.errors import UsageError
+from sim_rig.scenarios import problem
+from sim_rig.truth import Truth
+
+
+@pytest.fixture(scope="module", params=["greenhouse", "lathe"])
+def truth(request):
+    return Truth(problem(request.param, None))
+
+
+def told(*arguments):
+    command = [sys.executable, "-m", "sim_rig", "truth", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_value_of_a_setting_is_the_mean_over_nature():
+    """Quasi-Monte-Carlo agrees with plain Monte-Carlo within its error."""
+    greenhouse = problem("greenhouse", None)
+    rng = np.random.default_rng(11)
+    x = np.array([[v.natural.sample(rng) for v in greenhouse.variables] for _ in range(8000)])
+    x[:, [3, 4]] = [9.0, 5.7]
+    outcomes = greenhouse.response(x)
+    setting = Truth(greenhouse).setting({"k": 9.0, "ph": 5.7})
+    assert setting.control_set == ("k", "ph")
+    assert setting.outcome == pytest.approx(outcomes.mean(), abs=4 * outcomes.std() / np.sqrt(8000))
+
+
+def test_no_setting_beats_the_best(truth):
+    """Settings drawn at random, and those around the best, are all worth less."""
+    rng = np.random.default_rng(12)
+    report = truth.report()
+    for entry in report["control_sets"]:
+        low, high = zip(
+            *((v.low, v.high) for v in truth._problem.variables if v.name in entry["setpoints"]), strict=True
+        )
+        best = np.array(list(entry["setpoints"].values()))
+        near = np.clip(best + rng.normal(0, 0.02, (10, len(best))) * (np.array(high) - low), low, high)
+        for values in [*rng.uniform(low, high, (10, len(best))), *near]:
+            rival = truth.setting(dict(zip(entry["setpoints"], values.tolist(), strict=True)))
+            assert rival.outcome <= entry["outcome"] * (1 + 1e-4)
+
+
+def test_a_cheap_set_is_nearly_as_good_as_the_dearest(truth):
+    """The scenario is worth deciding on: one cheap set is within 5 % of the best, most others are far from it."""
+    sets = truth.report()["control_sets"]
+    best = max(sets, key=lambda s: s["outcome"])
+    good = [s for s in sets if s["share_of_best"] >= 0.95]
+    cheapest = min(good, key=lambda s: s["cost"])
+    assert best["cost"] == max(s["cost"] for s in sets)
+    assert cheapest["cost"] < 0.65 * best["cost"]
+    assert sum(s["share_of_best"] < 0.85 for s in sets) >= 3
+    assert all(s["outcome"] > 0 for s in sets)
+
+
+def test_controlling_more_is_never_worse(truth):
+    """A set that holds another is worth at least as much."""
+    sets = truth.report()["control_sets"]
+    for a in sets:
+        for b in sets:
+            if set(a["control_set"]) < set(b["control_set"]):
+                assert a["outcome"] <= b["outcome"] * (1 + 1e-4)
+
+
+def test_unknown_variables_are_named(truth):
+    """A setpoint for a variable that is not there is refused."""
+    with pytest.raises(UsageError, match="luck"):
+        truth.setting({"luck": 1.0})
+
+
+def test_command_tells_the_whole_truth_as_json():
+    """Without a setting every control set is reported, with the best of all."""
+    code, out, _ = told("greenhouse", "--json")
+    report = json.loads(out)
+    assert code == 0
+    assert [tuple(s["control_set"]) for s in report["control_sets"]] == list(problem("greenhouse", None).control_sets)
+    assert report["best"]["outcome"] == max(s["outcome"] for s in report["control_sets"])
+
+
+@pytest.mark.parametrize("setpoints", ['{"k": 9.4, "ph": 5.6}', "ph=5.6,k=9.4"])
+def test_command_judges_a_setting(setpoints):
+    """A setting, as JSON or as name=value pairs, is told its true value and its share of the best."""
+    code, out, _ = told("greenhouse", "--control-set", "k+ph", "--setpoints", setpoints, "--json")
+    judged = json.loads(out)
+    assert code == 0
+    assert judged["setpoints"] == {"k": 9.4, "ph": 5.6}
+    assert 0.95 < judged["share_of_best"] < 1.0
+    assert judged["outcome"] < judged["best"]["outcome"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("greenhouse", "--control-set", "k+luck"), "k+luck"),
+        (("greenhouse", "--control-set", "k", "--setpoints", "ph=5.6"), "control-set"),
+        (("greenhouse", "--setpoints", "ph:5.6"), "JSON"),
+        (("wind-tunnel",), "airfoil.npz"),
+    ],
+)
+def test_command_refuses_nonsense(arguments, complaint):
+    """What cannot be answered is an error on standard error, and nothing on standard output."""
+    code, out, error = told(*arguments)
+    assert code != 0
+    assert out == ""
+    assert complaint in error
+
+
+def test_arrays_replace_the_response(data_directory):
+    """With --data both array scenarios tell the truth of the arrays, as a table for people."""
+    code, out, _ = told("wind-tunnel", "--data", str(data_directory))
+    assert code == 0
+    assert len(out.strip().splitlines()) == 8
+    built_in, arrays = problem("greenhouse", None), problem("greenhouse", data_directory)
+    x = np.array([[v.natural.mean for v in built_in.variables]])
+    assert built_in.response(x) != pytest.approx(arrays.response(x))
