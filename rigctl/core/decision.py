@@ -69,6 +69,7 @@ class Outlook:
                 upper=s * b.upper,
                 lower=s * b.lower,
                 upper_at=space.setpoints(i, b.upper_at),
+                lower_at=space.setpoints(i, b.lower_at),
                 mean=s * b.mean_at_upper,
                 sd=b.sd_at_upper,
                 cost_mean=c.mean,

@@ -68,6 +68,8 @@ class SetReport:
     """Best lower confidence bound over the set's settings."""
     upper_at: Mapping[str, float]
     """The setting with that upper bound, engineering units."""
+    lower_at: Mapping[str, float]
+    """The setting with that lower bound, engineering units."""
     mean: float
     """Posterior mean of the setting's value at `upper_at`."""
     sd: float

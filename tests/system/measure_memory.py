@@ -1,0 +1,76 @@
+"""Peak memory of the daemon over a long campaign against the simulated rig.
+
+    python tests/system/measure_memory.py --trials 1000
+
+Runs the real `rigctl run` with a budget nobody can spend, and prints one JSON line: trials, peak resident memory
+(VmHWM, the kernel's own high-water mark), wall seconds and the worst delay of the safety tick.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.simulated import start_sim
+
+CONFIG = Path(__file__).parents[2] / "config" / "greenhouse.yaml"
+POLL_S = 0.5
+
+
+def high_water_mb(pid: int) -> float:
+    """VmHWM of a live process, MB; 0 once it has ended."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    except FileNotFoundError:
+        return 0.0
+    marks = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")]
+    return int(marks[0]) / 1024 if marks else 0.0
+
+
+def measure(trials: int, speed: float, folder: Path) -> dict[str, Any]:
+    """Run one campaign of so many trials and watch its daemon."""
+    sim = start_sim("greenhouse", folder, speed=speed)
+    config = folder / "greenhouse.yaml"
+    text = CONFIG.read_text(encoding="utf-8")
+    config.write_text(text.replace("speedup: 2400", f"speedup: {speed:g}"), encoding="utf-8")
+    command = [sys.executable, "-m", "rigctl", "run", str(config), "--state", str(folder / "state"), "--json"]
+    command += ["--budget", "1000000 EUR", "--max-trials", str(trials)]
+    for name, url in sim.buses.items():
+        command += ["--bus", f"{name}={url}"]
+    started_s, peak_mb = time.monotonic(), 0.0
+    output = folder / "out.json"
+    with output.open("w", encoding="utf-8") as out, (folder / "err.log").open("w", encoding="utf-8") as err:
+        daemon = subprocess.Popen(command, stdout=out, stderr=err)
+        while daemon.poll() is None:
+            peak_mb = max(peak_mb, high_water_mb(daemon.pid))
+            time.sleep(POLL_S)
+    sim.stop()
+    if daemon.returncode:
+        raise SystemExit((folder / "err.log").read_text(encoding="utf-8"))
+    result = json.loads(output.read_text(encoding="utf-8"))
+    return {
+        "trials": result.get("trials"),
+        "peak_mb": round(peak_mb, 1),
+        "wall_s": round(time.monotonic() - started_s, 1),
+        "worst_tick_delay_s": result.get("worst_tick_delay_s"),
+    }
+
+
+def main() -> None:
+    """Measure as the arguments say."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=1000)
+    parser.add_argument("--speed", type=float, default=6000.0, help="rig seconds per wall second")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="rigctl-memory-") as folder:
+        print(json.dumps(measure(arguments.trials, arguments.speed, Path(folder))))
+
+
+if __name__ == "__main__":
+    main()
