@@ -114,9 +114,11 @@ class TextLine:
         if not self._wire.is_open:
             self._buffer.clear()
             self._wire.ensure_open(deadline)
+        waits = deadline.remaining_s > 0
         data = self._wire.read_some(deadline)
         if not data:
-            self._wire.distrust(self._quiet_s)
+            if waits:  # else nothing was expected: somebody only looked whether there is something
+                self._wire.distrust(self._quiet_s)
             partial = f"; got only {bytes(self._buffer[:60])!r}" if self._buffer else ""
             raise DeviceTimeout(f"{self.url}: no complete line in time{partial}")
         self._buffer += data

@@ -23,7 +23,8 @@ from rigctl.rig.protocols import (
     Reading,
     Severity,
 )
-from rigctl_drivers.ezo import EzoChannel, number
+from rigctl_drivers.ezo import EzoChannel
+from rigctl_drivers.ezo_codes import number
 
 MODEL = "PMP"
 LATE_S = 0.4
@@ -101,14 +102,14 @@ class EzoPump:
             raise DeviceFault(
                 f"{channel.where}: got a dose of {volume_ml} mL, must be >= {self.min_dose_ml}; nothing was sent"
             )
-        channel.listen(Deadline(0.0))
+        channel.listen()
         channel.events.forget_dose()
         channel.command(f"D,{volume_ml:.2f}", deadline)
 
     def dose_status(self, deadline: Deadline) -> DoseStatus:
         """Ask `D,?`; a `*DONE` that arrives in between counts, a restart is reported once."""
         events = self._channel.events
-        self._channel.listen(Deadline(0.0))
+        self._channel.listen()
         done_before = events.done_ml
         events.done_ml = None
         dispensed_ml, running = self._numbers("D,?", 2, deadline)
@@ -116,6 +117,9 @@ class EzoPump:
             dispensed_ml, running = events.done_ml, 0.0
         elif done_before is not None and not running:
             dispensed_ml = done_before
+        if math.isnan(dispensed_ml):
+            self._channel.out_of_step()
+            raise GarbledReply(f"{self._channel.where}: D,?: the pump cannot have dispensed {dispensed_ml} mL")
         status = DoseStatus(bool(running), dispensed_ml, events.restarted, events.refusal)
         events.restarted = False
         return status
@@ -140,15 +144,19 @@ class EzoPump:
             DeviceTimeout: it could not be confirmed that the pump stands still.
         """
         channel = self._channel
-        while True:
-            channel.interject("X", deadline)
+        problem: Exception | None = None
+        while deadline.remaining_s > 0:
             try:
+                channel.interject("X", deadline)
                 _, running = self._numbers("D,?", 2, deadline.within(deadline.remaining_s / 2))
-            except (DeviceTimeout, GarbledReply):
-                running = 1.0  # not confirmed
-            if not running:
+            except (DeviceTimeout, GarbledReply) as found:
+                problem = found  # not confirmed: once more, as long as there is time
+                continue
+            if running == 0.0:
                 return
-            deadline.check(f"{channel.where}: X: it is not confirmed that the pump stands still")
+        raise DeviceTimeout(
+            f"{channel.where}: X: it is not confirmed that the pump stands still; cut its supply"
+        ) from problem
 
     def _numbers(self, query: str, count: int, deadline: Deadline) -> tuple[float, ...]:
         """The first `count` fields of a query's answer.

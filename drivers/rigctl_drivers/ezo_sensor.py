@@ -10,7 +10,8 @@ from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceError, GarbledReply
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Identity, Line, Reading, Severity
-from rigctl_drivers.ezo import EzoChannel, number
+from rigctl_drivers.ezo import EzoChannel
+from rigctl_drivers.ezo_codes import number
 
 UNITS = MappingProxyType(
     {"ph": "pH", "orp": "mV", "ec": "uS/cm", "rtd": "degC", "do": "mg/L", "co2": "ppm", "hum": "percent"}
@@ -87,17 +88,24 @@ class EzoSensor:
         now_s = channel.line.clock.now_s()
         if math.isnan(value) or value == NO_PROBE.get(self._options.model.casefold()):
             return Reading(math.nan, self.unit, now_s, Severity.INVALID, f"the circuit reports {answer} (probe off?)")
-        if noticed or channel.events.restarted or channel.events.supply:
-            return Reading(value, self.unit, now_s, Severity.MINOR, "seen: " + " ".join(channel.events.codes))
+        if noticed := noticed or self._noticed():
+            return Reading(value, self.unit, now_s, Severity.MINOR, f"seen: {noticed}")
         return Reading(value, self.unit, now_s)
 
-    def _prepare(self, deadline: Deadline) -> bool:
-        """Stop continuous mode (the factory setting) and set the temperature; returns whether a restart was noticed."""
+    def _noticed(self) -> str:
+        """What the circuit said unasked of a restart or its supply, once."""
+        events = self._channel.events
+        said = " ".join(events.codes) if events.restarted or events.supply else ""
+        self._prepared = self._prepared and not events.restarted
+        events.clear()
+        return said
+
+    def _prepare(self, deadline: Deadline) -> str:
+        """Stop continuous mode (the factory setting) and set the temperature; returns what was noticed before."""
         channel = self._channel
-        channel.listen(Deadline(0.0))
-        noticed = channel.events.restarted
-        if noticed or not self._prepared:
-            channel.events.clear()
+        channel.listen()
+        noticed = self._noticed()
+        if not self._prepared:
             channel.command("C,0", deadline)
             if self._options.temperature_c is not None:
                 channel.command(f"T,{self._options.temperature_c:.2f}", deadline)

@@ -226,7 +226,8 @@ class ModbusLine:
                 return values(self._exchange(question, ask, self._share(deadline, tries_left, least_s)))
             except GarbledReply:
                 tries += 1
-                if tries >= READ_TRIES or deadline.remaining_s < least_s:
+                # without time for the silence and another try, what is wrong is worth more than a timeout
+                if tries >= READ_TRIES or deadline.remaining_s < self._timing.quiet_s + least_s:
                     raise
             except DeviceBusy:
                 busy += 1

@@ -154,7 +154,7 @@ class ScpiInstrument:
         if not self._in_step:
             self._line.resync()
         errors = self._errors(deadline)
-        self._emptied = self._in_step = True
+        self._emptied = True
         return errors
 
     def _errors(self, deadline: Deadline) -> list[str]:
@@ -172,9 +172,11 @@ class ScpiInstrument:
 
     def _next_error(self, deadline: Deadline) -> str:
         """One entry of the error queue; a line of another form is a late answer to the query."""
+        self._in_step = False
         self._line.write(b"SYST:ERR?" + self._end, deadline)
         while not ERROR_ENTRY.match(entry := self._answer("SYST:ERR?", deadline)):
-            self._in_step = False
+            continue
+        self._in_step = True
         return entry
 
 

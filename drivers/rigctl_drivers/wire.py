@@ -54,8 +54,6 @@ class Wire:
         self._failures = 0
         self._not_before_s = 0.0
         self._silent_until_s = 0.0
-        self.openings = 0
-        """How often the port has been opened; a change tells that another instrument may answer now."""
 
     @property
     def is_open(self) -> bool:
@@ -164,7 +162,6 @@ class Wire:
             self._not_before_s = time.monotonic() + pause_s
             raise
         self._failures = 0
-        self.openings += 1
 
     def _ready(self, event: int, seconds: float) -> bool:
         poll = select.poll()

@@ -8,7 +8,7 @@ the smallest dose. Run it on a simulator or with nothing dangerous connected, or
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rigctl.errors import DriverNonConformance
@@ -49,7 +49,7 @@ def check_driver(
         driver: the class named by the entry point.
         options: as in the configuration, without `driver` and `bus`.
         line: where an instrument answers.
-        clock: rig time of that instrument.
+        clock: rig time of that instrument; a line that comes with a clock of its own keeps it.
         setpoint: a value the actuator may be sent to, engineering units.
         tolerance: how far its read-back may be off.
         timeout_s: wall seconds for one call.
@@ -68,6 +68,7 @@ def check_driver(
     live = RecordingLine(Registry.installed().open_line(line, clock) if isinstance(line, str) else line())
     live.open()
     try:
+        bench = replace(bench, clock=live.clock)
         device = bench.connect(live)
         for ability, moves, checks in LIVE_CHECKS:
             if isinstance(device, ability) and (actuate or not moves):

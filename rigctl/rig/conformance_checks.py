@@ -143,6 +143,10 @@ def _calls(bench: Bench, device: Device) -> Iterator[tuple[str, Callable[[Deadli
         yield "stop", device.stop
 
 
+def _names(bench: Bench) -> list[str]:
+    return [name for name, _ in _calls(bench, bench.connect(SilentLine(bench.clock)))]
+
+
 def _connecting_is_quiet(bench: Bench) -> None:
     """connect() sends nothing and makes a device with at least one ability."""
     line = RecordingLine(SilentLine(bench.clock))
@@ -154,24 +158,26 @@ def _connecting_is_quiet(bench: Bench) -> None:
 
 def _silence_is_a_timeout(bench: Bench) -> None:
     """On a silent line every call raises DeviceTimeout and waits no longer than its deadline."""
-    for name, call in _calls(bench, bench.connect(SilentLine(bench.clock))):
+    for name in _names(bench):
         line = SilentLine(bench.clock)
-        fresh = dict(_calls(bench, bench.connect(line)))[name]
+        call = dict(_calls(bench, bench.connect(line)))[name]
         deadline = Deadline.after(SHORT_S)
         try:
-            got = fresh(deadline)
+            got = call(deadline)
         except DeviceTimeout:
             pass
         else:
-            raise Broken(f"{call.__name__ if hasattr(call, '__name__') else name}() returned {got!r}")
+            raise Broken(f"{name}() returned {got!r}")
         latest_s = max((asked.at_s for asked in line.asked), default=0.0)
         _expect(bool(line.asked), f"{name}() timed out without asking anything")
-        _expect(latest_s <= deadline.at_s + SLACK_S, f"{name}() waited {latest_s - deadline.at_s:.2g} s beyond its deadline")
+        _expect(
+            latest_s <= deadline.at_s + SLACK_S, f"{name}() waited {latest_s - deadline.at_s:.2g} s beyond its deadline"
+        )
 
 
 def _noise_is_no_value(bench: Bench) -> None:
     """On a line that carries noise nothing is taken for a value or a confirmation."""
-    for name, _ in _calls(bench, bench.connect(SilentLine(bench.clock))):
+    for name in _names(bench):
         call = dict(_calls(bench, bench.connect(GarbageLine(bench.clock))))[name]
         try:
             got = call(Deadline.after(SHORT_S))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from rigctl.errors import IdentityMismatch
+from rigctl.errors import DeviceError, IdentityMismatch
 from rigctl.rig.bus import Bus
 from rigctl.rig.protocols import Deadline, Device, Identity
 
@@ -36,13 +37,14 @@ class Handle(Generic[D]):
             DeviceError: it does not answer.
         """
         seen: list[int] = []
-        found = await self.bus.call(
-            self.device.identify,
-            timeout_s=self.timeout_s,
-            doing=f"{self.name}: identify",
-            repeatable=True,
-            prepare=seen.append,
-        )
+        with self._named():
+            found = await self.bus.call(
+                self.device.identify,
+                timeout_s=self.timeout_s,
+                doing=f"{self.name}: identify",
+                repeatable=True,
+                prepare=seen.append,
+            )
         self._accept(found, seen[-1])
         return found
 
@@ -55,14 +57,25 @@ class Handle(Generic[D]):
         return await self._call(command, doing, repeatable=False, urgent=urgent)
 
     async def _call(self, work: Callable[[Deadline], T], doing: str, *, repeatable: bool, urgent: bool) -> T:
-        return await self.bus.call(
-            work,
-            timeout_s=self.timeout_s,
-            doing=f"{self.name}: {doing}",
-            repeatable=repeatable,
-            urgent=urgent,
-            prepare=self._recognise,
-        )
+        with self._named():
+            return await self.bus.call(
+                work,
+                timeout_s=self.timeout_s,
+                doing=f"{self.name}: {doing}",
+                repeatable=repeatable,
+                urgent=urgent,
+                prepare=self._recognise,
+            )
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """A line's errors know unit and register; people know the device by the name they gave it (fault 9)."""
+        try:
+            yield
+        except DeviceError as error:
+            if self.name not in str(error):
+                error.args = (f"{self.name}: {error}",)
+            raise
 
     def _recognise(self, generation: int) -> None:
         """In the bus's thread: who answers on a line opened since we last spoke?"""

@@ -19,7 +19,7 @@ ORDERS = {0: "ABCD", 2: "BADC", 4: "CDAB", 6: "DCBA"}
 VALVE = {"unit": "uM", "write": {"at": 20, "type": "float32", "order": "CDAB"}, "enable": {"coil": 3}}
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def tcp_url():
     """A pyModbusTCP server with the words above in its input registers."""
     from pyModbusTCP.server import DataBank, ModbusServer
@@ -33,14 +33,14 @@ def tcp_url():
     server.stop()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def rtu_url():
     """A modbus_tk RTU slave, unit 4, on a pseudo-terminal, with the same words."""
     import serial
     from modbus_tk import defines, modbus_rtu
 
-    pair = PtyPair()
-    port = serial.Serial(pair.paths[0], baudrate=115200, timeout=0.05)
+    wire = PtyPair()
+    port = serial.Serial(wire.paths[0], baudrate=115200, timeout=0.05)
     server = modbus_rtu.RtuServer(port)
     slave = server.add_slave(4)
     slave.add_block("input", defines.ANALOG_INPUTS, 0, 8)
@@ -49,10 +49,10 @@ def rtu_url():
     for at, pair in WORDS.items():
         slave.set_values("input", at, list(pair))
     server.start()
-    yield f"modbus_rtu://{pair.paths[1]}?baud=115200&quiet=0.1"
+    yield f"modbus_rtu://{wire.paths[1]}?baud=115200&quiet=0.1"
     server.stop()
     port.close()
-    pair.close()
+    wire.close()
 
 
 @pytest.fixture(params=["tcp", "rtu"])

@@ -1,0 +1,143 @@
+"""What an EZO circuit says: answers, and codes that may come at any time.
+
+Everything that arrives is sorted here, also what was not waited for: a restart (`*RS`) or the end of a dose (`*DONE`)
+may be in it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from rigctl.errors import DeviceTimeout, GarbledReply
+from rigctl.rig.protocols import ByteLine, Deadline
+
+END = b"\r"
+REFUSED = "*ER"
+ACCEPTED = "*OK"
+RESTARTED = "*RS"
+UNASKED = ("*RS", "*RE", "*SL", "*WA", "*OV", "*UV", "*DONE", "*TOOFAST", "*MINVOL", "*MAXVOL")
+"""Codes that are no answer; `*TOOFAST` and `*MINVOL` announce the `*ER` that follows."""
+
+
+@dataclass(slots=True)
+class Events:
+    """What has come unasked since it was last looked at."""
+
+    restarted: bool = False
+    done_ml: float | None = None
+    """From the last `*DONE`."""
+    refusal: str = ""
+    """`*TOOFAST`, `*MINVOL`, ..."""
+    supply: str = ""
+    """`*UV...` or `*OV...`: a supply is out of range."""
+    codes: list[str] = field(default_factory=list)
+    """The last few codes as they came, for messages."""
+
+    def note(self, code: str) -> None:
+        """Remember a code."""
+        word, _, rest = code.partition(",")
+        self.codes = [*self.codes[-7:], code]
+        if word == RESTARTED:
+            self.restarted = True
+        elif word == "*DONE":
+            volume = _number(rest)
+            self.done_ml = self.done_ml if volume is None else volume
+        elif word in ("*UV", "*OV"):
+            self.supply = code
+        elif word in ("*TOOFAST", "*MINVOL", "*MAXVOL"):
+            self.refusal = word
+
+    def forget_dose(self) -> None:
+        """A new dose begins: what came of the last one no longer counts."""
+        self.done_ml = None
+        self.refusal = self.supply = ""
+
+    def clear(self) -> None:
+        """Everything seen so far has been dealt with."""
+        self.forget_dose()
+        self.restarted = False
+        self.codes = []
+
+    @property
+    def reason(self) -> str:
+        """Why something may have been refused, in brackets; empty if unknown."""
+        known = [self.refusal, f"supply out of range, {self.supply}" if self.supply else ""]
+        found = ", ".join(filter(None, known))
+        return f" ({found})" if found else ""
+
+
+class Ear:
+    """Hears a line and sorts what it hears into answers and events."""
+
+    def __init__(self, line: ByteLine, events: Events) -> None:
+        self.events = events
+        self._line = line
+
+    def answer(self, deadline: Deadline) -> str:
+        """The next line that is an answer, `*OK` or `*ER`; raises `DeviceTimeout` naming the codes seen lately."""
+        while True:
+            try:
+                found = self._sort(self._line.read_line(END, deadline))
+            except DeviceTimeout as problem:
+                seen = f" (seen: {' '.join(self.events.codes)})" if self.events.codes else ""
+                raise DeviceTimeout(f"{problem}{seen}") from problem
+            if found is not None:
+                return found
+
+    def listen(self, deadline: Deadline) -> None:
+        """Take in what has arrived, up to the deadline at most, as events; what `resync` has dropped comes first."""
+        for line in self._line.take_dropped().split(END)[:-1]:
+            self._overhear(line)
+        try:
+            while True:
+                self._overhear(self._line.read_line(END, deadline))
+        except DeviceTimeout:  # that was all
+            return
+
+    def listen_for_sign(self, deadline: Deadline) -> bool:
+        """Whether a command seems to have arrived: `*OK`, `*ER` or `*DONE` up to the deadline."""
+        self.events.done_ml = None
+        try:
+            while self.events.done_ml is None:
+                if self._sort(self._line.read_line(END, deadline)) in (ACCEPTED, REFUSED):
+                    break
+        except DeviceTimeout:  # no sign
+            return False
+        return True
+
+    def _sort(self, line: bytes) -> str | None:
+        """A line that is an answer, or None if it was a code or noise."""
+        text = line.decode("ascii", errors="replace").strip()
+        if not text.isprintable() or "\ufffd" in text:
+            self.events.note(f"?{line[:20]!r}")
+            return None
+        upper = text.upper()
+        if upper.partition(",")[0] in UNASKED:
+            self.events.note(upper)
+            return None
+        return upper if upper in (ACCEPTED, REFUSED) else text
+
+    def _overhear(self, line: bytes) -> None:
+        if self._sort(line) == REFUSED:
+            self.events.refusal = self.events.refusal or REFUSED
+
+
+def number(text: str, what: str) -> float:
+    """A field as a number.
+
+    Raises:
+        GarbledReply: it is none.
+    """
+    value = _number(text)
+    if value is None:
+        raise GarbledReply(f"{what}: got {text!r}, must be a number")
+    return value
+
+
+def _number(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return None if math.isinf(value) else value

@@ -1,0 +1,228 @@
+"""Serial ports and sockets as lines of bytes."""
+
+from __future__ import annotations
+
+import socket as socket_module
+import subprocess
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigctl.campaign.clock import RealClock
+from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.protocols import Deadline
+from rigctl_drivers.byte_line import TextLine
+from rigctl_drivers.port_holder import holder_of
+from rigctl_drivers.urls import LineUrl
+from tests.drivers.peers import HangUp, PtyPeer, TcpPeer, cut_lines
+
+CR = b"\r"
+HOLD = "import serial, sys; p = serial.Serial(sys.argv[1], exclusive=True); print('held', flush=True); sys.stdin.read()"
+
+
+def patient() -> Deadline:
+    return Deadline.after(5.0)
+
+
+def soon() -> Deadline:
+    return Deadline.after(0.05)
+
+
+@pytest.fixture
+def echo(peer):
+    """A serial port whose other end answers each line with itself, twice."""
+    return peer(PtyPeer, cut_lines(CR), lambda request: [request + request])
+
+
+@pytest.fixture
+def serial(line, echo):
+    return line(f"serial://{echo.path}?quiet=0.05")
+
+
+def test_lines_come_one_at_a_time(serial):
+    """Two lines that arrive together are read one after the other, without terminators."""
+    serial.write(b"abc\r", patient())
+    assert serial.read_line(CR, patient()) == b"abc"
+    assert serial.read_line(CR, patient()) == b"abc"
+
+
+def test_a_line_may_have_a_terminator_of_two_bytes(serial, echo):
+    """A terminator that arrives in two pieces is found."""
+    serial.open()
+    echo.say(b"abc\r")
+    with pytest.raises(DeviceTimeout):
+        serial.read_line(b"\r\n", soon())
+    echo.say(b"\ndef")
+    assert serial.read_line(b"\r\n", patient()) == b"abc"
+
+
+def test_a_partial_line_is_kept(serial, echo):
+    """What has come of a line when time is up is named, and belongs to the next call."""
+    serial.open()
+    echo.say(b"6.0")
+    with pytest.raises(DeviceTimeout, match=r"no complete line in time; got only b'6.0'"):
+        serial.read_line(CR, soon())
+    echo.say(b"21\r")
+    assert serial.read_line(CR, patient()) == b"6.021"
+
+
+def test_resync_drops_what_has_arrived_and_can_say_what(serial, echo):
+    """After a timeout, resync forgets partial and late lines; once, they can be asked for."""
+    serial.open()
+    echo.say(b"half")
+    with pytest.raises(DeviceTimeout):
+        serial.read_line(CR, soon())
+    echo.say(b" a line\r*RS\r")
+    serial.resync()
+    assert serial.take_dropped() == b"half a line\r*RS\r"
+    assert serial.take_dropped() == b""
+    serial.write(b"new\r", patient())
+    assert serial.read_line(CR, patient()) == b"new"
+
+
+def test_a_flood_without_line_ends_is_garbled(line, peer):
+    """A line that never ends is given up instead of filling the memory."""
+    end = peer(PtyPeer, cut_lines(CR), lambda _: [b"x" * 2000] * 34)
+    port = line(f"serial://{end.path}")
+    port.write(b"go\r", patient())
+    with pytest.raises(GarbledReply, match="bytes without a line end; is the terminator right"):
+        port.read_line(CR, patient())
+
+
+def test_20_a_port_that_takes_nothing_is_a_timeout(line, peer):
+    """A write the port does not take ends at its deadline, saying how far it came."""
+    end = peer(PtyPeer, cut_lines(CR), lambda _: [])
+    end.stop_thread()
+    blocked = line(f"serial://{end.path}")
+    with pytest.raises(DeviceTimeout, match=r"only \d+ of 1000000 bytes could be sent: the port blocks"):
+        blocked.write(b"x" * 1_000_000, soon())
+
+
+def test_19_a_port_held_by_another_process_names_the_holder(line, echo):
+    """Opening a port that is in use is refused with the holder's pid and name."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(echo.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as holder:
+        assert holder.stdout.readline() == b"held\n"
+        with pytest.raises(
+            PortUnavailable, match=rf"port {echo.path} is held by pid {holder.pid} \(python.*\); stop it"
+        ):
+            line(f"serial://{echo.path}").open()
+        with pytest.raises(PortUnavailable, match=rf"held by pid {holder.pid}"):
+            line(f"modbus_rtu://{echo.path}").open()
+        holder.stdin.close()
+
+
+def test_a_port_opened_twice_names_ourselves(line, echo):
+    """A port that this process has open already is refused, and the message says so."""
+    line(f"serial://{echo.path}").open()
+    with pytest.raises(PortUnavailable, match="this very process"):
+        line(f"serial://{echo.path}").open()
+
+
+def test_a_missing_port_is_unavailable(line, tmp_path):
+    """A port that does not exist is named, with where to look for the ones that do."""
+    with pytest.raises(PortUnavailable, match=r"there is no port .*nowhere; is it plugged in.*by-id"):
+        line(f"serial://{tmp_path}/nowhere").open()
+
+
+def test_a_file_is_no_port(line, tmp_path):
+    """Something that is not a serial port is refused as such."""
+    (tmp_path / "file").write_text("no port")
+    with pytest.raises(PortUnavailable, match="file cannot be opened"):
+        line(f"serial://{tmp_path}/file").open()
+
+
+def test_a_relative_path_counts_from_here(line, echo, tmp_path, monkeypatch):
+    """`serial://sim/ph` is the port sim/ph below the current directory; links are followed."""
+    (tmp_path / "sim").mkdir()
+    (tmp_path / "sim" / "ph").symlink_to(echo.path)
+    monkeypatch.chdir(tmp_path)
+    here = line("serial://sim/ph")
+    here.write(b"hello\r", patient())
+    assert here.read_line(CR, patient()) == b"hello"
+
+
+def test_17_a_port_that_comes_back_is_opened_again(line, peer, tmp_path):
+    """After a replug the same URL works again, although the port behind it is another."""
+    link = tmp_path / "by-id"
+    first = peer(PtyPeer, cut_lines(CR), lambda request: [request])
+    link.symlink_to(first.path)
+    port = line(f"serial://{link}")
+    port.write(b"one\r", patient())
+    assert port.read_line(CR, patient()) == b"one"
+    second = peer(PtyPeer, cut_lines(CR), lambda request: [request])
+    first.stop_thread()
+    first.unplug()
+    link.unlink()
+    link.symlink_to(second.path)
+    with pytest.raises(DeviceTimeout, match="connection lost"):
+        port.read_line(CR, patient())
+    port.write(b"two\r", patient())
+    assert port.read_line(CR, patient()) == b"two"
+
+
+def test_a_socket_carries_lines_and_reconnects(line, peer):
+    """A server that hangs up is a lost connection; the next write opens a new one."""
+    calls = []
+
+    def answer(request):
+        calls.append(request)
+        if len(calls) == 2:
+            raise HangUp
+        return [request]
+
+    end = peer(TcpPeer, cut_lines(b"\n"), answer)
+    socket = line(f"tcp://127.0.0.1:{end.port}")
+    socket.write(b"a\n", patient())
+    assert socket.read_line(b"\n", patient()) == b"a"
+    socket.write(b"b\n", patient())
+    with pytest.raises(DeviceTimeout, match="connection lost"):
+        socket.read_line(b"\n", patient())
+    socket.write(b"c\n", patient())
+    assert socket.read_line(b"\n", patient()) == b"c"
+    assert end.connections == 2
+
+
+def test_a_holder_that_cannot_be_found_is_left_out(tmp_path, echo):
+    """Without a readable /proc the holder is simply not named."""
+    assert holder_of(echo.path, proc=tmp_path / "no proc") == ""
+
+
+def test_a_holder_without_a_lock_is_found_by_its_open_files(tmp_path, echo):
+    """A process that has the port open but holds no lock is named too, if nobody holds one."""
+    proc = tmp_path / "proc"
+    (proc / "4711" / "fd").mkdir(parents=True)
+    (proc / "4711" / "fd" / "3").symlink_to(echo.path)
+    (proc / "4711" / "comm").write_text("minicom\n")
+    (proc / "locks").write_text("1: POSIX  ADVISORY  WRITE 12 00:2e:1 0 EOF\n")
+    assert holder_of(echo.path, proc) == "pid 4711 (minicom)"
+
+
+@given(st.lists(st.binary(max_size=12).filter(lambda b: b"\r" not in b), max_size=6), st.integers(1, 7))
+def test_lines_do_not_depend_on_how_their_bytes_arrive(lines, size):
+    """However a stream is cut into pieces, the same lines come out, and nothing is left."""
+    ours, theirs = socket_module.socketpair()
+    ours.setblocking(False)
+    port = TextLine(LineUrl.parse("tcp://x:1", {}), RealClock(), lambda _: ours)
+    port.open()
+    stream = b"".join(text + CR for text in lines)
+    found = []
+    with theirs:
+        for at in range(0, len(stream), size):
+            theirs.sendall(stream[at : at + size])
+            found += complete_lines(port)
+    port.close()
+    assert found == lines
+
+
+def complete_lines(port) -> list[bytes]:
+    """The lines that are complete by now."""
+    found = []
+    try:
+        while True:
+            found.append(port.read_line(CR, Deadline(0.0)))
+    except DeviceTimeout:
+        return found

@@ -1,0 +1,182 @@
+"""One quantity in registers or coils: what the options make of it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from rigctl.errors import DeviceFault, IdentityMismatch
+from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Doser, Meter, Sensor, Severity
+from rigctl.rig.testing import MemoryLine, RecordingLine
+from rigctl_drivers.modbus_register import ModbusRegisterDriver
+
+READ = {"register": "input", "at": 4, "type": "int16", "scale": 0.01}
+WRITE = {"at": 10, "type": "int16", "scale": 0.5, "offset": 2.0}
+FLOAT = {"register": "input", "at": 4, "type": "float32"}
+
+
+def soon() -> Deadline:
+    return Deadline.after(1.0)
+
+
+@pytest.fixture
+def memory():
+    return MemoryLine()
+
+
+@pytest.fixture
+def wire(memory):
+    return RecordingLine(memory)
+
+
+def device(wire, **options):
+    return ModbusRegisterDriver.connect("valve", ModbusRegisterDriver.options.model_validate(options), wire)
+
+
+@pytest.mark.parametrize(
+    ("options", "abilities"),
+    [
+        ({"read": READ}, {Sensor}),
+        ({"read": READ, "counter": True}, {Meter}),
+        ({"write": WRITE, "enable": {"coil": 1}}, {Actuator}),
+        ({"write": WRITE, "release_value": 2.0}, {Actuator}),
+        ({"enable": {"coil": 1}}, {Actuator}),
+        ({"read": READ, "write": WRITE, "enable": {"coil": 1}}, {Actuator, Sensor}),
+    ],
+)
+def test_the_options_decide_what_it_can_do(wire, options, abilities):
+    """`read` makes a sensor, `write` or `enable` an actuator, `counter` a meter, and nothing else."""
+    made = device(wire, **options)
+    assert {a for a in (Sensor, Actuator, Meter, Doser) if isinstance(made, a)} == abilities
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({}, "give `read`, `write` or `enable`"),
+        ({"write": WRITE}, "needs `enable` .a coil. or `release_value`, else it can never be released"),
+        ({"read": READ, "release_value": 1.0}, "`release_value` needs `write`"),
+        ({"write": WRITE, "enable": {"coil": 1}, "release_value": 0.0}, "does not go with `enable`"),
+        ({"counter": True, "enable": {"coil": 1}}, "`counter` needs `read`, and nothing else"),
+        ({"enable": {"coil": 1}, "safe_value": 7.0}, "must be 0 or 1"),
+        ({"read": READ, "safe_value": 7.0}, "`safe_value` needs `write` or `enable`"),
+        ({"read": {**READ, "scale": 0}}, "scale: got 0, must not be 0"),
+        ({"read": {**READ, "order": "ABDC"}}, "'ABCD', 'BADC', 'CDAB' or 'DCBA'"),
+        ({"read": {**READ, "at": 70000}}, "less than or equal to 65535"),
+        ({"read": {**READ, "register": "coils"}}, "'input', 'holding', 'coil' or 'discrete'"),
+        ({"write": {**WRITE, "register": "input"}, "enable": {"coil": 1}}, "'holding'"),
+        ({"read": {**READ, "word_order": "ABCD"}}, "Extra inputs are not permitted"),
+        ({"read": READ, "address": 300}, "less than or equal to 255"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(options, says):
+    """Every contradiction is an error in a sentence, before anything is opened."""
+    with pytest.raises(ValidationError, match=says):
+        ModbusRegisterDriver.options.model_validate(options)
+
+
+def test_a_raw_value_is_scaled(wire, memory):
+    """Value = raw x scale + offset, in the configured unit."""
+    memory.cells[(1, "input", 4)] = 0xFFFF - 249  # -250
+    reading = device(wire, unit="mM", read={**READ, "offset": 5.0}).read(soon())
+    assert (reading.value, reading.unit) == (2.5, "mM")
+
+
+@pytest.mark.parametrize("register", ["coil", "discrete"])
+def test_a_bit_reads_as_zero_or_one(wire, memory, register):
+    """Coils and discrete inputs can be sensors."""
+    made = device(wire, read={"register": register, "at": 4})
+    assert made.read(soon()).value == 0.0
+    memory.cells[(1, register, 4)] = 1
+    assert made.read(soon()).value == 1.0
+
+
+@pytest.mark.parametrize("words", [(0x7FC0, 0), (0x7F80, 0), (0xFF80, 0)], ids=["NaN", "inf", "-inf"])
+def test_37_what_is_no_number_is_invalid(wire, memory, words):
+    """NaN and both infinities are INVALID with a NaN value."""
+    memory.cells |= {(1, "input", 4): words[0], (1, "input", 5): words[1]}
+    reading = device(wire, read=FLOAT).read(soon())
+    assert reading.severity is Severity.INVALID
+    assert math.isnan(reading.value)
+
+
+def test_error_codes_are_invalid(wire, memory):
+    """A raw value declared as an error code is INVALID and named; its neighbour is a value."""
+    made = device(wire, read={**READ, "error_codes": [32767]})
+    memory.cells[(1, "input", 4)] = 32767
+    assert made.read(soon()).detail == "the device reports error code 32767"
+    memory.cells[(1, "input", 4)] = 32766
+    assert made.read(soon()).valid
+
+
+def test_a_negative_count_is_invalid(wire, memory):
+    """A counter that reads negative has the wrong type or order."""
+    made = device(wire, unit="L", counter=True, read={**READ, "scale": 1})
+    memory.cells[(1, "input", 4)] = 7
+    assert made.total(soon()).value == 7.0
+    memory.cells[(1, "input", 4)] = 0xFFFF
+    assert made.total(soon()).severity is Severity.INVALID
+
+
+def test_apply_writes_the_setpoint_then_enables(wire, memory):
+    """The setpoint is in its register before the coil puts it in force; release opens the coil."""
+    made = device(wire, write=WRITE, enable={"coil": 3})
+    made.apply(7.0, soon())
+    assert wire.sent == [("write_registers", 1, 10, (10,)), ("write_coil", 1, 3, True)]
+    assert made.read_back(soon()) == ActuatorState(True, 7.0)
+    made.release(soon())
+    assert made.read_back(soon()) == ActuatorState(False, None)
+    assert memory.cells[(1, "holding", 10)] == 10
+
+
+def test_without_enable_the_release_value_imposes_nothing(wire):
+    """An actuator without coil is released by its release value, and read back as such."""
+    made = device(wire, write=WRITE, release_value=2.0)
+    made.apply(7.0, soon())
+    assert made.read_back(soon()) == ActuatorState(True, 7.0)
+    made.release(soon())
+    assert made.read_back(soon()) == ActuatorState(False, None)
+
+
+def test_safe_is_released_or_the_safe_value(wire):
+    """Without `safe_value` safe means released; with one, that setpoint is imposed."""
+    made = device(wire, write=WRITE, enable={"coil": 3})
+    made.apply(7.0, soon())
+    made.safe(soon())
+    assert made.read_back(soon()) == ActuatorState(False, None)
+    made = device(wire, write=WRITE, enable={"coil": 3}, safe_value=4.0)
+    made.safe(soon())
+    assert made.read_back(soon()) == ActuatorState(True, 4.0)
+
+
+def test_an_on_off_device_takes_0_or_1(wire):
+    """With only a coil, 1 switches on, 0 off, and anything else is refused before it is sent."""
+    made = device(wire, enable={"coil": 3})
+    made.apply(1.0, soon())
+    assert made.read_back(soon()) == ActuatorState(True, 1.0)
+    made.apply(0.0, soon())
+    assert made.read_back(soon()) == ActuatorState(False, None)
+    with pytest.raises(DeviceFault, match=r"got setpoint 0\.5, an on/off device takes 0 or 1; nothing was sent"):
+        made.apply(0.5, soon())
+    assert len(wire.sent) == 2
+
+
+@pytest.mark.parametrize("setpoint", [1e6, math.nan, -math.inf])
+def test_a_setpoint_that_does_not_fit_is_not_sent(wire, setpoint):
+    """A value the register cannot hold is refused, not wrapped."""
+    with pytest.raises(DeviceFault, match=r"valve: setpoint .* does not fit register 10: .*; nothing was sent"):
+        device(wire, write=WRITE, enable={"coil": 3}).apply(setpoint, soon())
+    assert wire.sent == []
+
+
+def test_18_an_identity_register_tells_devices_apart(wire, memory):
+    """With `identity`, another value in the register is a mismatch; without, any unit that answers is taken."""
+    options = {"enable": {"coil": 3}, "identity": {"at": 99, "value": 1234}}
+    with pytest.raises(IdentityMismatch, match="holding register 99 holds 0, expected 1234"):
+        device(wire, **options).identify(soon())
+    memory.cells[(1, "holding", 99)] = 1234
+    assert "1234" in device(wire, **options).identify(soon()).model
+    assert device(wire, enable={"coil": 3}).identify(soon()).model == "Modbus unit 1"
+    assert wire.sent == []

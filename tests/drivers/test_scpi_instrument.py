@@ -1,0 +1,185 @@
+"""SCPI instruments: identity, numbers, sentinels, the error queue."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from pydantic import ValidationError
+
+from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
+from rigctl.rig.protocols import Deadline, Identity, Severity
+from rigctl.rig.testing import ScriptedLine
+from rigctl_drivers.scpi_instrument import ScpiDriver
+from tests.drivers.peers import PtyPeer, TcpPeer, cut_lines
+
+
+class Instrument:
+    """Measures growth, keeps errors in a queue."""
+
+    def __init__(self):
+        self.identity = "Acme,GC-1,0042,1.7"
+        self.value = ["+2.500000E+00"]
+        self.errors = []
+
+    def __call__(self, command):
+        if command == "*IDN?":
+            return [self.identity]
+        if command == "MEAS:GROW?":
+            return self.value
+        if command == "SYST:ERR?":
+            return [self.errors.pop(0) if self.errors else '0,"No error"']
+        self.errors.append('-113,"Undefined header"')
+        return []
+
+
+@pytest.fixture
+def instrument():
+    return Instrument()
+
+
+@pytest.fixture
+def wire(instrument):
+    return ScriptedLine(instrument, terminator=b"\n")
+
+
+def camera(wire, **options):
+    given = {"unit": "cm2/day", "query": "MEAS:GROW?", "model": "GC-1", **options}
+    return ScpiDriver.connect("camera", ScpiDriver.options.model_validate(given), wire)
+
+
+def soon() -> Deadline:
+    return Deadline.after(1.0)
+
+
+def test_identity_is_taken_apart(wire):
+    """`*IDN?` gives model, firmware and serial number."""
+    assert camera(wire).identify(soon()) == Identity("GC-1", firmware="1.7", serial="0042")
+
+
+def test_18_another_model_is_a_mismatch(wire, instrument):
+    """Another instrument on the port is named, with the one expected."""
+    instrument.identity = "Acme,DMM-7,1,1"
+    with pytest.raises(IdentityMismatch, match="model 'DMM-7' answers, expected 'GC-1'"):
+        camera(wire).identify(soon())
+    assert camera(wire, model=None).identify(soon()).model == "DMM-7"
+
+
+def test_an_identity_without_model_is_garbled(wire, instrument):
+    """An answer that is no identity is not taken for one."""
+    instrument.identity = "hello"
+    with pytest.raises(GarbledReply, match="must be maker,model,serial,firmware"):
+        camera(wire).identify(soon())
+
+
+def test_a_reading_has_the_configured_unit(wire):
+    """The query's number comes with the unit of the configuration; the error queue is looked at afterwards."""
+    device = camera(wire)
+    reading = device.read(soon())
+    assert (reading.value, reading.unit, reading.severity) == (2.5, "cm2/day", Severity.NONE)
+    assert device.read(soon()).valid
+    assert wire.sent == ["SYST:ERR?", "MEAS:GROW?", "SYST:ERR?", "MEAS:GROW?", "SYST:ERR?"]
+
+
+@pytest.mark.parametrize("value", ["9.91E37", "+9.900000E+37", "-9.9E37", "nan", "INF"])
+def test_37_sentinels_are_invalid(wire, instrument, value):
+    """Overflow, not-a-number and infinity are INVALID, and their value is NaN."""
+    instrument.value = [value]
+    reading = camera(wire).read(soon())
+    assert reading.severity is Severity.INVALID
+    assert math.isnan(reading.value)
+
+
+def test_errors_from_before_are_told_not_blamed(wire, instrument):
+    """What others left in the queue makes the first reading MINOR and is then gone."""
+    instrument.errors = ['-350,"Queue overflow"', '-113,"Undefined header"']
+    device = camera(wire)
+    first = device.read(soon())
+    assert (first.value, first.severity) == (2.5, Severity.MINOR)
+    assert "Queue overflow" in first.detail
+    assert device.read(soon()).severity is Severity.NONE
+
+
+def test_errors_of_the_query_are_a_fault(wire, instrument):
+    """An error queued by the measurement fails it with the instrument's own words."""
+    device = camera(wire)
+    device.read(soon())
+    instrument.errors = ['-222,"Data out of range"']
+    with pytest.raises(DeviceFault, match='the instrument reports -222,"Data out of range"'):
+        device.read(soon())
+
+
+def test_a_query_the_instrument_does_not_know_is_a_fault(wire):
+    """A mistyped query gets no answer; the error queue says why, so the user reads that instead of a timeout."""
+    with pytest.raises(DeviceFault, match=r'MEAS:GROWL\?: the instrument reports -113,"Undefined header"'):
+        camera(wire, query="MEAS:GROWL?").read(soon())
+
+
+def test_without_error_queue_silence_is_a_timeout(wire):
+    """Instruments that do not know `SYST:ERR?` are not asked for it."""
+    with pytest.raises(DeviceTimeout, match=r"no answer to MEAS:GROWL\?"):
+        camera(wire, query="MEAS:GROWL?", check_errors=False).read(soon())
+    assert wire.sent == ["MEAS:GROWL?"]
+
+
+@pytest.mark.parametrize("value", ["", "2.5 cm2", "1,2"])
+def test_what_is_no_number_is_garbled(wire, instrument, value):
+    """Only a number is a reading."""
+    instrument.value = [value]
+    with pytest.raises(GarbledReply, match="must be a number"):
+        camera(wire).read(soon())
+
+
+def test_an_endless_error_queue_ends(wire, instrument):
+    """A queue that never empties is a fault after a bounded number of questions."""
+    device = camera(wire)
+    device.read(soon())
+    instrument.errors = ['-350,"Queue overflow"'] * 1000
+    with pytest.raises(DeviceFault):
+        device.read(soon())
+    assert wire.sent.count("SYST:ERR?") < 60
+
+
+@pytest.mark.parametrize("kind", ["serial", "tcp"])
+def test_it_works_over_serial_and_tcp(line, peer, instrument, kind):
+    """The same driver reads over a serial port and over a socket."""
+
+    def answer(request):
+        return [f"{text}\n".encode() for text in instrument(request[:-1].decode())]
+
+    end = peer(PtyPeer if kind == "serial" else TcpPeer, cut_lines(b"\n"), answer)
+    url = f"serial://{end.path}" if kind == "serial" else f"tcp://127.0.0.1:{end.port}"
+    device = camera(line(url))
+    assert device.identify(soon()).model == "GC-1"
+    assert device.read(soon()).value == 2.5
+
+
+def test_a_late_answer_is_not_taken_for_the_next_one(line, peer, instrument):
+    """A value that comes after its deadline answers neither the error question nor the next query."""
+    late = [0.15]
+
+    def answer(request):
+        if request == b"MEAS:GROW?\n" and late:
+            return [late.pop(), b"9.9\n"]
+        return [f"{text}\n".encode() for text in instrument(request[:-1].decode())]
+
+    end = peer(PtyPeer, cut_lines(b"\n"), answer)
+    device = camera(line(f"serial://{end.path}?quiet=0.4"))
+    with pytest.raises(DeviceTimeout):
+        device.read(Deadline.after(0.1))
+    assert device.read(Deadline.after(5.0)).value == 2.5
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"query": "MEAS:VOLT"}, "String should match pattern"),
+        ({"query": "A?\nB?"}, "String should match pattern"),
+        ({}, "Field required"),
+        ({"query": "A?", "terminator": "x"}, "String should match pattern"),
+    ],
+)
+def test_options_that_do_not_hold_are_refused(options, says):
+    """A query without a question mark, with a line end, or none at all is refused."""
+    with pytest.raises(ValidationError, match=says):
+        ScpiDriver.options.model_validate(options)

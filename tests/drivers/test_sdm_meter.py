@@ -1,0 +1,91 @@
+"""Energy meters: addresses, pauses, and counts that cannot be true."""
+
+from __future__ import annotations
+
+import math
+import struct
+
+import pytest
+
+from rigctl.errors import IdentityMismatch
+from rigctl.rig.protocols import Deadline, Severity
+from rigctl.rig.testing import ManualClock, MemoryLine
+from rigctl_drivers.sdm_meter import Sdm120Driver, Sdm630Driver
+
+
+def soon() -> Deadline:
+    return Deadline.after(1.0)
+
+
+def mains(clock=None, **values) -> MemoryLine:
+    """A meter's registers: address (x...) -> value, float32 high word first."""
+    line = MemoryLine(clock=clock or ManualClock())
+    defaults = {0x00: 230.0, 0x46: 50.0, 0x48: 412.5, 0x4A: 3.0, 0x156: 415.5, 0x0C: 550.0, 0x34: 1650.0}
+    for address, value in (defaults | {int(k[1:], 16): v for k, v in values.items()}).items():
+        high, low = struct.unpack(">HH", struct.pack(">f", value))
+        line.cells |= {(1, "input", address): high, (1, "input", address + 1): low}
+    return line
+
+
+def meter(line, driver=Sdm120Driver, **options):
+    return driver.connect("mains", driver.options.model_validate(options), line)
+
+
+@pytest.mark.parametrize(("counter", "kwh"), [("import", 412.5), ("export", 3.0), ("total", 415.5)])
+def test_each_counter_is_read_from_its_register(counter, kwh):
+    """Import, export and total energy come from the registers of the manual, in kWh."""
+    reading = meter(mains(), counter=counter).total(soon())
+    assert (reading.value, reading.unit) == (kwh, "kWh")
+
+
+@pytest.mark.parametrize(("driver", "watts"), [(Sdm120Driver, 550.0), (Sdm630Driver, 1650.0)])
+def test_power_is_that_of_the_whole_connection(driver, watts):
+    """The one-phase meter reads its phase, the three-phase meter its system power."""
+    reading = meter(mains(), driver).read(soon())
+    assert (reading.value, reading.unit) == (watts, "W")
+
+
+def test_requests_keep_their_distance():
+    """Between two requests at least 60 ms of rig time pass; none are added when they have passed already."""
+    clock = ManualClock()
+    device = meter(mains(clock))
+    device.total(soon())
+    assert clock.time_s == 0.0
+    device.total(soon())
+    assert clock.time_s == pytest.approx(0.06)
+    clock.sleep(1.0)
+    device.total(soon())
+    assert clock.time_s == pytest.approx(1.06)
+
+
+@pytest.mark.parametrize("kwh", [math.nan, math.inf, -1.0, 2e7])
+def test_40_41_a_count_that_cannot_be_is_invalid(kwh):
+    """Not a number, negative or absurdly high: INVALID, never a count."""
+    reading = meter(mains(x48=kwh)).total(soon())
+    assert reading.severity is Severity.INVALID
+    assert math.isnan(reading.value)
+
+
+def test_41_swapped_words_are_noticed():
+    """A meter with the other word order does not look like mains."""
+    line = mains()
+    for address in (0x00, 0x46):
+        first, second = (1, "input", address), (1, "input", address + 1)
+        line.cells[first], line.cells[second] = line.cells[second], line.cells[first]
+    with pytest.raises(IdentityMismatch, match="not an SDM120, or not its factory register order"):
+        meter(line).identify(soon())
+
+
+def test_a_meter_that_looks_like_mains_is_taken():
+    """Voltage and frequency of a supply are identity enough."""
+    assert meter(mains(), Sdm630Driver).identify(soon()).model == "SDM630"
+
+
+def test_megawatt_hours_are_converted():
+    """A meter switched to MWh is told by an option and read in kWh."""
+    assert meter(mains(x48=0.4125), Sdm630Driver, counts_in="MWh").total(soon()).value == pytest.approx(412.5)
+
+
+def test_power_that_is_no_number_is_invalid():
+    """A NaN power is INVALID."""
+    assert meter(mains(xC=math.nan)).read(soon()).severity is Severity.INVALID
