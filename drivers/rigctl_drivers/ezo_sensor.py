@@ -58,6 +58,21 @@ class EzoSensorDriver:
         return EzoSensor(name, options, line)
 
 
+class EzoPhOptions(EzoSensorOptions):
+    """One EZO-pH circuit: the model is known."""
+
+    model: str = Field(default="pH", pattern=r"^[A-Za-z0-9]+$")
+    """As the circuit names itself."""
+
+
+class EzoPhDriver(EzoSensorDriver):
+    """The commonest of them under a name of its own."""
+
+    name: ClassVar[str] = "ezo-ph"
+    summary: ClassVar[str] = "Atlas Scientific EZO-pH probe"
+    options: ClassVar[type[DeviceOptions]] = EzoPhOptions
+
+
 class EzoSensor:
     """A sensor; one reading per request, never the circuit's own continuous ones."""
 

@@ -57,11 +57,6 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
     _references(context, wired)
     wiring = tuple(_wiring(context, n, v) for n, v in config.variables.items())
     dosing = {n: _dosing(context, n, section) for n, section in config.dosing.items()}
-    plausible: dict[str, tuple[float, float]] = {}
-    for path, section in _measured(context):
-        if section.plausible is not None and section.sensor is not None:
-            bounds = context.pair((*path, "plausible"), section.plausible, section.unit)
-            plausible[section.sensor] = bounds or (0.0, 1.0)
     return RigSpec(
         name=config.rig,
         devices={n: d for n, d in devices.items() if d is not None},
@@ -72,7 +67,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         meters=_meters(context),
         limits=_limits(context, wired),
         dosing=dosing,
-        plausible=plausible,
+        plausible=_plausible(context),
         speedup=config.clock.speedup,
     )
 
@@ -148,6 +143,25 @@ def _measured(context: Context) -> list[tuple[Path, VariableSection | OutcomeSec
     """Everything that has a sensor."""
     variables = [(("variables", n), v) for n, v in context.config.variables.items()]
     return [*variables, (("outcome",), context.config.outcome)]
+
+
+def _plausible(context: Context) -> dict[str, tuple[float, float]]:
+    """Per sensor; a variable's must hold its whole range, or its own setpoints would read INVALID."""
+    plausible: dict[str, tuple[float, float]] = {}
+    for path, section in _measured(context):
+        if section.plausible is None:
+            continue
+        bounds = context.pair((*path, "plausible"), section.plausible, section.unit)
+        if bounds is None:
+            continue
+        if section.sensor is not None:
+            plausible[section.sensor] = bounds
+        if isinstance(section, VariableSection):
+            low, high = _range(context, section)
+            if not bounds[0] <= low <= high <= bounds[1]:
+                got = f"got [{bounds[0]:g}, {bounds[1]:g}]"
+                context.findings.add((*path, "plausible"), f"{got}, must hold the range [{low:g}, {high:g}]")
+    return plausible
 
 
 def _serves(context: Context, path: Path, device: str, unit: str | None) -> None:
@@ -296,9 +310,11 @@ def _limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
     """Range, safe state and caps of every actuator."""
     config, findings = context.config, context.findings
     ranges = _actuator_ranges(context)
+    all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial"))
     for name in config.safety.safe_state:
-        if context.known(("safety", "safe_state", name), name, ["devices"], "device: ") and name not in ranges:
-            findings.add(("safety", "safe_state", name), "is no actuator of a variable, of dosing or of trial.prepare")
+        path: Path = ("safety", "safe_state", name)
+        if context.known(path, name, ["devices"], "device: ") and name not in ranges and all_known:
+            findings.add(path, "is no actuator of a variable, of dosing or of trial.prepare")
     for name in config.safety.limits:
         known = context.known(("safety", "limits", name), name, ["devices"], "device: ")
         if known and name not in context.declared["dosing"]:

@@ -53,6 +53,8 @@ class Document:
     """Line of each key and list element, from 1."""
     origins: Mapping[Path, str] = field(default_factory=dict)
     """What came from the command line instead, and its option."""
+    unreadable: frozenset[Path] = frozenset()
+    """Keys whose values could not be taken; told already."""
 
     def where(self, path: Path) -> str:
         """`file:line: dotted.key`; a missing key is placed where it should have stood."""
@@ -85,7 +87,10 @@ def parse(text: str, file: str) -> tuple[Document, list[Problem]]:
         raise ConfigError([Problem(f"{file}:1", 'must be a mapping that starts like "rig: greenhouse"')])
     reader = _Reader(file)
     data = reader.mapping(root, ())
-    return Document(file, MappingProxyType(data), MappingProxyType(reader.lines)), reader.problems
+    document = Document(
+        file, MappingProxyType(data), MappingProxyType(reader.lines), unreadable=frozenset(reader.unreadable)
+    )
+    return document, reader.problems
 
 
 class _PlainLoader(yaml.BaseLoader):
@@ -115,6 +120,7 @@ class _Reader:
         self.file = file
         self.lines: dict[Path, int] = {}
         self.problems: list[Problem] = []
+        self.unreadable: set[Path] = set()
 
     def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
         """Keys as text; the first of duplicate keys counts."""
@@ -142,6 +148,7 @@ class _Reader:
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str":
             return _plain(node.value) if node.style is None else node.value
+        self.unreadable.add(path)
         self._add(node.start_mark.line + 1, path, f"got the tag {node.tag}, must be written without one")
         return None
 

@@ -21,7 +21,7 @@ class Findings:
     def __init__(self, document: Document, problems: Iterable[Problem] = ()) -> None:
         self._document = document
         self._problems = list(problems)
-        self._muted: set[Path] = set()
+        self._muted: set[Path] = set(document.unreadable)
 
     def add(self, path: Path, what: str) -> None:
         """Note a problem, unless it stands in a muted part."""
@@ -64,14 +64,17 @@ def _line(problem: Problem) -> int:
 
 def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
     """`got "setle", must be one of ...; did you mean "settle"?`, as the end of a message."""
-    near = get_close_matches(got, allowed, n=1, cutoff=0.6)
-    hint = f'; did you mean "{near[0]}"?' if near else ""
     listed = ", ".join(allowed) if allowed else "(none is declared)"
-    return f'got "{got}", must be {what}one of {listed}{hint}'
+    return f'got "{got}", must be {what}one of {listed}{_nearest(got, allowed)}'
 
 
 def unknown_key(key: str, allowed: Sequence[str]) -> str:
     """The same for a key that nothing reads."""
-    near = get_close_matches(key, allowed, n=1, cutoff=0.6)
-    hint = f'; did you mean "{near[0]}"?' if near else ""
-    return f"unknown key, must be one of {', '.join(sorted(allowed))}{hint}"
+    return f"unknown key, must be one of {', '.join(sorted(allowed))}{_nearest(key, allowed)}"
+
+
+def _nearest(got: str, allowed: Sequence[str]) -> str:
+    """A hint at the most similar name, upper or lower case aside."""
+    names = {name.casefold(): name for name in allowed}
+    near = get_close_matches(got.casefold(), names, n=1, cutoff=0.6)
+    return f'; did you mean "{names[near[0]]}"?' if near else ""

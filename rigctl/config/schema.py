@@ -278,7 +278,7 @@ class RigConfig(Section):
     """Who decides."""
     model: ModelSection = ModelSection()
     """The surrogate."""
-    variables: dict[Name, VariableSection] = Field(min_length=1)
+    variables: dict[Name, VariableSection]
     """What is measured, and at a price controlled."""
     control_sets: ControlSets
     """Which variables may be controlled together; `all` means every non-empty subset."""

@@ -35,7 +35,7 @@ _HARMLESS: Final[Mapping[str, Any]] = {
 }
 """What stands in for a required section that is missing or bad."""
 
-_METER: Final = {"kind": "fixed", "price": "0 XXX"}
+_METER: Final = {"name": "left-out", "kind": "fixed", "price": "0 XXX"}
 
 _SENTENCES: Final[Mapping[str, str]] = {
     "string_type": "must be text",

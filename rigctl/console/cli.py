@@ -8,35 +8,30 @@ What a verb needs is imported when it runs, so that `rigctl --help` stays fast.
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperGroup
 
+from rigctl.console.options import (
+    AsJson,
+    Budget,
+    Bus,
+    Config,
+    Format,
+    HistoryFile,
+    MaxTrials,
+    MaybeConfig,
+    Records,
+    Seed,
+    State,
+    buses,
+)
 from rigctl.errors import RigctlError, UsageError
 
 if TYPE_CHECKING:
     from rigctl.config.load import LoadedConfig
-
-
-class Format(StrEnum):
-    """Of an export."""
-
-    CSV = "csv"
-    JSONL = "jsonl"
-
-
-class Records(StrEnum):
-    """What of a journal is exported."""
-
-    TRIALS = "trials"
-    LEDGER = "ledger"
-    MEASUREMENTS = "measurements"
-    EVENTS = "events"
-    DOSES = "doses"
-    ALARMS = "alarms"
 
 
 class Verbs(TyperGroup):
@@ -63,31 +58,24 @@ app = typer.Typer(
 bench = typer.Typer(help="Measure rigctl itself.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 
-Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="The rig's YAML file.")]
-MaybeConfig = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Default: as last started.")]
-State = Annotated[Path | None, typer.Option(metavar="DIR", help="State directory; default ./state/<rig>.")]
-Bus = Annotated[list[str] | None, typer.Option(metavar="NAME=URL", help="Use another URL for a bus; repeatable.")]
-Seed = Annotated[int | None, typer.Option(min=0, help="Instead of the configuration's.")]
-Budget = Annotated[str | None, typer.Option(metavar="MONEY", help='Instead of the configuration\'s, e.g. "20 EUR".')]
-MaxTrials = Annotated[int | None, typer.Option(min=1, help="Stop after this many trials.")]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-HistoryFile = Annotated[
-    Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
-]
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"rigctl {version('rigctl')}")
+        raise typer.Exit
 
 
 @app.callback()
 def common(
     *,
     debug: Annotated[bool, typer.Option("--debug", help="Log everything; show tracebacks.")] = False,
-    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
+    version: Annotated[  # noqa: ARG001  # its callback does the work, before a verb is asked for
+        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
 ) -> None:
     """What holds for every verb."""
-    if version:
-        from importlib.metadata import version as installed
-
-        typer.echo(f"rigctl {installed('rigctl')}")
-        raise typer.Exit
     from rigctl.console.logs import configure_logs
 
     configure_logs(debug=debug)
@@ -169,12 +157,9 @@ def run(
 def status(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
     """Show how a campaign stands, running or not."""
     from rigctl.console import query
-    from rigctl.console.assemble import open_campaign
-    from rigctl.console.output import print_fields, print_json
+    from rigctl.console.assemble import find_state
 
-    with open_campaign(config, state) as campaign:
-        answer = query.status(campaign)
-    (print_json if json else print_fields)(answer)
+    _tell(query.status(find_state(config, state)), json)
 
 
 @app.command()
@@ -182,10 +167,9 @@ def stop(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fals
     """End a running campaign after the trial under way."""
     from rigctl.campaign import control
     from rigctl.console.assemble import find_state
-    from rigctl.console.output import print_fields, print_json
 
     answer = control.ask(find_state(config, state), "stop")
-    (print_json if json else print_fields)(answer)
+    _tell(answer, json)
 
 
 @app.command()
@@ -193,12 +177,11 @@ def safe(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, js
     """Drive everything to its safe state now, ending a running campaign."""
     from rigctl.console import query
     from rigctl.console.assemble import find_state
-    from rigctl.console.output import print_fields, print_json
 
     directory = find_state(config, state)
     report = query.make_safe(directory, lambda: _load_here(config, directory, bus))
     answer = {"told": "the running campaign"} if report is None else query.safe_json(report)
-    (print_json if json else print_fields)(answer)
+    _tell(answer, json)
     raise typer.Exit(1 if report is not None and not report.ok else 0)
 
 
@@ -241,7 +224,6 @@ def ingest(
     """Record trials done by hand."""
     from rigctl.console import ingest as ingesting
     from rigctl.console.assemble import state_directory
-    from rigctl.console.output import print_fields, print_json
 
     loaded = _load(config)
     if source == "-":
@@ -252,7 +234,7 @@ def ingest(
         rows = (ingesting.row_from_options(loaded, control_set, values, outcome, cost),)
     else:
         raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
-    (print_json if json else print_fields)(ingesting.ingest(loaded, state_directory(state, loaded.name), rows))
+    _tell(ingesting.ingest(loaded, state_directory(state, loaded.name), rows), json)
 
 
 @app.command()
@@ -361,15 +343,44 @@ def schema() -> None:
     typer.echo(to_text(json_schema(Registry.installed())), nl=False)
 
 
+@bench.command()
+def latency(
+    sizes: Annotated[list[int] | None, typer.Option("--size", min=10, help="Trials known; repeatable.")] = None,
+    repeats: Annotated[int, typer.Option(min=1)] = 5,
+    *,
+    whole: Annotated[bool, typer.Option("--whole", help="A policy's whole decision, fits included.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
+    from rigctl.bench import decision
+    from rigctl.bench import latency as policies
+    from rigctl.console.output import print_json, print_rows
+
+    ns = sizes or policies.SIZES
+    rows = list(policies.measure(ns)) if whole else decision.measure_latency(ns, repeats=repeats)
+    (print_json if json else print_rows)(rows)
+
+
+@bench.callback()
+def benches() -> None:
+    """Measure rigctl itself."""
+
+
 def main() -> None:
     """Entry point."""
     app(prog_name="rigctl")
 
 
+def _tell(answer: Any, json: bool) -> None:
+    from rigctl.console.output import print_fields, print_json
+
+    (print_json if json else print_fields)(answer)
+
+
 def _load(config: Path, bus: list[str] | None = None, **changes: Any) -> LoadedConfig:
     from rigctl.config.load import Overrides, load
 
-    return load(config, Overrides(buses=_buses(bus), **changes))
+    return load(config, Overrides(buses=buses(bus), **changes))
 
 
 def _load_here(config: Path | None, directory: Path, bus: list[str] | None) -> LoadedConfig:
@@ -378,15 +389,5 @@ def _load_here(config: Path | None, directory: Path, bus: list[str] | None) -> L
 
     if config is not None:
         return _load(config, bus)
-    with open_campaign(None, directory, _buses(bus)) as campaign:
+    with open_campaign(None, directory, buses(bus)) as campaign:
         return campaign.loaded
-
-
-def _buses(given: list[str] | None) -> dict[str, str]:
-    buses = {}
-    for text in given or ():
-        name, equals, url = text.partition("=")
-        if not equals:
-            raise UsageError(f'--bus: got "{text}", must be NAME=URL')
-        buses[name] = url
-    return buses

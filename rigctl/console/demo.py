@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import rigctl
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import run
+from rigctl.console.board import Labels
+from rigctl.console.output import number
 from rigctl.console.simulator import Scenario, simulator, truth
 from rigctl.errors import RigctlError, UsageError
 
@@ -116,11 +118,20 @@ def to_json(done: Demo) -> Mapping[str, Any]:
 
 def show(done: Demo, console: Console) -> None:
     """For people."""
-    told = done.truth
-    run.show(done.outcome, done.loaded, console, None if told is None else float(told["outcome"]))
-    if told is None:
-        console.print(f"  simulator's truth: unknown: {done.untold}", markup=False)
+    run.show(done.outcome, done.loaded, console, f"simulator's truth: {_truth(done)}")
     console.print()
     console.print(f"simulated rig: {done.options.scenario}, seed {done.loaded.seed}, {done.campaign_s:.1f} s")
     if done.options.keep is not None:
         console.print(f"kept in {done.options.keep / 'state'}")
+
+
+def _truth(done: Demo) -> str:
+    """What the recommended setting is worth, beside the best there is."""
+    told, labels = done.truth, Labels.of(done.loaded)
+    if told is None:
+        return f"unknown, {done.untold}"
+    worth = f"{labels.outcome} {number(told['outcome'])} {labels.outcome_unit}".rstrip()
+    cost = f"{number(told['cost'], 3)} {labels.currency} per trial"
+    best = told["best"]
+    share = f"{told['share_of_best']:.1%} of the best there is"
+    return f"{worth} at {cost}; {share} ({'+'.join(best['control_set'])}: {number(best['outcome'])})"

@@ -51,6 +51,12 @@ def print_fields(answer: Any) -> None:
         sys.stdout.write(f"{name.replace('_', ' ')}: {_shown(value)}\n")
 
 
+def print_rows(answers: Sequence[Any]) -> None:
+    """One line per answer on standard output, `name value, ...`."""
+    for answer in plain(answers):
+        sys.stdout.write(f"{_shown(answer)}\n")
+
+
 def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_shown(v)}" for name, v in value.items()) or "-"
@@ -64,7 +70,9 @@ def console(*, stderr: bool = False) -> Console:
     from rich.console import Console  # noqa: PLC0415  # only when something is shown
 
     stream = sys.stderr if stderr else sys.stdout
-    return Console(stderr=stderr, highlight=False, width=None if stream.isatty() else PIPE_WIDTH)
+    return Console(
+        stderr=stderr, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else PIPE_WIDTH
+    )
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -33,7 +33,7 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
     """A listener that shows what happens on this console while the block runs."""
     board = Board(Labels.of(loaded), loaded.problem.budget)
     if not console.is_terminal:
-        yield lambda event: _tell(board, event, console.print)
+        yield lambda event: _tell(board, event, console)
         return
     from rich.live import Live  # noqa: PLC0415  # only at a terminal
 
@@ -66,7 +66,8 @@ def display(board: Board) -> RenderableType:
 
 
 def _now(board: Board) -> Table:
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table  # noqa: PLC0415  # only at a terminal
+    from rich.text import Text  # noqa: PLC0415
 
     grid = Table.grid(padding=(0, 2))
     proposed = board.proposed
@@ -75,11 +76,15 @@ def _now(board: Board) -> Table:
         return grid
     labels = board.labels
     state = board.state.value.lower() if board.state is not None else ""
-    grid.add_row("trial", f"[bold]{proposed.trial}[/bold]  {proposed.proposal.phase}  {state}")
-    grid.add_row("control", f"[bold]{'+'.join(proposed.control_set)}[/bold]")
-    grid.add_row("at", settings(proposed.setpoints, labels.units))
-    grid.add_row("why", proposed.proposal.reason)
-    grid.add_row("best so far", _best(board))
+    rows = {
+        "trial": Text(f"{proposed.trial}  {proposed.proposal.phase}  {state}", style="bold"),
+        "control": Text("+".join(proposed.control_set), style="bold"),
+        "at": Text(settings(proposed.setpoints, labels.units)),
+        "why": Text(proposed.proposal.reason),
+        "best so far": Text(_best(board)),
+    }
+    for name, shown in rows.items():
+        grid.add_row(name, shown)
     return grid
 
 
@@ -124,11 +129,11 @@ def _recent(board: Board) -> Table:
 # in a pipe or a log -----------------------------------------------------------------------------------------------
 
 
-def _tell(board: Board, event: CampaignEvent, write: Callable[[str], None]) -> None:
+def _tell(board: Board, event: CampaignEvent, console: Console) -> None:
     board.follow(event)
     line = line_for(board, event)
     if line:
-        write(line)
+        console.print(line, markup=False, emoji=False)
 
 
 def line_for(board: Board, event: CampaignEvent) -> str:
@@ -147,9 +152,8 @@ def line_for(board: Board, event: CampaignEvent) -> str:
         case AlarmRaised():
             return f"alarm {event.alarm.severity.name} {event.alarm.source}: {event.alarm.message}"
         case CampaignEnded():
-            return (
-                f"ended ({event.result.ending}): {event.result.reason}; {event.result.trials} trials, {_spent(board)}"
-            )
+            result = event.result
+            return f"ended ({result.ending}): {result.reason}; {result.trials} trials, {_spent(board)} spent"
         case _:
             return ""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign import control
 from rigctl.campaign.clock import RealClock
+from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.replay import ReplayedTrial, replay
 from rigctl.config.load import LoadedConfig
@@ -27,13 +28,19 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def status(campaign: Campaign) -> Mapping[str, Any]:
-    """What a running campaign says of itself, else what its journal says."""
+def status(directory: Path) -> Mapping[str, Any]:
+    """What a running campaign says of itself, else what its journal says.
+
+    Raises:
+        UsageError: there is no campaign here.
+        JournalError: the journal cannot be read.
+    """
     try:
-        return {"running": True, **control.ask(campaign.directory, "status")}
+        return {"running": True, **control.ask(directory, "status")}
     except UsageError:  # nobody is running it
-        row, reader = campaign.reader.campaign(), campaign.reader
-        trials, starts = reader.trials(), reader.starts()
+        pass
+    with open_reader(directory) as reader:
+        row, trials, starts = reader.campaign(), reader.trials(), reader.starts()
         last = trials[-1] if trials else None
         return {
             "running": False,
@@ -157,8 +164,7 @@ def make_safe(directory: Path, configured: Callable[[], LoadedConfig]) -> SafeRe
     async def safe() -> SafeReport:
         rig = _rig(loaded)
         try:
-            await rig.open()
-            return await rig.safe()
+            return await rig.safe()  # needs no open(): one missing instrument must not keep the others unsafe
         finally:
             await rig.close()
 
@@ -192,7 +198,7 @@ def show_check(loaded: LoadedConfig, answers: Mapping[str, str], console: Consol
     )
     for name, answer in answers.items():
         style = "bold red" if _is_error(answer) else "none"
-        console.print(f"  {name:16} {answer}", style=style, markup=False)
+        console.print(f"  {name:16} {answer}", style=style)
 
 
 def drivers() -> Sequence[Mapping[str, Any]]:

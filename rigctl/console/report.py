@@ -66,25 +66,25 @@ def _option_json(option: Option) -> Mapping[str, Any]:
     }
 
 
-def show(recommendation: Recommendation, labels: Labels, console: Console, truth: float | None = None) -> None:
+def show(recommendation: Recommendation, labels: Labels, console: Console, note: str = "") -> None:
     """For people.
 
     Args:
         recommendation: what to show.
         labels: names and units.
         console: where.
-        truth: what a simulator says the expected outcome really is.
+        note: one more line, e.g. what a simulator says of it.
     """
     choice, unit = recommendation.choice, labels.outcome_unit
     console.print()
-    console.print(f"[bold]Recommendation: control {'+'.join(choice.control_set)}[/bold]")
+    console.print(f"Recommendation: control {'+'.join(choice.control_set)}", style="bold")
     console.print(f"  at        {settings(choice.setpoints, labels.units)}")
     interval = f"({LEVEL:.0%} interval {number(choice.low)} to {number(choice.high)})"
     console.print(f"  expect    {labels.outcome} {number(choice.expected)} {unit} {interval}")
     console.print(f"  cost      {_money(choice.cost_per_trial, labels)} per trial, metered in {choice.trials} trials")
     console.print(f"  because   {recommendation.reason}")
-    if truth is not None:
-        console.print(f"  simulator's truth: {labels.outcome} {number(truth)} {unit}".rstrip())
+    if note:
+        console.print(f"  {note}")
     if recommendation.alternatives:
         console.print()
         console.print(_alternatives(recommendation, labels))

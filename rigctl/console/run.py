@@ -78,16 +78,16 @@ def to_json(outcome: Outcome) -> Mapping[str, Any]:
     }
 
 
-def show(outcome: Outcome, loaded: LoadedConfig, console: Console, truth: float | None = None) -> None:
-    """For people."""
+def show(outcome: Outcome, loaded: LoadedConfig, console: Console, note: str = "") -> None:
+    """For people; `note` goes with the recommendation."""
     labels, result = Labels.of(loaded), outcome.result
     spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {labels.currency}"
     console.print(f"{result.trials} trials, {spent} spent; ended ({result.ending}): {result.reason}")
     if outcome.ledger != result.spent:  # cannot be; whoever sees it should hear of it
-        console.print(f"[bold red]the ledger adds up to {number(to_units(outcome.ledger), 9)} instead[/bold red]")
+        console.print(f"the ledger adds up to {number(to_units(outcome.ledger), 9)} instead", style="bold red")
     for actuator, why in result.safe.failed.items():
-        console.print(f"[bold red]NOT SAFE: {actuator}: {why}[/bold red]")
+        console.print(f"NOT SAFE: {actuator}: {why}", style="bold red")
     if outcome.recommendation is None:
         console.print("No recommendation: no trial has given an outcome.")
     else:
-        report.show(outcome.recommendation, labels, console, truth)
+        report.show(outcome.recommendation, labels, console, note)

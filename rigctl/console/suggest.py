@@ -110,6 +110,7 @@ def _set_json(report: SetReport) -> Mapping[str, Any]:
         "upper": report.upper,
         "lower": report.lower,
         "upper_at": dict(report.upper_at),
+        "lower_at": dict(report.lower_at),
         "mean": report.mean,
         "sd": report.sd,
         "cost_mean": report.cost_mean,

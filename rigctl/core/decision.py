@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from math import inf
 
 import numpy as np
-from scipy.stats import qmc
 
 from rigctl.core.bounds import SetBounds, best_bounds
 from rigctl.core.costs import CostBelief, CostBound, believe
@@ -141,6 +140,8 @@ class Intersection:
 
 def first_point(size: int, play: int, sobol_seed: int) -> tuple[float, ...]:
     """Point number `play` of a scrambled Sobol sequence over a set's own `size` variables, unit cube."""
+    from scipy.stats import qmc  # noqa: PLC0415 - heavy: not for commands that decide nothing
+
     sequence = qmc.Sobol(size, scramble=True, rng=np.random.default_rng([sobol_seed, size]))
     if play:  # scipy's fast_forward(0) overflows
         sequence.fast_forward(play)

@@ -1,0 +1,57 @@
+"""Options and arguments that several verbs share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rigctl.errors import UsageError
+
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="The rig's YAML file.")]
+MaybeConfig = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Default: as last started.")]
+State = Annotated[Path | None, typer.Option(metavar="DIR", help="State directory; default ./state/<rig>.")]
+Bus = Annotated[list[str] | None, typer.Option(metavar="NAME=URL", help="Use another URL for a bus; repeatable.")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Instead of the configuration's.")]
+Budget = Annotated[str | None, typer.Option(metavar="MONEY", help='Instead of the configuration\'s, e.g. "20 EUR".')]
+MaxTrials = Annotated[int | None, typer.Option(min=1, help="Stop after this many trials.")]
+AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+HistoryFile = Annotated[
+    Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
+]
+
+
+class Format(StrEnum):
+    """Of an export."""
+
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+class Records(StrEnum):
+    """What of a journal is exported."""
+
+    TRIALS = "trials"
+    LEDGER = "ledger"
+    MEASUREMENTS = "measurements"
+    EVENTS = "events"
+    DOSES = "doses"
+    ALARMS = "alarms"
+
+
+def buses(given: Sequence[str] | None) -> dict[str, str]:
+    """`--bus NAME=URL`, by name.
+
+    Raises:
+        UsageError: one is nothing of the kind.
+    """
+    urls = {}
+    for text in given or ():
+        name, equals, url = text.partition("=")
+        if not equals:
+            raise UsageError(f'--bus: got "{text}", must be NAME=URL')
+        urls[name] = url
+    return urls

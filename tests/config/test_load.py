@@ -1,0 +1,168 @@
+"""What a configuration that holds becomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rigctl.config.load import Overrides, load, load_text
+from rigctl.core.marginals import Empirical, TruncatedNormal, Uniform
+from rigctl.core.policies.explore_then_commit import ExploreThenCommit
+from rigctl.errors import ConfigError
+from rigctl.rig.spec import ActuatorLimits, DosingSpec, MeasureSpec, VariableWiring
+from tests.config.conftest import BY_HAND, EXAMPLES, SMALL, loaded
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_every_example_holds(path):
+    """Each configuration in config/ loads, with devices and a budget."""
+    config = load(path)
+    assert config.name == path.stem
+    assert config.wired
+    assert config.problem.budget > 0
+
+
+def test_quantities_are_converted_once():
+    """Durations become seconds, prices exact decimals per counted unit, money micro-units."""
+    config = loaded(SMALL)
+    assert config.rig.timing.settle_s == 1200.0
+    assert config.rig.timing.measure == MeasureSpec(300.0, 10.0, "median", 1)
+    assert [m.price for m in config.rig.meters] == [Decimal(p) for p in ("0.31", "0.0042", "1.5", "0.05")]
+    assert config.problem.budget == 12_000_000
+    assert config.rig.dosing["doser"] == DosingSpec("probe", -0.04, 0.04, 45.0, 6)
+
+
+def test_ranges_limits_and_safe_states_reach_the_guard():
+    """Every actuator gets its variable's range, its safe state and its caps."""
+    limits = loaded(SMALL).rig.limits
+    assert limits["ca_valve"] == ActuatorLimits(0.0, 7.7, "off")
+    assert limits["doser"] == ActuatorLimits(5.2, 6.8, "off", per_dose_ml=20.0, per_day_ml=200.0)
+
+
+def test_wiring_follows_the_names():
+    """A variable knows its sensor and actuator; the read-back tolerance is 1 % of the range unless given."""
+    wiring = loaded(SMALL).rig.variables
+    assert wiring[1] == VariableWiring("ca", "ca_probe", "ca_valve", pytest.approx(0.077))
+    given = SMALL.replace("actuator: ca_valve,", "actuator: ca_valve, read_back_tolerance: 20 uM,")
+    assert loaded(given).rig.variables[1].read_back_tolerance == pytest.approx(0.02)
+
+
+def test_units_of_the_same_dimension_may_be_mixed():
+    """A range in another unit than the variable's is converted to the variable's."""
+    config = loaded(SMALL.replace("range: [0, 7.7]", "range: [0 mM, 7700 uM]"))
+    assert config.problem.space.variables[1].high == pytest.approx(7.7)
+
+
+def test_marginals_are_on_the_unit_cube():
+    """Declared in engineering units, kept on the unit cube."""
+    first, second = (v.marginal for v in loaded(SMALL).problem.space.variables)
+    assert isinstance(first, TruncatedNormal)
+    assert first.mean == pytest.approx((6.1 - 5.2) / 1.6)
+    assert first.sd == pytest.approx(0.3 / 1.6)
+    assert second == Uniform()
+
+
+def test_empirical_values_stand_in_the_file_or_in_a_csv_beside_it(tmp_path):
+    """`empirical` takes a list, or a column of a CSV file found from the configuration's folder."""
+    (tmp_path / "water.csv").write_text("day,ca\n1,0\n2,3.85\n3,7.7\n", encoding="utf-8")
+    listed = SMALL.replace("natural: uniform", "natural: {empirical: [0, 3.85 mM, 7.7]}")
+    filed = SMALL.replace("natural: uniform", "natural: {empirical: {file: water.csv, column: ca}}")
+    expected = Empirical((0.0, 0.5, 1.0))
+    for text in (listed, filed):
+        config = load_text(text, tmp_path / "rig.yaml")
+        assert config.problem.space.variables[1].marginal == expected
+
+
+def test_all_means_every_subset_that_can_be_controlled():
+    """`control_sets: all` leaves out variables without actuator, unless a person does the controlling."""
+    by_hand = loaded(BY_HAND).problem.space.control_sets
+    assert [c.label for c in by_hand] == ["ph", "ca", "ph+ca"]
+    text = SMALL.replace("control_sets: [[ph], [ca], [ph, ca]]", "control_sets: all")
+    wired = loaded(text.replace("actuator: ca_valve, ", "").replace(", ca_valve: off", ""))
+    assert [c.label for c in wired.problem.space.control_sets] == ["ph"]
+
+
+def test_a_rig_without_devices_is_a_bench_by_hand():
+    """Without devices neither sensors, trial timing nor safe states are asked for."""
+    config = loaded(BY_HAND)
+    assert not config.wired
+    assert config.rig.limits == {}
+
+
+def test_policy_options_come_from_its_dataclass():
+    """Options given reach the policy, the others keep their defaults, all of them are listed."""
+    config = loaded(SMALL + "policy: {name: explore-then-commit, tolerance: 0.02, explore: {plays: 3}}\n")
+    assert isinstance(config.policy, ExploreThenCommit)
+    assert config.policy.tolerance == config.tolerance == 0.02
+    assert config.policy.explore.plays == 3
+    assert config.policy.explore.share == 0.5
+    assert config.policy_options["cost_bound"] == ExploreThenCommit().cost_bound
+
+
+def test_the_model_can_be_pinned_per_variable():
+    """Fixed hyper-parameters come in column order, one number serving all variables."""
+    pinned = "model: {hyperparameters: fixed, lengthscales: LS, signal_sd: 1, noise_sd: 0.01, mean: 0, beta: 3}\n"
+    per_variable = loaded(SMALL + pinned.replace("LS", "{ca: 0.4, ph: 0.2}")).problem.model
+    assert per_variable.lengthscales == (0.2, 0.4)
+    assert per_variable.beta == 3.0
+    same = loaded(SMALL + pinned.replace("LS", "0.3")).problem.model
+    assert same == replace(per_variable, lengthscales=(0.3, 0.3))
+
+
+def test_known_costs_and_ceiling_are_in_the_order_of_the_sets():
+    """Costs that are known beforehand are given by control set, in any order."""
+    text = BY_HAND + "known_costs: {ca: 2 EUR, ca+ph: 2.5 EUR, ph: 0.5 EUR}\ncost_ceiling: 3 EUR\n"
+    problem = loaded(text).problem
+    assert problem.known_costs == (0.5, 2.0, 2.5)
+    assert problem.cost_ceiling == 3.0
+
+
+def test_yaml_1_1_surprises_are_gone():
+    """`off` is a word, `1e3` a number, `12:30` and `no` text."""
+    text = SMALL.replace("range: [0, 7.7]", "range: [0, 1e3]").replace("rig: tank", "rig: no")
+    config = loaded(text)
+    assert config.problem.space.variables[1].high == 1000.0
+    assert config.name == "no"
+    assert config.rig.limits["doser"].safe_state == "off"
+
+
+def test_plausible_readings_are_kept_by_sensor():
+    """What cannot be true is known per sensor, of variables and outcome alike."""
+    text = SMALL.replace("sensor: ca_probe,", "sensor: ca_probe, plausible: [0, 9000 uM],")
+    rig = loaded(text.replace("floor: 0", "floor: 0, plausible: [0, 50]")).rig
+    assert rig.plausible == {"ca_probe": (0.0, pytest.approx(9.0)), "camera": (0.0, 50.0)}
+
+
+def test_a_number_written_differently_is_the_same_price():
+    """9.0 and 9 EUR/L are one price, so that a resumed campaign sees no change."""
+    one, other = (loaded(SMALL.replace("4.2 EUR/L", price)).rig.meters[1] for price in ("9.0 EUR/L", "9 EUR/L"))
+    assert str(one.price) == str(other.price) == "0.009"
+
+
+def test_overrides_replace_what_the_file_says():
+    """Buses by name (or an inline one by device), budget, seed, trials and speed can come from the command line."""
+    buses = {"plc": "modbus_tcp://10.0.0.9:502", "probe": "tcp://10.0.0.8:5000"}
+    config = load_text(SMALL, Path("rig.yaml"), Overrides(buses, "7 EUR", 5, 9, 100.0))
+    assert config.rig.devices["ca_probe"].url == "modbus_tcp://10.0.0.9:502"
+    assert config.rig.devices["probe"].url == "tcp://10.0.0.8:5000"
+    assert (config.problem.budget, config.seed, config.max_trials) == (7_000_000, 5, 9)
+    assert config.rig.speedup == 100.0
+
+
+def test_an_override_is_blamed_on_its_option():
+    """An error in what the command line gave names the option, not a line of the file."""
+    with pytest.raises(ConfigError) as caught:
+        load_text(SMALL, Path("rig.yaml"), Overrides({"plk": "tcp://x:1"}, budget="5 USD"))
+    found = {p.where: p.what for p in caught.value.problems}
+    assert "USD" in found["--budget"]
+    assert 'did you mean "plc"' in found["--bus plk=tcp://x:1"]
+
+
+def test_setpoints_survive_the_unit_cube():
+    """The space of a loaded configuration maps its own range onto [0, 1]."""
+    space = loaded(SMALL).problem.space
+    assert np.allclose(space.to_unit(np.array([[5.2, 0.0], [6.8, 7.7]])), [[0, 0], [1, 1]])

@@ -1,0 +1,72 @@
+"""The JSON schema and the configuration's documentation say what the loader takes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from rigctl.config.json_schema import json_schema, to_text
+from rigctl.config.policy_options import options_model
+from rigctl.config.schema import RigConfig
+from rigctl.core.registry import policy_class, policy_names
+from rigctl.rig.registry import Registry
+
+ROOT = Path(__file__).parent.parent.parent
+BUILT_IN = ("ezo", "ezo-pmp", "modbus", "scpi", "sdm120", "sdm630")
+
+
+def built_in() -> Registry:
+    """Only the drivers of this project, whatever else is installed."""
+    installed = Registry.installed()
+    return Registry({name: installed.drivers[name] for name in BUILT_IN}, installed.lines)
+
+
+def test_the_schema_in_the_repository_is_current():
+    """config/schema.json is what `rigctl schema` prints; write it again after a change."""
+    assert (ROOT / "config/schema.json").read_text(encoding="utf-8") == to_text(json_schema(built_in()))
+
+
+def test_every_driver_is_one_alternative_with_its_options():
+    """An editor that knows the driver offers exactly that driver's options."""
+    schema = json_schema(built_in())
+    alternatives = {a["title"]: a for a in schema["$defs"]["DeviceSection"]["oneOf"]}
+    assert set(alternatives) == set(BUILT_IN)
+    modbus = alternatives["modbus"]
+    assert {"driver", "bus", "timeout", "address", "read", "write", "enable"} <= set(modbus["properties"])
+    assert modbus["properties"]["driver"]["const"] == "modbus"
+    assert modbus["additionalProperties"] is False
+
+
+def test_every_reference_in_the_schema_leads_somewhere():
+    """No `$ref` dangles after the drivers' own definitions are merged in."""
+    schema = json_schema(built_in())
+    text = json.dumps(schema)
+    references = {part.split('"')[0] for part in text.split('"$ref": "#/$defs/')[1:]}
+    assert references
+    assert references <= set(schema["$defs"])
+
+
+def keys_of(model: type[BaseModel]) -> set[str]:
+    """Every key of a model and of the models in it."""
+    schema = model.model_json_schema(by_alias=True)
+    parts = [schema, *schema.get("$defs", {}).values()]
+    parts += [alternative for part in parts for alternative in part.get("anyOf", ())]
+    return {key for part in parts for key in part.get("properties", {})}
+
+
+def sources() -> dict[str, type[BaseModel]]:
+    policies = {f"policy {name}": options_model(policy_class(name)) for name in policy_names()}
+    drivers = {f"driver {name}": built_in().driver(name).options for name in BUILT_IN}
+    return {"configuration": RigConfig, **policies, **drivers}
+
+
+@pytest.mark.parametrize("source", sources())
+def test_every_key_is_documented(source):
+    """docs/configuration.md names every key of the configuration, of each policy and of each driver."""
+    documented = (ROOT / "docs/configuration.md").read_text(encoding="utf-8")
+    keys = keys_of(sources()[source])
+    assert keys
+    assert sorted(key for key in keys if f"`{key}`" not in documented) == []

@@ -1,0 +1,91 @@
+"""The command line itself: errors, exit codes, documentation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer
+
+from rigctl.console.cli import app
+from rigctl.errors import ConfigError
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+def test_an_error_is_one_message_without_traceback(bench):
+    """A configuration that does not hold: exit 2, every problem on standard error, nothing else."""
+    bench.write("bad.yaml", "rig: x\ncolour: red\n")
+    answer = bench.rigctl("check", "bad.yaml", code=2)
+    assert answer.out == ""
+    assert answer.err.startswith("rigctl: bad.yaml:")
+    assert "bad.yaml:2: colour: unknown key" in answer.err
+    assert "Traceback" not in answer.err
+
+
+def test_debug_shows_the_traceback(bench):
+    """With --debug the error comes through as it was raised."""
+    from typer.testing import CliRunner
+
+    found = CliRunner().invoke(app, ["--debug", "check", "none.yaml"])
+    assert isinstance(found.exception, ConfigError)
+
+
+def test_wrong_usage_is_exit_2(bench):
+    """Unknown verbs and options, missing arguments and malformed --bus alike."""
+    for arguments in (["fly"], ["check"], ["check", "bench.yaml", "--fly"], ["check", "bench.yaml", "--bus", "x"]):
+        bench.rigctl(*arguments, code=2)
+    assert "must be NAME=URL" in bench.rigctl("check", "bench.yaml", "--bus", "x", code=2).err
+
+
+def test_a_bus_nobody_declared_is_refused(bench):
+    """--bus names a bus or device of the configuration."""
+    assert "--bus plc=tcp://x:1" in bench.rigctl("check", "bench.yaml", "--bus", "plc=tcp://x:1", code=2).err
+
+
+def test_version_and_module_entry():
+    """`python -m rigctl --version` works beside another program called rigctl."""
+    command = [sys.executable, "-m", "rigctl", "--version"]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout.startswith("rigctl ")
+
+
+def test_help_imports_nothing_heavy():
+    """`rigctl --help` needs none of the libraries that take their time, pydantic and YAML included."""
+    heavy = {"sklearn", "scipy", "numpy", "pint", "pydantic", "yaml", "pymodbus", "serial", "structlog", "asyncio"}
+    code = (
+        "import sys; from typer.testing import CliRunner; before = set(sys.modules)\n"
+        "from rigctl.console.cli import app\n"
+        "result = CliRunner().invoke(app, ['--help']); assert result.exit_code == 0, result.output\n"
+        f"print(sorted({{m.split('.')[0] for m in set(sys.modules) - before}} & {heavy!r}))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"
+
+
+def commands() -> dict[str, typer.core.TyperCommand]:
+    """Every verb by its full name, e.g. `bench latency`."""
+    group = typer.main.get_command(app)
+    found = {}
+    for name, command in group.commands.items():
+        inner = getattr(command, "commands", None)
+        found |= {name: command} if inner is None else {f"{name} {n}": c for n, c in inner.items()}
+    return found
+
+
+@pytest.mark.parametrize("verb", commands())
+def test_every_verb_and_option_is_documented(verb):
+    """docs/cli.md has a section for each verb that names each of its options."""
+    text = (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    assert f"\n### {verb}\n" in text
+    section = text.split(f"\n### {verb}\n")[1].split("\n### ")[0]
+    options = {o for p in commands()[verb].params for o in p.opts if o.startswith("--")} - {"--help"}
+    assert sorted(o for o in options if f"`{o}" not in section) == []
+
+
+@pytest.mark.parametrize("verb", [v for v in commands() if v not in ("export", "schema")])
+def test_every_verb_answers_programs_too(verb):
+    """Every verb has --json, except those that only ever write for programs."""
+    assert any("--json" in p.opts for p in commands()[verb].params)

@@ -1,0 +1,90 @@
+"""`rigctl ingest`: trials done by hand, from options, JSON or CSV, into the journal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+GOOD = ("--control-set", "ca+ph", "--values", "ph=6.0, ca=2", "--outcome", "1.1", "--cost", "0.25")
+
+
+def test_a_trial_from_options_is_recorded_whole(bench):
+    """Set, measured values, outcome and exact cost reach the journal."""
+    answer = bench.rigctl("ingest", "bench.yaml", *GOOD, "--json").json
+    assert answer == {"trials": [1], "spent": 0.25, "budget": 20.0}
+    row = json.loads(bench.rigctl("export", "--format", "jsonl").out)
+    assert (row["control_set"], row["ph"], row["ca"], row["growth"]) == ("ph+ca", 6.0, 2.0, 1.1)
+    assert (row["state"], row["cost"], row["origin"]) == ("RECORDED", 0.25, "manual")
+
+
+def test_a_failed_trial_costs_and_teaches_nothing(bench):
+    """Without outcome it is FAILED, and charged."""
+    bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--cost", "0.4")
+    answer = bench.rigctl("suggest", "bench.yaml", "--json").json
+    assert answer["trial"] == 2
+    assert answer["budget"]["spent"] == 0.4
+    assert json.loads(bench.rigctl("export", "--format", "jsonl").out)["state"] == "FAILED"
+
+
+def test_trials_from_json_on_standard_input(bench):
+    """One object or a list of them; money is read exactly."""
+    one = {"control_set": ["ph"], "values": {"ph": 6.2, "ca": 3}, "outcome": 1.0, "cost": 0.1}
+    assert bench.rigctl("ingest", "bench.yaml", "-", "--json", stdin=json.dumps(one)).json["trials"] == [1]
+    many = json.dumps([one, {"control_set": ["ca"], "cost": 0.2}])
+    answer = bench.rigctl("ingest", "bench.yaml", "-", "--json", stdin=many).json
+    assert answer == {"trials": [2, 3], "spent": pytest.approx(0.4), "budget": 20.0}
+
+
+def test_trials_from_a_csv_file_keep_their_order(ingested):
+    """The rows become trials 1, 2, ... and are what the export gives back."""
+    rows = [json.loads(line) for line in ingested.rigctl("export", "--format", "jsonl").out.splitlines()]
+    assert [r["trial"] for r in rows] == [1, 2, 3, 4, 5]
+    assert [r["growth"] for r in rows] == [1.2, 0.7, 1.9, None, 1.6]
+
+
+def test_costs_add_up_exactly(bench):
+    """Ten times 0.1 is 1, and the trial that costs what is left is still taken."""
+    rows = [{"control_set": ["ph"], "cost": 0.1}] * 10
+    assert bench.rigctl("ingest", "bench.yaml", "-", "--json", stdin=json.dumps(rows)).json["spent"] == 1.0
+
+
+BAD = {
+    "set": (("--control-set", "zz", "--cost", "1"), "allowed: ph, ca, ph+ca"),
+    "value": (("--control-set", "ph", "--values", "ph=six", "--cost", "1"), "must be a finite number"),
+    "form": (("--control-set", "ph", "--values", "ph:6", "--cost", "1"), "must be name=value"),
+    "variable": (("--control-set", "ph", "--values", "pH=6", "--cost", "1"), 'did you mean "ph"?'),
+    "missing": (("--control-set", "ph", "--values", "ph=6", "--outcome", "1", "--cost", "1"), "ca is missing"),
+    "cost": (("--control-set", "ph", "--cost", "cheap"), "must be an amount"),
+    "negative": (("--control-set", "ph", "--cost", "-1"), "must not be negative"),
+    "nothing": ((), "give --control-set and --cost"),
+}
+
+
+@pytest.mark.parametrize(("options", "what"), BAD.values(), ids=BAD)
+def test_what_does_not_hold_is_refused_and_nothing_is_recorded(bench, options, what):
+    """A bad trial gives one message and no journal."""
+    assert what in bench.rigctl("ingest", "bench.yaml", *options, code=2).err
+    assert not (bench.folder / "state").exists()
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "3", "[{}]", '{"control_set": "ph", "cost": 1}', '{"control_set": ["ph"], "cost": "x"}']
+)
+def test_json_that_is_no_trial_is_refused(bench, text):
+    """Broken JSON, other things than trials, and keys missing or of the wrong kind."""
+    assert bench.rigctl("ingest", "bench.yaml", "-", stdin=text, code=2).err
+
+
+def test_one_bad_row_keeps_all_rows_out(bench):
+    """A file is taken whole or not at all."""
+    bench.write("bad.csv", "ph,ca,control_set,growth,cost\n6,3,ph,1,0.5\n6,3,ph,1,much\n")
+    bench.rigctl("ingest", "bench.yaml", "bad.csv", code=2)
+    assert not (bench.folder / "state").exists()
+
+
+def test_another_configuration_cannot_be_mixed_in(ingested):
+    """A journal takes trials of its own configuration only; the message names what changed."""
+    text = (ingested.folder / "bench.yaml").read_text(encoding="utf-8")
+    ingested.write("other.yaml", text.replace("[0, 7.7]", "[0, 9]"))
+    assert "variables.ca" in ingested.rigctl("ingest", "other.yaml", *GOOD, code=2).err

@@ -1,0 +1,145 @@
+"""The verbs as a person starts them: processes, signals, exit codes, a simulated rig over the real protocols."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import psutil
+import pytest
+from typer.testing import CliRunner, Result
+
+from rigctl.console.cli import app
+from rigctl.console.simulator import Scenario, simulator
+
+CONFIG = Path(__file__).parent.parent.parent / "config/greenhouse.yaml"
+WAIT_S = 30.0
+
+pytestmark = pytest.mark.system
+
+
+def rigctl(*arguments: str | Path, code: int = 0) -> Result:
+    """A verb in this process: what is tested beside it runs in one of its own."""
+    found = CliRunner().invoke(app, [*map(str, arguments)])
+    assert found.exit_code == code, found.output
+    return found
+
+
+@contextmanager
+def started(*arguments: str | Path) -> Iterator[subprocess.Popen[str]]:
+    """A rigctl that runs beside the test; killed if the test leaves it running."""
+    command = [sys.executable, "-m", "rigctl", *map(str, arguments)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def read_until(process: subprocess.Popen[str], words: str) -> list[str]:
+    """Lines of a process up to the first with these words."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if words in line:
+            return lines
+    raise AssertionError(f"never said {words!r}: {''.join(lines)}")
+
+
+@pytest.fixture(scope="module")
+def greenhouse(tmp_path_factory) -> Iterator[list[str]]:
+    """A simulated greenhouse, as `--bus` options."""
+    with simulator(Scenario("greenhouse", 2400.0, 1), tmp_path_factory.mktemp("sim")) as buses:
+        yield [part for name, url in buses.items() for part in ("--bus", f"{name}={url}")]
+
+
+def test_a_demo_runs_a_campaign_and_tells_the_truth_about_it(tmp_path):
+    """A short demo ends with a recommendation, the simulator's truth, an exact ledger and a journal that replays."""
+    command = [sys.executable, "-m", "rigctl", "demo", "--max-trials", "9", "--keep", tmp_path / "kept", "--json"]
+    demo = subprocess.run(command, capture_output=True, text=True, check=True, timeout=90)
+    answer = json.loads(demo.stdout)
+    assert (answer["ending"], answer["trials"]) == ("trials", 9)
+    assert answer["ledger_sum"] == answer["spent"]
+    assert answer["safe"]["ok"]
+    assert answer["recommendation"]["control_set"] == answer["simulators_truth"]["control_set"]
+    state = tmp_path / "kept/state"
+    assert json.loads(rigctl("replay", "--state", state, "--json").stdout) == {"trials": 9, "agree": 9, "differing": []}
+    explained = json.loads(rigctl("explain", "--state", state, "--trial", "9", "--json").stdout)
+    assert len(explained["proposal"]["sets"]) == 7
+    rigctl("export", "--state", state, "--out", tmp_path / "trials.csv")
+    again = rigctl("recommend", CONFIG, "--history", tmp_path / "trials.csv", "--json")
+    assert set(json.loads(again.stdout)["setpoints"]) <= {"ca", "b", "nh4", "k", "ph"}
+
+
+def test_an_interrupted_demo_leaves_no_process_behind(tmp_path):
+    """Ctrl-C: the trial is closed, everything is safe, the simulated rig is stopped."""
+    with started("demo", "--keep", tmp_path) as process:
+        read_until(process, "trial 1 recorded")
+        simulated = [p for p in psutil.Process(process.pid).children() if "sim_rig" in " ".join(p.cmdline())]
+        process.send_signal(signal.SIGINT)
+        output, _ = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 0, output
+    assert "ended (abandoned): SIGINT" in output
+    assert len(simulated) == 1
+    assert not simulated[0].is_running()
+
+
+def test_a_running_campaign_answers_refuses_a_second_one_and_stops(greenhouse, tmp_path):
+    """Status asks the process, a second run is refused with exit 4, stop ends it after the trial under way."""
+    state = tmp_path / "state"
+    with started("run", CONFIG, "--state", state, *greenhouse) as process:
+        read_until(process, "trial 2 recorded")
+        status = json.loads(rigctl("status", "--state", state, "--json").stdout)
+        assert (status["running"], status["pid"]) == (True, process.pid)
+        refused = rigctl("run", CONFIG, "--state", state, *greenhouse, code=4)
+        assert str(process.pid) in refused.stderr
+        assert "Traceback" not in refused.stderr
+        rigctl("stop", "--state", state)
+        output, _ = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 0, output
+    assert "ended (stopped)" in output
+    assert "Recommendation" in output or "No recommendation" in output
+    trials = json.loads(rigctl("status", "--state", state, "--json").stdout)["trials"]
+    again = rigctl("run", CONFIG, "--state", state, *greenhouse, "--max-trials", str(trials + 1), "--json")
+    resumed = json.loads(again.stdout)
+    assert resumed["trials"] == trials + 1
+
+
+def test_check_probe_asks_every_device(greenhouse):
+    """Each of the fifteen devices says who it is and what it reads; nothing is written."""
+    answer = json.loads(rigctl("check", CONFIG, "--probe", *greenhouse, "--json").stdout)
+    assert len(answer["probe"]) == 15
+    assert "PMP" in answer["probe"]["ca_doser"]
+
+
+def test_a_silent_device_makes_the_probe_fail(greenhouse, tmp_path):
+    """A port that is not there is told by its device, with exit 1."""
+    buses = [*greenhouse, "--bus", f"ph=serial://{tmp_path}/nothing"]
+    found = rigctl("check", CONFIG, "--probe", *buses, code=1)
+    assert "ph_probe" in found.stdout
+    assert "there is no port" in found.stdout
+
+
+def test_safe_drives_an_idle_rig_to_its_safe_states(greenhouse, tmp_path):
+    """Without a running campaign the verb opens the rig itself, and confirms every actuator."""
+    answer = json.loads(rigctl("safe", CONFIG, "--state", tmp_path / "state", *greenhouse, "--json").stdout)
+    assert answer["ok"]
+    assert {"ca_doser", "b_valve", "refill"} <= set(answer["reached"])
+
+
+def test_safe_ends_a_running_campaign(greenhouse, tmp_path):
+    """A running campaign is told to: it abandons its trial and ends with everything safe."""
+    state = tmp_path / "state"
+    with started("run", CONFIG, "--state", state, *greenhouse) as process:
+        read_until(process, "trial 1 recorded")
+        assert "running campaign" in rigctl("safe", "--state", state).stdout
+        output, _ = process.communicate(timeout=WAIT_S)
+    assert process.returncode == 0, output
+    assert "ended (abandoned): asked to go safe" in output

@@ -1,0 +1,111 @@
+"""What a person sees of a running campaign, drawn from its events."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rigctl.campaign.events import (
+    AlarmRaised,
+    CampaignEnded,
+    CampaignResult,
+    CampaignStarted,
+    TrialEnded,
+    TrialProposed,
+    TrialStep,
+)
+from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.trial import State
+from rigctl.config.load import load_text
+from rigctl.console.progress import watching
+from rigctl.core.policy import Proposal
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm, SafeReport
+from tests.console.conftest import BENCH
+
+
+def row(trial: int, outcome: float | None, state: State = State.RECORDED, because: str = "") -> TrialRow:
+    return TrialRow(
+        trial=trial,
+        state=state,
+        control_set=("ph",),
+        setpoints={"ph": 6.0},
+        origin="policy",
+        proposal=None,
+        policy_state=None,
+        seed=7,
+        history_length=trial - 1,
+        budget=20_000_000,
+        note="",
+        measured={"ph": 6.01, "ca": 3.0},
+        outcome=outcome,
+        whole=True,
+        cost=250_000,
+        estimated=False,
+        started_utc="",
+        ended_utc="",
+        because=because,
+    )
+
+
+PROPOSAL = Proposal(1, "explore-then-commit", "explore", 0, (0.5,), "because it has had least")
+RESULT = CampaignResult("budget", "all spent", 3, 750_000, 20_000_000, SafeReport(("x",)), 0.01, None)
+STORY = (
+    CampaignStarted("bench", 0, 0, 20_000_000, None),
+    TrialProposed(1, PROPOSAL, ("ph",), {"ph": 6.0}, "policy", False, 0.02),
+    TrialStep(1, State.RUNNING),
+    TrialEnded(row(1, 1.5), 250_000, 20_000_000),
+    TrialEnded(row(2, 1.2), 500_000, 20_000_000),
+    TrialEnded(row(3, None, State.FAILED, "camera: silent"), 750_000, 20_000_000),
+    AlarmRaised(Alarm(Severity.MAJOR, "doser", "ran dry")),
+    CampaignEnded(RESULT),
+)
+
+
+def told(terminal: bool, config: str = BENCH) -> str:
+    """What is written while this story is followed."""
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=terminal, width=120 if terminal else 10_000, color_system=None)
+    with watching(load_text(config, Path("bench.yaml")), console) as listener:
+        for event in STORY:
+            listener(event)
+    return stream.getvalue()
+
+
+def test_a_pipe_gets_one_line_per_event():
+    """Choice, reason, outcome, cost, spend and best so far, each event on a line of its own."""
+    lines = told(terminal=False).splitlines()
+    assert lines[0] == "rig bench: 0.00 of 20.00 EUR spent"
+    assert lines[1] == "trial 1 explore: control ph at ph = 6 pH; because it has had least"
+    assert lines[2].startswith("trial 1 recorded: growth = 1.5 cm2/day; cost 0.2500 EUR; spent 0.25 of 20.00 EUR")
+    assert lines[3].endswith("best: growth 1.5 cm2/day (trial 1, ph)")
+    assert "trial 3 failed: camera: silent" in lines[4]
+    assert lines[5] == "alarm MAJOR doser: ran dry"
+    assert lines[6] == "ended (budget): all spent; 3 trials, 0.75 of 20.00 EUR spent"
+    assert len(lines) == 7
+
+
+def test_the_best_is_the_least_when_minimising():
+    """Best so far follows the direction of the outcome."""
+    lines = told(terminal=False, config=BENCH.replace("floor: 0", "direction: minimise")).splitlines()
+    assert lines[3].endswith("best: growth 1.2 cm2/day (trial 2, ph)")
+
+
+@pytest.mark.parametrize(
+    "part", ["rigctl: bench", "because it has had least", "ph = 6 pH", "0.75 of 20.00 EUR (4%)", "MAJOR doser: ran dry"]
+)
+def test_a_terminal_gets_a_live_display(part):
+    """Trial, choice and why, best so far, budget bar, spend and alarms are on the screen."""
+    assert part in told(terminal=True)
+
+
+def test_names_with_brackets_are_shown_as_they_are():
+    """Text from configuration and devices is never taken for markup."""
+    stream = io.StringIO()
+    console = Console(file=stream, force_terminal=False, width=200)
+    with watching(load_text(BENCH, Path("bench.yaml")), console) as listener:
+        listener(AlarmRaised(Alarm(Severity.MINOR, "probe", "[red] reply [/x] '*ER'")))
+    assert "[red] reply [/x] '*ER'" in stream.getvalue()

@@ -1,0 +1,137 @@
+"""The verbs that only look, on a journal filled by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from rigctl.campaign.lock import state_lock
+
+
+def test_status_of_a_campaign_nobody_runs(ingested):
+    """The journal says how far it got."""
+    answer = ingested.rigctl("status", "--json").json
+    assert answer["running"] is False
+    assert (answer["rig"], answer["trials"], answer["spent"], answer["budget"]) == ("bench", 5, 2.1, 20.0)
+    assert "trials: 5" in ingested.rigctl("status").out
+
+
+def test_recommendation_names_set_setpoints_interval_and_alternatives(ingested):
+    """The choice, and for each other set what it would lose and save."""
+    answer = ingested.rigctl("recommend", "--json").json
+    assert set(answer["setpoints"]) == set(answer["control_set"])
+    assert answer["low"] < answer["expected"] < answer["high"]
+    assert len(answer["alternatives"]) == 2
+    assert {"loss", "saving", "cost_per_trial", "trials"} <= set(answer["alternatives"][0])
+    text = ingested.rigctl("recommend").out
+    assert "Recommendation: control" in text
+    assert "Instead of it" in text
+
+
+def test_recommendation_from_a_file_is_the_journals(ingested):
+    """The same trials recommend the same thing, wherever they come from."""
+    from_file = ingested.rigctl("recommend", "bench.yaml", "--history", "trials.csv", "--json").json
+    assert from_file == ingested.rigctl("recommend", "--json").json
+
+
+def test_recommendation_needs_an_outcome(bench):
+    """With failed trials only there is nothing to recommend: exit 1."""
+    bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--cost", "1")
+    assert "no trial has given an outcome" in bench.rigctl("recommend", code=1).err
+
+
+def test_explain_says_who_decided(ingested):
+    """A trial done by hand is called that; one that is not there is refused."""
+    assert "done by hand" in ingested.rigctl("explain").out
+    answer = ingested.rigctl("explain", "--trial", "2", "--json").json
+    assert (answer["trial"], answer["origin"], answer["proposal"]) == (2, "manual", None)
+    assert "trial 9" in ingested.rigctl("explain", "--trial", "9", code=2).err
+
+
+def test_replay_has_no_decision_to_recompute_in_trials_by_hand(ingested):
+    """Trials done by hand are not counted as decisions that agree."""
+    assert ingested.rigctl("replay", "--json").json == {"trials": 0, "agree": 0, "differing": []}
+
+
+def test_export_of_the_ledger_adds_up(ingested):
+    """The ledger's lines sum to what status says is spent, cents and all."""
+    rows = list(csv.DictReader(io.StringIO(ingested.rigctl("export", "--records", "ledger").out)))
+    assert sum(round(float(r["amount"]) * 1e6) for r in rows) == 2_100_000
+    assert rows[0]["amount"] == "0.5"
+
+
+@pytest.mark.parametrize("records", ["trials", "ledger", "measurements", "events", "doses", "alarms"])
+def test_every_kind_of_record_can_be_exported(ingested, records):
+    """As CSV with a header, and as JSON with one object a line."""
+    table = ingested.rigctl("export", "--records", records).out.splitlines()
+    lines = ingested.rigctl("export", "--records", records, "--format", "jsonl").out.splitlines()
+    assert len(lines) == max(len(table) - 1, 0)
+    assert all(isinstance(json.loads(line), dict) for line in lines)
+
+
+def test_export_into_a_folder_that_is_not_there_is_refused(ingested):
+    """A file that cannot be written is a usage error."""
+    assert "--out" in ingested.rigctl("export", "--out", "no/such/folder/x.csv", code=2).err
+
+
+def test_two_campaigns_must_be_told_apart(ingested):
+    """With more than one state directory the verb asks which."""
+    text = (ingested.folder / "bench.yaml").read_text(encoding="utf-8").replace("rig: bench", "rig: other")
+    ingested.write("other.yaml", text)
+    ingested.rigctl("ingest", "other.yaml", "trials.csv")
+    assert "which campaign?" in ingested.rigctl("status", code=2).err
+    assert ingested.rigctl("status", "other.yaml", "--json").json["rig"] == "other"
+    assert ingested.rigctl("status", "--state", "state/bench", "--json").json["rig"] == "bench"
+
+
+def test_without_any_campaign_the_verbs_say_so(bench):
+    """No journal: exit 2 and where it was looked for."""
+    assert "which campaign?" in bench.rigctl("status", code=2).err
+    assert "no campaign is running" in bench.rigctl("stop", "--state", "nowhere", code=2).err
+
+
+def test_a_locked_state_directory_is_left_alone(ingested):
+    """While a campaign runs, ingest is refused with exit 4 and the holder's pid."""
+    with state_lock(ingested.folder / "state/bench"):
+        answer = ingested.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--cost", "1", code=4)
+    assert "process" in answer.err
+
+
+def test_check_summarises_a_configuration_that_holds(bench):
+    """Variables, sets and devices are counted; --json has them by name."""
+    assert "2 variables, 3 control sets, 0 devices" in bench.rigctl("check", "bench.yaml").out
+    answer = bench.rigctl("check", "bench.yaml", "--json").json
+    assert answer["variables"]["ca"] == {"unit": "mM", "low": 0.0, "high": 7.7}
+    assert answer["policy"]["tolerance"] == 0.05
+
+
+def test_a_bench_without_devices_has_nothing_to_drive(bench):
+    """run, safe and check --probe refuse, and say what to use instead."""
+    for verb in (("run", "bench.yaml"), ("safe", "bench.yaml"), ("check", "bench.yaml", "--probe")):
+        assert "rigctl suggest" in bench.rigctl(*verb, code=2).err
+
+
+def test_drivers_are_listed_with_what_they_talk_over(bench):
+    """Every built-in driver, its schemes and its sentence."""
+    found = {d["name"]: d for d in bench.rigctl("drivers", "--json").json}
+    assert {"modbus", "ezo", "ezo-pmp", "scpi", "sdm120", "sdm630"} <= set(found)
+    assert "modbus_tcp" in found["modbus"]["schemes"]
+    assert "ezo-pmp" in bench.rigctl("drivers").out
+
+
+def test_schema_is_json(bench):
+    """The printed schema is JSON and knows the configuration's sections."""
+    assert "control_sets" in bench.rigctl("schema").json["properties"]
+
+
+def test_bench_latency_has_a_row_per_kind_of_bounds_and_size(bench):
+    """CPU seconds of the bounds, or of a policy's whole decision, for each number of trials asked for."""
+    rows = bench.rigctl("bench", "latency", "--size", "10", "--repeats", "1", "--json").json
+    assert [(r["bounds"], r["n"]) for r in rows] == [("integrated", 10), ("pointwise", 10)]
+    assert all(r["median_s"] > 0 and r["sets"] == 7 for r in rows)
+    whole = bench.rigctl("bench", "latency", "--size", "10", "--whole", "--json").json
+    assert all(r["cpu_s"] > 0 and r["refit_cpu_s"] > 0 for r in whole)
+    assert "bounds integrated, n 10" in bench.rigctl("bench", "latency", "--size", "10", "--whole").out

@@ -1,0 +1,51 @@
+"""The simulated rig as a child process never outlives its block."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from rigctl.console.simulator import Scenario, simulator, truth
+from rigctl.core.recommend import Option
+from rigctl.errors import RigctlError
+
+
+def children() -> list[psutil.Process]:
+    """Simulated rigs that this process started."""
+    return [p for p in psutil.Process().children(recursive=True) if "sim_rig" in " ".join(p.cmdline())]
+
+
+def test_buses_are_there_while_the_block_runs(tmp_path):
+    """The configuration's buses get URLs that exist, and the process is gone afterwards."""
+    with simulator(Scenario("greenhouse", 2400.0, 1), tmp_path) as buses:
+        assert set(buses) == {"plc", "mains", "ph", "ca", "acid", "cam"}
+        assert Path(buses["ph"].removeprefix("serial://").split("?")[0]).exists()
+        assert len(children()) == 1
+    assert children() == []
+
+
+def test_it_is_stopped_when_the_block_fails(tmp_path):
+    """Whatever goes wrong inside, the simulated rig does not stay."""
+    with pytest.raises(ZeroDivisionError), simulator(Scenario("greenhouse", 2400.0, 1), tmp_path):
+        raise ZeroDivisionError
+    assert children() == []
+
+
+def test_one_that_does_not_come_up_says_why(tmp_path):
+    """Its own words are in the error."""
+    expected = pytest.raises(RigctlError, match=r"ended before it was ready: .*airfoil\.npz")
+    with expected, simulator(Scenario("wind-tunnel", 2400.0, 1), tmp_path):
+        pass
+    assert children() == []
+
+
+def test_truth_is_asked_for_exactly_this_setting():
+    """The simulator values the setting it is given, and says what is best."""
+    option = Option(("k", "ph"), {"k": 9.1, "ph": 5.75}, 0.0, 0.0, 0.0, None, 1)
+    told = truth(Scenario("greenhouse", 1.0, 1), option)
+    assert told["control_set"] == ["k", "ph"]
+    assert told["setpoints"] == {"k": 9.1, "ph": 5.75}
+    assert 0 < told["share_of_best"] <= 1.0
+    assert told["best"]["outcome"] >= told["outcome"]

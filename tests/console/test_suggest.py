@@ -1,0 +1,136 @@
+"""`rigctl suggest`: the next trial as JSON or sentences, from a CSV file or a journal."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.console.conftest import BENCH, TRIALS
+
+KEYS = ["trial", "policy", "phase", "control_set", "setpoints", "seed", "decision_s", "reason", "control_sets"]
+KEYS += ["threshold", "budget"]
+SET_KEYS = [
+    "control_set",
+    "upper",
+    "lower",
+    "upper_at",
+    "lower_at",
+    "mean",
+    "sd",
+    "cost_mean",
+    "cost_lcb",
+    "trials",
+    "eligible",
+]
+
+
+def test_the_answer_has_the_agreed_keys(bench):
+    """The JSON has exactly the agreed keys, in the agreed order, one entry per control set."""
+    answer = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", "--json").json
+    assert list(answer) == KEYS
+    assert [s["control_set"] for s in answer["control_sets"]] == [["ph"], ["ca"], ["ph", "ca"]]
+    assert all(list(s) == SET_KEYS for s in answer["control_sets"])
+    assert list(answer["budget"]) == ["total", "spent", "predicted_next"]
+
+
+def test_the_history_is_taken_as_written(bench):
+    """Failed trials cost, complete ones teach, sets are named in any order."""
+    answer = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", "--json").json
+    assert answer["trial"] == 6
+    assert answer["budget"]["spent"] == pytest.approx(2.1)
+    assert [s["trials"] for s in answer["control_sets"]] == [2, 2, 1]
+    assert answer["control_sets"][2]["cost_mean"] == pytest.approx(0.9)
+
+
+def test_setpoints_are_within_range_and_for_the_chosen_set_only(bench):
+    """What is proposed can be set, in engineering units."""
+    answer = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", "--json").json
+    ranges = {"ph": (5.2, 6.8), "ca": (0.0, 7.7)}
+    assert set(answer["setpoints"]) == set(answer["control_set"])
+    assert all(ranges[n][0] <= v <= ranges[n][1] for n, v in answer["setpoints"].items())
+
+
+def test_without_a_history_the_first_trial_is_suggested(bench):
+    """Neither journal nor CSV: trial 1, exploring, nothing spent."""
+    answer = bench.rigctl("suggest", "bench.yaml", "--json").json
+    assert (answer["trial"], answer["phase"], answer["budget"]["spent"]) == (1, "explore", 0.0)
+
+
+def test_same_seed_same_suggestion(bench):
+    """A suggestion depends on history and seed, on nothing else."""
+
+    def setpoints(*seed):
+        return bench.rigctl("suggest", "bench.yaml", "--json", *seed).json["setpoints"]
+
+    assert setpoints() == setpoints() == setpoints("--seed", "7")
+    assert setpoints() != setpoints("--seed", "8")
+
+
+def test_journal_and_csv_say_the_same(ingested):
+    """The same trials, from the journal or its own export, give the same suggestion."""
+    ingested.rigctl("export", "bench.yaml", "--out", "again.csv")
+    answers = [
+        ingested.rigctl("suggest", "bench.yaml", "--json", *more).json
+        for more in ((), ("--history", "state/bench"), ("--history", "again.csv"), ("--history", "trials.csv"))
+    ]
+    for answer in answers:
+        answer.pop("decision_s")
+    assert answers[1:] == answers[:1] * 3
+
+
+def test_when_nothing_fits_the_budget_it_says_so(bench):
+    """A spent budget is an answer: phase done, no control set."""
+    bench.write("poor.yaml", BENCH.replace("20 EUR", "2.1 EUR"))
+    answer = bench.rigctl("suggest", "poor.yaml", "--history", "trials.csv", "--json").json
+    assert list(answer) == KEYS
+    assert (answer["phase"], answer["control_set"], answer["setpoints"]) == ("done", None, {})
+    assert "nothing fits the remaining budget" in answer["reason"]
+
+
+def test_people_get_sentences(bench):
+    """Without --json: the choice, the reason and one sentence per control set."""
+    lines = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv").out.splitlines()
+    assert lines[0].startswith("Trial 6 (explore-then-commit, explore): control ")
+    assert sum("expected" in line for line in lines) == 3
+
+
+BAD_CELLS = {
+    "unknown set": ("6.0,3.3,ph,", "6.0,3.3,pH,", "trials.csv:2: control_set", "allowed: ph, ca, ph+ca"),
+    "no number": ("6.0,3.3,ph,1.2", "six,3.3,ph,1.2", "trials.csv:2: ph", 'got "six", must be a finite number'),
+    "not finite": ("6.0,3.3,ph,1.2", "6.0,nan,ph,1.2", "trials.csv:2: ca", 'got "nan"'),
+    "not measured": ("5.5,2.2,ca,0.7", "5.5,,ca,0.7", "trials.csv:3: ca", "is empty, but the trial has an outcome"),
+    "no cost": ("0.7,0.3", "0.7,", "trials.csv:3: cost", "must be an amount"),
+    "negative cost": ("0.7,0.3", "0.7,-0.3", "trials.csv:3: cost", "must not be negative"),
+    "columns": ("6.1,4.4,ca+ph,1.9,0.9", "6.1,4.4,ca+ph,1.9,0,9", "trials.csv:4", "got 6 columns, the header has 5"),
+    "missing column": ("control_set,growth", "set,growth", "trials.csv:1", "column control_set is missing"),
+    "twice": ("ph,ca,control_set,", "ph,ca,ca,control_set,", "trials.csv:1", "column ca stands more than once"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "where", "what"), BAD_CELLS.values(), ids=BAD_CELLS)
+def test_a_bad_cell_is_named_with_file_line_and_column(bench, old, new, where, what):
+    """A mistake in the history is refused with its place, and nothing is suggested."""
+    assert old in TRIALS
+    bench.write("trials.csv", TRIALS.replace(old, new, 1))
+    answer = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", code=2)
+    assert answer.out == ""
+    assert f"{where}: " in answer.err
+    assert what in answer.err
+
+
+def test_all_bad_cells_are_named_at_once(bench):
+    """Every mistake of a file comes in one message."""
+    bench.write("trials.csv", TRIALS.replace("6.0,", "x,").replace("0.7,0.3", "0.7,y").replace("ca+ph", "c"))
+    message = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", code=2).err
+    assert [re.findall(r"trials.csv:\d: (\w+): ", line)[0] for line in message.splitlines()] == [
+        "ph",
+        "cost",
+        "control_set",
+    ]
+
+
+def test_a_history_that_is_not_there_is_refused(bench):
+    """A path with nothing at it gives a usage error, not an empty history."""
+    assert "none.csv" in bench.rigctl("suggest", "bench.yaml", "--history", "none.csv", code=2).err
+    assert "not there" in bench.rigctl("suggest", "bench.yaml", "--history", "nowhere", code=2).err
