@@ -15,7 +15,7 @@ from rigctl.core.registry import policy_class, policy_names
 from rigctl.rig.registry import Registry
 
 ROOT = Path(__file__).parent.parent.parent
-BUILT_IN = ("ezo", "ezo-pmp", "modbus", "scpi", "sdm120", "sdm630")
+BUILT_IN = ("ezo", "ezo-ph", "ezo-pmp", "modbus", "scpi", "sdm120", "sdm630")
 
 
 def built_in() -> Registry:
