@@ -93,21 +93,29 @@ def show(recommendation: Recommendation, labels: Labels, console: Console, note:
 def _alternatives(recommendation: Recommendation, labels: Labels) -> Table:
     from rich.table import Table  # noqa: PLC0415  # only when something is shown
 
+    outcome, money = f"{labels.outcome} {labels.outcome_unit}".strip(), f"cost {labels.currency}"
     table = Table(title="Instead of it", title_justify="left", box=None, padding=(0, 2), header_style="dim")
     table.add_column("control")
-    for header in (f"expect {labels.outcome_unit}", "interval", f"cost {labels.currency}", "loses", "saves", "trials"):
-        table.add_column(header.strip(), justify="right")
+    for header in (outcome, "interval", "beside it", money, "beside it", "trials"):
+        table.add_column(header, justify="right")
     for option in recommendation.alternatives:
         table.add_row(
             "+".join(option.control_set),
             number(option.expected),
             f"{number(option.low)} to {number(option.high)}",
+            _against(option.loss, "worse", "better"),
             number(option.cost_per_trial, 3),
-            number(option.loss, 3),
-            number(option.saving, 3),
+            _against(option.saving, "cheaper", "dearer"),
             str(option.trials),
         )
     return table
+
+
+def _against(difference: float | None, positive: str, negative: str) -> str:
+    """A difference from the recommended option as a size and a word."""
+    if difference is None:
+        return number(None)
+    return f"{number(abs(difference), 3)} {positive if difference >= 0 else negative}"
 
 
 def _money(amount: float | None, labels: Labels) -> str:
