@@ -26,6 +26,10 @@ LONGEST = 1.0
 """Longest step in any variable, lengthscales: beyond it the quadratic model says nothing."""
 FIRST = 0.5
 """First step, lengthscales: before there is any curvature."""
+SHORTEST = 1e-6
+"""A line search gives up at this share of its direction."""
+HOPE = 30.0
+"""A climb is given up when this many times its promised gain would not bring it to the best of its group."""
 SAME = 0.02
 """Points of one group closer than this, lengthscales, are climbing the same hill: the lower one stops."""
 
@@ -85,13 +89,14 @@ def climb(
         tolerance: a predicted gain below this counts as arrived.
         most_sweeps: calls of the objective at most.
     """
+    rivals = np.stack(np.nonzero(np.triu(groups[:, None] == groups, k=1)))
     points, values = starts.copy(), np.empty(len(starts))
     scale = np.minimum(lengthscales, 1.0)
     everyone = np.arange(len(starts))
     values[:], gradient = objective(points, everyone)
     state = _begin(points, values, gradient * scale)
     sweeps = 1
-    _aim(state, free[state.index], np.ones(len(starts), dtype=bool), scale)
+    _aim(state, free[state.index], np.ones(len(starts), dtype=bool))
     state.keep(state.gain > tolerance)
     while len(state.index) and sweeps < most_sweeps:
         trial = np.clip(state.x + (state.step[:, None] * state.direction) * scale, 0.0, 1.0)
@@ -99,16 +104,17 @@ def climb(
         sweeps += 1
         moved = (trial - state.x) / scale
         promised = np.einsum("ij,ij->i", state.gradient, moved)
-        accepted = value >= state.value + SUFFICIENT * promised
+        gained = value - state.value
+        accepted = gained >= SUFFICIENT * np.maximum(promised, 0.0)
         _learn_curvature(state, accepted, moved, gradient * scale)
         _accept(state, accepted, trial, value, gradient * scale)
         points[state.index], values[state.index] = state.x, state.value
-        _aim(state, free[state.index], accepted, scale)
-        state.step[~accepted] *= _shorter(promised, value - state.value, state.step)[~accepted]
-        going = (state.gain > tolerance) & (state.step > 1e-6)
-        state.keep(going)
+        _aim(state, free[state.index], accepted)
+        state.step[~accepted] *= _shorter(promised[~accepted], gained[~accepted])
+        hopeful = state.value + HOPE * state.gain >= _best_of(groups, values)[groups[state.index]]
+        state.keep(hopeful & (state.gain > tolerance) & (state.step > SHORTEST))
         if sweeps % 3 == 0:
-            state.keep(_worth_it(state, groups, points, values, scale))
+            state.keep(~_followers(state.index, rivals, points / scale, values))
     return Maxima(points, values, sweeps)
 
 
@@ -127,7 +133,7 @@ def _begin(x: FloatArray, value: FloatArray, gradient: FloatArray) -> _State:
     )
 
 
-def _aim(state: _State, free: FloatArray, rows: BoolArray, scale: FloatArray) -> None:
+def _aim(state: _State, free: FloatArray, rows: BoolArray) -> None:
     """New directions for these rows: Newton's on the variables not held at a bound."""
     if not rows.any():
         return
@@ -178,24 +184,30 @@ def _accept(state: _State, accepted: BoolArray, x: FloatArray, value: FloatArray
     state.gradient[accepted] = gradient[accepted]
 
 
-def _shorter(promised: FloatArray, achieved: FloatArray, step: FloatArray) -> FloatArray:
-    """The share of the step at which a parabola through both ends peaks, within [0.1, 0.5]."""
-    fall = np.maximum(promised - achieved, np.finfo(float).tiny)
+def _shorter(promised: FloatArray, gained: FloatArray) -> FloatArray:
+    """The share of a refused step at which a parabola through both ends peaks, within [0.1, 0.5].
+
+    A step cut short by the cube may have promised nothing; its share is then the smallest.
+    """
+    fall = np.maximum(promised - gained, np.maximum(np.abs(promised), np.finfo(float).tiny))
     return np.asarray(np.clip(0.5 * promised / fall, 0.1, 0.5))
 
 
-def _worth_it(
-    state: _State, groups: IntArray, points: FloatArray, values: FloatArray, scale: FloatArray
-) -> BoolArray:
-    """Not those that even ten times the promised gain leaves below their group's best, nor followers up one hill."""
-    mine = groups[state.index]
-    best = np.full(int(groups.max()) + 1, -np.inf)
+def _best_of(groups: IntArray, values: FloatArray) -> FloatArray:
+    """The largest value of every group."""
+    best = np.full(int(groups.max(initial=0)) + 1, -np.inf)
     np.maximum.at(best, groups, values)
-    hopeful = state.value + 10.0 * state.gain >= best[mine]
-    scaled = np.ascontiguousarray((state.x / scale).T)
-    apart = np.abs(scaled[:, :, None] - scaled[:, None, :]).max(axis=0)
-    order = np.lexsort((-state.index, state.value))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order))
-    behind = (apart < SAME) & (mine[:, None] == mine) & (rank[:, None] < rank)
-    return np.asarray(hopeful & ~behind.any(axis=1))
+    return best
+
+
+def _followers(active: IntArray, rivals: IntArray, scaled: FloatArray, values: FloatArray) -> BoolArray:
+    """Which of the active points are close to a better one of their group that is under way too."""
+    climbing = np.zeros(len(values), dtype=bool)
+    climbing[active] = True
+    one, other = rivals[:, climbing[rivals[0]] & climbing[rivals[1]]]
+    columns = np.ascontiguousarray(scaled.T)
+    close = np.abs(columns[:, one] - columns[:, other]).max(axis=0) < SAME
+    lower = np.where(values[one] < values[other], one, other)[close]
+    behind = np.zeros(len(values), dtype=bool)
+    behind[lower] = True
+    return np.asarray(behind[active])

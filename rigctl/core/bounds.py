@@ -24,20 +24,24 @@ SOBOL_STARTS = (64, 256, 512)
 DATA_STARTS = 32
 """Trials with the best means, as settings to screen."""
 NEIGHBOURS = (16, 64, 192)
-"""For as many variables: settings to screen half a lengthscale or so from those trials: there the upper bound of a fine model peaks, on hills
-too narrow for a few hundred points of the whole cube to hit."""
+"""For as many variables: settings to screen half a lengthscale or so from those trials. There the upper bound of a
+fine model peaks, on hills too narrow for a few hundred points of the whole cube to hit."""
 UPPER, LOWER, MEAN = 0, 1, 2
 """The functions that are maximised; group = 3 * control set + function."""
 CLIMBERS = (10, 6, 6)
 """Starts refined of each; those of the mean also climb the upper bound, whose peaks flank those of the mean."""
 POLISHED = 3
 """Maxima of the closed-form stand-in from which the pointwise bound itself is climbed."""
+FINAL_NODES = 8
+"""The pointwise bound is searched with few nodes, and reported at its maximisers from this many times as many."""
+SAME_HILL = 0.1
+"""Maxima closer than this in every variable, lengthscales, are one."""
 APART = 0.5
 """Starts of one climb are at least this far apart in some variable, lengthscales."""
 TOLERANCE = 1e-6
 """A climb ends when it promises less than this share of the signal's sd."""
-MOST_VALUES = 1 << 18
-"""Largest intermediate array while screening, in numbers: 2 MB stay in the cache."""
+MOST_VALUES = 1 << 17
+"""Largest intermediate array while screening, in numbers: 1 MB stays in the cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ class _Task:
         """Number of control sets, m."""
         return len(self.expectations.mask)
 
-    def climb(self, spread: Spread, starts: FloatArray, groups: IntArray, *, tolerance: float) -> Maxima:
+    def climb(self, spread: Spread, starts: FloatArray, groups: IntArray) -> Maxima:
         """Local maxima from starts (b, d), each of the function of its group (b,)."""
         sets, widths = groups // 3, self.widths[groups % 3]
 
@@ -98,7 +102,7 @@ class _Task:
             return self.expectations.value_and_gradient(points, sets[index], widths[index], spread)
 
         free = self.expectations.mask[sets]
-        return climb(objective, starts, free, groups, self.lengthscales, tolerance=tolerance * self.signal_sd)
+        return climb(objective, starts, free, groups, self.lengthscales, tolerance=TOLERANCE * self.signal_sd)
 
 
 def best_bounds(
@@ -121,18 +125,16 @@ def best_bounds(
     widths = options.beta * np.array([1.0, -1.0, 0.0])
     h = posterior.hyperparameters
     task = _Task(expectations, widths, np.array(h.lengthscales), h.signal_sd)
-    candidates = _candidates(task, rng)
-    nodes = natural_nodes(space, options.nodes, rng) if options.bounds == "pointwise" else None
-    warm = _warm(task, space, warm_starts or {})
-    if nodes is None:
-        final: Spread = ValueSpread(expectations)
-        points, groups, values = _maximised(task, final, candidates, warm, TOLERANCE)
-    else:
-        stand_in = MeanSquareSpread.of(expectations, space)
-        final = PointwiseSpread.of(stand_in, nodes)
-        found = _maximised(task, stand_in, candidates, warm, 10 * TOLERANCE)
-        points, groups, values = _polished(task, final, *found)
-    return _summary(task, space, final, *_winners(task.count, points, groups, values))
+    candidates, warm = _candidates(task, rng), _warm(space, warm_starts or {})
+    if options.bounds == "integrated":
+        spread = ValueSpread(expectations)
+        at = _winners(task.count, *_maximised(task, spread, candidates, warm))
+        return _summary(task, space, at, _spreads(task, spread, at))
+    stand_in = MeanSquareSpread.of(expectations, space)
+    nodes = natural_nodes(space, FINAL_NODES * options.nodes, rng)
+    found = _maximised(task, stand_in, candidates, warm)
+    at = _winners(task.count, *_polished(task, PointwiseSpread.of(stand_in, nodes[: options.nodes]), *found))
+    return _summary(task, space, at, _final_spreads(task, stand_in, nodes, at))
 
 
 def _candidates(task: _Task, rng: np.random.Generator) -> _Candidates:
@@ -154,7 +156,7 @@ def _candidates(task: _Task, rng: np.random.Generator) -> _Candidates:
     return _Candidates(np.concatenate(points), np.concatenate(sets))
 
 
-def _warm(task: _Task, space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, IntArray]:
+def _warm(space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, IntArray]:
     """Starts that skip the screening, (r, d), and their groups (r,)."""
     points, groups = [np.empty((0, space.dimension))], [np.empty(0, dtype=np.int64)]
     for index, settings in sorted(given.items()):
@@ -168,12 +170,12 @@ def _warm(task: _Task, space: Space, given: Mapping[int, FloatArray]) -> tuple[F
 
 
 def _maximised(
-    task: _Task, spread: Spread, candidates: _Candidates, warm: tuple[FloatArray, IntArray], tolerance: float
+    task: _Task, spread: Spread, candidates: _Candidates, warm: tuple[FloatArray, IntArray]
 ) -> tuple[FloatArray, IntArray, FloatArray]:
     """Screen, then climb: local maxima (b, d), their groups and values (b,)."""
     points, groups = _spread_out(task, candidates, _screened(task, spread, candidates))
     starts, groups = np.concatenate([points, warm[0]]), np.concatenate([groups, warm[1]])
-    maxima = task.climb(spread, starts, groups, tolerance=tolerance)
+    maxima = task.climb(spread, starts, groups)
     return maxima.points, groups, maxima.values
 
 
@@ -228,49 +230,66 @@ def _best_apart(place: FloatArray, scores: FloatArray, count: int) -> list[int]:
 def _polished(
     task: _Task, spread: Spread, points: FloatArray, groups: IntArray, values: FloatArray
 ) -> tuple[FloatArray, IntArray, FloatArray]:
-    """The pointwise bounds climbed from the best few maxima of their stand-in; the means are what they were."""
-    order = np.lexsort((-values, groups))
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order)) - np.searchsorted(groups[order], groups[order])
-    kept = (rank < POLISHED) & (groups % 3 != MEAN) | (rank == 0)
-    points, groups = points[kept], groups[kept]
-    maxima = task.climb(spread, points, groups, tolerance=10 * TOLERANCE)
-    return maxima.points, groups, maxima.values
+    """The pointwise bounds climbed from the best few hills of their stand-in; the means are what they were."""
+    kept = []
+    place = (points / (SAME_HILL * np.minimum(task.lengthscales, 1.0)) * task.expectations.mask[groups // 3]).T
+    for group in range(3 * task.count):
+        mine = np.flatnonzero(groups == group)
+        count = 1 if group % 3 == MEAN else POLISHED
+        kept.append(mine[_best_apart(np.ascontiguousarray(place[:, mine]), values[mine], count)])
+    rows = np.concatenate(kept)
+    maxima = task.climb(spread, points[rows], groups[rows])
+    return maxima.points, groups[rows], maxima.values
 
 
-def _winners(
-    count: int, points: FloatArray, groups: IntArray, values: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """The best point, (m, 3, d), and value, (m, 3), of every group; the first of equals."""
+def _winners(count: int, points: FloatArray, groups: IntArray, values: FloatArray) -> FloatArray:
+    """The best point of every group, (m, 3, d); the first of equals."""
     order = np.lexsort((np.arange(len(groups)), -values, groups))
     first = order[np.searchsorted(groups[order], np.arange(3 * count))]
-    return points[first].reshape(count, 3, -1), values[first].reshape(count, 3)
+    return points[first].reshape(count, 3, -1)
 
 
-def _summary(task: _Task, space: Space, spread: Spread, at: FloatArray, values: FloatArray) -> tuple[SetBounds, ...]:
+def _spreads(task: _Task, spread: Spread, at: FloatArray) -> FloatArray:
+    """The spread at every winner, (m, 3), standardised."""
+    sets = np.repeat(np.arange(task.count), 3)
+    return spread.sd(task.expectations.inner(at.reshape(3 * task.count, -1), sets), sets).reshape(-1, 3)
+
+
+def _final_spreads(task: _Task, stand_in: MeanSquareSpread, nodes: FloatArray, at: FloatArray) -> FloatArray:
+    """E[sigma] at every winner from all nodes, set by set as their factors would not fit in memory together.
+
+    At the mean's maximiser it is sd[F_i | D].
+    """
+    out = _spreads(task, ValueSpread(task.expectations), at)
+    for row in range(task.count):
+        sets = np.full(MEAN, row)
+        inner = task.expectations.inner(at[row, :MEAN], sets)
+        out[row, :MEAN] = PointwiseSpread.of(stand_in, nodes, [row]).sd(inner, sets)
+    return out
+
+
+def _summary(task: _Task, space: Space, at: FloatArray, spreads: FloatArray) -> tuple[SetBounds, ...]:
     """In the outcome's own units, only the controlled columns."""
     e, h = task.expectations, task.expectations.posterior.hyperparameters
-    every = np.arange(task.count)
-    inner = e.inner(at[:, 0], every)
-    means = h.y_shift + h.y_scale * e.mean(inner, every)
-    sds = h.y_scale * spread.sd(inner, every)
-    mean_sds = h.y_scale * ValueSpread(e).sd(e.inner(at[:, 2], every), every)
-    own = h.y_shift + h.y_scale * values
+    sets = np.repeat(np.arange(task.count), 3)
+    means = e.mean(e.inner(at.reshape(3 * task.count, -1), sets), sets).reshape(-1, 3)
+    bounds = h.y_shift + h.y_scale * (means + task.widths * spreads)
+    means, spreads = h.y_shift + h.y_scale * means, h.y_scale * spreads
     out = []
     for i, chosen in enumerate(space.control_sets):
-        settings = [tuple(float(v) for v in at[i, kind, list(chosen.indices)]) for kind in range(3)]
+        settings = [tuple(float(v) for v in at[i, kind, list(chosen.indices)]) for kind in (UPPER, LOWER, MEAN)]
         out.append(
             SetBounds(
                 control_set=i,
-                upper=float(own[i, 0]),
-                upper_at=settings[0],
-                lower=float(own[i, 1]),
-                lower_at=settings[1],
-                mean_at_upper=float(means[i]),
-                sd_at_upper=float(sds[i]),
-                best_mean=float(own[i, 2]),
-                best_mean_at=settings[2],
-                best_mean_sd=float(mean_sds[i]),
+                upper=float(bounds[i, UPPER]),
+                upper_at=settings[UPPER],
+                lower=float(bounds[i, LOWER]),
+                lower_at=settings[LOWER],
+                mean_at_upper=float(means[i, UPPER]),
+                sd_at_upper=float(spreads[i, UPPER]),
+                best_mean=float(means[i, MEAN]),
+                best_mean_at=settings[MEAN],
+                best_mean_sd=float(spreads[i, MEAN]),
             )
         )
     return tuple(out)

@@ -43,7 +43,8 @@ def factors_outside(kernel: ProductKernel, space: Space, mask: FloatArray, x: Fl
     """Products over uncontrolled l of z_l(x_jl), (m, n), for control sets given as `mask` (m, d) and x (n, d)."""
     outside = np.ones((len(mask), len(x)))
     for variable in np.flatnonzero((mask == 0).any(axis=0)):
-        outside[mask[:, variable] == 0] *= space.variables[variable].marginal.z(x[:, variable], kernel.one(int(variable)))
+        marginal = space.variables[variable].marginal
+        outside[mask[:, variable] == 0] *= marginal.z(x[:, variable], kernel.one(int(variable)))
     return outside
 
 
@@ -84,7 +85,7 @@ class Expectations:
 
     def mean(self, inner: FloatArray, sets: IntArray) -> FloatArray:
         """E[mu], (b,)."""
-        return self.posterior.hyperparameters.mean + np.einsum("ij,ij->i", inner, self.alpha[sets])
+        return np.asarray(self.posterior.hyperparameters.mean + np.einsum("ij,ij->i", inner, self.alpha[sets]))
 
     def value_and_gradient(
         self, points: FloatArray, sets: IntArray, width: FloatArray, spread: Spread

@@ -101,6 +101,16 @@ def _reach(steepness: float, curvature: float) -> float:
     return float(2 * SUPPORT_DROP / (steepness + root))
 
 
+def resolution(slope: float, curvature: float, low: float, high: float, width: float = np.inf) -> float:
+    """How wide a panel may be for exp(slope t - curvature t^2 / 2) on [low, high] times features of that `width`.
+
+    Three standard deviations of the product, and where the peak is outside, eight decay lengths of the tail.
+    """
+    mode = min(max(slope / curvature, low), high)
+    steepness = max(abs(slope - curvature * mode), 1e-9)
+    return float(min(3.0 / np.sqrt(curvature + width**-2.0), 8.0 / steepness))
+
+
 def panels(low: float, high: float, width: float, most: int = 256) -> tuple[FloatArray, FloatArray]:
     """Composite Gauss-Legendre nodes and weights on [low, high], panels no wider than `width` (at most `most`)."""
     count = int(np.clip(np.ceil((high - low) / width), 1, most))

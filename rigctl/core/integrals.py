@@ -68,7 +68,7 @@ class SetIntegrals:
         return self._shift + self._scale * value, self._scale * gradient[:, self._columns]
 
     def cov(self, settings: FloatArray, z: FloatArray) -> FloatArray:
-        """Posterior covariance of F_i(setting) and f(z), (b, r), outcome units squared, exact; z is (r, d), unit cube."""
+        """Posterior covariance of F_i(setting) and f(z), (b, r), outcome units squared, exact; z (r, d), unit cube."""
         e, posterior = self.expectations, self.expectations.posterior
         points, sets = self._rows(settings)
         kernel = posterior.hyperparameters.product_kernel

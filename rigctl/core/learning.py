@@ -109,9 +109,7 @@ class LogPrior:
         return float(value), self.density_slope - self.precision * off
 
 
-def learn(
-    x: FloatArray, y: FloatArray, initial: Hyperparameters, previous: Hyperparameters | None
-) -> Hyperparameters:
+def learn(x: FloatArray, y: FloatArray, initial: Hyperparameters, previous: Hyperparameters | None) -> Hyperparameters:
     """Maximum a posteriori hyper-parameters of the standardised data.
 
     Args:
@@ -129,7 +127,9 @@ def learn(
     prior = LogPrior(x.shape[1])
 
     def optimizer(
-        objective: Callable[..., tuple[float, FloatArray]], _theta: FloatArray, bounds: FloatArray  # noqa: ARG001 - `_box`
+        objective: Callable[..., tuple[float, FloatArray]],
+        _theta: FloatArray,
+        bounds: FloatArray,  # noqa: ARG001 - `_box`
     ) -> tuple[FloatArray, float]:
         return _best(lambda theta: _penalised(objective, prior, theta), starts)
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from rigctl.core.gaussian import log_integral, panels, support
+from rigctl.core.gaussian import log_integral, panels, resolution, support
 from rigctl.core.kernels import FloatArray, Kernel1D, SquaredExponential
 from rigctl.core.moments import parent_of
 
@@ -171,8 +171,7 @@ class TruncatedNormal:
         """
         precision = self.scale**-2
         low, high = support(self.loc * precision, precision, 0.0, 1.0)
-        finest = 1.0 / np.sqrt(precision + width**-2)
-        nodes, weights = panels(low, high, 3.0 * finest)
+        nodes, weights = panels(low, high, resolution(self.loc * precision, precision, 0.0, 1.0, width))
         weights = weights * np.exp(self._log_relative(nodes))
         return nodes, weights / weights.sum()
 
@@ -251,9 +250,7 @@ def _z_by_rule(rule: tuple[FloatArray, FloatArray], b: FloatArray, kernel: Kerne
     return np.asarray(kernel.value(np.asarray(b)[:, None] - nodes) @ weights)
 
 
-def _pairs_by_rule(
-    rule: tuple[FloatArray, FloatArray], b: FloatArray, b2: FloatArray, kernel: Kernel1D
-) -> FloatArray:
+def _pairs_by_rule(rule: tuple[FloatArray, FloatArray], b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:
     nodes, weights = rule
     left = kernel.value(np.asarray(b)[:, None] - nodes) * weights
     return np.asarray(left @ kernel.value(np.asarray(b2)[:, None] - nodes).T)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rigctl.core.gaussian import FloatArray, panels, support
+from rigctl.core.gaussian import FloatArray, panels, resolution, support
 
 _TOLERANCE = 1e-12
 _MOST_STEPS = 200
@@ -53,7 +53,7 @@ def parent_of(mean: float, sd: float) -> tuple[float, float]:
 def _dual(h: FloatArray, low: float, high: float) -> tuple[float, FloatArray, FloatArray]:
     """Value, gradient and Hessian of ln integral(h1, h2) + h2/2."""
     begin, end = support(h[0], h[1], low, high)
-    u, weights = panels(begin, end, 3.0 / np.sqrt(h[1]))
+    u, weights = panels(begin, end, resolution(h[0], h[1], low, high))
     exponent = h[0] * u - 0.5 * h[1] * np.square(u)
     peak = exponent.max()
     weights = weights * np.exp(exponent - peak)

@@ -11,6 +11,7 @@ thousands, and the estimate never exceeds s0, as by Jensen's inequality it must 
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +20,8 @@ from rigctl.core.expectations import FLOOR, Expectations, IntArray
 from rigctl.core.kernels import FloatArray
 from rigctl.core.space import Space
 
-MOST_VALUES = 1 << 20
-"""Largest intermediate array, in numbers: 8 MB."""
+MOST_VALUES = 1 << 18
+"""Largest intermediate array, in numbers: 2 MB."""
 
 
 def sobol(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:
@@ -86,19 +87,29 @@ class PointwiseSpread:
     """E[sigma | D] by quasi-Monte-Carlo around its closed-form upper limit sqrt(E[sigma^2])."""
 
     mean_square: MeanSquareSpread
-    factors: tuple[FloatArray, ...]
-    """Per control set (q, n), prod over uncontrolled l of k_l(node_ql, x_jl): computed once per decision.
+    factors: Mapping[int, FloatArray]
+    """By control set (q, n), prod over uncontrolled l of k_l(node_ql, x_jl): computed once per decision.
 
     One row of ones where everything is controlled: there is nothing to average over.
     """
 
     @classmethod
-    def of(cls, mean_square: MeanSquareSpread, nodes: FloatArray) -> PointwiseSpread:
-        """With these nodes (q, d) of the uncontrolled variables, unit cube, the same for all control sets."""
+    def of(cls, mean_square: MeanSquareSpread, nodes: FloatArray, rows: Sequence[int] | None = None) -> PointwiseSpread:
+        """With these nodes (q, d) of the uncontrolled variables, unit cube, the same for all control sets.
+
+        Args:
+            mean_square: of all control sets.
+            nodes: see `natural_nodes`.
+            rows: the control sets it will be asked about; None: all.
+        """
         e = mean_square.expectations
         kernel = e.posterior.hyperparameters.product_kernel
-        masks = [np.broadcast_to(1.0 - mask, nodes.shape) for mask in e.mask]
-        return cls(mean_square, tuple(kernel.matrix(nodes, e.posterior.x, m)[: len(m) if m.any() else 1] for m in masks))
+        factors = {}
+        for row in range(len(e.mask)) if rows is None else rows:
+            free = 1.0 - e.mask[row]
+            mine = nodes if free.any() else nodes[:1]
+            factors[row] = kernel.matrix(mine, e.posterior.x, np.broadcast_to(free, mine.shape))
+        return cls(mean_square, factors)
 
     def sd(self, inner: FloatArray, sets: IntArray) -> FloatArray:
         """(b,)."""
@@ -126,7 +137,7 @@ class PointwiseSpread:
         """Rows of one control set each, few enough for their nodes to fit in memory."""
         blocks = []
         for row in np.unique(sets):
-            size = max(1, MOST_VALUES // max(self.factors[row].size, 1))
+            size = max(1, MOST_VALUES // max(self.factors[int(row)].size, 1))
             mine = np.flatnonzero(sets == row)
             blocks += [(mine[i : i + size], int(row)) for i in range(0, len(mine), size)]
         return blocks

@@ -1,0 +1,103 @@
+"""Many climbs at once, each to a maximum inside the unit cube."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rigctl.core.ascent import climb
+
+
+def hills(centres, heights, widths):
+    """Sum of Gaussian hills as an objective, with its gradient."""
+
+    def objective(points, _index):
+        away = points[:, None, :] - centres
+        each = heights * np.exp(-0.5 * np.square(away / widths[:, None]).sum(axis=2))
+        gradient = -(each[:, :, None] * away / np.square(widths)[:, None]).sum(axis=1)
+        return each.sum(axis=1), gradient
+
+    return objective
+
+
+def run(objective, starts, *, free=None, groups=None, **options):
+    starts = np.array(starts, dtype=float)
+    d = starts.shape[1]
+    groups = np.arange(len(starts)) if groups is None else np.array(groups)
+    free = np.ones((len(starts), d)) if free is None else np.array(free, dtype=float)
+    return climb(objective, starts, free, groups, np.full(d, 0.3), tolerance=1e-12, **options)
+
+
+def test_each_start_climbs_its_own_hill():
+    """Starts near different hills arrive at different tops, to six digits."""
+    objective = hills(np.array([[0.2, 0.3], [0.8, 0.6]]), np.array([1.0, 2.0]), np.array([0.1, 0.1]))
+    maxima = run(objective, [[0.3, 0.2], [0.7, 0.7]])
+    np.testing.assert_allclose(maxima.points, [[0.2, 0.3], [0.8, 0.6]], atol=1e-6)
+    np.testing.assert_allclose(maxima.values, [1.0, 2.0], atol=1e-9)
+
+
+def test_maxima_on_the_edge_of_the_cube_are_found():
+    """A hill whose top lies outside is climbed to the boundary and along it."""
+    objective = hills(np.array([[1.3, 0.4, -0.2]]), np.array([1.0]), np.array([0.4]))
+    maxima = run(objective, [[0.1, 0.9, 0.9], [0.5, 0.5, 0.5]])
+    np.testing.assert_allclose(maxima.points, [[1.0, 0.4, 0.0]] * 2, atol=1e-5)
+
+
+def test_variables_that_may_not_move_do_not():
+    """Only free variables change."""
+    objective = hills(np.array([[0.2, 0.3]]), np.array([1.0]), np.array([0.3]))
+    maxima = run(objective, [[0.5, 0.9]], free=[[1, 0]])
+    np.testing.assert_allclose(maxima.points, [[0.2, 0.9]], atol=1e-6)
+
+
+def test_narrow_valleys_are_followed():
+    """Minus Rosenbrock's function, badly scaled and curved, is climbed to its top."""
+
+    def objective(points, _index):
+        a, b = points[:, 0], points[:, 1]
+        value = -((0.7 - a) ** 2) - 100 * (b - a**2) ** 2
+        return value, np.stack([2 * (0.7 - a) + 400 * a * (b - a**2), -200 * (b - a**2)], axis=1)
+
+    maxima = run(objective, [[0.05, 0.95]], most_sweeps=300)
+    np.testing.assert_allclose(maxima.points, [[0.7, 0.49]], atol=1e-4)
+
+
+def test_a_flat_function_ends_at_once():
+    """Where there is no slope there is nothing to do."""
+    maxima = run(lambda p, _i: (np.zeros(len(p)), np.zeros_like(p)), [[0.5, 0.5], [0.1, 0.2]])
+    assert maxima.sweeps == 1
+    np.testing.assert_array_equal(maxima.points, [[0.5, 0.5], [0.1, 0.2]])
+
+
+def test_no_value_ever_falls():
+    """What is returned is at least as high as its start, even when the sweeps run out."""
+    rng = np.random.default_rng(0)
+    objective = hills(rng.random((30, 4)), rng.standard_normal(30), np.full(30, 0.15))
+    starts = rng.random((50, 4))
+    for sweeps in (1, 2, 3, 5, 60):
+        maxima = run(objective, starts, most_sweeps=sweeps)
+        values, _ = objective(maxima.points, None)
+        assert (maxima.values >= objective(starts, None)[0] - 1e-12).all()
+        np.testing.assert_allclose(values, maxima.values)
+        assert ((maxima.points >= 0) & (maxima.points <= 1)).all()
+
+
+def test_groups_keep_their_best():
+    """Giving up on hopeless climbs and followers costs no group its highest top."""
+    rng = np.random.default_rng(1)
+    objective = hills(rng.random((20, 3)), rng.random(20), np.full(20, 0.12))
+    starts = rng.random((60, 3))
+    alone = run(objective, starts)
+    together = run(objective, starts, groups=[0] * 30 + [1] * 30)
+    for group in (slice(0, 30), slice(30, 60)):
+        assert together.values[group].max() == pytest.approx(alone.values[group].max(), abs=1e-9)
+
+
+def test_a_function_that_rises_faster_than_promised_is_climbed_to_the_corner():
+    """Steps that gain more than their slope promised, by whatever factor, raise no arithmetic warnings."""
+
+    def objective(points, _index):
+        return 1e6 * np.square(points).sum(axis=1), 2e6 * points
+
+    maxima = run(objective, [[0.2, 0.7], [0.5, 0.5]])
+    np.testing.assert_array_equal(maxima.points, [[1.0, 1.0], [1.0, 1.0]])

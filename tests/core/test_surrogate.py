@@ -1,0 +1,284 @@
+"""The surrogate against scikit-learn's own predictions, and in every corner a campaign can reach."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from rigctl.core import learning
+from rigctl.core.learning import LogPrior, ProductCovariance
+from rigctl.core.policy import ModelOptions
+from rigctl.core.surrogate import Hyperparameters, Posterior, fit
+
+FIXED = ModelOptions(hyperparameters="fixed", lengthscales=(0.3, 0.6), signal_sd=2.0, noise_sd=0.1, mean=5.0)
+LEARNED = ModelOptions()
+
+
+def trials(n, seed=0, d=2):
+    """Noisy trials (n, d), (n,) of a smooth function in which the last variable has no effect."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, d))
+    return x, 10 + 3 * np.sin(5 * x[:, 0]) + 0.1 * rng.standard_normal(n)
+
+
+def test_fixed_posterior_is_scikit_learns():
+    """With fixed hyper-parameters mean and sd are what scikit-learn predicts, in the outcome's own units."""
+    x, y = trials(25)
+    kernel = ConstantKernel(4.0) * RBF([0.3, 0.6])
+    theirs = GaussianProcessRegressor(kernel, alpha=0.01, optimizer=None).fit(x, y - 5.0)
+    at = np.random.default_rng(1).random((50, 2))
+    mean, sd = theirs.predict(at, return_std=True)
+    posterior = fit(x, y, FIXED)
+    np.testing.assert_allclose(posterior.mean(at), mean + 5.0, atol=1e-10)
+    np.testing.assert_allclose(posterior.sd(at), sd, atol=1e-10)
+
+
+def test_matern_posterior_is_scikit_learns():
+    """In one dimension the product of Matern kernels is scikit-learn's Matern-5/2."""
+    x, y = trials(20, d=1)
+    theirs = GaussianProcessRegressor(4.0 * Matern(0.3, nu=2.5), alpha=0.01, optimizer=None).fit(x, y - 5.0)
+    options = ModelOptions("fixed", "matern-5/2", lengthscales=(0.3,), signal_sd=2.0, noise_sd=0.1, mean=5.0)
+    at = np.linspace(0, 1, 40)[:, None]
+    mean, sd = theirs.predict(at, return_std=True)
+    posterior = fit(x, y, options)
+    np.testing.assert_allclose(posterior.mean(at), mean + 5.0, atol=1e-9)
+    np.testing.assert_allclose(posterior.sd(at), sd, atol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", ["squared-exponential", "matern-5/2"])
+def test_learned_posterior_is_scikit_learns_with_the_learned_kernel(kernel):
+    """Standardisation and its undoing are those of scikit-learn's normalize_y."""
+    x, y = trials(30)
+    posterior = fit(x, y, ModelOptions(kernel=kernel))
+    h = posterior.hyperparameters
+    covariance = ProductCovariance(np.array([h.signal_sd, 1e-9, *h.lengthscales]), kernel)
+    theirs = GaussianProcessRegressor(covariance, alpha=h.noise_sd**2, optimizer=None, normalize_y=True).fit(x, y)
+    at = np.random.default_rng(1).random((50, 2))
+    mean, sd = theirs.predict(at, return_std=True)
+    np.testing.assert_allclose(posterior.mean(at), mean, rtol=1e-8)
+    np.testing.assert_allclose(posterior.sd(at), sd, rtol=1e-5)
+
+
+def test_the_inverse_is_the_inverse():
+    """K_inv undoes the covariance of the data with its noise."""
+    x, y = trials(15)
+    posterior = fit(x, y, FIXED)
+    full = 4.0 * np.exp(-0.5 * (((x[:, None] - x) / [0.3, 0.6]) ** 2).sum(axis=2)) + 0.01 * np.eye(15)
+    np.testing.assert_allclose(posterior.K_inv @ full, np.eye(15), atol=1e-9)
+
+
+def log_posterior(h, x, y):
+    """Written out: log marginal likelihood of standardised y plus the documented log-priors."""
+    standardised = (y - y.mean()) / y.std()
+    scaled = ((x[:, None] - x) / np.array(h.lengthscales)) ** 2
+    K = h.signal_sd**2 * np.exp(-0.5 * scaled.sum(axis=2)) + h.noise_sd**2 * np.eye(len(y))
+    likelihood = -0.5 * (standardised @ np.linalg.solve(K, standardised) + np.linalg.slogdet(K)[1])
+    logs = np.log(h.lengthscales)
+    scales = -((logs - np.sqrt(2) - np.log(x.shape[1]) / 2) ** 2) / 6 - logs
+    prior = scales.sum() - 2 * np.log(h.signal_sd) ** 2 - 0.5 * (np.log(h.noise_sd / 0.05) / 1.5) ** 2
+    return likelihood + prior
+
+
+def test_learned_hyperparameters_maximise_the_log_posterior():
+    """No small change of any hyper-parameter improves likelihood times prior, as computed from their definitions."""
+    x, y = trials(40)
+    h = fit(x, y, LEARNED).hyperparameters
+    best = log_posterior(h, x, y)
+    for factor in (0.9, 1.1):
+        changed = [
+            Hyperparameters(h.lengthscales, h.signal_sd * factor, h.noise_sd),
+            Hyperparameters(h.lengthscales, h.signal_sd, h.noise_sd * factor),
+            Hyperparameters((h.lengthscales[0] * factor, h.lengthscales[1]), h.signal_sd, h.noise_sd),
+            Hyperparameters((h.lengthscales[0], h.lengthscales[1] * factor), h.signal_sd, h.noise_sd),
+        ]
+        assert all(log_posterior(other, x, y) < best for other in changed)
+
+
+def test_learning_finds_what_matters_and_how_noisy_it_is():
+    """The idle variable gets a long lengthscale, the other a short one, and the noise is about the true 0.1."""
+    x, y = trials(60)
+    h = fit(x, y, LEARNED).hyperparameters
+    assert h.lengthscales[0] < 1.0
+    assert h.lengthscales[1] > 3.0
+    assert h.noise_sd * h.y_scale == pytest.approx(0.1, rel=0.4)
+    assert h.y_shift == pytest.approx(y.mean())
+
+
+def test_learning_is_deterministic():
+    """The same data give the same hyper-parameters, bit for bit."""
+    x, y = trials(20)
+    assert fit(x, y, LEARNED).hyperparameters == fit(x, y, LEARNED).hyperparameters
+
+
+def test_gradients_of_covariance_and_prior_agree_with_finite_differences():
+    """What the optimiser is told about slopes is true, for both kernels."""
+    x, _ = trials(6)
+    theta, step = np.log([1.3, 0.2, 0.4, 0.8]), 1e-6
+    prior = LogPrior(2)
+    for name in ("squared-exponential", "matern-5/2"):
+        _, gradient = ProductCovariance(np.exp(theta), name)(x, eval_gradient=True)
+        for i in range(4):
+            shift = step * np.eye(4)[i]
+            high, low = (ProductCovariance(np.exp(theta + s), name)(x) for s in (shift, -shift))
+            np.testing.assert_allclose(gradient[..., i], (high - low) / (2 * step), atol=1e-8)
+            slope = (prior.value_and_gradient(theta + shift)[0] - prior.value_and_gradient(theta - shift)[0]) / 2e-6
+            assert prior.value_and_gradient(theta)[1][i] == pytest.approx(slope, abs=1e-6)
+
+
+def test_covariance_follows_scikit_learns_rules():
+    """Cloning with theta, diagonal and cross-covariance are consistent, as the regressor assumes."""
+    x, _ = trials(6)
+    kernel = ProductCovariance(np.array([1.3, 0.2, 0.4, 0.8]))
+    again = kernel.clone_with_theta(kernel.theta)
+    np.testing.assert_allclose(again(x), kernel(x))
+    np.testing.assert_allclose(kernel.diag(x), np.diag(kernel(x)))
+    np.testing.assert_allclose(kernel(x, x) + 0.04 * np.eye(6), kernel(x))
+    assert kernel.is_stationary()
+
+
+def test_previous_hyperparameters_are_used_exactly_unless_a_refit_is_due():
+    """Between refits only the factorisation changes; standardisation too stays as it was."""
+    x, y = trials(20)
+    previous = fit(x[:10], y[:10], LEARNED).hyperparameters
+    assert fit(x, y, LEARNED, previous, refit=False).hyperparameters == previous
+    assert fit(x, y, LEARNED, previous, refit=True).hyperparameters != previous
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@settings(deadline=None)
+@given(st.lists(finite, min_size=1, max_size=5), finite, finite, finite, finite, finite)
+def test_hyperparameters_survive_json_exactly(lengthscales, signal, noise, mean, shift, scale):
+    """Written to JSON text and read back they are equal, whatever the floats."""
+    h = Hyperparameters(tuple(lengthscales), signal, noise, mean, shift, scale, "matern-5/2")
+    assert Hyperparameters.from_json(json.loads(json.dumps(h.to_json()))) == h
+
+
+def test_incomplete_json_is_refused():
+    """A state with a missing or unknown key is an error, not a default."""
+    stored = Hyperparameters((0.1,), 1.0, 0.1).to_json()
+    with pytest.raises(ValueError, match="exactly"):
+        Hyperparameters.from_json({**stored, "nugget": 1.0})
+    del stored["mean"]
+    with pytest.raises(ValueError, match="exactly"):
+        Hyperparameters.from_json(stored)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+@pytest.mark.parametrize("options", [FIXED, LEARNED])
+def test_few_trials_are_enough(n, options):
+    """With no, one, two or three trials there is a posterior; with none it is the prior."""
+    x, y = trials(3)
+    posterior = fit(x[:n], y[:n], options)
+    at = np.array([[0.2, 0.8], *x[:n]])
+    assert np.isfinite(posterior.mean(at)).all()
+    assert (posterior.sd(at) > 0).all()
+    if n == 0:
+        h = posterior.hyperparameters
+        np.testing.assert_allclose(posterior.mean(at), h.y_shift + h.y_scale * h.mean)
+        np.testing.assert_allclose(posterior.sd(at), h.y_scale * h.signal_sd)
+    elif options is FIXED:
+        np.testing.assert_allclose(posterior.mean(x[:n]), y[:n], atol=0.1)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-12, 1.0, 1e12, 1e200])
+def test_the_outcomes_scale_does_not_matter(scale):
+    """Outcomes in other units give the same model in those units, from 1e-300 to 1e200."""
+    x, y = trials(20)
+    plain, scaled = fit(x, y, LEARNED), fit(x, y * scale, LEARNED)
+    np.testing.assert_allclose(scaled.mean(x) / scale, plain.mean(x), rtol=1e-3)
+    np.testing.assert_allclose(scaled.sd(x) / scale, plain.sd(x), rtol=5e-2)
+
+
+@pytest.mark.parametrize("constant", [0.0, 7.0, 1e300])
+def test_constant_outcomes_do_not_make_the_model_certain(constant):
+    """Equal outcomes teach nothing about the spread, which stays of the outcome's own size."""
+    x, _ = trials(8)
+    posterior = fit(x, np.full(8, constant), LEARNED)
+    away = np.array([[5.0, 5.0]])
+    assert posterior.mean(x) == pytest.approx(np.full(8, constant))
+    assert posterior.sd(away)[0] == pytest.approx(constant or 1.0)
+
+
+def test_repeated_rows_are_an_ordinary_history():
+    """The same setting measured again and again is averaged, without jitter or notes when there is noise."""
+    x, y = np.full((30, 2), 0.5), np.tile([1.0, 2.0], 15)
+    posterior = fit(x, y, ModelOptions("fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.5, mean=0.0))
+    assert posterior.mean(x[:1])[0] == pytest.approx(45 * 1.0 / (30 + 0.25))
+    assert (posterior.jitter, posterior.notes) == (0.0, ())
+    learned = fit(x, y, LEARNED)
+    assert learned.mean(x[:1])[0] == pytest.approx(1.5, abs=0.01)
+
+
+def test_fault_49_a_singular_matrix_gets_jitter_and_says_so():
+    """Without noise repeated rows make the covariance singular: it is factorised all the same, and noted."""
+    options = ModelOptions("fixed", lengthscales=(0.3, 0.3), signal_sd=2.0, noise_sd=0.0, mean=0.0)
+    x = np.array([[0.5, 0.5]] * 3 + [[0.1, 0.9]])
+    posterior = fit(x, np.array([1.0, 1.0, 1.0, -1.0]), options)
+    assert posterior.jitter > 0
+    assert "not positive definite" in posterior.notes[0]
+    np.testing.assert_allclose(posterior.mean(x), [1.0, 1.0, 1.0, -1.0], atol=1e-3)
+    assert posterior.hyperparameters.noise_sd == 0.0
+
+
+def test_fault_49_a_fit_that_does_not_converge_keeps_the_previous_hyperparameters(monkeypatch):
+    """An optimiser stopped early changes nothing but the notes; without a previous fit the prior's modes serve."""
+    x, y = trials(20)
+    previous = fit(x[:10], y[:10], LEARNED).hyperparameters
+    monkeypatch.setattr(learning, "MOST_ITERATIONS", 1)
+    kept = fit(x, y, LEARNED, previous, refit=True)
+    assert kept.hyperparameters == previous
+    assert "no start converged" in kept.notes[0]
+    first = fit(x, y, LEARNED)
+    assert first.hyperparameters.lengthscales == (np.exp(np.sqrt(2) + np.log(2) / 2 - 3),) * 2
+    assert "the prior's" in first.notes[0]
+
+
+def test_many_trials_are_thinned_for_learning_only(monkeypatch):
+    """Beyond the limit hyper-parameters come from rows spread over the campaign; the posterior uses all rows."""
+    x, y = trials(60)
+    monkeypatch.setattr(learning, "MOST_ROWS", 20)
+    posterior = fit(x, y, LEARNED)
+    rows = np.linspace(0, 59, 20).round().astype(int)
+    start = fit(x[rows], y[rows], LEARNED).hyperparameters
+    assert len(posterior.alpha) == 60
+    assert posterior.hyperparameters.lengthscales == pytest.approx(start.lengthscales, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "options", "says"),
+    [
+        (np.zeros((2, 2)), np.zeros(3), LEARNED, "need"),
+        (np.zeros((0, 0)), np.zeros(0), LEARNED, r"\(0, d\)"),
+        (np.array([[np.nan, 0.0]]), np.zeros(1), LEARNED, "finite"),
+        (np.zeros((1, 2)), np.array([np.inf]), LEARNED, "finite"),
+        (np.zeros((1, 2)), np.zeros(1), ModelOptions("fixed"), "need lengthscales"),
+        (np.zeros((1, 3)), np.zeros(1), FIXED, "3 lengthscales"),
+    ],
+)
+def test_wrong_arguments_say_what_is_needed(x, y, options, says):
+    """Shapes, finiteness and missing hyper-parameters are checked at the door."""
+    with pytest.raises(ValueError, match=says):
+        fit(x, y, options)
+
+
+def test_hyperparameters_of_another_space_are_refused():
+    """A state from a campaign with other variables is an error."""
+    x, y = trials(5)
+    with pytest.raises(ValueError, match="d = 2"):
+        fit(x, y, LEARNED, Hyperparameters((0.1,), 1.0, 0.1), refit=False)
+
+
+def test_the_posterior_is_frozen():
+    """Nothing can be assigned to a posterior."""
+    posterior = fit(*trials(3), FIXED)
+    assert isinstance(posterior, Posterior)
+    with pytest.raises(AttributeError):
+        posterior.alpha = np.zeros(3)
