@@ -7,6 +7,7 @@ What a verb needs is imported when it runs, so that `rigctl --help` stays fast.
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -348,17 +349,13 @@ def latency(
     sizes: Annotated[list[int] | None, typer.Option("--size", min=10, help="Trials known; repeatable.")] = None,
     repeats: Annotated[int, typer.Option(min=1)] = 5,
     *,
-    whole: Annotated[bool, typer.Option("--whole", help="A policy's whole decision, fits included.")] = False,
     json: AsJson = False,
 ) -> None:
     """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
-    from rigctl.bench import decision
-    from rigctl.bench import latency as policies
+    from rigctl.bench.latency import SIZES, measure_latency
     from rigctl.console.output import print_json, print_rows
 
-    ns = sizes or policies.SIZES
-    rows = list(policies.measure(ns)) if whole else decision.measure_latency(ns, repeats=repeats)
-    (print_json if json else print_rows)(rows)
+    (print_json if json else print_rows)(measure_latency(sizes or SIZES, repeats=repeats))
 
 
 @bench.callback()
@@ -367,7 +364,13 @@ def benches() -> None:
 
 
 def main() -> None:
-    """Entry point."""
+    """Entry point. Linear algebra keeps to one thread, unless the environment says otherwise.
+
+    A decision's matrices are small: more threads double its CPU time, take cores from the buses, and change the last
+    bits of its result, which `replay` compares.
+    """
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(variable, "1")
     app(prog_name="rigctl")
 
 

@@ -10,9 +10,9 @@ from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Labels
 from rigctl.console.output import number, settings
 from rigctl.core.history import History
+from rigctl.core.hyperparameters import Hyperparameters
 from rigctl.core.policy import JsonState, trial_rng
 from rigctl.core.recommend import LEVEL, Option, Recommendation, recommend
-from rigctl.core.surrogate import Hyperparameters
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -14,10 +14,10 @@ import numpy as np
 from rigctl.core.bounds import SetBounds, best_bounds
 from rigctl.core.costs import CostBelief, CostBound, believe
 from rigctl.core.history import History
+from rigctl.core.hyperparameters import Hyperparameters
 from rigctl.core.model import Fitted, fit_history, sign, value_floor
 from rigctl.core.money import to_units
 from rigctl.core.policy import BudgetSpent, JsonState, Problem, SetReport
-from rigctl.core.surrogate import Hyperparameters
 
 
 @dataclass(frozen=True, slots=True)

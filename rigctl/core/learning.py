@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
+from rigctl.core.hyperparameters import FitFailed, Hyperparameters, lengthscale_prior_location
 from rigctl.core.kernels import FloatArray, KernelName, ProductKernel
-from rigctl.core.surrogate import Hyperparameters, lengthscale_prior_location
 
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
@@ -27,10 +27,6 @@ SIGNAL_BOX = (1e-2, 1e2)
 NOISE_BOX = (1e-4, 1e1)
 _FAILED = 1e25
 """Stands in for an infinite objective where the covariance does not factorise: the line search backs off from it."""
-
-
-class FitFailed(Exception):
-    """No start led to a finite optimum; says why."""
 
 
 class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries no types

@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rigctl.core.history import History
+from rigctl.core.hyperparameters import Hyperparameters
 from rigctl.core.policy import ModelOptions, Problem
 from rigctl.core.space import FloatArray
-from rigctl.core.surrogate import Hyperparameters, Posterior, fit
+from rigctl.core.surrogate import Posterior, fit
 
 REFIT_GROWTH = 1.25
 """Learned hyper-parameters are refitted when the data have grown by a quarter: O(log n) fits in a campaign."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from rigctl.core.surrogate import Hyperparameters
+    from rigctl.core.hyperparameters import Hyperparameters
 
 LEVEL = 0.95
 """Coverage of the interval, if the model is right."""

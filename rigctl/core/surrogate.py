@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from rigctl.core.kernels import FloatArray, KernelName, ProductKernel
+from rigctl.core.hyperparameters import FitFailed, Hyperparameters, lengthscale_prior_location
+from rigctl.core.kernels import FloatArray
 from rigctl.core.policy import ModelOptions
 
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
@@ -18,49 +17,6 @@ FEWEST_TO_LEARN = 3
 """Below this many observations the prior's modes are used: a likelihood of one or two points says nothing."""
 NO_SPREAD = 1e-10
 """Outcomes this equal, relative to their size, teach nothing either: the likelihood would make the model certain."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hyperparameters:
-    """All there is to know of a fit besides the data; with the data it gives the posterior back exactly.
-
-    The model describes y' = (y - y_shift) / y_scale; `signal_sd`, `noise_sd` and `mean` are on that scale.
-    """
-
-    lengthscales: tuple[float, ...]
-    """(d,), unit cube."""
-    signal_sd: float
-    noise_sd: float
-    mean: float = 0.0
-    y_shift: float = 0.0
-    y_scale: float = 1.0
-    kernel: KernelName = "squared-exponential"
-
-    def to_json(self) -> dict[str, Any]:
-        """What `json.dumps` takes; floats survive exactly."""
-        return {**asdict(self), "lengthscales": list(self.lengthscales)}
-
-    @classmethod
-    def from_json(cls, stored: Mapping[str, Any]) -> Hyperparameters:
-        """The inverse of `to_json`.
-
-        Raises:
-            ValueError: keys are missing or unknown.
-        """
-        known = {f.name for f in fields(cls)}
-        if set(stored) != known:
-            raise ValueError(f"hyper-parameters: got keys {sorted(stored)}, must be exactly {sorted(known)}")
-        return cls(**{**stored, "lengthscales": tuple(stored["lengthscales"])})
-
-    @property
-    def product_kernel(self) -> ProductKernel:
-        """Correlations; times `signal_sd`^2 they are covariances."""
-        return ProductKernel(self.kernel, np.array(self.lengthscales))
-
-    @property
-    def signal_variance(self) -> float:
-        """Prior variance, standardised."""
-        return self.signal_sd**2
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,7 +112,7 @@ def fit(
 
 
 def _learned(x: FloatArray, y: FloatArray, initial: Hyperparameters, previous: Hyperparameters | None) -> Posterior:
-    from rigctl.core.learning import FitFailed, learn  # noqa: PLC0415 - imports scikit-learn: only where it fits
+    from rigctl.core.learning import learn  # noqa: PLC0415 - imports scikit-learn: only where it fits
 
     try:
         return _condition(x, y, learn(x, y, initial, previous), ())
@@ -197,14 +153,6 @@ def _initial(d: int, y: FloatArray, options: ModelOptions) -> Hyperparameters:
         y_scale=scale,
         kernel=options.kernel,
     )
-
-
-def lengthscale_prior_location(d: int) -> float:
-    """Mean of ln lengthscale: sqrt(2) + ln(d)/2, variance 3 (Hvarfner, Hellsten, Nardi 2024, eq. 5).
-
-    Distances in the cube grow as sqrt(d); lengthscales that grow with them keep the model equally complex.
-    """
-    return float(np.sqrt(2.0) + 0.5 * np.log(d))
 
 
 def standardisation(y: FloatArray, options: ModelOptions) -> tuple[float, float]:

@@ -12,9 +12,10 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from rigctl.core import learning
+from rigctl.core.hyperparameters import Hyperparameters
 from rigctl.core.learning import LogPrior, ProductCovariance
 from rigctl.core.policy import ModelOptions
-from rigctl.core.surrogate import Hyperparameters, Posterior, fit
+from rigctl.core.surrogate import Posterior, fit
 
 FIXED = ModelOptions(hyperparameters="fixed", lengthscales=(0.3, 0.6), signal_sd=2.0, noise_sd=0.1, mean=5.0)
 LEARNED = ModelOptions()

@@ -1,0 +1,164 @@
+"""How long one decision takes: a policy's `propose` with n trials known, d = 5, seven control sets, CPU seconds.
+
+Held to one core, and beside scikit-learn's own prediction with the same data in the same run: their ratio compares
+between machines, which seconds do not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Literal
+
+import numpy as np
+
+from rigctl.core.history import History, Observation
+from rigctl.core.hyperparameters import Hyperparameters
+from rigctl.core.kernels import FloatArray
+from rigctl.core.marginals import TruncatedNormal
+from rigctl.core.money import to_micros
+from rigctl.core.policies.explore_then_commit import ExploreThenCommit
+from rigctl.core.policy import JsonState, ModelOptions, Problem, trial_rng
+from rigctl.core.space import Space, Variable
+
+BoundsKind = Literal["integrated", "pointwise"]
+
+NAMES = ("ca", "b", "nh4", "k", "ph")
+CONTROL_SETS = (
+    ("ca", "b"),
+    ("nh4", "k"),
+    ("k", "ph"),
+    ("ca", "b", "nh4"),
+    ("b", "nh4", "k"),
+    ("nh4", "k", "ph"),
+    NAMES,
+)
+"""Seven, as in the plant-growth problem (C, appendix C.1)."""
+COSTS = (0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 1.0)
+LENGTHSCALE = 0.2
+NOISE_SD = 0.01
+BASELINE_POINTS = 1000
+SIZES = (100, 300, 1000)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencyRow:
+    """CPU seconds of one decision with n trials in the history."""
+
+    n: int
+    bounds: BoundsKind
+    d: int
+    sets: int
+    nodes: int | None
+    """Quasi-Monte-Carlo nodes; None for integrated bounds, which need none."""
+    repeats: int
+    median_s: float
+    """With the hyper-parameters of the last fit, as in all but O(log n) decisions of a campaign."""
+    min_s: float
+    max_s: float
+    refit_s: float
+    """One decision that learns them anew."""
+    baseline_s: float
+    """scikit-learn's predict(return_std=True) at 1000 points with the same data, median, same run."""
+
+    @property
+    def ratio(self) -> float:
+        """Decisions in units of the baseline: comparable between machines."""
+        return self.median_s / self.baseline_s
+
+
+def measure_latency(
+    n_values: Sequence[int] = SIZES,
+    bounds_kinds: Sequence[BoundsKind] = ("integrated", "pointwise"),
+    repeats: int = 5,
+    seed: int = 0,
+) -> list[LatencyRow]:
+    """One row for every kind of bounds and number of trials; BLAS is held to one thread meanwhile.
+
+    Raises:
+        ValueError: `repeats` or a number of trials is not positive.
+    """
+    if repeats < 1 or any(n < 1 for n in n_values):
+        raise ValueError(f"latency: got n {list(n_values)}, repeats {repeats}; all must be at least 1")
+    # a limit only holds for libraries loaded by then, so load those that bring a BLAS of their own
+    import scipy.linalg  # noqa: F401, PLC0415 - loaded for its BLAS
+    import sklearn.gaussian_process  # noqa: F401, PLC0415 - loaded for its thread pool
+
+    # comes with scikit-learn, which needs it
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - only for the bench
+
+    with threadpool_limits(limits=1):
+        return [_row(n, kind, repeats, seed) for kind in bounds_kinds for n in n_values]
+
+
+def _row(n: int, kind: BoundsKind, repeats: int, seed: int) -> LatencyRow:
+    problem, past = plant_problem(kind), history(n, seed)
+    known = Hyperparameters((LENGTHSCALE,) * len(NAMES), signal_sd=1.0, noise_sd=NOISE_SD)
+    state: JsonState = {"hyperparameters": known.to_json(), "fitted_at": n}
+
+    def decide(repeat: int, start: JsonState = state) -> None:
+        ExploreThenCommit().propose(start, problem, past, trial_rng(seed, repeat + 1))
+
+    spent = _timed(decide, repeats)
+    return LatencyRow(
+        n=n,
+        bounds=kind,
+        d=problem.space.dimension,
+        sets=len(problem.space.control_sets),
+        nodes=problem.model.nodes if kind == "pointwise" else None,
+        repeats=repeats,
+        median_s=median(spent),
+        min_s=min(spent),
+        max_s=max(spent),
+        refit_s=_timed(lambda repeat: decide(repeat, {**state, "fitted_at": 1}), 1)[0],
+        baseline_s=median(_timed(_baseline(past, seed), repeats)),
+    )
+
+
+def _timed(work: Callable[[int], None], repeats: int) -> list[float]:
+    """CPU seconds of each repeat, after one that is not counted: it pays for imports and first allocations."""
+    work(0)
+    spent = []
+    for repeat in range(repeats):
+        begin = time.process_time()
+        work(repeat)
+        spent.append(time.process_time() - begin)
+    return spent
+
+
+def _baseline(past: History, seed: int) -> Callable[[int], None]:
+    from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415 - heavy: only for the bench
+    from sklearn.gaussian_process.kernels import RBF  # noqa: PLC0415
+
+    kernel = RBF(np.full(len(NAMES), LENGTHSCALE))
+    model = GaussianProcessRegressor(kernel, alpha=NOISE_SD**2, optimizer=None).fit(past.x, past.y)
+    points = np.random.default_rng(seed).random((BASELINE_POINTS, len(NAMES)))
+
+    def predict(_repeat: int) -> None:
+        model.predict(points, return_std=True)
+
+    return predict
+
+
+def plant_problem(kind: BoundsKind) -> Problem:
+    """Five variables, each a truncated normal of mean 0.5 and sd 0.2 when left alone, and the seven control sets."""
+    natural = TruncatedNormal.from_moments(0.5, 0.2)
+    space = Space.of([Variable(name, "", 0.0, 1.0, natural) for name in NAMES], CONTROL_SETS)
+    return Problem(space, to_micros(10**6), floor=-1.5, model=ModelOptions(bounds=kind))
+
+
+def history(n: int, seed: int) -> History:
+    """`n` trials, all sets in turn, of a smooth function with two peaks and a little noise."""
+    rng = np.random.default_rng([seed, n])
+    x = rng.random((n, len(NAMES)))
+    y = _two_peaks(x) + NOISE_SD * rng.standard_normal(n)
+    sets = [t % len(CONTROL_SETS) for t in range(n)]
+    rows = zip(sets, x.tolist(), y.tolist(), strict=True)
+    return History.of(Observation(t, i, tuple(at), v, to_micros(COSTS[i])) for t, (i, at, v) in enumerate(rows, 1))
+
+
+def _two_peaks(x: FloatArray) -> FloatArray:
+    near, far = np.square(x - 0.35).sum(axis=1), np.square(x - 0.8).sum(axis=1)
+    return np.asarray(2.0 * np.exp(-3.0 * near) + 1.5 * np.exp(-6.0 * far) - 1.0)

@@ -1,0 +1,67 @@
+"""The parameters of the surrogate: values, exact JSON, and the prior they are learned under."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from rigctl.core.kernels import KernelName, ProductKernel
+from rigctl.errors import RigctlError
+
+
+@dataclass(frozen=True, slots=True)
+class Hyperparameters:
+    """All there is to know of a fit besides the data; with the data it gives the posterior back exactly.
+
+    The model describes y' = (y - y_shift) / y_scale; `signal_sd`, `noise_sd` and `mean` are on that scale.
+    """
+
+    lengthscales: tuple[float, ...]
+    """(d,), unit cube."""
+    signal_sd: float
+    noise_sd: float
+    mean: float = 0.0
+    y_shift: float = 0.0
+    y_scale: float = 1.0
+    kernel: KernelName = "squared-exponential"
+
+    def to_json(self) -> dict[str, Any]:
+        """What `json.dumps` takes; floats survive exactly."""
+        return {**asdict(self), "lengthscales": list(self.lengthscales)}
+
+    @classmethod
+    def from_json(cls, stored: Mapping[str, Any]) -> Hyperparameters:
+        """The inverse of `to_json`.
+
+        Raises:
+            ValueError: keys are missing or unknown.
+        """
+        known = {f.name for f in fields(cls)}
+        if set(stored) != known:
+            raise ValueError(f"hyper-parameters: got keys {sorted(stored)}, must be exactly {sorted(known)}")
+        return cls(**{**stored, "lengthscales": tuple(stored["lengthscales"])})
+
+    @property
+    def product_kernel(self) -> ProductKernel:
+        """Correlations; times `signal_sd`^2 they are covariances."""
+        return ProductKernel(self.kernel, np.array(self.lengthscales))
+
+    @property
+    def signal_variance(self) -> float:
+        """Prior variance, standardised."""
+        return self.signal_sd**2
+
+
+def lengthscale_prior_location(d: int) -> float:
+    """Mean of ln lengthscale: sqrt(2) + ln(d)/2, variance 3 (Hvarfner, Hellsten, Nardi 2024, eq. 5).
+
+    Distances in the cube grow as sqrt(d); lengthscales that grow with them keep the model equally complex.
+    """
+    return float(np.sqrt(2.0) + 0.5 * np.log(d))
+
+
+class FitFailed(RigctlError):
+    """No start led to a finite optimum; says why."""
