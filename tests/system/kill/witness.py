@@ -1,0 +1,114 @@
+"""What the journal says against what the simulator saw: its dose log and its writes are an independent witness."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.rows import DoseRow
+from rigctl.campaign.trial import Event, State
+from rigctl.core.space import Space
+
+ML = 0.011
+"""The pump's display has two decimals."""
+REGISTERS = {"b": 2, "nh4": 4, "k": 6}
+"""Where the PLC takes setpoints, see config/greenhouse.yaml."""
+FINAL = {State.RECORDED, State.LOST, State.FAILED}
+
+
+def complaints(journal: Reader, space: Space, seen: Mapping[str, Any], kills: int) -> Iterator[str]:
+    """Everything in which journal and simulator disagree; nothing, if all is well."""
+    yield from _trials(journal, space, kills)
+    yield from _money(journal, space)
+    for meter, pump in (("calcium", "ca_doser"), ("acid", "ph_doser")):
+        intents = [d for d in journal.doses() if d.actuator == pump]
+        sent = [d for d in seen["doses"] if d["pump"] == pump]
+        yield from _doses(pump, intents, sent)
+        charged = sum(line.quantity or 0.0 for line in journal.ledger() if line.meter == meter)
+        dispensed = sum(d["dispensed_ml"] for d in sent)
+        if abs(charged - dispensed) > ML * (len(sent) + 1):
+            yield f"{meter}: {charged} mL charged, the pump dispensed {dispensed} mL"
+    yield from _energy(journal, seen["metered"]["energy_kwh"])
+    yield from _setpoints(journal, seen["writes"]["plc"])
+
+
+def _trials(journal: Reader, space: Space, kills: int) -> Iterator[str]:
+    rows = journal.trials()
+    if [row.trial for row in rows] != list(range(1, len(rows) + 1)):
+        yield f"trials are not numbered through: {[row.trial for row in rows]}"
+    for row in rows:
+        ends = [e for e in journal.events(row.trial) if e.state.final]
+        if len(ends) != 1 or row.state not in FINAL:
+            yield f"trial {row.trial}: ended {len(ends)} times, is {row.state}"
+        if row.state is State.FAILED:
+            yield f"trial {row.trial}: FAILED on a rig without faults: {row.because}"
+    lost = sum(row.state is State.LOST for row in rows)
+    if lost > kills:
+        yield f"{lost} trials lost to {kills} kills"
+    if len(journal.history(space)) != len(rows):
+        yield "a trial is missing from the history"
+
+
+def _money(journal: Reader, space: Space) -> Iterator[str]:
+    lines = journal.ledger()
+    spent, campaign = sum(line.amount for line in lines), journal.campaign()
+    if not spent == campaign.spent == journal.history(space).spent == sum(row.cost for row in journal.trials()):
+        yield f"the ledger adds up to {spent}, the campaign has spent {campaign.spent}"
+    yield from (f"trial {line.trial}: {line.meter} estimated: {line.note}" for line in lines if line.estimated)
+    for row in journal.trials():
+        armed = any(e.event is Event.ARM for e in journal.events(row.trial))
+        meters = {line.meter for line in journal.ledger(row.trial)}
+        if armed != bool(meters):
+            yield f"trial {row.trial}: armed: {armed}, charged: {sorted(meters)}"
+
+
+def _doses(pump: str, intents: Sequence[DoseRow], sent: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Every dose the pump gave belongs to one intent, recorded when its total was what it was then, and none to two."""
+    booked, total_ml = iter([i for i in intents if i.dispensed_ml != 0.0]), 0.0
+    for dose in sent:
+        given = dose["dispensed_ml"]
+        intent = next((i for i in booked if abs(i.total_before_ml - total_ml) < ML), None)
+        if intent is None or abs(intent.volume_ml - dose["target_ml"]) > ML:
+            yield f"{pump}: dose {dose['number']} of {dose['target_ml']} mL has no intent of its own: repeated?"
+        elif intent.dispensed_ml is None or intent.dispensed_ml < given - ML:
+            yield f"{pump}: {given} mL dispensed, {intent.dispensed_ml} mL booked ({intent.state})"
+        elif intent.state == "DONE" and intent.dispensed_ml > given + ML:
+            yield f"{pump}: {given} mL dispensed, {intent.dispensed_ml} mL settled"
+        total_ml += given
+
+
+def _energy(journal: Reader, now_kwh: float) -> Iterator[str]:
+    """The meter's readings follow each other: no kilowatt-hour is charged twice."""
+    last = 0.0
+    for row in journal.trials():
+        for phase in ("before", "after"):
+            reading = journal.meter_readings(row.trial, phase).get("electricity")  # type: ignore[arg-type]
+            if reading is None:
+                continue
+            if not last - 1e-3 <= reading.value <= now_kwh + 1e-3:
+                yield f"trial {row.trial}: meter {phase} at {reading.value} kWh, expected {last} to {now_kwh}"
+            last = reading.value
+
+
+def _setpoints(journal: Reader, writes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """A register was written at most once per trial that controls its variable: no trial is imposed again."""
+    armed = [row for row in journal.trials() if any(e.event is Event.ARM for e in journal.events(row.trial))]
+    for variable, register in REGISTERS.items():
+        written = sum(w["function"] in (6, 16) and w["at"] == register for w in writes)
+        trials = sum(variable in row.control_set for row in armed)
+        if written > trials:
+            yield f"{variable}: its setpoint was written {written} times in {trials} trials"
+
+
+def replayed(state: Path) -> Mapping[str, Any]:
+    """What `rigctl replay --json` says."""
+    command = [sys.executable, "-m", "rigctl", "replay", "--state", str(state), "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    answer: Mapping[str, Any] = json.loads(done.stdout)
+    return answer

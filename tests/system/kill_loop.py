@@ -1,0 +1,127 @@
+"""Kills the daemon again and again and asks the simulator whether anything was lost or done twice (fault 27).
+
+    python tests/system/kill_loop.py --kills 1000
+
+Campaigns on the simulated greenhouse are run to the end of a small budget. Each process is killed with SIGKILL, half of
+them exactly before a transaction begins or is committed, the others at random moments, until the kills are used up;
+the last campaign is then left to end. Prints one JSON document, progress goes to standard error; exit code 1 if
+anything disagreed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from rigctl.campaign.journal import open_reader  # noqa: E402
+from rigctl.config.load import Overrides, load  # noqa: E402
+from rigctl.errors import UsageError  # noqa: E402
+from tests.simulated import SimHandle, start_sim  # noqa: E402
+from tests.system.kill.lives import Ending, Lives, next_ending  # noqa: E402
+from tests.system.kill.witness import complaints, replayed  # noqa: E402
+
+CONFIG = ROOT / "config" / "greenhouse.yaml"
+BUDGET = "6 EUR"
+UNHARMED = Ending("moment", 600.0)
+
+
+@dataclass
+class Tally:
+    """What happened over all campaigns."""
+
+    kills: int = 0
+    campaigns: int = 0
+    trials: Counter[str] = field(default_factory=Counter)
+    killed_in: Counter[str] = field(default_factory=Counter)
+    doses: Counter[str] = field(default_factory=Counter)
+    doses_sent: int = 0
+    decisions_replayed: int = 0
+    disagreements: list[str] = field(default_factory=list)
+
+
+def one_campaign(home: Path, tally: Tally, kills: int, chance: random.Random) -> None:
+    """A campaign of as many lives as it takes; then every question to the witness."""
+    home.mkdir(parents=True)
+    sim = start_sim("greenhouse", home, speed=load(CONFIG).rig.speedup, seed=tally.campaigns)
+    try:
+        buses = [part for name, url in sim.buses.items() for part in ("--bus", f"{name}={url}")]
+        options = ["--budget", BUDGET, "--seed", str(tally.campaigns), "--state", str(home / "state"), "--json"]
+        command = [sys.executable, "-m", "rigctl", "run", str(CONFIG), *options, *buses]
+        loaded = load(CONFIG, Overrides(sim.buses, budget=BUDGET, seed=tally.campaigns))
+        lives = Lives(loaded, home / "state", command, home / "daemon.log")
+        killed = 0
+        while lives.live(next_ending(chance) if tally.kills < kills else UNHARMED):
+            killed += 1
+            tally.kills += 1
+            tally.killed_in[standing(home / "state")] += 1
+        ask_witness(home, lives, sim, tally, killed)
+        tally.disagreements += disagreeing(replayed(home / "state"), tally)
+    finally:
+        tally.campaigns += 1
+        sim.stop()
+
+
+def standing(state: Path) -> str:
+    """Where the trial in flight was when the process was killed."""
+    try:
+        with open_reader(state) as journal:
+            trial = journal.open_trial()
+            pumping = any(dose.dispensed_ml is None for dose in journal.doses())
+            return "no trial" if trial is None else f"{trial.state}{' in a dose' if pumping else ''}"
+    except UsageError:
+        return "before the journal"
+
+
+def ask_witness(home: Path, lives: Lives, sim: SimHandle, tally: Tally, kills: int) -> None:
+    """Compare journal and simulator; add up."""
+    seen = sim.state()
+    with open_reader(home / "state") as journal:
+        found = list(complaints(journal, lives.loaded.problem.space, seen, kills))
+        ended = journal.starts()[-1].ended
+        tally.trials.update(str(row.state) for row in journal.trials())
+        tally.doses.update(dose.state for dose in journal.doses())
+    if ended != "budget":
+        found.append(f"the campaign ended as {ended}, not with its budget")
+    tally.doses_sent += len(seen["doses"])
+    tally.disagreements += [f"{home.name}: {what}" for what in found]
+
+
+def disagreeing(answer: Mapping[str, Any], tally: Tally) -> list[str]:
+    """Decisions that came out differently."""
+    tally.decisions_replayed += answer["trials"]
+    return [f"replay: {trial}" for trial in answer["differing"]]
+
+
+def main() -> int:
+    """Run until the kills are used up; returns the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="keep journals and logs here")
+    options = parser.parse_args()
+    chance, tally, started_s = random.Random(options.seed), Tally(), time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="kill") as temporary:
+        home = options.keep or Path(temporary)
+        while tally.kills < options.kills:
+            one_campaign(home / f"campaign-{tally.campaigns}", tally, options.kills, chance)
+            sys.stderr.write(f"{tally.kills} kills, {len(tally.disagreements)} disagreements\n")
+    sys.stdout.write(json.dumps(vars(tally) | {"wall_s": round(time.monotonic() - started_s, 1)}, indent=2) + "\n")
+    return 1 if tally.disagreements else 0
+
+
+if __name__ == "__main__":
+    import sklearn.gaussian_process  # noqa: F401 - imported once, so that a forked life starts at once
+
+    sys.exit(main())

@@ -1,0 +1,215 @@
+"""The real stack: `rigctl` in a process of its own beside the simulated rig; its journal read with plain sqlite3."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+
+from tests.simulated import SimHandle
+
+T = TypeVar("T")
+ROOT = Path(__file__).parent.parent.parent
+Edit = Callable[[dict[str, Any]], object]
+
+SPEED = 2400.0
+WITHIN_S = 25.0
+"""Wall seconds after which what a test waits for is taken not to come; generous, for a loaded machine."""
+SURE = {"hyperparameters": "fixed", "lengthscales": 0.3, "signal_sd": 3, "noise_sd": 0.3, "mean": 8}
+"""A model that need not be learned: decisions take milliseconds."""
+VALVES_ONLY = (("b",), ("nh4",), ("k",))
+WITH_CALCIUM = (("ca",), ("ca", "b"))
+
+
+def wait_until(happened: Callable[[], T], what: str, within_s: float = WITHIN_S) -> T:
+    """The first answer of `happened` that is true; fails the test if there is none in time."""
+    pause, end_s = threading.Event(), time.monotonic() + within_s
+    while not (answer := happened()):
+        assert time.monotonic() < end_s, f"not within {within_s:g} s: {what}"
+        pause.wait(0.005)
+    return answer
+
+
+def greenhouse(
+    path: Path,
+    control_sets: Iterable[Sequence[str]] = VALVES_ONLY,
+    *,
+    prepare: str = "2 min",
+    settle: str = "30 s",
+    edit: Edit = lambda _: None,
+) -> Path:
+    """The example greenhouse with quick trials, a known model, short timeouts and a budget that lasts."""
+    rig = yaml.safe_load((ROOT / "config/greenhouse.yaml").read_text(encoding="utf-8"))
+    rig |= {"budget": "5000 EUR", "model": dict(SURE), "control_sets": [list(names) for names in control_sets]}
+    rig["trial"] |= {"settle": settle, "measure": {"for": "30 s", "every": "10 s", "min_count": 3}}
+    rig["trial"]["prepare"][0]["wait"] = prepare
+    for device in rig["devices"].values():
+        device["timeout"] = "0.4 s"
+    rig["safety"]["safe_state"] = dict.fromkeys(rig["safety"]["safe_state"], "off")  # `off` is no word in YAML 1.1
+    edit(rig)
+    path.write_text(yaml.safe_dump(rig, sort_keys=False), encoding="utf-8")
+    return path
+
+
+@dataclass
+class Process:
+    """One `rigctl` process."""
+
+    process: subprocess.Popen[bytes]
+    out: Path
+    err: Path
+    state: Path
+
+    @property
+    def alive(self) -> bool:
+        return self.process.poll() is None
+
+    @property
+    def said(self) -> str:
+        """Standard error so far."""
+        return self.err.read_text(encoding="utf-8")
+
+    @property
+    def answer(self) -> Any:
+        """Standard output, which is JSON."""
+        return json.loads(self.out.read_text(encoding="utf-8"))
+
+    def alarms(self, *words: str, severity: str = "") -> list[str]:
+        """The messages of the alarms logged so far that contain all these words, with their source."""
+        found = []
+        for line in self.said.splitlines():
+            record = json.loads(line) if line.startswith("{") and line.endswith("}") else {}
+            text = f"{record.get('source')}: {record.get('message')}"
+            if record.get("event") == "alarm" and severity in record["severity"] and all(w in text for w in words):
+                found.append(text)
+        return found
+
+    def wait(self, within_s: float = WITHIN_S) -> int:
+        """Its exit code."""
+        return self.process.wait(within_s)
+
+    def end(self) -> None:
+        """End it, whatever it does; harmless when it has ended."""
+        if self.alive:
+            self.process.terminate()
+            try:
+                self.process.wait(10.0)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait(10.0)
+
+    def until(self, happened: Callable[[], T], what: str) -> T:
+        """As `wait_until`, but fails at once if the process ends first."""
+
+        def looked() -> tuple[T] | None:
+            alive = self.alive  # before the look: what happens last must still be seen
+            answer = happened()
+            assert answer or alive, f"ended with {self.process.returncode} before {what}: {self.said[-2000:]}"
+            return (answer,) if answer else None
+
+        (answer,) = wait_until(looked, what) or ()
+        return answer
+
+    def rows(self, sql: str, *parameters: object) -> list[sqlite3.Row]:
+        """What the journal says, now."""
+        return rows(self.state, sql, *parameters)
+
+    def count(self, state: str) -> int:
+        """How many trials are in this state."""
+        return len(self.rows("SELECT 1 FROM trials WHERE state = ?", state))
+
+
+def rows(state: Path, sql: str, *parameters: object) -> list[sqlite3.Row]:
+    """Rows of the journal in a state directory, which a daemon may be writing; none if it is not there yet."""
+    file = state / "journal.sqlite"
+    if not file.exists():
+        return []
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=10.0)) as connection:
+        connection.row_factory = sqlite3.Row
+        try:
+            return list(connection.execute(sql, parameters))
+        except sqlite3.OperationalError as error:
+            if "no such table" in str(error):  # it is just being created
+                return []
+            raise
+
+
+@dataclass
+class Stack:
+    """A simulated rig, and the rigctl processes a test starts on it."""
+
+    sim: SimHandle
+    directory: Path
+    processes: list[Process] = field(default_factory=list)
+
+    def rigctl(self, *arguments: object, state: Path | None = None, **environment: str) -> Process:
+        """Start `python -m rigctl ...` in the stack's directory."""
+        number = len(self.processes)
+        out, err = self.directory / f"out-{number}.json", self.directory / f"err-{number}.jsonl"
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "rigctl", *map(str, arguments)],
+                cwd=self.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=stdout,
+                stderr=stderr,
+                env={**os.environ, **environment},
+            )
+        self.processes.append(Process(process, out, err, state or self.directory))
+        return self.processes[-1]
+
+    def run(
+        self,
+        config: Path,
+        state: Path,
+        *arguments: object,
+        buses: Mapping[str, str] | None = None,
+        **environment: str,
+    ) -> Process:
+        """Start `rigctl run` on the simulated rig; `buses` has URLs to use instead of its own."""
+        urls = {**self.sim.buses, **(buses or {})}
+        options = [part for name, url in urls.items() for part in ("--bus", f"{name}={url}")]
+        return self.rigctl("run", config, "--state", state, "--json", *options, *arguments, state=state, **environment)
+
+    def end(self) -> None:
+        """End whatever still runs."""
+        for process in self.processes:
+            process.end()
+
+
+def next_trial(run: Process, state: str, *, after: int = 0) -> sqlite3.Row:
+    """The next trial to end in this state (or the first one numbered above `after`)."""
+    known = after or max((r["trial"] for r in run.rows("SELECT trial FROM trials WHERE state = ?", state)), default=0)
+    found = run.until(
+        lambda: run.rows("SELECT * FROM trials WHERE state = ? AND trial > ? ORDER BY trial", state, known),
+        f"a {state} trial after {known}",
+    )
+    return found[0]
+
+
+def at_s(run: Process, trial: int, event: str) -> float:
+    """Rig time of a trial's event."""
+    (row,) = run.rows("SELECT at_s FROM events WHERE trial = ? AND event = ?", trial, event)
+    return float(row["at_s"])
+
+
+def because(run: Process, trial: int) -> str:
+    """Why a trial ended as it did."""
+    return str(run.rows("SELECT detail FROM events WHERE trial = ? ORDER BY id DESC LIMIT 1", trial)[0]["detail"])
+
+
+def cost(run: Process, trial: int) -> int:
+    """What a trial was charged, micro-units."""
+    (row,) = run.rows("SELECT coalesce(sum(amount_micros), 0) AS amount FROM ledger WHERE trial = ?", trial)
+    return int(row["amount"])

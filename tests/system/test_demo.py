@@ -1,0 +1,83 @@
+"""`rigctl demo`: a whole campaign from one command, and nothing left behind however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from tests.system.stack import Process, rows, wait_until
+
+pytestmark = pytest.mark.system
+
+DEMO = [sys.executable, "-m", "rigctl", "demo", "--json"]
+
+
+def at_work_in(directory) -> list[str]:
+    """The processes whose command line names this directory."""
+    lines = [" ".join(p.info["cmdline"] or ()) for p in psutil.process_iter(["cmdline"])]
+    return [line for line in lines if str(directory) in line]
+
+
+@pytest.fixture
+def demo(tmp_path):
+    """Starts a demo that keeps its state in `tmp_path/demo`; ended after the test."""
+    started = []
+
+    def start(*options: object) -> Process:
+        command = [*DEMO, "--keep", tmp_path / "demo", *options]
+        out, err = tmp_path / "out.json", tmp_path / "err.jsonl"
+        with out.open("wb") as stdout, err.open("wb") as stderr:
+            process = subprocess.Popen([*map(str, command)], cwd=tmp_path, stdout=stdout, stderr=stderr)
+        started.append(Process(process, out, err, tmp_path / "demo/state"))
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.end()
+
+
+def test_a_whole_campaign_adds_up_and_recommends_well(demo, tmp_path):
+    """Exit 0; the ledger adds up to the spend, says the journal; what is recommended is within 10 % of the best."""
+    run = demo("--scenario", "greenhouse", "--budget", "22 EUR", "--speed", 4800)
+    assert run.wait(90.0) == 0, run.said
+    answer = run.answer
+    assert answer["ending"] == "budget"
+    assert answer["trials"] >= 15
+    (booked,) = rows(run.state, "SELECT sum(amount_micros) AS amount, count(DISTINCT trial) AS trials FROM ledger")
+    assert booked["trials"] == answer["trials"]
+    assert answer["spent"] == answer["ledger_sum"] == pytest.approx(booked["amount"] / 1e6, abs=1e-9)
+    assert answer["spent"] <= answer["budget"] == 22.0
+    assert answer["safe"]["ok"]
+    assert len(rows(run.state, "SELECT 1 FROM trials WHERE state = 'RECORDED'")) == answer["trials"]
+    assert answer["simulators_truth"]["control_set"] == answer["recommendation"]["control_set"]
+    assert answer["simulators_truth"]["share_of_best"] >= 0.9
+    assert at_work_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupted_it_ends_safe_and_takes_the_simulator_along(demo, tmp_path, number):
+    """Ctrl-C or SIGTERM in mid-demo: everything safe, the trial closed, no simulator left behind."""
+    run = demo("--speed", 1200)
+    run.until(lambda: run.count("RUNNING"), "a trial under way")
+    assert len(at_work_in(tmp_path)) == 2
+    run.process.send_signal(number)
+    assert run.wait() == 0, run.said
+    assert at_work_in(tmp_path) == []
+    assert (run.answer["ending"], run.answer["reason"]) == ("abandoned", number.name)
+    assert run.answer["safe"]["ok"]
+    assert run.answer["safe_after_s"] < 2.0
+    assert run.rows("SELECT 1 FROM trials WHERE state NOT IN ('RECORDED', 'ABANDONED')") == []
+
+
+def test_killed_it_takes_the_simulator_along(demo, tmp_path):
+    """After a kill -9 nobody is left to clean up: the simulator notices and goes by itself."""
+    run = demo()
+    run.until(lambda: run.count("ARMED") or run.count("RUNNING"), "a trial under way")
+    os.kill(run.process.pid, signal.SIGKILL)
+    assert run.wait() == -signal.SIGKILL
+    wait_until(lambda: at_work_in(tmp_path) == [], "the simulator's end")

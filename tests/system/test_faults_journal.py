@@ -1,0 +1,148 @@
+"""Faults of the journal: without it nothing moves, and what cannot be read is kept as it is."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.system.stack import at_s, greenhouse, next_trial
+
+pytestmark = pytest.mark.system
+
+
+@dataclass
+class Disk:
+    """Where a state directory may run out of room."""
+
+    path: Path
+    fill: Callable[[], None]
+    free: Callable[[], None]
+
+
+@pytest.fixture
+def disk(stack, tmp_path):
+    """A tiny file system that can be filled; where none can be mounted, a limit on the size of the daemon's files."""
+    place = tmp_path / "disk"
+    place.mkdir()
+    if not mounted(place):
+        yield Disk(place, lambda: limit(stack, place / "state/journal.sqlite-wal"), lambda: limit(stack, None))
+        return
+    ballast = place / "ballast"
+    yield Disk(place, lambda: fill(ballast), ballast.unlink)
+    stack.end()
+    subprocess.run(["umount", place], check=True)
+
+
+def mounted(place) -> bool:
+    """Whether a tiny file system could be put there: that takes root, and a system that lets it."""
+    mount = ["mount", "-t", "tmpfs", "-o", "size=2m", "rigctl-test", place]
+    if os.geteuid() != 0 or shutil.which("mount") is None:
+        return False
+    return subprocess.run(mount, capture_output=True, check=False).returncode == 0
+
+
+def fill(ballast) -> None:
+    """Write until nothing more fits."""
+    with ballast.open("wb", buffering=0) as file:
+        for size in (65536, 1):
+            try:
+                while file.write(b"x" * size) == size:
+                    continue
+            except OSError:
+                continue
+
+
+def limit(stack, file) -> None:
+    """Let the daemon's files grow no further than this one is now."""
+    pid, unlimited = stack.processes[-1].process.pid, resource.RLIM_INFINITY
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (unlimited if file is None else file.stat().st_size, unlimited))
+
+
+def moves(write) -> bool:
+    """Whether this is more than letting something go (coil off)."""
+    return not (write["function"] == 5 and write["pdu"].endswith("0000"))
+
+
+def test_fault_32_without_a_journal_nothing_is_actuated(sim, stack, tmp_path, disk):
+    """The disk is full: an alarm, everything safe, no actuation until there is space; then the campaign goes on."""
+    state = disk.path / "state"
+    run = stack.run(greenhouse(tmp_path / "rig.yaml"), state)
+    next_trial(run, "RECORDED")
+    disk.fill()
+    run.until(lambda: run.alarms("journal", "goes safe and waits", severity="MAJOR"), "the alarm")
+    waits = sim.wait_for(lambda s: not s["plant"]["setpoints"] and not s["plant"]["refilling"], "its safe state")
+    (last,) = run.rows("SELECT max(trial) AS trial FROM trials WHERE state IN ('RECORDED', 'ABANDONED')")
+    disk.free()
+    run.until(lambda: run.alarms("journal", "can be written again"), "the journal to be back")
+    trial = next_trial(run, "RECORDED", after=last["trial"])["trial"]
+    armed_s = at_s(run, trial, "ARM")
+    between = [w for w in sim.state()["writes"]["plc"] if waits["time_s"] < w["time_s"] < armed_s]
+    assert [w for w in between if moves(w)] == []
+    assert armed_s - waits["time_s"] > 0
+    run.process.terminate()
+    assert run.wait() == 0
+    (booked,) = run.rows("SELECT sum(amount_micros) AS amount FROM ledger")
+    assert run.answer["spent"] == pytest.approx(booked["amount"] / 1e6, abs=1e-9)
+
+
+@pytest.fixture(scope="module")
+def done(shared, tmp_path_factory):
+    """A campaign that has ended: its configuration and its journal."""
+    config = greenhouse(tmp_path_factory.mktemp("config") / "rig.yaml")
+    run = shared.run(config, shared.directory / "state", "--max-trials", 2)
+    assert run.wait() == 0, run.said
+    return config, (shared.directory / "state/journal.sqlite").read_bytes()
+
+
+def left_alone(sim, stack, config, state):
+    """Start on this state: nothing moves and no file of it changes; the process that ended."""
+    journal, before = state / "journal.sqlite", sim.state()["writes"]
+    found = journal.read_bytes()
+    run = stack.run(config, state, "--max-trials", 3)
+    run.wait()
+    assert sim.state()["writes"] == before
+    assert journal.read_bytes() == found
+    assert sorted(p.name for p in state.iterdir()) == ["journal.sqlite", "lock"]
+    return run
+
+
+@pytest.mark.parametrize("damage", ["header", "pages", "half"])
+def test_fault_33_a_corrupt_journal_is_kept_and_nothing_moves(sim, stack, tmp_path, done, damage):
+    """A damaged journal: refuses to actuate, keeps the file byte for byte, says how to recover."""
+    config, journal = done
+    middle = len(journal) // 2
+    damaged = {
+        "header": b"X" * 16 + journal[16:],
+        "pages": journal[:4096] + b"\xa5" * (middle - 4096) + journal[middle:],
+        "half": journal[:middle],
+    }[damage]
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "journal.sqlite").write_bytes(damaged)
+    run = left_alone(sim, stack, config, state)
+    assert run.process.returncode == 1
+    assert "the journal is damaged" in run.said
+    assert ".recover" in run.said
+
+
+def test_fault_34_a_journal_from_a_newer_version_is_refused(sim, stack, tmp_path, done):
+    """A journal from a newer rigctl: exit 4, says which versions, the file stays as it is."""
+    config, journal = done
+    state = tmp_path / "state"
+    state.mkdir()
+    (state / "journal.sqlite").write_bytes(journal)
+    with closing(sqlite3.connect(state / "journal.sqlite")) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA user_version = 99")
+    run = left_alone(sim, stack, config, state)
+    assert run.process.returncode == 4
+    assert "journal version 99" in run.said
