@@ -258,7 +258,7 @@ class Dispenser:
 
     async def _halt(self, pump: Handle[Doser]) -> DoseStatus:
         """Stop the pump and ask whether it did."""
-        await self._guard.stop(pump, urgent=True)
+        await self._guard.stop(pump, within_s=2 * pump.timeout_s)
         return await pump.ask(pump.device.dose_status, "dose status", urgent=True)
 
     async def _testified(self, dose: _Dose) -> float | None:

@@ -193,18 +193,23 @@ class Guard:
         """Let the variable vary freely."""
         await actuator.tell(actuator.device.release, "release")
 
-    async def stop(self, doser: Handle[Doser], *, urgent: bool = False) -> None:
-        """Stop a pump."""
-        await doser.tell(doser.device.stop, "stop", urgent=urgent)
+    async def stop(self, doser: Handle[Doser], *, within_s: float | None = None) -> None:
+        """Stop a pump; with `within_s` (wall seconds) ahead of everything that waits, and though it is silent."""
+        if within_s is None:
+            await doser.tell(doser.device.stop, "stop")
+        else:
+            await doser.tell_at_all_costs(doser.device.stop, "stop", within_s)
 
-    async def safe(self, actuator: Handle[Actuator]) -> None:
-        """To the declared safe state, ahead of everything that waits."""
+    async def safe(self, actuator: Handle[Actuator], *, within_s: float) -> None:
+        """To the declared safe state within so many wall seconds, ahead of everything that waits."""
         state = self._limits[actuator.name].safe_state
         device = actuator.device
         if state == "off":
-            await actuator.tell(device.safe, "to the safe state", urgent=True)
+            await actuator.tell_at_all_costs(device.safe, "to the safe state", within_s)
             return
-        await actuator.tell(lambda deadline: device.apply(state, deadline), f"to the safe state {state:g}", urgent=True)
+        await actuator.tell_at_all_costs(
+            lambda deadline: device.apply(state, deadline), f"to the safe state {state:g}", within_s
+        )
 
     def _decide(self, command: Command, dispensed_24h_ml: float) -> None:
         what = f"{command.actuator}: {command.kind} {command.value:g} {command.unit}"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Generic, TypeVar
 
-from rigctl.errors import DeviceError, IdentityMismatch
+from rigctl.errors import DeviceError, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.bus import Bus
 from rigctl.rig.protocols import Deadline, Device, Identity
 
@@ -56,6 +56,30 @@ class Handle(Generic[D]):
         """Write something, sent exactly once. Raises as `Bus.call` and `identify`."""
         return await self._call(command, doing, repeatable=False, urgent=urgent)
 
+    async def tell_at_all_costs(self, command: Callable[[Deadline], T], doing: str, within_s: float) -> T:
+        """Write what makes safe, sent exactly once, within so many wall seconds of its turn.
+
+        A device that was recognised before and now stays silent is told all the same (fault 2): its answers may be
+        lost while commands arrive. One that answers as another is not. Raises as `tell`.
+        """
+        patience_s = min(self.timeout_s, within_s / 2)
+
+        def recognise_if_it_answers(generation: int) -> None:
+            try:
+                self._recognise(generation, patience_s)
+            except (DeviceTimeout, GarbledReply):
+                if self.identity is None:
+                    raise
+
+        with self._named():
+            return await self.bus.call(
+                command,
+                timeout_s=patience_s,
+                doing=f"{self.name}: {doing}",
+                urgent=True,
+                prepare=recognise_if_it_answers,
+            )
+
     async def _call(self, work: Callable[[Deadline], T], doing: str, *, repeatable: bool, urgent: bool) -> T:
         with self._named():
             return await self.bus.call(
@@ -64,7 +88,7 @@ class Handle(Generic[D]):
                 doing=f"{self.name}: {doing}",
                 repeatable=repeatable,
                 urgent=urgent,
-                prepare=self._recognise,
+                prepare=lambda generation: self._recognise(generation, self.timeout_s),
             )
 
     @contextmanager
@@ -77,10 +101,10 @@ class Handle(Generic[D]):
                 error.args = (f"{self.name}: {error}",)
             raise
 
-    def _recognise(self, generation: int) -> None:
+    def _recognise(self, generation: int, patience_s: float) -> None:
         """In the bus's thread: who answers on a line opened since we last spoke?"""
         if self._known_on != generation:
-            self._accept(self.device.identify(Deadline.after(self.timeout_s)), generation)
+            self._accept(self.device.identify(Deadline.after(patience_s)), generation)
 
     def _accept(self, found: Identity, generation: int) -> None:
         if self.identity is not None and found != self.identity:

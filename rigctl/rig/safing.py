@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 
 from rigctl.rig.bus import Bus
 from rigctl.rig.guard import Guard
@@ -18,6 +17,8 @@ from rigctl.rig.wiring import Wiring
 
 BUDGET_S = 1.8
 """Wall seconds; within 2 s a rig is safe, or says what is not."""
+COMMANDS_SHARE = 0.6
+"""Of that, for the commands of one bus even if nothing on it answers: each must go out before any is asked about."""
 ATTEMPTS = 3
 """Going to the safe state may be repeated without harm, but only after a read-back denied it or failed."""
 
@@ -28,7 +29,8 @@ class _Target:
 
     name: str
     bus: Bus
-    command: Callable[[], Awaitable[None]]
+    command: Callable[[float], Awaitable[None]]
+    """Send it there; within so many wall seconds."""
     denial: Callable[[], Awaitable[str]]
     """Ask the instrument: what it says instead of being safe, or nothing."""
 
@@ -61,7 +63,8 @@ async def _drive_bus(targets: Sequence[_Target]) -> dict[str, str]:
 
 async def _attempt(targets: Sequence[_Target], left: dict[str, str]) -> None:
     """All commands wait on the bus together, so that nothing less urgent slips in between them; then all questions."""
-    await asyncio.gather(*(_noting(t.name, left, t.command()) for t in targets))
+    within_s = COMMANDS_SHARE * BUDGET_S / len(targets)
+    await asyncio.gather(*(_noting(t.name, left, t.command(within_s)) for t in targets))
     denials = await asyncio.gather(*(_noting(t.name, left, t.denial()) for t in targets))
     for target, denied in zip(targets, denials, strict=True):
         if denied == "":
@@ -85,7 +88,10 @@ def _pump(guard: Guard, pump: Handle[Doser]) -> _Target:
         status = await pump.ask(pump.device.dose_status, "dose status", urgent=True)
         return "it still runs" if status.running else ""
 
-    return _Target(pump.name, pump.bus, partial(guard.stop, pump, urgent=True), denial)
+    async def stop(within_s: float) -> None:
+        await guard.stop(pump, within_s=within_s)
+
+    return _Target(pump.name, pump.bus, stop, denial)
 
 
 def _actuator(guard: Guard, actuator: Handle[Actuator], limits: ActuatorLimits) -> _Target:
@@ -97,4 +103,7 @@ def _actuator(guard: Guard, actuator: Handle[Actuator], limits: ActuatorLimits) 
         state = await actuator.ask(actuator.device.read_back, "read back", urgent=True)
         return "" if holds(state, value, tolerance) else f"reads back {told(state, actuator.device.unit)}"
 
-    return _Target(actuator.name, actuator.bus, partial(guard.safe, actuator), denial)
+    async def safe(within_s: float) -> None:
+        await guard.safe(actuator, within_s=within_s)
+
+    return _Target(actuator.name, actuator.bus, safe, denial)

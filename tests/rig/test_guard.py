@@ -122,7 +122,7 @@ async def test_a_trip_refuses_everything_but_going_safe(world):
         await guard.start_dose(permit)
     await guard.release(world.valve_handle)
     await guard.stop(world.pump_handle)
-    await guard.safe(world.valve_handle)
+    await guard.safe(world.valve_handle, within_s=1.0)
     assert (world.valve.applied, world.pump.started) == ([], [])
     assert world.valve.line.log[-3:] == ["valve release", "pump stop", "valve safe"]
 
@@ -158,7 +158,7 @@ async def test_a_trip_is_reset_by_hand_only(world):
 async def test_a_numeric_safe_state_is_applied_even_when_tripped(world):
     """A safe state given as a number is imposed, trip or not."""
     world.guard.trip("acid")
-    await world.guard.safe(Handle("parked", world.valve, world.bus, 0.5))
+    await world.guard.safe(Handle("parked", world.valve, world.bus, 0.5), within_s=1.0)
     assert world.valve.applied == [7.0]
 
 

@@ -66,3 +66,30 @@ async def test_a_device_is_recognised_anew_after_a_silence(world):
         await world.apply(2.0)
     await world.apply(3.0)
     assert world.line.log[-3:] == ["resync", "valve identify", "valve apply"]
+
+
+async def test_a_silent_device_is_made_safe_all_the_same(world):
+    """Fault 2: one that was known and does not answer any more is told; one never met is not."""
+    world.valve.fail("identify", DeviceTimeout("silent"))
+    with pytest.raises(DeviceTimeout):
+        await world.handle.tell_at_all_costs(world.valve.safe, "safe", 1.0)
+    assert "valve safe" not in world.line.log
+    await world.handle.identify()
+    world.valve.fail("apply", DeviceTimeout("lost"))
+    with pytest.raises(DeviceTimeout):
+        await world.apply(1.0)
+    world.valve.fail("identify", DeviceTimeout("silent"))
+    await world.handle.tell_at_all_costs(world.valve.safe, "safe", 1.0)
+    assert world.line.log[-1] == "valve safe"
+
+
+async def test_a_stranger_is_told_nothing_at_any_cost(world):
+    """Fault 18: not even the command to go safe is sent to an instrument that answers as another."""
+    await world.handle.identify()
+    world.valve.fail("apply", DeviceTimeout("lost"))
+    with pytest.raises(DeviceTimeout):
+        await world.apply(1.0)
+    world.valve.identity = Identity("fake", "1.0", "somebody else")
+    with pytest.raises(IdentityMismatch):
+        await world.handle.tell_at_all_costs(world.valve.safe, "safe", 1.0)
+    assert "valve safe" not in world.line.log

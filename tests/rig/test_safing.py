@@ -79,7 +79,7 @@ async def test_it_is_over_in_time_whatever_hangs(bench, rig, monkeypatch):
     elapsed_s = time.monotonic() - began_s
     let_go.set()
     assert elapsed_s < 5.0
-    assert report.failed == {"ca_doser": "not confirmed within 0.1 s"}
+    assert set(report.failed) == {"ca_doser"}
     assert set(report.reached) == ALL - {"ca_doser"}
 
 

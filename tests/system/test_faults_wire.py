@@ -100,7 +100,6 @@ def test_fault_02_14_a_silent_plc_costs_the_trial_not_the_campaign(sim, campaign
     assert sim.state()["requests"]["plc"] > asked
 
 
-@pytest.mark.xfail(strict=True, reason="after a silence nothing is told before the device says who it is, safe or not")
 def test_fault_02_a_plc_whose_replies_are_lost_goes_to_its_safe_state(sim, campaign):
     """With every reply lost the commands to the safe state go out all the same."""
     strike_the_next_write(sim, {"fault": "drop_reply", "bus": "plc", "count": -1})
