@@ -144,6 +144,8 @@ class Runner:
             decision = await DecisionThread().call(lambda: explore(question, "timed-out", late), spec.decision_limit_s)
         if decision.origin == "policy":
             self._strikes.unusable = 0
+            for note in () if decision.proposal is None else decision.proposal.notes:
+                self.desk.alarm(Alarm(Severity.MINOR, f"policy {spec.policy_name}", f"trial {decision.trial}: {note}"))
             return decision
         self._strikes.unusable += 1
         message = f"trial {decision.trial}: {decision.note}; exploring safely instead"

@@ -19,6 +19,7 @@ def explain(proposal: Proposal, problem: Problem, *, outcome: str, unit: str, cu
         )
     if proposal.predicted_cost is not None:
         lines.append(f"It is predicted to cost at most {proposal.predicted_cost:.4g} {currency}.")
+    lines += [f"Note: {note}." for note in proposal.notes]
     lines += [_sentence(report, unit, currency) for report in proposal.sets]
     return tuple(lines)
 

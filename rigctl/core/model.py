@@ -61,8 +61,13 @@ def _turned(problem: Problem) -> ModelOptions:
 
 
 def value_floor(problem: Problem, history: History) -> float:
-    """The worst value the outcome can take: configured, else the worst seen so far (re-estimated every trial)."""
+    """The worst value the outcome can take: the worst seen so far (re-estimated every trial) or the configured one.
+
+    A configured floor that an outcome has already been below was wrong; with it a share of the distance to the best
+    would be negative, and no set good enough.
+    """
+    seen = values(problem, history)
+    worst = float(seen.min()) if seen.size else np.inf
     if problem.floor is not None:
-        return sign(problem) * problem.floor
-    y = values(problem, history)
-    return float(y.min()) if y.size else 0.0
+        return min(sign(problem) * problem.floor, worst)
+    return worst if np.isfinite(worst) else 0.0

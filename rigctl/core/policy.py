@@ -97,6 +97,8 @@ class Proposal:
     """What a set's upper bound must exceed to stay eligible, outcome units."""
     predicted_cost: float | None = None
     """Upper prediction of this trial's cost, currency units."""
+    notes: tuple[str, ...] = ()
+    """What went wrong on the way and was done instead, e.g. a fit that failed (fault 49)."""
 
 
 class BudgetSpent(Exception):

@@ -13,6 +13,7 @@ from rigctl.core.bounds import SetBounds, best_bounds
 from rigctl.core.costs import CostBelief, believe
 from rigctl.core.history import History
 from rigctl.core.model import fit_history, sign, value_floor
+from rigctl.core.money import to_units
 from rigctl.core.policy import Problem
 from rigctl.errors import PolicyError
 
@@ -69,6 +70,8 @@ def recommend(
 ) -> Recommendation:
     """i* of algorithms section 1, by posterior means: the cheapest set within `tolerance` of the best.
 
+    Only sets that have given an outcome are recommended; the others are listed.
+
     Raises:
         PolicyError: no trial has given an outcome yet.
     """
@@ -78,12 +81,13 @@ def recommend(
     bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, None)
     costs = believe(problem, history, "empirical-bernstein")
     floor = value_floor(problem, history)
-    tried = [i for i, c in enumerate(costs) if c.trials] or list(range(len(costs)))
+    tried = sorted({o.control_set for o in history.complete})
     best = max(bounds[i].best_mean for i in tried)
-    threshold = floor + (1 - tolerance) * (best - floor)
+    threshold = min(best, floor + (1 - tolerance) * (best - floor))
     good = [i for i in tried if bounds[i].best_mean >= threshold]
-    chosen = min(good, key=lambda i: (costs[i].mean or 0.0, -bounds[i].best_mean))
-    options = [_option(problem, history, i, bounds[i], costs[i]) for i in range(len(bounds))]
+    charged = [_charged(history, i, costs[i]) for i in range(len(costs))]
+    chosen = min(good, key=lambda i: (charged[i] or 0.0, -bounds[i].best_mean))
+    options = [_option(problem, history, i, bounds[i], charged[i]) for i in range(len(bounds))]
     choice = options[chosen]
     others = sorted((i for i in range(len(bounds)) if i != chosen), key=lambda i: -bounds[i].best_mean)
     return Recommendation(
@@ -95,7 +99,15 @@ def recommend(
     )
 
 
-def _option(problem: Problem, history: History, index: int, b: SetBounds, cost: CostBelief) -> Option:
+def _charged(history: History, index: int, cost: CostBelief) -> float | None:
+    """Mean known cost of a trial, else the mean of what was charged by estimate; None: never tried."""
+    if cost.mean is not None:
+        return cost.mean
+    estimated = [o.cost for o in history.observations if o.control_set == index]
+    return to_units(sum(estimated)) / len(estimated) if estimated else None
+
+
+def _option(problem: Problem, history: History, index: int, b: SetBounds, cost: float | None) -> Option:
     s = sign(problem)
     half = NormalDist().inv_cdf(0.5 + LEVEL / 2) * b.best_mean_sd
     return Option(
@@ -104,7 +116,7 @@ def _option(problem: Problem, history: History, index: int, b: SetBounds, cost: 
         expected=s * b.best_mean,
         low=s * b.best_mean - half,
         high=s * b.best_mean + half,
-        cost_per_trial=cost.mean,
+        cost_per_trial=cost,
         trials=history.trials_of(index),
     )
 

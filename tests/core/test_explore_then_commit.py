@@ -12,6 +12,7 @@ from rigctl.core.bounds import SetBounds
 from rigctl.core.costs import believe
 from rigctl.core.decision import Intersection, Outlook
 from rigctl.core.history import History, Observation
+from rigctl.core.model import fit_history
 from rigctl.core.money import to_micros
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from rigctl.core.policy import BudgetSpent, Problem, trial_rng, validate
@@ -43,7 +44,8 @@ def bounds_of(upper, lower):
 
 def outlook_of(problem, history, upper, lower):
     costs = believe(problem, history, "hoeffding")
-    return Outlook(problem, history, None, bounds_of(upper, lower), costs, problem.floor)
+    fitted = fit_history(problem, history)
+    return Outlook(problem, history, fitted, bounds_of(upper, lower), costs, problem.floor)
 
 
 def campaign(policy, problem, cost_of, outcome, seed=0, limit=500):
@@ -218,3 +220,21 @@ def test_exploration_must_end(options):
     """Exploration without an end, or with one out of range, is refused."""
     with pytest.raises(ValueError, match="explore"):
         Exploration(**options)
+
+
+def test_a_fit_in_trouble_is_told(problem):
+    """Fault 49: what the surrogate had to do instead stands in the proposal, and the campaign goes on."""
+    same = make_history([(0, X, 1.0, 0.1)] * 8)
+    noiseless = replace(problem, model=replace(problem.model, noise_sd=0.0))
+    proposal, _ = ExploreThenCommit().propose({}, noiseless, same, trial_rng(0, 9))
+    assert any("jitter" in note or "positive definite" in note for note in proposal.notes)
+    assert validate(proposal, noiseless) == []
+
+
+@pytest.mark.parametrize(("maximise", "floor"), [(True, 5.0), (False, 0.0)])
+def test_a_floor_the_outcomes_fall_below_does_not_end_the_campaign(problem, maximise, floor):
+    """A floor that was wrong (also: minimising with one of 0) leaves the best set eligible, and the money is spent."""
+    wrong = replace(problem, maximise=maximise, floor=floor, budget=to_micros(4))
+    proposals, history = campaign(ExploreThenCommit(), wrong, (0.1, 0.1, 0.1), lambda x: 1 + hill(x))
+    assert history.spent == wrong.budget
+    assert proposals[-1].phase == "commit"

@@ -162,10 +162,12 @@ class StartRow:
 
     start: int
     utc: str
+    at_s: float
     pid: int
     version: str
     seen_utc: str
     """Last heartbeat."""
+    seen_s: float
     ended: str | None
     """Why; None while it runs, or if it died."""
 
@@ -179,4 +181,4 @@ def proposal_from_json(text: str) -> Proposal:
     """The proposal that `proposal_to_json` wrote."""
     fields = json.loads(text)
     reports = tuple(SetReport(**{**s, "control_set": tuple(s["control_set"])}) for s in fields.pop("sets"))
-    return Proposal(**{**fields, "setting": tuple(fields["setting"]), "sets": reports})
+    return Proposal(**{**fields, "setting": tuple(fields["setting"]), "sets": reports, "notes": tuple(fields["notes"])})

@@ -134,7 +134,8 @@ class ExploreThenCommit:
         good = _good_enough(seen, outlook.floor, tolerance)
         if not good:
             seen = Intersection.restarted(len(sets)).narrowed(outlook.lower, today)
-            good = _good_enough(seen, outlook.floor, tolerance)
+            # the best is always good enough, also where its value is below the floor
+            good = _good_enough(seen, outlook.floor, tolerance) or [outlook.upper.index(max(outlook.upper))]
         fitting = outlook.affordable(good)
         cheapest = min(outlook.costs[i].lcb for i in fitting)
         tied = [i for i in fitting if isclose(outlook.costs[i].lcb, cheapest, rel_tol=1e-12, abs_tol=1e-12)]
@@ -177,4 +178,5 @@ def _proposal(
         sets=outlook.reports(eligible),
         threshold=None if threshold is None else sign(outlook.problem) * threshold,
         predicted_cost=to_units(outlook.costs[chosen].upper),
+        notes=outlook.fitted.posterior.notes,
     )

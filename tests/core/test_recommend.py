@@ -1,0 +1,87 @@
+"""What to run from now on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rigctl.core.history import History, Observation
+from rigctl.core.money import to_micros
+from rigctl.core.policy import trial_rng
+from rigctl.core.recommend import recommend
+from rigctl.errors import PolicyError
+from tests.core.conftest import make_history
+
+
+def hill(x):
+    return float(np.exp(-8 * (x[0] - 0.3) ** 2))
+
+
+def tried(sets, costs, n=36):
+    """A history that has tried these sets in turn, on a hill that only `a` climbs."""
+    x = np.random.default_rng(0).random((n, 2))
+    return make_history([(sets[t % len(sets)], x[t], hill(x[t]), costs[sets[t % len(sets)]]) for t in range(n)])
+
+
+def test_the_cheapest_good_enough_set_is_recommended(problem):
+    """Both a and a+b reach the top; a costs less, and its best setting is found."""
+    found = recommend(problem, tried((0, 1, 2), (0.3, 0.2, 1.0)), trial_rng(0, 1), tolerance=0.1)
+    assert found.choice.control_set == ("a",)
+    assert found.choice.setpoints["a"] == pytest.approx(3.0, abs=0.2)
+    assert found.choice.low <= found.choice.expected <= found.choice.high
+    assert found.choice.expected == pytest.approx(1.0, abs=0.03)
+
+
+def test_alternatives_say_what_they_lose_and_save(problem):
+    """Beside the recommendation stand the other sets, best first, with their differences from it."""
+    found = recommend(problem, tried((0, 1, 2), (0.3, 0.2, 1.0)), trial_rng(0, 1), tolerance=0.1)
+    both, only_b = found.alternatives
+    assert [both.control_set, only_b.control_set] == [("a", "b"), ("b",)]
+    assert both.saving == pytest.approx(-0.7)
+    assert only_b.saving == pytest.approx(0.1)
+    assert only_b.loss == pytest.approx(found.choice.expected - only_b.expected)
+    assert only_b.loss > 0.2
+
+
+def test_minimising_turns_outcomes_and_losses_around(problem):
+    """With the outcome negated and minimised, the same is recommended, in the outcome's own units."""
+    history = tried((0, 1, 2), (0.3, 0.2, 1.0))
+    turned = History.of(replace(o, y=None if o.y is None else -o.y) for o in history.observations)
+    up = recommend(problem, history, trial_rng(0, 1), tolerance=0.1)
+    down = recommend(replace(problem, maximise=False, floor=-0.0), turned, trial_rng(0, 1), tolerance=0.1)
+    assert down.choice.control_set == up.choice.control_set
+    assert down.choice.expected == pytest.approx(-up.choice.expected)
+    assert down.alternatives[1].loss == pytest.approx(up.alternatives[1].loss)
+
+
+def test_a_set_without_an_outcome_is_never_recommended(problem):
+    """Failed trials and sets never tried tell nothing, however cheap they look."""
+    history = tried((1, 2), (0.0, 0.2, 1.0))
+    for trial in range(4):
+        history = history.append(Observation(100 + trial, 0, None, None, to_micros(0.01)))
+    found = recommend(problem, history, trial_rng(0, 1), tolerance=0.9)
+    assert found.choice.control_set == ("b",)
+    assert {o.control_set: o.trials for o in found.alternatives} == {("a", "b"): 18, ("a",): 4}
+
+
+def test_estimated_costs_count_where_none_is_known(problem):
+    """A set whose every cost was estimated is compared by what was charged, not as if it were free."""
+    history = tried((0, 2), (0.3, 0.0, 1.0))
+    estimated = History.of(replace(o, cost_known=o.control_set == 0) for o in history.observations)
+    found = recommend(problem, estimated, trial_rng(0, 1), tolerance=0.3)
+    assert found.choice.control_set == ("a",)
+    assert found.alternatives[0].cost_per_trial == pytest.approx(1.0)
+
+
+def test_outcomes_below_the_floor_are_no_reason_to_fail(problem):
+    """A floor above everything seen still leaves the best set."""
+    found = recommend(replace(problem, floor=50.0), tried((0, 1, 2), (0.3, 0.2, 1.0)), trial_rng(0, 1), tolerance=0.1)
+    assert found.choice.control_set in {("a",), ("a", "b")}
+
+
+def test_without_an_outcome_there_is_nothing_to_recommend(problem):
+    """An empty history is told, with the remedy."""
+    with pytest.raises(PolicyError, match="run some first"):
+        recommend(problem, History(), trial_rng(0, 1), tolerance=0.1)
