@@ -326,7 +326,7 @@ class _Unit:
         if o.enable is not None:
             (on,) = self.line.read_bits(o.address, "coil", o.enable.coil, 1, deadline)
         if o.write is None:
-            return ActuatorState(on, 1.0 if on else None)
+            return ActuatorState(on, float(on))
         if not on:
             return ActuatorState(False, None)
         held = self._raw(o.write, "holding", deadline) * o.write.scale + o.write.offset

@@ -352,6 +352,10 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
             context.findings.add(path, "is missing, must say where this actuator goes on a fault, e.g. off")
         return "off"
     if given == "off":
+        device = context.config.devices.get(name)
+        parked = None if device is None else (device.model_extra or {}).get("safe_value")
+        if parked is not None:
+            context.findings.add(path, f"got off, but the device's safe_value is {parked}: give that value here")
         return "off"
     if name in context.declared["dosing"]:
         context.findings.add(path, f"got {given}, must be off: a pump has no other safe state")
@@ -361,9 +365,12 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
 
 def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | None, float | None]:
     path: Path = ("safety", "limits", name)
+    is_pump = name in context.declared["dosing"]
 
     def cap_ml(key: str, text: str | None) -> float | None:
         if text is None:
+            if is_pump:  # one wrong reading decides a dose: no pump goes without a cap
+                context.findings.add((*path, key), 'is missing, must cap this pump, e.g. "20 mL"')
             return None
         return context.findings.attempt((*path, key), None, context.units.quantity, text, VOLUME)
 

@@ -364,13 +364,13 @@ def benches() -> None:
 
 
 def main() -> None:
-    """Entry point. Linear algebra keeps to one thread, unless the environment says otherwise.
+    """Entry point. Linear algebra keeps to one thread, whatever the environment says.
 
     A decision's matrices are small: more threads double its CPU time, take cores from the buses, and change the last
     bits of its result, which `replay` compares.
     """
     for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(variable, "1")
+        os.environ[variable] = "1"
     app(prog_name="rigctl")
 
 

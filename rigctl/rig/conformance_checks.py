@@ -244,7 +244,7 @@ def _applies_and_releases(bench: Bench, device: Actuator, _line: RecordingLine) 
     for _ in range(2):
         device.release(bench.deadline())
         state = device.read_back(bench.deadline())
-        _expect(not state.controlled and state.setpoint is None, f"after release(): {state}")
+        _expect(not state.controlled and not state.setpoint, f"after release(): {state}")
 
 
 def _reaches_safety(bench: Bench, device: Actuator, _line: RecordingLine) -> None:

@@ -181,9 +181,11 @@ def _in_turn(titrations: list[tuple[Titration, float]]) -> Coroutine[Any, Any, N
 
 
 def holds(state: ActuatorState, value: float | None, tolerance: float) -> bool:
-    """Whether a read-back confirms `value` (None: released). A switch is on or off and has no setpoint to tell."""
-    if value is None or not state.controlled:
-        return value is None and not state.controlled
+    """Whether a read-back confirms `value` (None: released). A switch that is off both holds 0 and is released."""
+    if value is None:
+        return not state.controlled
+    if not state.controlled:
+        return state.setpoint == value == 0
     return state.setpoint is None or abs(state.setpoint - value) <= tolerance
 
 

@@ -200,7 +200,7 @@ class ActuatorState:
     controlled: bool
     """Whether it is imposing a setpoint now."""
     setpoint: float | None
-    """The setpoint it holds, engineering units; None when released or when it has none."""
+    """The setpoint it holds, engineering units; None when released. A switch holds 1, or 0: off is released."""
 
 
 @runtime_checkable

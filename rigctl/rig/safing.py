@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from rigctl.rig.bus import Bus
@@ -50,21 +51,23 @@ async def drive_safe(spec: RigSpec, wiring: Wiring, guard: Guard) -> SafeReport:
 async def _drive_bus(targets: Sequence[_Target]) -> dict[str, str]:
     """Command all, then ask all; again for those that did not confirm. What is left, and why."""
     left = {t.name: f"not confirmed within {BUDGET_S} s" for t in targets}
-    try:
+    with suppress(TimeoutError):  # what is left is the answer
         async with asyncio.timeout(BUDGET_S):
             for _ in range(ATTEMPTS):
                 await _attempt([t for t in targets if t.name in left], left)
                 if not left:
                     break
-    except TimeoutError:
-        return left
-    return left
+    return dict(left)
 
 
 async def _attempt(targets: Sequence[_Target], left: dict[str, str]) -> None:
-    """All commands wait on the bus together, so that nothing less urgent slips in between them; then all questions."""
+    """All commands wait on the bus together, so that nothing less urgent slips in between them; then all questions.
+
+    If the time runs out while the bus is held up by an exchange under way, the commands stay in its queue, and go out
+    before it is closed: late is better than never.
+    """
     within_s = COMMANDS_SHARE * BUDGET_S / len(targets)
-    await asyncio.gather(*(_noting(t.name, left, t.command(within_s)) for t in targets))
+    await asyncio.shield(asyncio.gather(*(_noting(t.name, left, t.command(within_s)) for t in targets)))
     denials = await asyncio.gather(*(_noting(t.name, left, t.denial()) for t in targets))
     for target, denied in zip(targets, denials, strict=True):
         if denied == "":

@@ -52,6 +52,7 @@ MISTAKES = {
     "pump held on": ("doser: off,", "doser: 1,", "29: safety.safe_state.doser", "must be off"),
     "safe state of nothing": ("doser: off,", "doser: off, mains: off,", "29: safety.safe_state.mains", "no actuator"),
     "caps": ("per_dose: 20 mL", "per_dose: 2 L", "30: safety.limits.doser.per_dose", "must be at most per_day"),
+    "no cap": ("per_dose: 20 mL, ", "", "30: safety.limits.doser.per_dose", "must cap this pump"),
     "interlocks": ("  limits:", "  interlocks: []\n  limits:", "30: safety.interlocks", "not available"),
     "dosing effect": ("-0.04 pH/mL", "-0.04 pH", "27: dosing.doser.effect", "such as 0.05 pH/mL"),
     "dosing sensor": ("{sensor: probe, effect", "{sensor: camera, effect", "27: dosing.doser.sensor", "must be probe"),

@@ -157,7 +157,7 @@ def test_an_on_off_device_takes_0_or_1(wire):
     made.apply(1.0, soon())
     assert made.read_back(soon()) == ActuatorState(True, 1.0)
     made.apply(0.0, soon())
-    assert made.read_back(soon()) == ActuatorState(False, None)
+    assert made.read_back(soon()) == ActuatorState(False, 0.0)
     with pytest.raises(DeviceFault, match=r"got setpoint 0\.5, an on/off device takes 0 or 1; nothing was sent"):
         made.apply(0.5, soon())
     assert len(wire.sent) == 2

@@ -116,3 +116,24 @@ async def test_going_safe_again_is_harmless(bench, rig, times):
     """Safe may be called as often as anybody likes."""
     reports = [await rig.safe() for _ in range(times)]
     assert all(r.ok for r in reports)
+
+
+async def test_commands_held_up_by_an_exchange_go_out_all_the_same(bench, rig, monkeypatch):
+    """Fault 2, 29: when the time is up while the bus is busy, commands stay in its queue and leave before it closes."""
+    monkeypatch.setattr(safing, "BUDGET_S", 0.05)
+    let_go, begun = threading.Event(), threading.Event()
+    bench.valve.state = ActuatorState(controlled=True, setpoint=30.0)
+
+    def slow(_deadline):
+        begun.set()
+        let_go.wait(5.0)
+
+    exchange = asyncio.create_task(rig._wiring.actuators["b_valve"].ask(slow, "a slow read"))
+    await asyncio.to_thread(begun.wait, 5.0)
+    report = await rig.safe()
+    assert "b_valve" in report.failed
+    assert bench.valve.state.controlled
+    let_go.set()
+    await exchange
+    await rig.close()
+    assert bench.valve.state == RELEASED
