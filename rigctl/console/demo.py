@@ -15,7 +15,7 @@ from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import run
 from rigctl.console.board import Labels
 from rigctl.console.output import number
-from rigctl.console.simulator import Scenario, simulator, truth
+from rigctl.console.simulator import Scenario, check_scenario, simulator, truth
 from rigctl.errors import RigctlError, UsageError
 
 if TYPE_CHECKING:
@@ -71,9 +71,10 @@ def demo(options: DemoOptions, console: Console) -> Demo:
     """Start the simulated rig, run the campaign on it, ask for the truth, stop the rig whatever happens.
 
     Raises:
-        UsageError: the scenario needs what was not given.
+        UsageError: there is no such scenario, or it needs what was not given.
         RigctlError: as a campaign, or the simulated rig does not come up.
     """
+    check_scenario(options.scenario, options.data)
     config = example(options.scenario)
     first = load(config, Overrides(seed=options.seed, speedup=options.speedup))
     scenario = Scenario(options.scenario, first.rig.speedup, first.seed, options.data)

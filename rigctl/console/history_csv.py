@@ -59,13 +59,17 @@ def read_rows(path: Path, space: Space, outcome: str) -> tuple[ManualRow, ...]:
 
 def to_history(rows: Sequence[ManualRow], space: Space) -> History:
     """Rows in the order of the file as the trials 1, 2, ..."""
-    return History.of(_observation(i, row, space) for i, row in enumerate(rows, start=1))
+    return History.of(observation(i, row, space) for i, row in enumerate(rows, start=1))
 
 
-def _observation(trial: int, row: ManualRow, space: Space) -> Observation:
+def observation(trial: int, row: ManualRow, space: Space) -> Observation:
+    """The trial as a policy sees it, and as the journal will give it back.
+
+    What a trial cost that ended before anything was measured says nothing about what a whole one costs.
+    """
     whole = all(name in row.values for name in space.names)
     x = tuple(float(u) for u in space.to_unit(np.array([row.values[n] for n in space.names]))) if whole else None
-    return Observation(trial, space.index_of(row.control_set), x, row.outcome, row.cost)
+    return Observation(trial, space.index_of(row.control_set), x, row.outcome, row.cost, cost_known=bool(row.values))
 
 
 def _header_problems(path: Path, header: Sequence[str], needed: Sequence[str]) -> list[Problem]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from importlib.metadata import version
@@ -19,8 +19,11 @@ from rigctl.campaign.lock import state_lock
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import campaign_spec
-from rigctl.console.history_csv import ManualRow, read_rows
+from rigctl.console.history_csv import ManualRow, observation, read_rows
+from rigctl.console.memory import memories
+from rigctl.core.history import History
 from rigctl.core.money import Micros, to_micros, to_units
+from rigctl.core.policy import JsonState
 from rigctl.errors import UsageError
 
 
@@ -116,7 +119,7 @@ def checked(
 
 
 def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> Ingested:
-    """Record trials in the journal, made if missing.
+    """Record trials in the journal, made if missing: all of them, or none if anything goes wrong.
 
     Raises:
         UsageError: a trial is under way, or the journal belongs to another configuration.
@@ -131,9 +134,10 @@ def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> 
             under_way = journal.read.open_trial()
             if under_way is not None:
                 raise UsageError(f"trial {under_way.trial} is under way; `rigctl run` settles it")
-            first = len(journal.read.trials()) + 1
-            for trial, row in enumerate(rows, start=first):
-                journal.ingest(_manual(loaded, trial, row), loaded.rig.outcome_name)
+            known = journal.read.history(problem.space)
+            first = len(known) + 1
+            manuals = tuple(_manuals(loaded, known, journal.read.policy_state(), rows))
+            journal.ingest_all(manuals, loaded.rig.outcome_name)
             journal.beat(ended="ingest")
             spent = journal.read.campaign().spent
         finally:
@@ -141,7 +145,16 @@ def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> 
     return Ingested(tuple(range(first, first + len(rows))), to_units(spent), to_units(problem.budget))
 
 
-def _manual(loaded: LoadedConfig, trial: int, row: ManualRow) -> ManualTrial:
+def _manuals(
+    loaded: LoadedConfig, known: History, state: JsonState | None, rows: Sequence[ManualRow]
+) -> Iterator[ManualTrial]:
+    """The rows as trials, each with what the policy remembers after it."""
+    seen = [observation(n, row, loaded.problem.space) for n, row in enumerate(rows, start=len(known) + 1)]
+    for row, o, after in zip(rows, seen, memories(loaded, known, state, seen), strict=True):
+        yield _manual(loaded, o.trial, row, after)
+
+
+def _manual(loaded: LoadedConfig, trial: int, row: ManualRow, policy_state: JsonState | None) -> ManualTrial:
     space = loaded.problem.space
     names = space.control_sets[space.index_of(row.control_set)].names
     decision = Decision(
@@ -151,7 +164,7 @@ def _manual(loaded: LoadedConfig, trial: int, row: ManualRow) -> ManualTrial:
         setpoints={n: row.values[n] for n in names if n in row.values},
         origin="manual",
         proposal=None,
-        policy_state=None,
+        policy_state=policy_state,
         seed=loaded.seed,
         history_length=trial - 1,
         budget=loaded.problem.budget,

@@ -11,16 +11,21 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rigctl.core.recommend import Option
-from rigctl.errors import RigctlError
+from rigctl.errors import RigctlError, UsageError
 
 MODULE = "sim_rig"
 READY_S = 30.0
 """Wall seconds until every port must listen; generous, for a loaded machine."""
 STOP_S = 5.0
 TRUTH_S = 120.0
+NAMES: Final = ("greenhouse", "lathe", "wind-tunnel")
+ARRAYS: Final = {"greenhouse": "plant_growth.npz", "wind-tunnel": "airfoil.npz"}
+"""What a scenario reads from its data directory."""
+NEED_ARRAYS: Final = ("wind-tunnel",)
+"""Scenarios without a response of their own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,21 @@ class Scenario:
     seed: int
     data: Path | None = None
     """Directory with the arrays some scenarios read."""
+
+
+def check_scenario(name: str, data: Path | None) -> None:
+    """Whether there is such a simulated rig and it has what it reads; starts nothing.
+
+    Raises:
+        UsageError: there is not, or it has not.
+    """
+    if name not in NAMES:
+        raise UsageError(f'--scenario: got "{name}", must be one of {", ".join(NAMES)}')
+    file = ARRAYS.get(name)
+    if data is None and name in NEED_ARRAYS:
+        raise UsageError(f"--scenario {name}: needs --data DIR, the directory that {file} is in")
+    if data is not None and file is not None and not (data / file).is_file():
+        raise UsageError(f"--data {data}: {file} is not there; --scenario {name} reads it")
 
 
 @contextmanager

@@ -12,11 +12,12 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.config.load import LoadedConfig
 from rigctl.console.history_csv import read_rows, to_history
+from rigctl.console.memory import memory
 from rigctl.core.explain import explain
 from rigctl.core.history import History
 from rigctl.core.money import to_units
 from rigctl.core.policy import BudgetSpent, JsonState, Proposal, SetReport, trial_rng
-from rigctl.errors import UsageError
+from rigctl.errors import PolicyError, UsageError
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +26,15 @@ class Past:
 
     history: History
     state: JsonState
-    """The policy's memory; as before the first trial where nobody kept it."""
+    """The policy's memory; as before the first trial where it has none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """The next trial, or why there is none."""
+    """The next trial."""
 
     trial: int
-    proposal: Proposal | None
-    reason: str
+    proposal: Proposal
     decision_s: float
     """Wall seconds."""
 
@@ -52,7 +52,8 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Pa
         return Past(History(), fresh)
     source = directory if history is None else history
     if source.suffix.lower() == ".csv":
-        return Past(to_history(read_rows(source, space, loaded.rig.outcome_name), space), fresh)
+        past = to_history(read_rows(source, space, loaded.rig.outcome_name), space)
+        return Past(past, memory(loaded, past) or fresh)
     if not source.exists():
         raise UsageError(f"--history {source}: not there; give a .csv file, a journal or a state directory")
     with open_reader(source) as reader:
@@ -68,30 +69,27 @@ def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
     """Ask the policy, as a running campaign would.
 
     Raises:
-        PolicyError: it cannot decide.
+        PolicyError: it cannot decide, or nothing fits the remaining budget.
     """
     trial = len(past.history) + 1
     began = time.perf_counter()
-    proposal, reason = None, ""
     try:
         proposal, _ = loaded.policy.propose(past.state, loaded.problem, past.history, trial_rng(loaded.seed, trial))
-        reason = proposal.reason
     except BudgetSpent as spent:
-        reason = f"nothing fits the remaining budget: {spent}"
-    return Suggestion(trial, proposal, reason, time.perf_counter() - began)
+        known = len(past.history)
+        raise PolicyError(
+            f"suggest: no trial {trial}, nothing fits the remaining budget after {known} trials ({loaded.currency}: "
+            f"{spent}); give more with --budget, or ask `rigctl recommend` for what to run from now on"
+        ) from spent
+    return Suggestion(trial, proposal, time.perf_counter() - began)
 
 
 def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping[str, Any]:
     """The answer for programs: bounds in the outcome's own units, money in currency units."""
     proposal, space = suggestion.proposal, loaded.problem.space
-    common = {"trial": suggestion.trial, "policy": loaded.policy_name}
-    spent = {"total": to_units(loaded.problem.budget), "spent": to_units(past.history.spent)}
-    if proposal is None:
-        nothing: dict[str, Any] = {"phase": "done", "control_set": None, "setpoints": {}, "seed": loaded.seed}
-        rest = {"decision_s": suggestion.decision_s, "reason": suggestion.reason, "control_sets": []}
-        return {**common, **nothing, **rest, "threshold": None, "budget": {**spent, "predicted_next": None}}
     return {
-        **common,
+        "trial": suggestion.trial,
+        "policy": loaded.policy_name,
         "phase": proposal.phase,
         "control_set": list(space.control_sets[proposal.control_set].names),
         "setpoints": space.setpoints(proposal.control_set, proposal.setting),
@@ -100,7 +98,11 @@ def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping
         "reason": proposal.reason,
         "control_sets": [_set_json(report) for report in proposal.sets],
         "threshold": proposal.threshold,
-        "budget": {**spent, "predicted_next": proposal.predicted_cost},
+        "budget": {
+            "total": to_units(loaded.problem.budget),
+            "spent": to_units(past.history.spent),
+            "predicted_next": proposal.predicted_cost,
+        },
     }
 
 
@@ -122,8 +124,6 @@ def _set_json(report: SetReport) -> Mapping[str, Any]:
 
 def to_lines(loaded: LoadedConfig, suggestion: Suggestion) -> tuple[str, ...]:
     """The answer for people."""
-    if suggestion.proposal is None:
-        return (f"No trial {suggestion.trial}: {suggestion.reason}.",)
     return explain(
         suggestion.proposal,
         loaded.problem,

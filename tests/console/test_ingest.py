@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 
 import pytest
 
@@ -88,3 +90,16 @@ def test_another_configuration_cannot_be_mixed_in(ingested):
     text = (ingested.folder / "bench.yaml").read_text(encoding="utf-8")
     ingested.write("other.yaml", text.replace("[0, 7.7]", "[0, 9]"))
     assert "variables.ca" in ingested.rigctl("ingest", "other.yaml", *GOOD, code=2).err
+
+
+def test_a_list_is_recorded_whole_or_not_at_all(bench):
+    """If the journal fails in the middle of a list, none of it is there, and the list can be given again."""
+    bench.rigctl("ingest", "bench.yaml", *GOOD)
+    journal = bench.folder / "state/bench/journal.sqlite"
+    disk_full = "CREATE TRIGGER no BEFORE INSERT ON trials WHEN NEW.trial = 4 BEGIN SELECT RAISE(ABORT, 'full'); END"
+    for statement, code, trials in ((disk_full, 1, 1), ("DROP TRIGGER no", 0, 6)):
+        with closing(sqlite3.connect(journal)) as database:
+            database.execute(statement)
+        bench.rigctl("ingest", "bench.yaml", "trials.csv", code=code)
+        assert len(bench.rigctl("export", "--format", "jsonl").out.splitlines()) == trials
+    assert bench.rigctl("status", "bench.yaml", "--json").json["spent"] == 2.35

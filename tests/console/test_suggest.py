@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.console.conftest import BENCH, TRIALS
+from tests.console.conftest import TRIALS
 
 KEYS = ["trial", "policy", "phase", "control_set", "setpoints", "seed", "decision_s", "reason", "control_sets"]
 KEYS += ["threshold", "budget"]
@@ -77,15 +77,6 @@ def test_journal_and_csv_say_the_same(ingested):
     for answer in answers:
         answer.pop("decision_s")
     assert answers[1:] == answers[:1] * 3
-
-
-def test_when_nothing_fits_the_budget_it_says_so(bench):
-    """A spent budget is an answer: phase done, no control set."""
-    bench.write("poor.yaml", BENCH.replace("20 EUR", "2.1 EUR"))
-    answer = bench.rigctl("suggest", "poor.yaml", "--history", "trials.csv", "--json").json
-    assert list(answer) == KEYS
-    assert (answer["phase"], answer["control_set"], answer["setpoints"]) == ("done", None, {})
-    assert "nothing fits the remaining budget" in answer["reason"]
 
 
 def test_people_get_sentences(bench):

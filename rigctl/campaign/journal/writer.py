@@ -205,16 +205,21 @@ class Journal:
 
     def ingest(self, manual: ManualTrial, outcome: str) -> None:
         """Record a trial that a person did, whole, in one transaction."""
-        decision = manual.decision
-        values = dict(manual.values) if manual.outcome is None else {**manual.values, outcome: manual.outcome}
-        event = Event.INGEST if manual.outcome is not None else Event.INGEST_FAILED
+        self.ingest_all([manual], outcome)
+
+    def ingest_all(self, manuals: Sequence[ManualTrial], outcome: str) -> None:
+        """Record all of these trials in one transaction: a list that was cut short can be given again."""
         with self._change():
-            self._do.add_trial(decision, advance(None, event))
-            self._do.note(decision.trial, event, advance(None, event), decision.note)
-            by_hand = {name: Measurement(value, math.nan, 1) for name, value in values.items()}
-            self._do.add_measurements(decision.trial, by_hand, outcome)
-            line = LedgerLine("manual", "manual", None, "trial", manual.cost)
-            self._do.add_lines(decision.trial, [line])
+            for manual in manuals:
+                decision = manual.decision
+                values = dict(manual.values) if manual.outcome is None else {**manual.values, outcome: manual.outcome}
+                event = Event.INGEST if manual.outcome is not None else Event.INGEST_FAILED
+                self._do.add_trial(decision, advance(None, event))
+                self._do.note(decision.trial, event, advance(None, event), decision.note)
+                by_hand = {name: Measurement(value, math.nan, 1) for name, value in values.items()}
+                self._do.add_measurements(decision.trial, by_hand, outcome)
+                line = LedgerLine("manual", "manual", None, "trial", manual.cost)
+                self._do.add_lines(decision.trial, [line])
 
     def past_lines(self) -> tuple[PastLine, ...]:
         """What whole trials have cost, meter by meter, estimates left out."""
