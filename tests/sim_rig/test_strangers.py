@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -51,6 +52,8 @@ def visa(path):
 def mbpoll(*arguments):
     """Debian's Modbus client; one poll, values as text."""
     program = shutil.which("mbpoll")
+    if program is None and not os.environ.get("CI"):  # a newcomer may not have it; the gate installs it
+        pytest.skip("mbpoll is missing: apt-get install mbpoll")
     assert program, "mbpoll is missing: apt-get install mbpoll"
     done = subprocess.run([program, "-1", "-q", *arguments], capture_output=True, text=True, timeout=30, check=False)
     values = [line.split(":")[1].strip() for line in done.stdout.splitlines() if line.startswith("[")]
