@@ -133,6 +133,15 @@ def _read(path: Path) -> str:
         raise ConfigError([Mistake(str(path), f"cannot be read: {reason}")]) from error
 
 
+def is_plain_number(text: str) -> bool:
+    """Whether a text is a number without a unit."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _declared(document: Document) -> dict[str, frozenset[str]]:
     sections = {name: document.data.get(name) for name in _NAMED}
     return {name: frozenset(s) if isinstance(s, dict) else frozenset() for name, s in sections.items()}
@@ -144,6 +153,8 @@ def _overridden(document: Document, overrides: Overrides) -> tuple[Document, lis
     origins: dict[KeyPath, str] = {}
     for key in ("budget", "seed", "max_trials"):
         value = getattr(overrides, key)
+        if key == "budget" and value is not None and is_plain_number(value):
+            value = f"{value} {data.get('currency')}"  # on a command line the rig's one currency goes without saying
         if value is not None:
             data[key] = value
             origins[(key,)] = f"--{key.replace('_', '-')}"

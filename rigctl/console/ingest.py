@@ -52,7 +52,8 @@ def row_from_options(
         if not equals:
             raise UsageError(f'--values: got "{part}", must be name=value, separated by commas')
         measured[name.strip()] = _number(text, f"--values {name.strip()}")
-    return checked(loaded, tuple(m.strip() for m in control_set.split("+")), measured, outcome, _money(cost, "--cost"))
+    amount = _money(cost.removesuffix(loaded.currency).strip(), "--cost")
+    return checked(loaded, tuple(m.strip() for m in control_set.split("+")), measured, outcome, amount)
 
 
 def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
@@ -186,4 +187,4 @@ def _money(value: Any, where: str) -> Micros:
     try:
         return to_micros(value if isinstance(value, Decimal) else Decimal(str(value)))
     except (InvalidOperation, ValueError) as error:
-        raise UsageError(f'{where}: got "{value}", must be an amount in the rig\'s currency, without unit') from error
+        raise UsageError(f'{where}: got "{value}", must be an amount in the rig\'s currency') from error

@@ -16,7 +16,9 @@ MaybeConfig = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="De
 State = Annotated[Path | None, typer.Option(metavar="DIR", help="State directory; default ./state/<rig>.")]
 Bus = Annotated[list[str] | None, typer.Option(metavar="NAME=URL", help="Use another URL for a bus; repeatable.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Instead of the configuration's.")]
-Budget = Annotated[str | None, typer.Option(metavar="MONEY", help='Instead of the configuration\'s, e.g. "20 EUR".')]
+Budget = Annotated[
+    str | None, typer.Option(metavar="MONEY", help='Instead of the configuration\'s, e.g. "20 EUR" or 20.')
+]
 MaxTrials = Annotated[int | None, typer.Option(min=1, help="Stop after this many trials.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 HistoryFile = Annotated[

@@ -96,7 +96,7 @@ class Proposal:
     threshold: float | None = None
     """What a set's upper bound must exceed to stay eligible, outcome units."""
     predicted_cost: float | None = None
-    """Upper prediction of this trial's cost, currency units."""
+    """Upper prediction of this trial's cost, currency units; None before anything is known of costs."""
     notes: tuple[str, ...] = ()
     """What went wrong on the way and was done instead, e.g. a fit that failed (fault 49)."""
 

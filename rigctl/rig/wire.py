@@ -93,7 +93,7 @@ class Wire:
 
     def _reopen(self, wait_s: float) -> None:
         if wait_s > 0:
-            raise PortUnavailable(f"{self._line.url}: {self._why}; next attempt in {wait_s:.1f} s")
+            raise PortUnavailable(f"{self._placed(self._why)}; next attempt in {wait_s:.1f} s")
         self._line.open()
         self._open = True
         self._suspect = False
@@ -109,7 +109,11 @@ class Wire:
             self._pause_s = min(2 * self._pause_s, self._timing.reopen_max_s)
         if isinstance(error, PortUnavailable):
             return error
-        return PortUnavailable(f"{self._line.url}: {self._why}")
+        return PortUnavailable(self._placed(self._why))
+
+    def _placed(self, why: str) -> str:
+        """With the line's URL in front, unless it stands there already."""
+        return why if why.startswith(self._line.url) else f"{self._line.url}: {why}"
 
     def _shut(self) -> None:
         self._open = False

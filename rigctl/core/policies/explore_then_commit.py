@@ -177,6 +177,6 @@ def _proposal(
         reason=reason,
         sets=outlook.reports(eligible),
         threshold=None if threshold is None else sign(outlook.problem) * threshold,
-        predicted_cost=to_units(outlook.costs[chosen].upper),
+        predicted_cost=to_units(outlook.costs[chosen].upper) or None,
         notes=outlook.fitted.posterior.notes,
     )
