@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import fsum, inf
 
 from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
@@ -38,7 +39,7 @@ async def close_open_trial(
         event: FAIL, ABANDON or LOSE.
         why: for people.
         ended_s: campaign time at which the trial ended, if that was not just now. A LOST trial's time is charged up to
-            its last record, whatever is given here.
+            the last sign of life of the process that ran it.
 
     Returns:
         The closed trial; None if there was none, or it had moved nothing and can still be carried out.
@@ -73,6 +74,7 @@ def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Tri
         before=journal.read.meter_readings(number, "before"),
         after=journal.read.meter_readings(number, "after"),
         elapsed_s=_event_s(journal, number, Event.MEASURE) - _event_s(journal, number, Event.ARM),
+        booked_ml=_booked_ml(journal, rig, number),
     )
     lines = charge(rig.meters, used, trial.control_set, journal.past_lines())
     journal.finish(number, State.MEASURED, Event.FAIL if bad else Event.RECORD, lines, detail="; ".join(bad))
@@ -94,12 +96,24 @@ def _end_unmeasured(
         journal.finish(number, trial.state, event, (), detail=why)
         return journal.read.trial(number)
     if event is Event.LOSE:  # a process that died says nothing of when
-        ended_s = _last_record_s(journal, number)
+        ended_s = _last_sign_of_life_s(journal, number)
     elapsed_s = (journal.time.now_s() if ended_s is None else ended_s) - _event_s(journal, number, Event.ARM)
-    used = Consumption(journal.read.meter_readings(number, "before"), after, elapsed_s)
+    before = journal.read.meter_readings(number, "before")
+    used = Consumption(before, after, elapsed_s, _booked_ml(journal, rig, number))
     lines = charge(rig.meters, used, trial.control_set, journal.past_lines())
     journal.finish(number, trial.state, event, lines, detail=why, after=after)
     return journal.read.trial(number)
+
+
+def _booked_ml(journal: Journal, rig: RigSpec, number: int) -> dict[str, float]:
+    """By volume meter that is a doser's own counter: the trial's doses; one that is still open counts in full."""
+    doses = journal.read.doses(number)
+    dosers = {*rig.dosing, *(d.actuator for d in doses)}
+    return {
+        m.name: fsum(d.volume_ml if d.dispensed_ml is None else d.dispensed_ml for d in doses if d.actuator == m.device)
+        for m in rig.meters
+        if m.kind == "volume" and m.device in dosers
+    }
 
 
 def _event_s(journal: Journal, number: int, event: Event) -> float:
@@ -107,10 +121,17 @@ def _event_s(journal: Journal, number: int, event: Event) -> float:
     return next(e.at_s for e in journal.read.events(number) if e.event is event)
 
 
-def _last_record_s(journal: Journal, number: int) -> float:
-    """Campaign time of the last that was recorded of a trial, its doses included."""
-    doses = [d.at_s if d.settled_s is None else d.settled_s for d in journal.read.doses(number)]
-    return max([*(e.at_s for e in journal.read.events(number)), *doses])
+def _last_sign_of_life_s(journal: Journal, number: int) -> float:
+    """Campaign time of the last that the process which ran this trial recorded: a step, a dose or a heartbeat.
+
+    What later processes added while they settled the past does not count.
+    """
+    armed_s, starts = _event_s(journal, number, Event.ARM), journal.read.starts()
+    next_start_s = min((s.at_s for s in starts if s.at_s > armed_s), default=inf)
+    beats = [s.seen_s for s in starts if s.at_s <= armed_s]
+    doses = [t for d in journal.read.doses(number) for t in (d.at_s, d.settled_s) if t is not None]
+    steps = [e.at_s for e in journal.read.events(number)]
+    return max(t for t in (armed_s, *beats, *doses, *steps) if t < next_start_s)
 
 
 def _usable(reading: MeasurementRow | None) -> bool:

@@ -15,6 +15,9 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
 
+import structlog
+
+from rigctl.campaign.lock import holder
 from rigctl.errors import RigctlError, UsageError
 
 FILE_NAME = "control.sock"
@@ -51,7 +54,11 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0) -> Mapping[str, Any]
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
         raise UsageError(f"{directory}: no campaign is running here") from error
     except OSError as error:
-        raise RigctlError(f"{directory / FILE_NAME}: {verb}: no answer ({error})") from error
+        pid = holder(directory)
+        raise RigctlError(
+            f"{directory / FILE_NAME}: {verb}: no answer ({error}) from process {pid} that runs this campaign. "
+            f"If it stays so, end it with `kill -9 {pid}`, then `rigctl safe` makes everything safe without it"
+        ) from error
     answer: Mapping[str, Any] = json.loads(text or "{}")
     if not answer.get("ok"):
         raise RigctlError(f"{verb}: {answer.get('error', 'the daemon ended before it answered')}")
@@ -72,7 +79,14 @@ async def serving(directory: Path, verbs: Verbs) -> AsyncIterator[None]:
         finally:
             writer.close()
 
-    server = await asyncio.start_unix_server(talk, sock=_listen(directory), limit=MAX_REQUEST_BYTES)
+    try:
+        listening = _listen(directory)
+    except OSError as error:
+        # A file system without sockets is no reason not to run; signals still end the campaign.
+        structlog.get_logger("rigctl.campaign").warning("no control socket", directory=str(directory), error=str(error))
+        yield
+        return
+    server = await asyncio.start_unix_server(talk, sock=listening, limit=MAX_REQUEST_BYTES)
     try:
         yield
     finally:

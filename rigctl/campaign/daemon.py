@@ -35,16 +35,19 @@ from rigctl.campaign.notify import notify
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
 from rigctl.campaign.runner import Runner, StopRequest
+from rigctl.campaign.safe_state import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.status import Status
 from rigctl.campaign.tick import SafetyTick
 from rigctl.campaign.trial import Event
-from rigctl.errors import JournalError, RigctlError
-from rigctl.rig.protocols import Clock
-from rigctl.rig.values import SafeReport
+from rigctl.errors import JournalError, RigctlError, Tripped
+from rigctl.rig.protocols import Clock, Severity
+from rigctl.rig.values import Alarm, SafeReport
 
 SECOND_INTERRUPT_EXIT = 130
 """128 + SIGINT, as a shell has it."""
+SAFE_WITHIN_S = 2.0
+"""Wall seconds within which a rig is safe or says what is not; who asks twice to be let go waits no longer."""
 
 
 def run(
@@ -82,7 +85,6 @@ async def run_campaign(
     """
     make = open_journal or (lambda directory, clock: Journal(directory, clock, boot_id()))
     with state_lock(state_dir), JournalThread(lambda: make(state_dir, clock)) as journal:
-        await journal.call(lambda j: j.begin(spec, version("rigctl")))
         status = Status(spec.rig.name, spec.currency)
 
         def tell(event: CampaignEvent) -> None:
@@ -117,15 +119,14 @@ async def _supervise(session: Session, status: Status, state_dir: Path) -> Campa
 
 @contextmanager
 def _signals(session: Session) -> Iterator[None]:
-    """SIGTERM and SIGINT: abandon, everything safe. A second SIGINT: out at once."""
+    """SIGTERM and SIGINT: abandon, everything safe. A second SIGINT: out as soon as that has been tried."""
     loop, interrupts = asyncio.get_running_loop(), iter(range(2))
 
     def interrupted() -> None:
         if next(interrupts, None) == 0:
             session.abandon("SIGINT")
         else:
-            # The person has given up waiting; the journal is good at any instant, the next start makes safe.
-            os._exit(SECOND_INTERRUPT_EXIT)
+            session.leave()
 
     loop.add_signal_handler(signal.SIGTERM, session.abandon, "SIGTERM")
     loop.add_signal_handler(signal.SIGINT, interrupted)
@@ -150,6 +151,13 @@ class Session:
         self._runner = Runner(spec, rig, journal, clock, desk, self.stop)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
+        self._may_be_cut_short = True
+        self._was_left_safe = False
+        self._untouched = False
+        self._past_is_settled = False
+        self._report = SafeReport(())
+        self._safe_was_tried = False
+        self._leaving = False
 
     def stop_after_trial(self, why: str) -> dict[str, str]:
         """Finish the trial under way, then end."""
@@ -158,51 +166,100 @@ class Session:
 
     def abandon(self, why: str) -> dict[str, str]:
         """End now: everything safe, the trial under way abandoned and charged."""
-        if self.stop.abandon is None and self.task is not None:
+        if self.stop.abandon is None and self.task is not None and self._may_be_cut_short:
             self.stop.abandon, self._asked_s = why, time.monotonic()
             self.task.cancel()
         return {"stopping": self.stop.abandon or why}
 
+    def leave(self) -> None:
+        """The person has given up waiting: end the process, but not before the safe commands are out.
+
+        The journal is good at any instant; the next start settles what was in flight.
+        """
+        if self._safe_was_tried:
+            os._exit(SECOND_INTERRUPT_EXIT)
+        if not self._leaving:
+            self._leaving = True
+            self._log.warning(f"going safe, at most {SAFE_WITHIN_S:g} s")
+            asyncio.get_running_loop().call_later(SAFE_WITHIN_S, os._exit, SECOND_INTERRUPT_EXIT)
+
+    def _take_back_cancellation(self) -> bool:
+        """Whether the cancellation just caught is `abandon`'s; then the task goes on to put things in order."""
+        task = asyncio.current_task()
+        if self.stop.abandon is None or task is None:
+            return False
+        task.uncancel()
+        return True
+
     async def run(self) -> CampaignResult:
         """Open the rig, settle the past, run trials, leave everything safe."""
-        ending: Ending
         try:
-            await self.rig.open()
-            ending, reason, report = await self._until_safe()
+            ending, reason = await self._until_safe()
             safe_after_s = time.monotonic() - self._asked_s if ending == "abandoned" else None
-            if ending == "abandoned":
+            # What an earlier process left in flight is not ours to abandon: the next start settles it.
+            if ending == "abandoned" and self._past_is_settled:
                 await self._close_abandoned(reason)
         except RigctlError as error:
+            if isinstance(error, Tripped):
+                self._latch(str(error))
+            if not self._report.ok and standing(self._report) not in str(error):
+                error.args = (f"{error}; {standing(self._report)}",)
             await self._last_words(f"{type(error).__name__}: {error}")
             raise
         finally:
             notify("STOPPING=1")
             await self.rig.close()
         await self._last_words(ending)
-        return await self._result(ending, reason, report, safe_after_s)
+        return await self._result(ending, reason, safe_after_s)
 
-    async def _until_safe(self) -> tuple[Ending, str, SafeReport]:
+    async def _until_safe(self) -> tuple[Ending, str]:
         """Trials until they end or are abandoned; however that comes about, everything is sent to its safe state."""
-        ending: Ending
         try:
-            ending, reason = await self._trials()
+            return await self._trials()
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if self.stop.abandon is None or task is None:
+            if not self._take_back_cancellation():
                 raise
-            task.uncancel()
-            ending, reason = "abandoned", self.stop.abandon
+            return "abandoned", self.stop.abandon or ""
         finally:
-            report = await self.rig.safe()
-        return ending, reason, report
+            self._may_be_cut_short = False  # a signal must not break off the way to the safe state
+            await self._make_safe()
+
+    async def _make_safe(self) -> None:
+        """The last that is done to the rig; also if it was not opened, unless it is as safe as it was found."""
+        if not self._untouched:
+            self._report = await self.rig.safe()
+        self._safe_was_tried = True
+        if self._leaving:
+            os._exit(SECOND_INTERRUPT_EXIT)
+        if not self._report.ok:
+            self.desk.alarm(Alarm(Severity.MAJOR, "safe state", f"the process ends: {standing(self._report)}"))
+        if self.rig.tripped is not None:
+            self._latch(self.rig.tripped)
+
+    def _latch(self, reason: str) -> None:
+        self.desk.keep("trip", lambda j: j.trips.latch(reason))
 
     async def _trials(self) -> tuple[Ending, str]:
+        self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
+        await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
+        await self._refuse_if_tripped()
+        await self.rig.open()
+        self._untouched = False
         recovered = await recover(self.spec, self.rig, self.journal)
+        self._past_is_settled = True
         campaign = await self.journal.call(lambda j: j.read.campaign())
         trials = await self.journal.call(lambda j: len(j.read.history(self.spec.problem.space)))
         self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
         notify("READY=1")
         return await self._runner.run()
+
+    async def _refuse_if_tripped(self) -> None:
+        trip = await self.journal.call(lambda j: j.trips.latched())
+        if trip is not None:
+            raise Tripped(
+                f"tripped on {trip.utc}: {trip.reason}. Nothing may move. Find the cause, then "
+                "`rigctl reset-trip CONFIG` (with the same --state), and run again"
+            )
 
     async def _close_abandoned(self, why: str) -> None:
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, why)
@@ -210,9 +267,7 @@ class Session:
             campaign = await self.journal.call(lambda j: j.read.campaign())
             self.desk.tell(TrialEnded(row, campaign.spent, campaign.budget))
 
-    async def _result(
-        self, ending: Ending, reason: str, report: SafeReport, safe_after_s: float | None
-    ) -> CampaignResult:
+    async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
         space = self.spec.problem.space
         history = await self.journal.call(lambda j: j.read.history(space))
         result = CampaignResult(
@@ -221,18 +276,20 @@ class Session:
             trials=len(history),
             spent=history.spent,
             budget=self.spec.problem.budget,
-            safe=report,
+            safe=self._report,
             worst_tick_delay_s=self.tick.worst_delay_s,
             safe_after_s=safe_after_s,
         )
-        self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=report.ok)
+        self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)
         self.desk.tell(CampaignEnded(result))
         return result
 
     async def _last_words(self, why: str) -> None:
+        # What an unsafe process left behind and nobody has settled is still to be settled by the next one.
+        safe = self._report.ok and (self._past_is_settled or self._was_left_safe)
         # If the journal is what failed, the error on its way out says so.
         with suppress(JournalError):
-            await self.journal.call(lambda j: j.beat(ended=why))
+            await self.journal.call(lambda j: j.beat(ended=why, safe=safe))
 
     def _beat(self) -> None:
-        self.journal.submit(lambda j: j.beat())
+        self.desk.keep("heartbeat", lambda j: j.beat())

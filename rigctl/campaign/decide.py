@@ -102,11 +102,11 @@ class DecisionThread:
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
 
-    async def call(self, work: Callable[[], T], limit_s: float) -> T:
+    async def call(self, work: Callable[[], T], limit_s: float | None) -> T:
         """What `work` returns or raises.
 
         Raises:
-            TimeoutError: it took longer than the limit, or the last one still runs.
+            TimeoutError: it took longer than the limit (None: there is none), or the last one still runs.
         """
         if self._thread is not None and self._thread.is_alive():
             raise TimeoutError("the last decision still runs")
@@ -130,7 +130,7 @@ class DecisionThread:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(deliver, result, error)
 
-        self._thread = threading.Thread(target=body, name="decision", daemon=True)
+        self._thread = threading.Thread(target=body, name="decide", daemon=True)
         self._thread.start()
         async with asyncio.timeout(limit_s):
             return await answer

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from concurrent.futures import Future
 
 import structlog
 
 from rigctl.campaign.events import AlarmRaised, CampaignEvent, Listener
 from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.journal.writer import Journal
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 
@@ -31,9 +33,14 @@ class Desk:
         """Log, keep and show an alarm; does not wait for the journal."""
         level = self._log.error if alarm.severity >= Severity.MAJOR else self._log.warning
         level("alarm", severity=alarm.severity.name, source=alarm.source, message=alarm.message)
-        self._journal.submit(lambda j: j.alarm(alarm)).add_done_callback(self._kept)
+        self.keep("alarm", lambda j: j.alarm(alarm))
         self.tell(AlarmRaised(alarm))
 
-    def _kept(self, done: Future[None]) -> None:
-        if not done.cancelled() and (error := done.exception()) is not None:
-            self._log.error("alarm not kept in the journal", error=str(error))
+    def keep(self, what: str, work: Callable[[Journal], None]) -> None:
+        """Have something written into the journal without waiting for it."""
+
+        def written(done: Future[None]) -> None:
+            if not done.cancelled() and (error := done.exception()) is not None:
+                self._log.error("not kept in the journal", what=what, error=str(error))
+
+        self._journal.submit(work).add_done_callback(written)

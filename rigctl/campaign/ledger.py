@@ -1,22 +1,29 @@
 """What a trial cost: meter readings and prices -> ledger lines in whole micro-units. Pure.
 
 A counter testifies only if it was read before and after, has not fallen, and has not risen by more than it can. If it
-does not testify, its line is estimated and marked, never negative: the mean of what the same control set's whole
-trials have cost on this meter, else of all whole trials, else the price of the largest plausible rise, else nothing.
+does not testify, its line is estimated and marked, never negative: the sum of the trial's doses if it is a doser's
+counter (which may not say less than they do, either), else the mean of what the same control set's whole trials have
+cost on this meter, else of all whole trials, else the price of the largest plausible rise, else nothing. A reading that
+is doubtful (MINOR, MAJOR) is charged by, and the line is marked as estimated too, so that it teaches nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from math import isfinite
 
 from rigctl.core.money import Micros, to_micros
-from rigctl.rig.protocols import Reading
+from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
 
 SECONDS_PER_HOUR = Decimal(3600)
+COUNTED = ("energy", "volume")
+"""Kinds of meters that have a counter."""
+SLACK_ML = 0.1
+"""A pump's total is shown to 0.01 mL, and so is each dose: many small doses may add up to a little more than it."""
 UNITS = {"energy": "kWh", "volume": "mL", "time": "h", "fixed": "trial"}
 
 
@@ -49,10 +56,12 @@ class Consumption:
     """The evidence of one trial's cost."""
 
     before: Mapping[str, Reading]
-    """By meter name, from before the first actuator moved."""
+    """By meter name, from before the first actuator moved: as the last trial left them, else read afresh."""
     after: Mapping[str, Reading]
     elapsed_s: float
     """Rig seconds the trial took."""
+    booked_ml: Mapping[str, float] = field(default_factory=dict)
+    """By meter name: all doses of the trial, settled, where the meter is a doser's own counter."""
 
 
 def charge(
@@ -64,9 +73,14 @@ def charge(
         if meter.kind == "fixed":
             return _exact(meter, Decimal(1))
         if meter.kind == "time":
-            return _exact(meter, Decimal(repr(max(0.0, used.elapsed_s))) / SECONDS_PER_HOUR)
-        risen = _risen(meter, used.before.get(meter.name), used.after.get(meter.name))
-        return _exact(meter, risen) if isinstance(risen, Decimal) else _estimate(meter, risen, control_set, past)
+            return _exact(meter, _decimal(max(0.0, used.elapsed_s)) / SECONDS_PER_HOUR)
+        before, after = used.before.get(meter.name), used.after.get(meter.name)
+        risen = _no_less_than_booked(_risen(meter, before, after), used.booked_ml.get(meter.name))
+        if isinstance(risen, Decimal):
+            return _exact(meter, risen, _doubt(before) or _doubt(after))
+        if isinstance(risen, _Booked):
+            return _exact(meter, risen.volume_ml, risen.note)
+        return _estimate(meter, risen, control_set, past)
 
     return tuple(map(line, meters))
 
@@ -76,8 +90,41 @@ def total(lines: Sequence[LedgerLine]) -> Micros:
     return sum(line.amount for line in lines)
 
 
-def _exact(meter: MeterSpec, quantity: Decimal) -> LedgerLine:
-    return LedgerLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], to_micros(quantity * meter.price))
+def _decimal(value: float) -> Decimal:
+    """The shortest decimal that reads back as this float: a counter's own digits, so that differences are exact."""
+    return Decimal(repr(float(value)))
+
+
+def _exact(meter: MeterSpec, quantity: Decimal, doubt: str = "") -> LedgerLine:
+    """This quantity at the meter's price; marked as estimated if it may be another trial's or nobody's in part."""
+    amount = to_micros(quantity * meter.price)
+    return LedgerLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], amount, bool(doubt), doubt)
+
+
+@dataclass(frozen=True, slots=True)
+class _Booked:
+    """The doses testify in the counter's place."""
+
+    volume_ml: Decimal
+    note: str
+
+
+def _no_less_than_booked(risen: Decimal | str, booked_ml: float | None) -> Decimal | str | _Booked:
+    """A doser that restarted counts from zero again; the doses that were given are known all the same."""
+    if booked_ml is None:
+        return risen
+    booked = _decimal(booked_ml)
+    if isinstance(risen, Decimal) and risen >= booked - _decimal(SLACK_ML):
+        return risen
+    why = f"rose by {risen} mL only" if isinstance(risen, Decimal) else risen
+    return _Booked(booked, f"{why}; the sum of the trial's doses")
+
+
+def _doubt(reading: Reading | None) -> str:
+    """Why a reading that can be used is doubtful all the same."""
+    if reading is None or reading.severity is Severity.NONE:
+        return ""
+    return reading.detail or reading.severity.name
 
 
 def _risen(meter: MeterSpec, before: Reading | None, after: Reading | None) -> Decimal | str:
@@ -86,12 +133,12 @@ def _risen(meter: MeterSpec, before: Reading | None, after: Reading | None) -> D
         return "not read before the trial" + _detail(before)
     if after is None or not after.valid:
         return "not read after the trial" + _detail(after)
-    risen = Decimal(repr(after.value)) - Decimal(repr(before.value))
-    if not risen.is_finite():
+    if not (isfinite(before.value) and isfinite(after.value)):
         return f"went from {before.value} to {after.value}"
+    risen = _decimal(after.value) - _decimal(before.value)
     if risen < 0:
         return f"fell from {before.value} to {after.value} {after.unit}"
-    if meter.max_per_trial is not None and risen > Decimal(repr(meter.max_per_trial)):
+    if meter.max_per_trial is not None and risen > _decimal(meter.max_per_trial):
         return f"rose by {risen} {after.unit}, more than the plausible {meter.max_per_trial}"
     return risen
 
@@ -115,5 +162,5 @@ def _estimate(meter: MeterSpec, why: str, control_set: tuple[str, ...], past: Se
     if all_sets is not None:
         return line(all_sets, "mean of all trials")
     if meter.max_per_trial is not None:
-        return line(to_micros(Decimal(repr(meter.max_per_trial)) * meter.price), "the largest plausible amount")
+        return line(to_micros(_decimal(meter.max_per_trial) * meter.price), "the largest plausible amount")
     return line(0, "nothing to estimate from, booked as zero")

@@ -11,6 +11,7 @@ from pathlib import Path
 from rigctl.errors import JournalUnwritable, Locked
 
 FILE_NAME = "lock"
+UNKNOWN = "(unknown)"
 
 
 @contextmanager
@@ -42,5 +43,17 @@ def state_lock(directory: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+def holder(directory: Path) -> str:
+    """Pid of the process that holds this state directory (or held it last), in words if it is not known."""
+    try:
+        descriptor = os.open(directory / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return UNKNOWN
+    try:
+        return _holder(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _holder(descriptor: int) -> str:
-    return os.pread(descriptor, 32, 0).decode(errors="replace").strip() or "(unknown)"
+    return os.pread(descriptor, 32, 0).decode(errors="replace").strip() or UNKNOWN

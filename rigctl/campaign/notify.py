@@ -7,18 +7,19 @@ import socket
 from collections.abc import Mapping
 
 
-def notify(message: str, environment: Mapping[str, str] = os.environ) -> None:
-    """Send e.g. `READY=1` or `WATCHDOG=1` to `$NOTIFY_SOCKET`; does nothing without one.
+def notify(message: str, environment: Mapping[str, str] = os.environ) -> bool:
+    """Send e.g. `READY=1` or `WATCHDOG=1` to `$NOTIFY_SOCKET`; returns whether it was sent.
 
     Protocol: sd_notify(3). A leading `@` means an abstract socket.
     """
     address = environment.get("NOTIFY_SOCKET", "")
     if not address:
-        return
+        return False
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as out:
         # The manager not listening is its own affair; trials go on.
         out.setblocking(False)
         try:
             out.sendto(message.encode(), "\0" + address[1:] if address.startswith("@") else address)
         except OSError:
-            return
+            return False
+    return True

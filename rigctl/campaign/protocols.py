@@ -12,8 +12,13 @@ from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport
 class CampaignRig(Protocol):
     """All instruments of one rig."""
 
+    @property
+    def tripped(self) -> str | None:
+        """Why the trip is latched, or None."""
+        ...
+
     async def open(self) -> Mapping[str, Identity]:
-        """Open every bus and identify every device before any write."""
+        """Open every bus and identify every device before any write; what could be opened stays open on failure."""
         ...
 
     async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
@@ -29,7 +34,7 @@ class CampaignRig(Protocol):
         ...
 
     async def safe(self) -> SafeReport:
-        """Everything to its safe state; never raises."""
+        """Everything to its safe state; never raises, and needs no `open`."""
         ...
 
     async def settle_doses(self, open_doses: Sequence[OpenDose]) -> None:

@@ -3,7 +3,8 @@
 Everything goes safe first. Then, by the state the journal left the trial in:
 
 - PROPOSED: nothing has moved; the runner carries the same proposal out, unchanged.
-- ARMED, RUNNING: something may have moved; LOST, charged by the counters' rise across the crash, never repeated.
+- ARMED, RUNNING: something may have moved; LOST, charged by the counters' rise across the crash and the time up to the
+  process's last sign of life, never repeated.
 - MEASURED: recorded from what is on disk.
 
 Open doses are settled from the pump's own counter, and never sent again. A crash in here changes nothing: each step

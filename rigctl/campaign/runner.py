@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from rigctl.campaign.clock import rest
 from rigctl.campaign.closing import close_open_trial, record
@@ -15,14 +15,16 @@ from rigctl.campaign.journal.inserts import Decision
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.ledger import COUNTED
 from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.safe_state import standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
 from rigctl.core.history import History
 from rigctl.core.policy import BudgetSpent
 from rigctl.errors import DeviceError, GuardRefused, JournalUnwritable, PolicyError, Tripped
-from rigctl.rig.protocols import Clock, Severity
-from rigctl.rig.values import Alarm
+from rigctl.rig.protocols import Clock, Reading, Severity
+from rigctl.rig.values import Alarm, SafeReport
 
 RETRY_UNWRITABLE_S = 10.0
 """Wall seconds between looks whether the journal can be written again."""
@@ -58,6 +60,8 @@ class Runner:
     stop: StopRequest
     _decisions: DecisionThread = field(default_factory=DecisionThread)
     _strikes: _Strikes = field(default_factory=_Strikes)
+    _held: bool = False
+    _report: SafeReport = field(default_factory=lambda: SafeReport(()))
 
     async def run(self) -> tuple[Ending, str]:
         """Run trials; returns how it ended, and why.
@@ -84,7 +88,7 @@ class Runner:
                 continue
             history = history.append(observation(space, row))
             self.desk.tell(TrialEnded(row, history.spent, self.spec.problem.budget))
-            self._count_failures(row)
+            await self._count_failures(row)
 
     def _ended(self, history: History) -> tuple[Ending, str] | None:
         limit = self.spec.max_trials
@@ -105,6 +109,8 @@ class Runner:
         except (DeviceError, GuardRefused) as error:
             return await self._fail(trial, error)
         except Tripped as tripped:
+            reason = self.rig.tripped or str(tripped)
+            self.desk.keep("trip", lambda j: j.trips.latch(reason))  # first of all: it must outlive this process
             await self._fail(trial, tripped)
             raise
 
@@ -141,7 +147,8 @@ class Runner:
             decision = await self._decisions.call(lambda: decide(question), spec.decision_limit_s)
         except TimeoutError:
             late = f"no decision within {spec.decision_limit_s:g} s"
-            decision = await DecisionThread().call(lambda: explore(question, "timed-out", late), spec.decision_limit_s)
+            # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
+            decision = await DecisionThread().call(lambda: explore(question, "timed-out", late), None)
         if decision.origin == "policy":
             self._strikes.unusable = 0
             for note in () if decision.proposal is None else decision.proposal.notes:
@@ -158,7 +165,7 @@ class Runner:
 
     async def _carry_out(self, trial: TrialRow) -> TrialRow:
         number, spec = trial.trial, self.spec
-        before = await self.rig.meters()
+        before = await self._before()
         unread = [f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid]
         if unread:
             raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
@@ -174,19 +181,44 @@ class Runner:
         self.desk.tell(TrialStep(number, State.MEASURED))
         return await self.journal.call(record, spec.rig, spec.problem, number)
 
+    async def _before(self) -> dict[str, Reading]:
+        """Where the meters stand: as the last trial left them, so that none misses what was used since; else read."""
+        before = await self.journal.call(lambda j: j.past.meters())
+        if self._held:  # charged to this trial, but no evidence of what one costs
+            why = "includes what was used until everything was confirmed safe"
+            before = {n: replace(r, severity=Severity.MINOR, detail=why) for n, r in before.items()}
+            self._held = False
+        if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
+            return before
+        return {**await self.rig.meters(), **before}
+
     async def _fail(self, trial: TrialRow, error: Exception) -> TrialRow:
         """An instrument let the trial down: everything safe, the trial charged."""
         self.desk.alarm(Alarm(Severity.MAJOR, f"trial {trial.trial}", f"failed: {error}"))
-        await self.rig.safe()
+        report = await self.rig.safe()
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.FAIL, str(error))
+        await self._hold(report)
         return await self.journal.call(lambda j: j.read.trial(trial.trial)) if row is None else row
 
-    def _count_failures(self, row: TrialRow) -> None:
+    async def _make_safe(self) -> float:
+        """Everything safe, and confirmed, before this returns (unless asked to stop); when it was first tried."""
+        report = await self.rig.safe()
+        tried_s = await self.journal.call(lambda j: j.time.now_s())
+        await self._hold(report)
+        return tried_s
+
+    async def _hold(self, report: SafeReport) -> None:
+        """No trial before everything is confirmed safe."""
+        self._held = self._held or not report.ok
+        self._report = await until_confirmed(self.rig, self.desk, report, lambda: self.stop.finish is not None)
+
+    async def _count_failures(self, row: TrialRow) -> None:
         self._strikes.failures = self._strikes.failures + 1 if row.state is State.FAILED else 0
         if self._strikes.failures >= self.spec.max_failures:
+            await self._make_safe()
             raise DeviceError(
                 f"{self._strikes.failures} trials in a row failed, the last one, {row.trial}: {row.because}; "
-                "everything is safe; mend the rig, then run again"
+                f"{standing(self._report)}; mend the rig, then run again"
             )
 
     # A journal that cannot be written ---------------------------------------------------------------------------
@@ -194,8 +226,7 @@ class Runner:
     async def _wait_until_writable(self, error: JournalUnwritable) -> None:
         """Hold everything safe until the journal can be written again; then charge what was in flight (fault 32)."""
         self.desk.alarm(Alarm(Severity.MAJOR, "journal", f"everything goes safe and waits: {error}"))
-        await self.rig.safe()
-        ended_s = await self.journal.call(lambda j: j.time.now_s())
+        ended_s = await self._make_safe()
         while self.stop.finish is None:
             try:
                 await self.journal.call(lambda j: j.beat())

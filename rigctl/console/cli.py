@@ -186,6 +186,15 @@ def safe(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, js
     raise typer.Exit(1 if report is not None and not report.ok else 0)
 
 
+@app.command("reset-trip")
+def reset_trip(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+    """Let a tripped rig run again, once the cause is found."""
+    from rigctl.console import trip
+    from rigctl.console.assemble import find_state
+
+    _tell(trip.reset(find_state(config, state)), json)
+
+
 @app.command()
 def suggest(
     config: Config,
@@ -299,9 +308,7 @@ def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fa
     if json:
         print_json({"trials": len(trials), "agree": len(trials) - len(differing), "differing": differing})
     else:
-        for t in differing:
-            typer.echo(f"trial {t.trial}: {'; '.join(t.differences)}")
-        typer.echo(f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same")
+        typer.echo("\n".join(query.replay_lines(trials)))
     raise typer.Exit(1 if differing else 0)
 
 
@@ -328,11 +335,7 @@ def drivers(*, json: AsJson = False) -> None:
     from rigctl.console.output import print_json
 
     found = query.drivers()
-    if json:
-        print_json(found)
-        return
-    for d in found:
-        typer.echo(f"{d['name']:10} {', '.join(d['schemes']):28} {d['problem'] or d['summary']}")
+    print_json(found) if json else typer.echo("\n".join(query.driver_lines(found)))
 
 
 @app.command()

@@ -15,6 +15,7 @@ from rigctl.campaign.events import (
     TrialEnded,
     TrialProposed,
 )
+from rigctl.campaign.safe_state import standing
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Board, Labels
@@ -153,7 +154,8 @@ def line_for(board: Board, event: CampaignEvent) -> str:
             return f"alarm {event.alarm.severity.name} {event.alarm.source}: {event.alarm.message}"
         case CampaignEnded():
             result = event.result
-            return f"ended ({result.ending}): {result.reason}; {result.trials} trials, {_spent(board)} spent"
+            unsafe = "" if result.safe.ok else f"; {standing(result.safe)}"
+            return f"ended ({result.ending}): {result.reason}; {result.trials} trials, {_spent(board)} spent{unsafe}"
         case _:
             return ""
 

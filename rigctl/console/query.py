@@ -98,6 +98,12 @@ def replayed(campaign: Campaign) -> tuple[ReplayedTrial, ...]:
     return tuple(trial for trial in trials if trial.origin != "manual")
 
 
+def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
+    """For people: every difference, and how many have none."""
+    differing = [f"trial {t.trial}: {'; '.join(t.differences)}" for t in trials if not t.agrees]
+    return [*differing, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
+
+
 def summary(loaded: LoadedConfig) -> Mapping[str, Any]:
     """What a configuration that holds says, in short."""
     space, rig = loaded.problem.space, loaded.rig
@@ -207,6 +213,11 @@ def drivers() -> Sequence[Mapping[str, Any]]:
         {"name": d.name, "summary": d.summary, "schemes": list(d.schemes), "problem": d.problem or None}
         for d in Registry.installed().describe()
     ]
+
+
+def driver_lines(found: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+    """For people."""
+    return [f"{d['name']:10} {', '.join(d['schemes']):28} {d['problem'] or d['summary']}" for d in found]
 
 
 def _rig(loaded: LoadedConfig) -> Rig:

@@ -67,6 +67,7 @@ class Rig:
         self._doses = doses
         self._on_alarm = on_alarm
         self._rest = rest or resting(clock)
+        self._unsafe: frozenset[str] = frozenset()
         self._wiring = wired(spec, registry, clock, on_alarm, bus_timing)
         self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
         self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm)
@@ -85,14 +86,13 @@ class Rig:
         Raises:
             DeviceError: of the worst kind found, with the messages of all: `PortUnavailable` names the port (and its
                 holder), `IdentityMismatch` the wrong instrument, `DeviceFault` the register, `DeviceTimeout` the
-                silent device. Everything is closed again.
+                silent device. What could be opened stays open, so that it can still go `safe`; `close` closes it.
         """
         wiring = self._wiring
         found: dict[str, Identity] = {}
         errors: list[DeviceError] = []
         await together(*(self._open_bus(bus, found, errors) for bus in wiring.buses.values()))
         if errors:
-            await self.close()
             raise combined(errors)
         return {name: found[name] for name in wiring.handles}
 
@@ -183,12 +183,15 @@ class Rig:
     async def safe(self) -> SafeReport:
         """Drive everything to its declared safe state in less than 2 s of wall time, ahead of all that waits.
 
-        Pumps are stopped, treatments released. Raises nothing; the report says what could not be confirmed. Cancel a
-        running `control` first: it would go on imposing.
+        Pumps are stopped, treatments released. Raises nothing; the report says what could not be confirmed, and an
+        alarm what could be confirmed the last time. Needs no `open`. Cancel a running `control` first: it would go on
+        imposing.
         """
         report = await drive_safe(self.spec, self._wiring, self.guard)
         for name, why in report.failed.items():
-            self._on_alarm(Alarm(Severity.MAJOR, name, f"not confirmed in its safe state: {why}"))
+            if name not in self._unsafe:  # one alarm, not one per attempt
+                self._on_alarm(Alarm(Severity.MAJOR, name, f"not confirmed in its safe state: {why}"))
+        self._unsafe = frozenset(report.failed)
         return report
 
     async def settle_doses(self, open_doses: Sequence[OpenDose]) -> None:

@@ -19,7 +19,7 @@ from rigctl.core.money import to_micros, to_units
 from rigctl.core.policy import BudgetSpent, Problem, Proposal
 from rigctl.core.space import Space, Variable
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
-from rigctl.rig.spec import DeviceSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
+from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import Measurement, SafeReport
 
 ML_PER_UNIT = 2.0
@@ -89,7 +89,12 @@ class FakeRig:
     """Name -> Measurement to report instead."""
     counters: dict = field(default_factory=dict)
     """Meter -> function from the true reading to the reported one."""
+    unsafe: list = field(default_factory=list)
+    """What `safe` cannot confirm, attempt by attempt: dictionaries of reasons; then everything is safe."""
+    idle_kwh: float = 0.0
+    """Used right after every reading of the meters, so that something is used between any two trials."""
     calls: list = field(default_factory=list)
+    tripped: str | None = None
 
     async def _op(self, name):
         self.calls.append(name)
@@ -132,7 +137,10 @@ class FakeRig:
     async def meters(self):
         await self._op("meters")
         totals = {"power": (self.world.total("energy", "kwh"), "kWh"), "acid": (self.world.total("dose", "ml"), "mL")}
-        return {name: self._reading(name, value, unit) for name, (value, unit) in totals.items()}
+        readings = {name: self._reading(name, value, unit) for name, (value, unit) in totals.items()}
+        if self.idle_kwh:
+            self.world.do("energy", kwh=self.idle_kwh)
+        return readings
 
     def _reading(self, name, value, unit):
         reading = Reading(value, unit, self.world.now_s)
@@ -141,7 +149,8 @@ class FakeRig:
     async def safe(self):
         await self._op("safe")
         self.world.do("safe")
-        return SafeReport(("pump", "valve"))
+        failed = self.unsafe.pop(0) if self.unsafe else {}
+        return SafeReport(tuple(n for n in ("pump", "valve") if n not in failed), failed)
 
     async def settle_doses(self, open_doses):
         await self._op("settle_doses")
@@ -199,6 +208,7 @@ def make_rig_spec(**changes):
         "timing": TrialTiming((), SETTLE_S, MeasureSpec(10.0, 2.0, "median", 3)),
         "meters": METERS,
         "limits": {},
+        "dosing": {"pump": DosingSpec("a_probe", 0.5, 0.1, 0.0, 1)},
     }
     return RigSpec(**{**fields, **changes})
 
@@ -223,6 +233,12 @@ def make_spec(budget=100, **changes):
 def open_journal(directory, clock):
     """A journal of a machine that never reboots."""
     return Journal(directory, clock, "boot-1")
+
+
+def unsynced(journal):
+    """The same journal without waiting for the disk: a killed process, unlike a power loss, loses nothing it wrote."""
+    journal._connection.execute("PRAGMA synchronous = OFF")
+    return journal
 
 
 INVALID = Measurement(math.nan, math.nan, 0, 5, Severity.INVALID, "no answer")
@@ -266,3 +282,15 @@ class Stage:
 
     def alarms(self):
         return [event.alarm for event in self.told if isinstance(event, AlarmRaised)]
+
+
+def metered(journal, meter):
+    """How far a counter rose from the first trial's `before` to the last one's `after`."""
+    phases = [journal.meter_readings(row.trial, phase) for row in journal.trials() for phase in ("before", "after")]
+    values = [readings[meter].value for readings in phases if meter in readings]
+    return values[-1] - values[0]
+
+
+def charged(journal, meter):
+    """What the ledger says was used."""
+    return sum(line.quantity for line in journal.ledger() if line.meter == meter)

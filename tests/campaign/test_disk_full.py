@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from rigctl.campaign import runner
+from rigctl.campaign import runner, safe_state
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.replay import replay
@@ -85,6 +85,18 @@ async def test_fault_32_what_was_measured_on_a_full_disk_is_charged_not_recorded
     assert result.spent == first.cost + second.cost
 
 
+async def test_fault_32_what_does_not_go_safe_holds_the_campaign_up_after_the_disk_has_room(stage, disk, monkeypatch):
+    """The disk is full in mid-trial and an actuator is not confirmed safe: both must be over before the next trial."""
+    monkeypatch.setattr(safe_state, "FIRST_RETRY_S", 0.0)
+    unsafe = [{}, *[{"valve": "no answer"}] * 3]
+    result = await stage.run(make_spec(max_trials=2), fail=full_from(disk, "measure", stage), unsafe=unsafe)
+    assert (result.trials, result.safe.ok) == (2, True)
+    first = stage.rig.calls.index("measure")
+    second = stage.rig.calls.index("control", first)
+    assert stage.rig.calls[first:second].count("safe") == 4
+    assert sum("NOT CONFIRMED SAFE" in alarm.message for alarm in stage.alarms()) == 1
+
+
 async def test_fault_32_a_campaign_does_not_start_on_a_full_disk(stage, disk):
     """If not even the start can be noted, the rig is not opened."""
     stage.state.mkdir()
@@ -96,7 +108,7 @@ async def test_fault_32_a_campaign_does_not_start_on_a_full_disk(stage, disk):
 
     with pytest.raises(JournalUnwritable):
         await stage.run(make_spec(), journal=full)
-    assert stage.rig is None
+    assert stage.rig.calls == ["close"]
     disk.free()
     assert (await stage.run(make_spec(max_trials=1), journal=open_journal)).trials == 1
 

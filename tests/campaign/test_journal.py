@@ -13,7 +13,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.core.history import Observation
 from rigctl.core.policy import Proposal, SetReport
 from rigctl.errors import JournalError, UsageError
-from rigctl.rig.protocols import Severity
+from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.values import Alarm, Measurement, OpenDose
 from tests.campaign.fakes import INVALID, make_space, make_spec
 from tests.campaign.records import LINES, MEASURED, READINGS, STATES, STEPS, SetClock, make_decision, record_trial
@@ -109,6 +109,16 @@ def test_a_decision_on_an_old_history_is_refused(journal):
         journal.propose(make_decision(1))
 
 
+def test_no_meter_is_charged_twice(journal):
+    """Two lines of one trial on one meter are refused, and nothing is written."""
+    for event in list(STEPS)[:-1]:
+        STEPS[event](journal, 1)
+    before = dump(journal)
+    with pytest.raises(JournalError, match="UNIQUE"):
+        journal.finish(1, State.MEASURED, Event.RECORD, [LINES[0], LINES[0]])
+    assert dump(journal) == before
+
+
 def test_an_invalid_reading_reaches_neither_the_history_nor_the_row(journal):
     """INVALID measurements are kept, and never handed to a policy."""
     for event in (Event.PROPOSE, Event.ARM, Event.RUN):
@@ -167,7 +177,7 @@ def test_a_policys_memory_is_that_of_the_last_decision_it_took_part_in(journal):
 
 def test_a_proposal_survives_as_json():
     """Reports with infinities and nested tuples come back equal."""
-    report = SetReport(("a", "b"), math.inf, -math.inf, {"a": 1 / 3}, 0.1, 0.2, None, 0.0, 3, True)
+    report = SetReport(("a", "b"), math.inf, -math.inf, {"a": 1 / 3}, {"a": 2 / 3}, 0.1, 0.2, None, 0.0, 3, True)
     proposal = Proposal(4, "p", "commit", 2, (0.1, 1 / 3), "because", (report,), 0.7, 1.5)
     assert proposal_from_json(proposal_to_json(proposal)) == proposal
 
@@ -258,11 +268,14 @@ def test_caps_hold_across_a_reboot(journal, clock):
     """Rig time starts anew with a boot; the doses of the boot before still count as recent."""
     clock.at_s = 50_000.0
     journal.doses.intend("pump", 10.0, 0.0)
+    STEPS[Event.PROPOSE](journal, 1)
     again = reopened(journal, SetClock(now_s=30.0), boot="boot-2")
     again.begin(make_spec(), "0.0")
     assert again.time.now_s() == 50_000.0
     assert again.doses.volume_since_ml("pump", 30.0 - 86_400.0) == 10.0
     assert again.doses.volume_since_ml("pump", 31.0) == 0.0
+    again.arm(1, {"power": Reading(1.0, "kWh", time_s=30.0)})
+    assert again.read.meter_readings(1, "before")["power"].time_s == 50_000.0
     again.close()
 
 

@@ -67,7 +67,7 @@ def test_fault_33_damaged_pages_are_found_before_anything_is_written(closed):
 def test_fault_33_a_truncated_file_is_refused(closed):
     """Half of the file is missing."""
     closed.write_bytes(closed.read_bytes()[: closed.stat().st_size // 2])
-    refused(closed, JournalCorrupt)
+    assert str(closed) in refused(closed, JournalCorrupt)
 
 
 def test_fault_33_another_programs_database_is_left_alone(tmp_path):

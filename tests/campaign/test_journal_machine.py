@@ -13,7 +13,7 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.ledger import LedgerLine
 from rigctl.campaign.trial import TRANSITIONS, Event, IllegalTransition, State, advance
 from rigctl.errors import JournalError
-from tests.campaign.fakes import make_space, make_spec
+from tests.campaign.fakes import make_space, make_spec, unsynced
 from tests.campaign.records import MEASURED, READINGS, STATES, SetClock, make_decision
 
 SPACE = make_space()
@@ -40,7 +40,7 @@ class JournalMachine(RuleBasedStateMachine):
         """The next process, on a copy of exactly the bytes that the last one left."""
         directory = self.home / str(self.lives)
         directory.mkdir(exist_ok=True)
-        journal = Journal(directory, self.clock, "boot-1")
+        journal = unsynced(Journal(directory, self.clock, "boot-1"))
         journal.begin(make_spec(), "0.0")
         return journal
 

@@ -13,35 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.journal.past import UNATTENDED
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
-from tests.campaign.fakes import Stage, World, make_spec, open_journal
+from tests.campaign.fakes import Stage, World, charged, make_spec, metered, open_journal, unsynced
+from tests.campaign.reaper import Reaper
 
 TRIALS = 2
-SPEC = make_spec(max_trials=TRIALS, policy_options={})
-
-
-class Reaper:
-    """Counts the instants at which a kill could make a difference, and kills at one of them."""
-
-    def __init__(self, kill_at):
-        self.kill_at = kill_at
-        self.instants = 0
-
-    def __call__(self, _what):
-        self.instants += 1
-        if self.instants == self.kill_at:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    def statement(self, sql):
-        """Just before and just after each transaction's fate is decided."""
-        if sql.startswith(("BEGIN", "COMMIT")):
-            self(sql)
-
-    def open_journal(self, directory, clock):
-        journal = open_journal(directory, clock)
-        journal._connection.set_trace_callback(self.statement)
-        return journal
+SPEC = make_spec(max_trials=TRIALS)
+IDLE_KWH = 1 / 64
 
 
 def life(directory, kill_at=None):
@@ -53,7 +33,8 @@ def life(directory, kill_at=None):
         try:
             reaper = Reaper(kill_at)
             stage = Stage(directory, reaper)
-            asyncio.run(stage.run(SPEC, journal=reaper.open_journal))
+            watched = lambda *where: reaper.watch(unsynced(open_journal(*where)))  # noqa: E731
+            asyncio.run(stage.run(SPEC, journal=watched, idle_kwh=IDLE_KWH))
             os.write(into, str(reaper.instants).encode())
             status = 0
         except BaseException:  # noqa: BLE001 - the child must not return into pytest
@@ -77,7 +58,7 @@ def run_killed_at(directory, instants):
     return kills
 
 
-def check(directory, kills):
+def check_world(directory, kills):
     """Nothing repeated, nothing lost, everything adds up, every decision recomputed."""
     with World(directory / "world.jsonl") as world, open_reader(directory / "state") as journal:
         rows, doses, lines = journal.trials(), journal.doses(), journal.ledger()
@@ -87,20 +68,18 @@ def check(directory, kills):
         assert all(d.state == "DONE" for d in doses)
         assert sum(d.dispensed_ml for d in doses) == pytest.approx(world.total("dose", "ml"))
         assert sum(line.quantity for line in lines if line.meter == "acid") == pytest.approx(world.total("dose", "ml"))
-        assert sum(line.quantity for line in lines if line.meter == "power") == pytest.approx(
-            world.total("energy", "kwh")
-        )
+        assert charged(journal, "power") == pytest.approx(metered(journal, "power"))
+        assert metered(journal, "power") == pytest.approx(world.total("energy", "kwh"), abs=(kills + 2) * IDLE_KWH)
         assert [row.trial for row in rows] == list(range(1, TRIALS + 1))
         assert {row.state for row in rows} <= {State.RECORDED, State.LOST}
         assert sum(row.state is State.LOST for row in rows) <= kills
-        assert journal.campaign().spent == sum(line.amount for line in lines) == journal.history(PROBLEM.space).spent
-        assert not any(line.estimated for line in lines)
+        assert (
+            journal.campaign().spent == sum(line.amount for line in lines) == journal.history(SPEC.problem.space).spent
+        )
+        assert {line.note for line in lines if line.estimated} <= ({UNATTENDED} if kills else set())
         controls = world.count("control")
         assert controls <= TRIALS, "a trial's setting was imposed twice"
         assert [t.differences for t in replay(journal, SPEC)] == [()] * TRIALS
-
-
-PROBLEM = SPEC.problem
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +88,7 @@ def instants(tmp_path_factory):
     directory = tmp_path_factory.mktemp("undisturbed")
     status, count = life(directory)
     assert status == 0
-    check(directory, kills=0)
+    check_world(directory, kills=0)
     return count
 
 
@@ -120,7 +99,7 @@ def test_fault_27_killed_at_every_instant_nothing_is_lost_or_repeated(tmp_path, 
         directory = tmp_path / str(instant)
         directory.mkdir()
         assert run_killed_at(directory, [instant]) == 1
-        check(directory, kills=1)
+        check_world(directory, kills=1)
 
 
 @settings(max_examples=8, deadline=None)
@@ -128,4 +107,4 @@ def test_fault_27_killed_at_every_instant_nothing_is_lost_or_repeated(tmp_path, 
 def test_fault_27_killed_again_and_again(tmp_path_factory, kills):
     """Several kills in one campaign, also in the recovery from the one before."""
     directory = Path(tmp_path_factory.mktemp("again"))
-    check(directory, run_killed_at(directory, kills))
+    check_world(directory, run_killed_at(directory, kills))

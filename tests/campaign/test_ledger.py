@@ -87,6 +87,46 @@ def test_a_clock_that_seems_to_go_back_costs_nothing():
     assert line.amount == 0
 
 
+def ml(value):
+    return Reading(value, "mL", 0.0)
+
+
+def acid_line(before, after, booked_ml, past=()):
+    """The one line of a pump's own counter in a trial whose doses add up to `booked_ml`."""
+    used = Consumption({"acid": before}, {"acid": after}, 0.0, {"acid": booked_ml})
+    (line,) = charge([ACID], used, ("a",), past)
+    return line
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (ml(50.0), ml(70.0), "rose by 20.0 mL only"),
+        (ml(90.0), ml(70.0), "fell from 90.0 to 70.0 mL"),
+        (ml(50.0), Reading(math.nan, "mL", 0.0, Severity.INVALID, "no answer"), "not read after the trial"),
+    ],
+)
+def test_a_pump_s_counter_never_says_less_than_its_doses(before, after, why):
+    """The pump restarted: the sum of the doses is charged, marked, whatever earlier trials have cost."""
+    line = acid_line(before, after, 70.0, [PastLine(("a",), "acid", 77)])
+    assert (line.quantity, line.amount, line.estimated) == (70.0, 294_000, True)
+    assert why in line.note
+    assert "the sum of the trial's doses" in line.note
+
+
+@pytest.mark.parametrize("risen", [69.95, 70.0, 75.5])
+def test_a_pump_s_counter_that_agrees_with_its_doses_is_charged_as_it_is(risen):
+    """Rounding is forgiven, and what was dispensed by hand counts too."""
+    line = acid_line(ml(0.0), ml(risen), 70.0)
+    assert (line.quantity, line.estimated) == (risen, False)
+
+
+def test_a_doubtful_reading_marks_the_line_and_charges_it():
+    """A reading that was taken over from a process that died: charged in full, but no evidence of a trial's cost."""
+    line = power_line(Reading(1.0, "kWh", 0.0, Severity.MINOR, "while nobody looked"), kwh(1.5))
+    assert (line.quantity, line.amount, line.estimated, line.note) == (0.5, 155_000, True, "while nobody looked")
+
+
 reading = st.one_of(
     st.just(DEAD), st.none(), st.floats(allow_nan=True, allow_infinity=True).map(kwh), st.floats(0, 1e9).map(kwh)
 )

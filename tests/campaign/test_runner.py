@@ -102,7 +102,7 @@ async def test_fault_48_an_invalid_outcome_fails_the_trial_and_the_campaign_goes
     first = {"y": INVALID}
     spec = make_spec(max_trials=2)
     measured = dict(first)
-    await stage.run(spec, measured=measured, fail={"meters": lambda: clear_after(stage, 3, measured)})
+    await stage.run(spec, measured=measured, fail={"meters": lambda: clear_after(stage, 2, measured)})
     with stage.journal() as journal:
         failed, recorded = journal.trials()
     assert (failed.state, failed.outcome, failed.because) == (State.FAILED, None, "y: no answer")
@@ -126,7 +126,8 @@ async def test_an_invalid_input_fails_the_trial(stage):
     await stage.run(make_spec(max_trials=1), measured={"b": INVALID})
     with stage.journal() as journal:
         assert journal.trial(1).because == "b: no answer"
-        assert journal.history(make_spec().problem.space).complete == ()
+        (seen,) = journal.history(make_spec().problem.space).observations
+    assert (seen.x, seen.y, seen.cost_known) == (None, None, True)
 
 
 @pytest.mark.parametrize("where", ["control", "control end", "measure"])
@@ -192,7 +193,9 @@ async def test_fault_40_a_counter_reset_in_a_trial_is_estimated_from_earlier_one
 
 async def test_consecutive_failures_stop_the_campaign_with_a_clear_error(stage):
     """After max_failures in a row nothing more is tried, and everything is safe."""
-    with pytest.raises(DeviceError, match=r"3 trials in a row failed, the last one, 3: no answer"):
+    with pytest.raises(
+        DeviceError, match=r"3 trials in a row failed, the last one, 3: no answer; everything is safe; mend"
+    ):
         await stage.run(make_spec(max_trials=None, max_failures=3), fail={"measure": DeviceTimeout("no answer")})
     assert stage.rig.calls[-2:] == ["safe", "close"]
     with stage.journal() as journal:
@@ -297,6 +300,33 @@ async def test_fault_42_an_unusable_proposal_is_replaced_by_safe_exploration(sta
     assert rows[2].policy_state["asked"] == 2
 
 
+@pytest.mark.parametrize("state", [{"asked": object()}, {"asked": {1, 2}}, None])
+async def test_a_memory_that_cannot_be_kept_is_a_proposal_that_cannot_be_used(stage, state):
+    """What is not JSON could not be replayed, so the proposal that came with it is not played."""
+
+    @dataclass(frozen=True)
+    class Forgetful(TenLines):
+        def propose(self, problem_state, problem, history, rng):
+            return super().propose(problem_state, problem, history, rng)[0], state
+
+    await stage.run(make_spec(max_trials=1, policy=Forgetful()))
+    with stage.journal() as journal:
+        assert journal.trial(1).origin == "rejected"
+
+
+async def test_only_what_goes_wrong_in_a_row_ends_a_campaign(stage):
+    """Unusable decisions and failed trials that are not consecutive may go on for ever."""
+    spec = make_spec(max_trials=8, max_failures=2, policy=Sometimes(bad=BAD["nan"]))
+    assert (await stage.run(spec)).trials == 8
+
+    def every_other():
+        if stage.rig.calls.count("measure") % 2:
+            raise DeviceTimeout("no answer")
+
+    spec = make_spec(max_trials=16, max_failures=2, policy=Sometimes(bad=BAD["nan"]))
+    assert (await stage.run(spec, fail={"measure": every_other})).trials == 16
+
+
 async def test_decisions_that_stay_unusable_end_the_campaign(stage):
     """A policy that never decides is not covered up for ever."""
     broken = TenLines(cost="not a number")
@@ -308,11 +338,12 @@ async def test_decisions_that_stay_unusable_end_the_campaign(stage):
 
 async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(stage):
     """Past its limit the decision is left behind; while it still runs the next is late at once."""
-    release, ticks = threading.Event(), []
+    release, ticks, asked = threading.Event(), [], []
 
     @dataclass(frozen=True)
     class Slow(TenLines):
         def propose(self, state, problem, history, rng):
+            asked.append(len(history))
             release.wait(30)
             return super().propose(state, problem, history, rng)
 
@@ -332,6 +363,7 @@ async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(sta
     assert [(row.origin, row.state) for row in rows] == [("timed-out", State.RECORDED)] * 2
     assert "no decision within 0.05 s" in rows[0].note
     assert len(ticks) > 10
+    assert asked == [0]
 
 
 async def test_nothing_that_fits_is_the_end_for_the_fallback_too(stage):
@@ -347,3 +379,10 @@ async def test_nothing_that_fits_is_the_end_for_the_fallback_too(stage):
     result = await stage.run(make_spec(budget=0.3, policy=Useless(cost=0.0), max_trials=None))
     assert (result.ending, result.trials) == ("budget", 1)
     assert "the cheapest, a, takes" in result.reason
+
+
+async def test_fault_50_exploration_in_a_late_decision_s_place_has_no_limit(stage):
+    """Whatever the limit, the fallback is waited for; a bare TimeoutError never ends a campaign."""
+    await stage.run(make_spec(max_trials=2, decision_limit_s=0.0))
+    with stage.journal() as journal:
+        assert [(row.origin, row.state) for row in journal.trials()] == [("timed-out", State.RECORDED)] * 2

@@ -41,7 +41,7 @@ async def test_opening_identifies_every_device_and_writes_nothing(bench, rig):
 
 
 async def test_everything_wrong_at_opening_is_told_together(bench, rig):
-    """Fault 18, 19: wrong, silent and unreachable devices are all named at once; nothing is written, all is closed."""
+    """Fault 18, 19: wrong, silent and unreachable devices are all named at once; nothing is written."""
     bench.valve.fail("identify", IdentityMismatch("b_valve: a pump answers"))
     bench.ca_probe.fail("identify", DeviceTimeout("ca_probe: silent"))
     bench.pump_line.open_errors.append(PortUnavailable("/dev/ttyUSB3: held by process 42"))
@@ -50,7 +50,26 @@ async def test_everything_wrong_at_opening_is_told_together(bench, rig):
     for part in ("ttyUSB3", "a pump answers", "ca_probe: silent"):
         assert part in str(caught.value)
     assert written(bench) == []
-    assert bench.plc.log[-1] == "close"
+
+
+async def test_a_rig_that_could_not_be_opened_can_still_be_made_safe(bench, rig):
+    """One missing instrument leaves the buses open, so that everything that answers goes to its safe state."""
+    bench.ca_probe.fail("identify", DeviceTimeout("ca_probe: silent"))
+    with pytest.raises(DeviceTimeout):
+        await rig.open()
+    assert "close" not in bench.plc.log
+    report = await rig.safe()
+    assert report.ok
+    assert "b_valve safe" in bench.plc.log
+
+
+async def test_what_stays_unsafe_raises_one_alarm(bench, rig):
+    """However often safety is tried; once it was confirmed, the next loss is news again."""
+    bench.pump.fail("stop", *[ZeroDivisionError("bug")] * 99)
+    bench.pump.fail("dose_status", *[ZeroDivisionError("bug")] * 99)
+    for _ in range(3):
+        assert set((await rig.safe()).failed) == {"ca_doser"}
+    assert [a.source for a in bench.alarms] == ["ca_doser"]
 
 
 async def test_a_register_that_does_not_exist_is_named(bench, rig):

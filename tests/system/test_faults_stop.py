@@ -80,6 +80,23 @@ def test_fault_29_sigterm_in_mid_dose_stops_the_pump(sim, stack, tmp_path):
     assert because(run, 1) == "SIGTERM"
 
 
+def test_fault_27_a_missing_meter_does_not_keep_valves_open_after_a_kill(sim, stack, tmp_path):
+    """Killed while valves are open, and the power meter is gone at the next start: it fails, but all valves let go."""
+    config = greenhouse(tmp_path / "rig.yaml", [("b", "nh4", "k")], settle="100 min")
+    run = stack.run(config, tmp_path / "state")
+    run.until(lambda: run.count("RUNNING"), "a trial that settles")
+    run.process.kill()
+    run.wait()
+    assert set(sim.state()["plant"]["setpoints"]) == {"b", "nh4", "k"}
+    gone = {"mains": f"modbus_rtu://{tmp_path}/gone?baud=2400"}
+    again = stack.run(config, tmp_path / "state", buses=gone)
+    assert again.wait() == 4
+    assert f"{tmp_path}/gone" in again.said
+    assert "NOT CONFIRMED SAFE" not in again.said
+    assert sim.state()["plant"]["setpoints"] == {}
+    assert again.count("RUNNING") == 1
+
+
 def test_fault_45_safe_in_mid_dose_stops_at_once_and_replays_nothing(sim, stack, tmp_path):
     """`rigctl safe` in mid-dose: the pump stands, the trial is abandoned; the next start does not take it up again."""
     config = greenhouse(tmp_path / "rig.yaml", WITH_CALCIUM[:1], edit=patient)

@@ -96,6 +96,8 @@ class Statements:
             "utc": self._time.utc(),
             "at_s": self._time.now_s(),
             "detail": detail,
+            # whoever writes has begun last: the state directory's lock sees to that
+            "start": self._connection.execute("SELECT max(id) FROM starts").fetchone()[0],
         }
         self.insert("events", values)
 

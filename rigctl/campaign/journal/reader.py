@@ -254,7 +254,20 @@ class Reader:
     def starts(self) -> tuple[StartRow, ...]:
         """Every process that ran the campaign, in order."""
         rows = ask(self._connection, "SELECT * FROM starts ORDER BY id")
-        return tuple(StartRow(r["id"], r["utc"], r["pid"], r["version"], r["seen_utc"], r["ended"]) for r in rows)
+        return tuple(
+            StartRow(
+                start=r["id"],
+                utc=r["utc"],
+                at_s=r["at_s"],
+                pid=r["pid"],
+                version=r["version"],
+                seen_utc=r["seen_utc"],
+                seen_s=r["seen_s"],
+                ended=r["ended"],
+                safe=None if r["safe"] is None else bool(r["safe"]),
+            )
+            for r in rows
+        )
 
 
 def _number(value: float | None) -> float:

@@ -170,6 +170,8 @@ class StartRow:
     seen_s: float
     ended: str | None
     """Why; None while it runs, or if it died."""
+    safe: bool | None
+    """Whether it ended with everything safe and settled; None if it died, or never had the rig."""
 
 
 def proposal_to_json(proposal: Proposal) -> str:

@@ -38,7 +38,8 @@ _V1 = (
         budget_micros INTEGER NOT NULL,
         seen_utc TEXT NOT NULL,             -- heartbeat
         seen_s REAL NOT NULL,
-        ended TEXT                          -- why; NULL while it runs, or if it died
+        ended TEXT,                         -- why; NULL while it runs, or if it died
+        safe INTEGER                        -- 1: it ended with everything safe and settled; NULL if it had no rig
     )""",
     """CREATE TABLE trials (
         trial INTEGER PRIMARY KEY CHECK (trial > 0),
@@ -62,7 +63,8 @@ _V1 = (
         state TEXT NOT NULL,                -- after the event
         utc TEXT NOT NULL,
         at_s REAL NOT NULL,
-        detail TEXT NOT NULL
+        detail TEXT NOT NULL,
+        start INTEGER REFERENCES starts (id)  -- of the process that took the step
     )""",
     "CREATE INDEX events_trial ON events (trial)",
     """CREATE TABLE states (                  -- what the actuators said once the setpoints were imposed
@@ -130,6 +132,15 @@ _V1 = (
         utc TEXT NOT NULL,
         at_s REAL NOT NULL
     )""",
+    """CREATE TABLE trips (
+        id INTEGER PRIMARY KEY,
+        reason TEXT NOT NULL,
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL,
+        reset_utc TEXT                      -- by a person; NULL while it is latched
+    )""",
+    # At most one trip is latched.
+    "CREATE UNIQUE INDEX trips_latched ON trips ((1)) WHERE reset_utc IS NULL",
 )
 
 MIGRATIONS: Final = (_V1,)

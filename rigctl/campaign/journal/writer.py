@@ -17,8 +17,10 @@ from pathlib import Path
 from rigctl.campaign.journal.database import guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
 from rigctl.campaign.journal.inserts import Decision, Statements
+from rigctl.campaign.journal.past import Past
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, ask
 from rigctl.campaign.journal.time import Wall, continued, utc_now
+from rigctl.campaign.journal.trips import TripBook
 from rigctl.campaign.ledger import LedgerLine, PastLine
 from rigctl.campaign.spec import CampaignSpec, check_resumable
 from rigctl.campaign.trial import Event, State, advance
@@ -63,7 +65,9 @@ class Journal:
             self._connection.close()
             raise
         self.read = Reader(self._connection)
+        self.past = Past(self._connection, self.time)
         self.doses = DoseBook(self._connection, self.time)
+        self.trips = TripBook(self._connection, self.time)
         self._do = Statements(self._connection, self.time)
         self._start: int | None = None
 
@@ -118,12 +122,12 @@ class Journal:
             self._do.insert("campaign", campaign, on_conflict=raised)
             self._start = self._do.insert("starts", start)
 
-    def beat(self, ended: str | None = None) -> None:
-        """Note that this process is alive, or why it ends."""
+    def beat(self, ended: str | None = None, *, safe: bool | None = None) -> None:
+        """Note that this process is alive, or why it ends, and whether it leaves everything safe and settled."""
         with self._change():
             self._connection.execute(
-                "UPDATE starts SET seen_utc = ?, seen_s = ?, ended = ? WHERE id = ?",
-                (self.time.utc(), self.time.now_s(), ended, self._start),
+                "UPDATE starts SET seen_utc = ?, seen_s = ?, ended = ?, safe = ? WHERE id = ?",
+                (self.time.utc(), self.time.now_s(), ended, safe, self._start),
             )
 
     def alarm(self, alarm: Alarm) -> None:
