@@ -94,13 +94,13 @@ def _alternatives(recommendation: Recommendation, labels: Labels) -> Table:
     from rich.table import Table  # noqa: PLC0415  # only when something is shown
 
     outcome, money = f"{labels.outcome} {labels.outcome_unit}".strip(), f"cost {labels.currency}"
-    table = Table(title="Instead of it", title_justify="left", box=None, padding=(0, 2), header_style="dim")
+    table = Table(title="Instead of it", title_justify="left", box=None, padding=(0, 1), header_style="dim")
     table.add_column("control")
     for header in (outcome, "interval", "beside it", money, "beside it", "trials"):
-        table.add_column(header, justify="right")
+        table.add_column(header, justify="right", no_wrap=True)
     for option in recommendation.alternatives:
         table.add_row(
-            "+".join(option.control_set),
+            " + ".join(option.control_set),  # may be broken at the spaces
             number(option.expected),
             f"{number(option.low)} to {number(option.high)}",
             _against(option.loss, "worse", "better"),
