@@ -76,11 +76,14 @@ class EzoChannel:
 
         Raises:
             DeviceFault, DeviceTimeout: as `command`.
+            GarbledReply: `*OK` came, but the answer before it was spoilt: ask again.
         """
         self._send(text, deadline)
         prefix = "?" + text.partition(",")[0].casefold()
         while True:
-            word, *fields = self._next(text, deadline).split(",")
+            answer = self._next(text, deadline)
+            self._refuse_bare_ok(text, answer)
+            word, *fields = answer.split(",")
             if word.casefold() in (prefix, ANSWER_NAMES.get(prefix)):
                 self._until_accepted(text, deadline)
                 return tuple(f.strip() for f in fields)
@@ -89,11 +92,12 @@ class EzoChannel:
         """Send a command answered by a bare line (`R`) and return that line.
 
         Raises:
-            DeviceFault, DeviceTimeout: as `command`.
+            DeviceFault, DeviceTimeout, GarbledReply: as `query`.
         """
         self._send(text, deadline)
-        while not (answer := self._next(text, deadline)) or answer == ACCEPTED or answer.startswith("?"):
+        while not (answer := self._next(text, deadline)) or answer.startswith("?"):
             continue
+        self._refuse_bare_ok(text, answer)
         self._until_accepted(text, deadline)
         return answer
 
@@ -158,6 +162,12 @@ class EzoChannel:
             self._in_step = True
             raise DeviceFault(f"{self.where}: {text!r} refused with *ER{self.events.reason}")
         return answer
+
+    def _refuse_bare_ok(self, text: str, answer: str) -> None:
+        """`*OK` ends an answer; without one before it, its line was spoilt on the way, and waiting brings nothing."""
+        if answer == ACCEPTED:
+            self._in_step = True
+            raise GarbledReply(f"{self.where}: {text!r}: *OK came without the answer before it")
 
     def _until_accepted(self, text: str, deadline: Deadline) -> None:
         try:

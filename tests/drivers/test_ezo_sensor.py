@@ -142,6 +142,17 @@ def test_6_an_unreadable_answer_is_no_value_and_the_circuit_is_asked_who_it_is(w
     assert wire.sent == ["i", "C,0", "R", "i", "C,0", "R"]
 
 
+def test_8_a_spoilt_answer_before_ok_is_no_value_and_may_be_asked_again(wire, circuit):
+    """Garbage took the value, *OK came: there is nothing to wait for, and the next reading is good."""
+    device = sensor(wire)
+    device.read(soon())
+    circuit.answers["R"] = ["*OK"]
+    with pytest.raises(GarbledReply, match="without the answer"):
+        device.read(soon())
+    circuit.answers["R"] = ["6.021", "*OK"]
+    assert device.read(soon()).value == 6.021
+
+
 def test_missing_confirmation_says_how_to_switch_it_on(wire, circuit):
     """A circuit with response codes switched off is a timeout that tells the remedy."""
     circuit.answers["i"] = ["?I,pH,2.14"]
