@@ -82,7 +82,9 @@ class EzoChannel:
         prefix = "?" + text.partition(",")[0].casefold()
         while True:
             answer = self._next(text, deadline)
-            self._refuse_bare_ok(text, answer)
+            if answer == ACCEPTED:
+                self._in_step = True
+                raise spoilt(self.where, text)
             word, *fields = answer.split(",")
             if word.casefold() in (prefix, ANSWER_NAMES.get(prefix)):
                 self._until_accepted(text, deadline)
@@ -97,7 +99,9 @@ class EzoChannel:
         self._send(text, deadline)
         while not (answer := self._next(text, deadline)) or answer.startswith("?"):
             continue
-        self._refuse_bare_ok(text, answer)
+        if answer == ACCEPTED:
+            self._in_step = True
+            raise spoilt(self.where, text)
         self._until_accepted(text, deadline)
         return answer
 
@@ -163,12 +167,6 @@ class EzoChannel:
             raise DeviceFault(f"{self.where}: {text!r} refused with *ER{self.events.reason}")
         return answer
 
-    def _refuse_bare_ok(self, text: str, answer: str) -> None:
-        """`*OK` ends an answer; without one before it, its line was spoilt on the way, and waiting brings nothing."""
-        if answer == ACCEPTED:
-            self._in_step = True
-            raise GarbledReply(f"{self.where}: {text!r}: *OK came without the answer before it")
-
     def _until_accepted(self, text: str, deadline: Deadline) -> None:
         try:
             while self._next(text, deadline) != ACCEPTED:
@@ -176,3 +174,8 @@ class EzoChannel:
         except DeviceTimeout as problem:
             raise DeviceTimeout(f"{problem}; are response codes off? They are switched on with *OK,1") from problem
         self._in_step = True
+
+
+def spoilt(where: str, text: str) -> GarbledReply:
+    """`*OK` ends an answer; without one before it, its line was lost on the way, and waiting brings nothing."""
+    return GarbledReply(f"{where}: {text!r}: *OK came without the answer before it")
