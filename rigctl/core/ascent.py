@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rigctl.core.kernels import FloatArray
+from rigctl.core.gp.kernels import FloatArray
 
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
@@ -36,9 +36,10 @@ SAME = 0.02
 
 @dataclass(slots=True)
 class _State:
-    """Points under way; rows of all arrays belong together."""
+    """Points under way; rows of all arrays belong together. All but the points are in lengthscales."""
 
     index: IntArray
+    free: FloatArray
     x: FloatArray
     value: FloatArray
     gradient: FloatArray
@@ -51,9 +52,10 @@ class _State:
     """What the quadratic model promises from a full step."""
     step: FloatArray
 
-    def keep(self, rows: BoolArray | IntArray) -> None:
-        for name in self.__slots__:
-            setattr(self, name, getattr(self, name)[rows])
+    def keep(self, rows: BoolArray) -> None:
+        if not rows.all():
+            for name in self.__slots__:
+                setattr(self, name, getattr(self, name)[rows])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,27 +92,19 @@ def climb(
         most_sweeps: calls of the objective at most.
     """
     rivals = np.stack(np.nonzero(np.triu(groups[:, None] == groups, k=1)))
-    points, values = starts.copy(), np.empty(len(starts))
     scale = np.minimum(lengthscales, 1.0)
-    everyone = np.arange(len(starts))
-    values[:], gradient = objective(points, everyone)
-    state = _begin(points, values, gradient * scale)
+    points = starts.copy()
+    values, gradient = objective(points, np.arange(len(starts)))
+    values = values.copy()
+    state = _begin(points, values, gradient * scale, free)
     sweeps = 1
-    _aim(state, free[state.index], np.ones(len(starts), dtype=bool))
     state.keep(state.gain > tolerance)
     while len(state.index) and sweeps < most_sweeps:
-        trial = np.clip(state.x + (state.step[:, None] * state.direction) * scale, 0.0, 1.0)
+        trial = np.minimum(np.maximum(state.x + (state.step[:, None] * state.direction) * scale, 0.0), 1.0)
         value, gradient = objective(trial, state.index)
         sweeps += 1
-        moved = (trial - state.x) / scale
-        promised = np.einsum("ij,ij->i", state.gradient, moved)
-        gained = value - state.value
-        accepted = gained >= SUFFICIENT * np.maximum(promised, 0.0)
-        _learn_curvature(state, accepted, moved, gradient * scale)
-        _accept(state, accepted, trial, value, gradient * scale)
+        _advance(state, trial, value, gradient * scale, scale)
         points[state.index], values[state.index] = state.x, state.value
-        _aim(state, free[state.index], accepted)
-        state.step[~accepted] *= _shorter(promised[~accepted], gained[~accepted])
         hopeful = state.value + HOPE * state.gain >= _best_of(groups, values)[groups[state.index]]
         state.keep(hopeful & (state.gain > tolerance) & (state.step > SHORTEST))
         if sweeps % 3 == 0:
@@ -118,70 +112,81 @@ def climb(
     return Maxima(points, values, sweeps)
 
 
-def _begin(x: FloatArray, value: FloatArray, gradient: FloatArray) -> _State:
+def _begin(x: FloatArray, value: FloatArray, gradient: FloatArray, free: FloatArray) -> _State:
     count, d = x.shape
-    return _State(
+    state = _State(
         index=np.arange(count),
+        free=free,
         x=x.copy(),
         value=value.copy(),
         gradient=gradient,
         curvature=np.zeros((count, d, d)),
         fresh=np.ones(count, dtype=bool),
         direction=np.zeros((count, d)),
-        gain=np.full(count, np.inf),
+        gain=np.zeros(count),
         step=np.ones(count),
     )
+    state.step = _aim(state)
+    return state
 
 
-def _aim(state: _State, free: FloatArray, rows: BoolArray) -> None:
-    """New directions for these rows: Newton's on the variables not held at a bound."""
-    if not rows.any():
+def _advance(state: _State, trial: FloatArray, value: FloatArray, gradient: FloatArray, scale: FloatArray) -> None:
+    """Goes where enough was gained, with a new direction; elsewhere the step is shortened."""
+    moved = (trial - state.x) / scale
+    promised = np.vecdot(state.gradient, moved)
+    gained = value - state.value
+    accepted = gained >= SUFFICIENT * np.maximum(promised, 0.0)
+    _learn_curvature(state, accepted, moved, state.gradient - gradient)
+    if accepted.all():
+        state.x, state.value, state.gradient = trial, value, gradient
+        state.step = _aim(state)
         return
-    x, gradient = state.x[rows], state.gradient[rows]
-    held = (free[rows] == 0) | ((x <= 0.0) & (gradient <= 0.0)) | ((x >= 1.0) & (gradient >= 0.0))
-    gradient = np.where(held, 0.0, gradient)
-    steepest = np.abs(gradient).max(axis=1)
+    rows = accepted[:, None]
+    state.x = np.where(rows, trial, state.x)
+    state.value = np.where(accepted, value, state.value)
+    state.gradient = np.where(rows, gradient, state.gradient)
+    shorter = state.step * _shorter(promised, gained)
+    # where nothing was accepted nothing has changed, so direction and gain come out as they were
+    state.step = np.where(accepted, _aim(state), shorter)
+
+
+def _aim(state: _State) -> FloatArray:
+    """Sets direction and gain: Newton's on the variables not held at a bound; returns the first step, (b,)."""
+    x, gradient = state.x, state.gradient
+    uphill = ((x > 0.0) | (gradient > 0.0)) & ((x < 1.0) | (gradient < 0.0))
+    loose = uphill * state.free
+    gradient = np.asarray(gradient * loose)
     d = x.shape[1]
-    curvature = state.curvature[rows]
-    fresh = state.fresh[rows]
-    guess = np.maximum(steepest / FIRST, np.finfo(float).tiny)
-    curvature[fresh] = guess[fresh, None, None] * np.eye(d)
-    state.curvature[rows] = curvature
-    curvature[held[:, :, None] | held[:, None, :]] = 0.0
-    curvature[:, np.arange(d), np.arange(d)] += held
-    direction = np.linalg.solve(curvature, gradient[..., None])[..., 0]
-    state.gain[rows] = 0.5 * np.einsum("ij,ij->i", direction, gradient)
-    longest = np.abs(direction).max(axis=1)
-    state.direction[rows] = direction
-    state.step[rows] = np.minimum(1.0, LONGEST / np.maximum(longest, np.finfo(float).tiny))
+    if state.fresh.any():
+        guess = np.maximum(np.abs(gradient).max(axis=1) / FIRST, np.finfo(float).tiny)
+        state.curvature[state.fresh] = guess[state.fresh, None, None] * np.eye(d)
+    curvature = state.curvature * (loose[:, :, None] * loose[:, None, :])
+    # a held variable gets the identity's row: its direction is 0, the others' what they are without it
+    np.einsum("ijj->ij", curvature)[...] += 1.0 - loose
+    state.direction = np.asarray(np.linalg.solve(curvature, gradient[..., None])[..., 0], dtype=float)
+    state.gain = 0.5 * np.vecdot(state.direction, gradient)
+    return np.asarray(LONGEST / np.maximum(np.abs(state.direction).max(axis=1), LONGEST))
 
 
-def _learn_curvature(state: _State, accepted: BoolArray, moved: FloatArray, gradient: FloatArray) -> None:
+def _learn_curvature(state: _State, accepted: BoolArray, moved: FloatArray, change: FloatArray) -> None:
     """BFGS on minus the Hessian, skipped where the function curved upwards along the step."""
-    change = state.gradient - gradient
-    along = np.einsum("ij,ij->i", moved, change)
-    squared = np.einsum("ij,ij->i", change, change)
-    length = np.einsum("ij,ij->i", moved, moved)
-    rows = np.flatnonzero(accepted & (along > 1e-8 * np.sqrt(squared * length)) & (along > 0))
-    if not rows.size:
+    along = np.vecdot(moved, change)
+    squared = np.vecdot(change, change)
+    length = np.vecdot(moved, moved)
+    learnt = accepted & (along > 1e-8 * np.sqrt(squared * length)) & (along > 0)
+    rows = slice(None) if learnt.all() else np.flatnonzero(learnt)
+    s, y, along = moved[rows], change[rows], along[rows]
+    if not len(s):
         return
-    d = moved.shape[1]
-    first = state.fresh[rows]
-    initial = squared[rows] / along[rows]
     curvature = state.curvature[rows]
-    curvature[first] = initial[first, None, None] * np.eye(d)
-    s, y = moved[rows], change[rows]
-    bs = np.einsum("ijk,ik->ij", curvature, s)
-    sbs = np.einsum("ij,ij->i", s, bs)
-    curvature += y[:, :, None] * (y / along[rows, None])[:, None, :] - bs[:, :, None] * (bs / sbs[:, None])[:, None, :]
-    state.curvature[rows] = curvature
+    first = state.fresh[rows]
+    if first.any():
+        curvature[first] = (squared[rows] / along)[first, None, None] * np.eye(s.shape[1])
+    bs = (curvature @ s[:, :, None])[:, :, 0]
+    sbs = np.vecdot(s, bs)
+    y_scaled, bs_scaled = y / along[:, None], bs / sbs[:, None]
+    state.curvature[rows] = curvature + y[:, :, None] * y_scaled[:, None, :] - bs[:, :, None] * bs_scaled[:, None, :]
     state.fresh[rows] = False
-
-
-def _accept(state: _State, accepted: BoolArray, x: FloatArray, value: FloatArray, gradient: FloatArray) -> None:
-    state.x[accepted] = x[accepted]
-    state.value[accepted] = value[accepted]
-    state.gradient[accepted] = gradient[accepted]
 
 
 def _shorter(promised: FloatArray, gained: FloatArray) -> FloatArray:

@@ -6,20 +6,22 @@ control sets and all three functions (upper bound, lower bound, mean) climb toge
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
-from rigctl.core.ascent import Maxima, climb
-from rigctl.core.expectations import Expectations, IntArray, Spread, ValueSpread
-from rigctl.core.kernels import FloatArray
-from rigctl.core.pointwise import MeanSquareSpread, PointwiseSpread, natural_nodes, sobol
+from rigctl.core.ascent import BoolArray, Maxima, climb
+from rigctl.core.expectations import Bounded, Expectations, IntArray, Spread, ValueSpread
+from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.lattice import lattice
+from rigctl.core.pointwise import MeanSquareSpread, PointwiseSpread, natural_nodes
 from rigctl.core.policy import ModelOptions
 from rigctl.core.space import Space
 from rigctl.core.surrogate import Posterior
 
-SOBOL_STARTS = (64, 256, 512)
+CUBE_STARTS = (64, 256, 512)
 """Settings of the whole cube screened for a control set of one, two, and three or more variables."""
 DATA_STARTS = 32
 """Trials with the best means, as settings to screen."""
@@ -38,8 +40,14 @@ SAME_HILL = 0.1
 """Maxima closer than this in every variable, lengthscales, are one."""
 APART = 0.5
 """Starts of one climb are at least this far apart in some variable, lengthscales."""
-TOLERANCE = 1e-6
+TOLERANCE = 1e-5
 """A climb ends when it promises less than this share of the signal's sd."""
+JUDGED = 96
+"""Candidates of a control set whose spread is computed for the upper bound: those that may come out highest..."""
+JUDGED_MEANS = 48
+"""... and for the lower bound: those with the highest means."""
+DATA_RANKED = 128
+"""With more trials than twice this only as many of the best, and as many others spread over time, are ranked."""
 MOST_VALUES = 1 << 17
 """Largest intermediate array while screening, in numbers: 1 MB stays in the cache."""
 
@@ -71,12 +79,12 @@ class SetBounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidates:
-    """Settings to screen."""
+    """Settings that were screened, the same number for every control set."""
 
     points: FloatArray
-    """(c, d), unit cube."""
-    sets: IntArray
-    """(c,), the control set each belongs to, rising."""
+    """(m, c, d), unit cube."""
+    scores: FloatArray
+    """(3, m, c), the functions' values there; -inf where a control set has fewer candidates."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,35 +133,50 @@ def best_bounds(
     widths = options.beta * np.array([1.0, -1.0, 0.0])
     h = posterior.hyperparameters
     task = _Task(expectations, widths, np.array(h.lengthscales), h.signal_sd)
-    candidates, warm = _candidates(task, rng), _warm(space, warm_starts or {})
+    settings, warm = _settings(task, rng), _warm(space, warm_starts or {})
     if options.bounds == "integrated":
         spread = ValueSpread(expectations)
-        at = _winners(task.count, *_maximised(task, spread, candidates, warm))
+        at = _winners(task.count, *_maximised(task, spread, _screened(task, spread, *settings), warm))
         return _summary(task, space, at, _spreads(task, spread, at))
     stand_in = MeanSquareSpread.of(expectations, space)
     nodes = natural_nodes(space, FINAL_NODES * options.nodes, rng)
-    found = _maximised(task, stand_in, candidates, warm)
+    found = _maximised(task, stand_in, _screened(task, stand_in, *settings), warm)
     at = _winners(task.count, *_polished(task, PointwiseSpread.of(stand_in, nodes[: options.nodes]), *found))
     return _summary(task, space, at, _final_spreads(task, stand_in, nodes, at))
 
 
-def _candidates(task: _Task, rng: np.random.Generator) -> _Candidates:
-    """Sobol points, the trials with the best means, and their neighbourhood, for every control set."""
+def _settings(task: _Task, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
+    """Settings to screen, (c, d), and the control set each belongs to, (c,), rising.
+
+    Points of the whole cube, the trials with the best means, and their neighbourhood, for every control set.
+    """
     e = task.expectations
     d = e.mask.shape[1]
-    x = np.clip(e.posterior.x, 0.0, 1.0)
+    x = np.clip(_ranked(e), 0.0, 1.0)
     kept = min(DATA_STARTS, len(x))
-    common = sobol(d, SOBOL_STARTS[-1], rng)
+    common = lattice(d, CUBE_STARTS[-1], rng)
     noise = rng.standard_normal((NEIGHBOURS[-1] if kept else 0, d)) * 0.5 * np.minimum(task.lengthscales, 0.5)
+    means = e.mean(e.inner(np.tile(x, (task.count, 1)), every := np.repeat(np.arange(task.count), len(x))), every)
     points, sets = [], []
     for row, controlled in enumerate(e.mask.sum(axis=1).astype(int)):
-        size = min(controlled, len(SOBOL_STARTS)) - 1
-        best = x[np.argsort(-e.mean(e.inner(x, np.full(len(x), row)), np.full(len(x), row)), kind="stable")[:kept]]
+        size = min(controlled, len(CUBE_STARTS)) - 1
+        best = x[np.argsort(-means[every == row], kind="stable")[:kept]]
         around = np.resize(best, (NEIGHBOURS[size] if kept else 0, d)) + noise[: NEIGHBOURS[size]]
-        mine = np.concatenate([common[: SOBOL_STARTS[size]], best, np.clip(around, 0.0, 1.0)])
+        mine = np.concatenate([common[: CUBE_STARTS[size]], best, np.clip(around, 0.0, 1.0)])
         points.append(mine)
         sets.append(np.full(len(mine), row))
-    return _Candidates(np.concatenate(points), np.concatenate(sets))
+    return np.concatenate(points), np.concatenate(sets)
+
+
+def _ranked(e: Expectations) -> FloatArray:
+    """Data points worth a look as settings, (r, d): all, unless they are many."""
+    x, alpha = e.posterior.x, e.posterior.alpha
+    if len(x) <= 2 * DATA_RANKED:
+        return x
+    fitted = e.posterior.covariance(x) @ alpha
+    best = np.argsort(-fitted, kind="stable")[:DATA_RANKED]
+    spread = np.linspace(0, len(x) - 1, DATA_RANKED).round().astype(int)
+    return np.asarray(x[np.union1d(best, spread)])
 
 
 def _warm(space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, IntArray]:
@@ -172,59 +195,106 @@ def _warm(space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, In
 def _maximised(
     task: _Task, spread: Spread, candidates: _Candidates, warm: tuple[FloatArray, IntArray]
 ) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Screen, then climb: local maxima (b, d), their groups and values (b,)."""
-    points, groups = _spread_out(task, candidates, _screened(task, spread, candidates))
+    """Climb from the best candidates: local maxima (b, d), their groups and values (b,)."""
+    points, groups = _spread_out(task, candidates)
     starts, groups = np.concatenate([points, warm[0]]), np.concatenate([groups, warm[1]])
     maxima = task.climb(spread, starts, groups)
     return maxima.points, groups, maxima.values
 
 
-def _screened(task: _Task, spread: Spread, candidates: _Candidates) -> FloatArray:
-    """Upper bound, lower bound and mean of every candidate, (3, c)."""
-    points, sets = candidates.points, candidates.sets
-    mean, sd = np.empty(len(points)), np.empty(len(points))
-    block = max(1, MOST_VALUES // max(len(task.expectations.posterior.x), 1))
-    for begin in range(0, len(points), block):
-        rows = slice(begin, begin + block)
-        inner = task.expectations.inner(points[rows], sets[rows])
-        mean[rows] = task.expectations.mean(inner, sets[rows])
-        sd[rows] = spread.sd(inner, sets[rows])
-    return np.asarray(mean + task.widths[:, None] * sd)
+def _screened(task: _Task, spread: Bounded, points: FloatArray, sets: IntArray) -> _Candidates:
+    """The settings that may be the best of their control set, with upper bound, lower bound and mean.
+
+    A spread costs n^2, so it is computed only where it may matter: for the settings whose upper bound would be highest
+    with the spread's ceiling, and those with the highest means, from which lower bounds are taken.
+    """
+    e = task.expectations
+    mean, most = np.empty(len(points)), np.empty(len(points))
+    for rows in _blocks(sets, len(e.posterior.x)):
+        inner = e.inner(points[rows], sets[rows])
+        row = int(sets[rows.start])
+        mean[rows] = e.posterior.hyperparameters.mean + inner @ e.alpha[row]
+        most[rows] = spread.ceiling(inner, row)
+    chosen = _promising(task, sets, mean, mean + task.widths[UPPER] * most)
+    judged = chosen.ravel()
+    sd = np.empty(len(judged))
+    for block in _blocks(sets[judged], len(e.posterior.x)):
+        some = judged[block]
+        sd[block] = spread.sd(e.inner(points[some], sets[some]), sets[some])
+    scores = mean[chosen] + task.widths[:, None, None] * sd.reshape(chosen.shape)
+    # a row that is there twice fills up a control set with few candidates
+    scores[:, :, 1:][:, chosen[:, 1:] == chosen[:, :-1]] = -np.inf
+    return _Candidates(points[chosen], scores)
 
 
-def _spread_out(task: _Task, candidates: _Candidates, scores: FloatArray) -> tuple[FloatArray, IntArray]:
+def _blocks(sets: IntArray, n: int) -> Iterator[slice]:
+    """Rows of one control set each, few enough for the cache."""
+    size = max(1, MOST_VALUES // max(n, 1))
+    edges = [0, *(np.flatnonzero(np.diff(sets)) + 1), len(sets)]
+    for begin, end in pairwise(edges):
+        yield from (slice(i, min(i + size, end)) for i in range(begin, end, size))
+
+
+def _promising(task: _Task, sets: IntArray, mean: FloatArray, most: FloatArray) -> IntArray:
+    """Rows of the highest `most` and the highest means of every control set, (m, c), rising, the last repeated."""
+    edges = np.searchsorted(sets, np.arange(task.count + 1))
+    chosen = []
+    for begin, end in pairwise(edges):
+        high = _highest(most[begin:end], JUDGED) | _highest(mean[begin:end], JUDGED_MEANS)
+        chosen.append(begin + np.flatnonzero(high))
+    width = max(len(rows) for rows in chosen)
+    return np.stack([np.pad(rows, (0, width - len(rows)), mode="edge") for rows in chosen])
+
+
+def _highest(values: FloatArray, count: int) -> BoolArray:
+    """Whether each is among the highest; equals of the last are too."""
+    if count >= len(values):
+        return np.ones(len(values), dtype=bool)
+    return np.asarray(values >= np.partition(values, -count)[-count])
+
+
+def _spread_out(task: _Task, candidates: _Candidates) -> tuple[FloatArray, IntArray]:
     """Of every group the best candidates that are not close to a better one, (b, d), and their groups, (b,).
 
     Without this all climbs of a group would start on the same hill.
     """
     reach = APART * np.minimum(task.lengthscales, 1.0)
-    scaled = candidates.points / reach * task.expectations.mask[candidates.sets]
-    chosen, groups = [], []
-    for row in range(task.count):
-        mine = np.flatnonzero(candidates.sets == row)
-        # variables first: a maximum over the last, short axis would be an order of magnitude slower
-        place = np.ascontiguousarray(scaled[mine].T)
-        for kind, count in enumerate(CLIMBERS):
-            picks = mine[_best_apart(place, scores[kind, mine], count)]
-            chosen.append(picks)
-            groups.append(np.full(len(picks), 3 * row + kind))
-            if kind == MEAN:
-                chosen.append(picks)
-                groups.append(np.full(len(picks), 3 * row + UPPER))
-    return candidates.points[np.concatenate(chosen)], np.concatenate(groups)
+    places = candidates.points / reach * task.expectations.mask[:, None, :]
+    # variables first: a maximum over the last, short axis would be an order of magnitude slower
+    places = np.ascontiguousarray(np.moveaxis(places, 2, 0))
+    rows = np.arange(task.count)
+    points, groups = [], []
+    taken: list[IntArray] = []
+    for kind, count in enumerate(CLIMBERS):
+        for picks in _best_apart(places, candidates.scores[kind], count):
+            there = picks >= 0
+            points.append(candidates.points[rows[there], picks[there]])
+            groups.append(3 * rows[there] + kind)
+            if kind == UPPER:
+                taken.append(np.where(there, picks, taken[0] if taken else picks))
+            elif kind == MEAN:  # those of the mean climb the upper bound too, unless a start of its own is near
+                away = np.abs(places[:, None, rows, picks] - places[:, rows, np.stack(taken)])
+                new = there & (away.max(axis=0) >= 1.0).all(axis=0)
+                points.append(candidates.points[rows[new], picks[new]])
+                groups.append(3 * rows[new] + UPPER)
+    return np.concatenate(points), np.concatenate(groups)
 
 
-def _best_apart(place: FloatArray, scores: FloatArray, count: int) -> list[int]:
-    """Greedily the best of places (d, c) that differ by 1 or more in some coordinate from all better ones taken."""
+def _best_apart(places: FloatArray, scores: FloatArray, count: int) -> Iterator[IntArray]:
+    """Greedily the best of places (d, g, c) that differ by 1 or more in some coordinate from all better ones taken.
+
+    Scores are (g, c). Yields up to `count` times the pick of every row, (g,), -1 where nothing is left.
+    """
     left = scores.copy()
-    picks: list[int] = []
-    while len(picks) < count:
-        best = int(left.argmax())
-        if left[best] == -np.inf:
-            break
-        picks.append(best)
-        left[np.abs(place - place[:, best, None]).max(axis=0) < 1.0] = -np.inf
-    return picks
+    rows = np.arange(len(left))
+    for _ in range(count):
+        best = left.argmax(axis=1)
+        there = left[rows, best] > -np.inf
+        if not there.any():
+            return
+        yield np.where(there, best, -1)
+        away = np.abs(places - places[:, rows, best][:, :, None])
+        left[away.max(axis=0) < 1.0] = -np.inf
 
 
 def _polished(
@@ -236,7 +306,8 @@ def _polished(
     for group in range(3 * task.count):
         mine = np.flatnonzero(groups == group)
         count = 1 if group % 3 == MEAN else POLISHED
-        kept.append(mine[_best_apart(np.ascontiguousarray(place[:, mine]), values[mine], count)])
+        picks = _best_apart(np.ascontiguousarray(place[:, None, mine]), values[None, mine], count)
+        kept += [mine[pick] for pick in picks]
     rows = np.concatenate(kept)
     maxima = task.climb(spread, points[rows], groups[rows])
     return maxima.points, groups[rows], maxima.values

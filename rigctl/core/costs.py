@@ -49,9 +49,10 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
 
 
 def horizon(problem: Problem, history: History) -> float:
-    """T: trials so far plus what the remaining budget buys at the mean cost."""
-    mean = to_units(history.spent) / len(history) if len(history) else 0.0
-    return len(history) + (max(0.0, remaining(problem, history)) / mean if mean > 0 else 0.0)
+    """T: trials so far plus what the remaining budget buys at the mean cost. Points known beforehand are no trials."""
+    trials = sum(history.trials_of(i) for i in range(len(problem.space.control_sets)))
+    mean = to_units(history.spent) / trials if trials else 0.0
+    return trials + (max(0.0, remaining(problem, history)) / mean if mean > 0 else 0.0)
 
 
 def _belief(costs: np.ndarray, bound: CostBound, dearest: float, log_horizon: float) -> CostBelief:

@@ -12,11 +12,14 @@ from math import inf
 import numpy as np
 
 from rigctl.core.bounds import SetBounds, best_bounds
+from rigctl.core.costing.cost_field import CostField
+from rigctl.core.costing.cost_fields import cost_field, predicted_upper
 from rigctl.core.costs import CostBelief, CostBound, believe
+from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.history import History
-from rigctl.core.hyperparameters import Hyperparameters
 from rigctl.core.model import Fitted, fit_history, sign, value_floor
-from rigctl.core.money import to_units
+from rigctl.core.money import Micros, to_units
+from rigctl.core.nature.naturals import fingerprint
 from rigctl.core.policy import BudgetSpent, JsonState, Problem, SetReport
 
 
@@ -29,8 +32,12 @@ class Outlook:
     fitted: Fitted
     bounds: tuple[SetBounds, ...]
     costs: tuple[CostBelief, ...]
+    field: CostField
+    """What every setting is believed to cost."""
     floor: float
     """The worst value the outcome can take."""
+    changed: bool = False
+    """Whether hyper-parameters or marginals are others than at the last decision: bounds from before do not count."""
 
     @property
     def upper(self) -> tuple[float, ...]:
@@ -42,9 +49,19 @@ class Outlook:
         """The largest l_i."""
         return max(b.lower for b in self.bounds)
 
-    def fits(self, control_set: int) -> bool:
-        """Whether a trial of this set is predicted to fit what is left of the budget."""
-        return self.history.spent + self.costs[control_set].upper <= self.problem.budget
+    def predicted(self, control_set: int, setting: Sequence[float] | None = None) -> Micros:
+        """What a trial of this set may cost at most.
+
+        Where costs depend on the setting: at the setting (k,) given, else at the set's upper maximiser.
+        """
+        if self.problem.cost_model == "per-set" and self.problem.known_cost_field is None:
+            return self.costs[control_set].upper
+        at = self.bounds[control_set].upper_at if setting is None else setting
+        return predicted_upper(self.problem, self.history, control_set, at, self.field)
+
+    def fits(self, control_set: int, setting: Sequence[float] | None = None) -> bool:
+        """Whether such a trial is predicted to fit what is left of the budget; see `predicted`."""
+        return self.history.spent + self.predicted(control_set, setting) <= self.problem.budget
 
     def affordable(self, among: Sequence[int]) -> list[int]:
         """Those of `among` that fit the remaining budget.
@@ -55,7 +72,7 @@ class Outlook:
         fitting = [i for i in among if self.fits(i)]
         left = to_units(self.problem.budget - self.history.spent)
         if left <= 0 or not fitting:
-            cheapest = min((self.costs[i].upper for i in among), default=0)
+            cheapest = min((self.predicted(i) for i in among), default=0)
             raise BudgetSpent(f"{left:g} left; the cheapest useful trial may cost {to_units(cheapest):g}")
         return fitting
 
@@ -90,7 +107,9 @@ def look(
     warm = {int(i): np.array(at) for i, at in state.get("maximisers", {}).items()}
     bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, warm)
     costs = believe(problem, history, cost_bound)
-    return Outlook(problem, history, fitted, bounds, costs, value_floor(problem, history))
+    changed = fitted.refitted or state.get("naturals", fingerprint(problem.space)) != fingerprint(problem.space)
+    floor = value_floor(problem, history)
+    return Outlook(problem, history, fitted, bounds, costs, cost_field(problem, history), floor, changed)
 
 
 def remember(outlook: Outlook) -> dict[str, object]:
@@ -98,6 +117,7 @@ def remember(outlook: Outlook) -> dict[str, object]:
     return {
         "hyperparameters": outlook.fitted.hyperparameters.to_json(),
         "fitted_at": outlook.fitted.fitted_at,
+        "naturals": fingerprint(outlook.problem.space),
         "maximisers": {str(b.control_set): [float(v) for v in b.upper_at] for b in outlook.bounds},
     }
 
@@ -106,7 +126,7 @@ def remember(outlook: Outlook) -> dict[str, object]:
 class Intersection:
     """Running intersections of confidence bounds (U Algorithm 1, lines 10 to 20).
 
-    Valid for one set of hyper-parameters only: `restarted` whenever the fit changes.
+    Valid for one fit and one belief about the marginals only: `restarted` when `Outlook.changed`.
     """
 
     lcb: float

@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from rigctl.core.kernels import FloatArray, ProductKernel
+from rigctl.core.gp.kernels import FloatArray, ProductKernel
 from rigctl.core.space import Space
 from rigctl.core.surrogate import Posterior
 
@@ -36,6 +36,17 @@ class Spread(Protocol):
 
     def sd_and_slope(self, inner: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
         """(b,), and its derivative by `inner`, (b, n)."""
+        ...
+
+
+class Bounded(Spread, Protocol):
+    """A spread of which a limit is known at little cost."""
+
+    def ceiling(self, inner: FloatArray, row: int) -> FloatArray:
+        """(b,), never below `sd`, O(n) each, for settings of one control set.
+
+        What any one trial alone leaves of the prior's spread, the most telling one: more trials leave less.
+        """
         ...
 
 
@@ -78,14 +89,13 @@ class Expectations:
 
     def inner(self, points: FloatArray, sets: IntArray) -> FloatArray:
         """s2 prod over controlled l of k_l(x_l, x_jl), (b, n), for rows (b, d) of these sets (b,)."""
-        h = self.posterior.hyperparameters
-        correlation = h.product_kernel.matrix(points, self.posterior.x, self.mask[sets])
-        correlation *= h.signal_variance
+        correlation = self.posterior.correlations.matrix(points, self.mask[sets])
+        correlation *= self.posterior.hyperparameters.signal_variance
         return correlation
 
     def mean(self, inner: FloatArray, sets: IntArray) -> FloatArray:
         """E[mu], (b,)."""
-        return np.asarray(self.posterior.hyperparameters.mean + np.einsum("ij,ij->i", inner, self.alpha[sets]))
+        return np.asarray(self.posterior.hyperparameters.mean + np.vecdot(inner, self.alpha[sets]))
 
     def value_and_gradient(
         self, points: FloatArray, sets: IntArray, width: FloatArray, spread: Spread
@@ -100,14 +110,19 @@ class Expectations:
         """
         inner = self.inner(points, sets)
         slope = self.alpha[sets]
-        value = self.posterior.hyperparameters.mean + np.einsum("ij,ij->i", inner, slope)
+        value = self.posterior.hyperparameters.mean + np.vecdot(inner, slope)
         wide = np.flatnonzero(width)
-        if wide.size:
+        if wide.size == len(width):
+            sd, sd_slope = spread.sd_and_slope(inner, sets)
+            value += width * sd
+            sd_slope *= width[:, None]
+            slope += sd_slope
+        elif wide.size:
             sd, sd_slope = spread.sd_and_slope(inner[wide], sets[wide])
             value[wide] += width[wide] * sd
             slope[wide] += width[wide, None] * sd_slope
-        kernel = self.posterior.hyperparameters.product_kernel
-        return value, kernel.contract_slopes(points, self.posterior.x, inner * slope) * self.mask[sets]
+        slope *= inner
+        return value, self.posterior.correlations.contract_slopes(points, slope) * self.mask[sets]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -120,15 +135,21 @@ class ValueSpread:
         """(b,); a sum of squares is subtracted, so rounding cannot make the variance exceed the prior's."""
         e = self.expectations
         white = e.posterior.whiten(inner * e.outside[sets])
-        return np.asarray(np.sqrt(np.maximum(e.prior_variance[sets] - np.einsum("ij,ij->i", white, white), 0.0)))
+        return np.asarray(np.sqrt(np.maximum(e.prior_variance[sets] - np.vecdot(white, white), 0.0)))
 
     def sd_and_slope(self, inner: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
         """(b,) and (b, n)."""
         e = self.expectations
         outside, prior = e.outside[sets], e.prior_variance[sets]
         white = e.posterior.whiten(inner * outside)
-        sd = np.sqrt(np.maximum(prior - np.einsum("ij,ij->i", white, white), FLOOR * prior))
+        sd = np.sqrt(np.maximum(prior - np.vecdot(white, white), FLOOR * prior))
         slope = e.posterior.unwhiten(white)
         slope *= outside
         slope /= -sd[:, None]
         return sd, slope
+
+    def ceiling(self, inner: FloatArray, row: int) -> FloatArray:
+        """(b,), see `Bounded`."""
+        e = self.expectations
+        telling = (inner * e.outside[row]).max(axis=1, initial=0.0)
+        return np.asarray(np.sqrt(np.maximum(e.prior_variance[row] - np.square(telling) / e.posterior.variance, 0.0)))

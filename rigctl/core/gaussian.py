@@ -30,13 +30,15 @@ def log_integral(
     a nearly flat integrand. So: a flat integrand by quadrature, a peak inside the interval by two lower tails, a peak
     outside it by scaled complementary error functions, whose large common factor is taken out analytically.
     """
-    e1, e2, low, high = (np.array(a, dtype=float) for a in np.broadcast_arrays(e1, e2, low, high))
-    out = np.empty(e1.shape)
+    e1, e2, low, high = np.broadcast_arrays(*(np.asarray(a, dtype=float) for a in (e1, e2, low, high)))
     middle, width = 0.5 * (low + high), high - low
     slope = e1 - e2 * middle
     flat = np.abs(slope) * width / 2 + e2 * np.square(width) / 8 < 1.0
     peak = e1 / e2
     inside = ~flat & (peak > low) & (peak < high)
+    if inside.all():
+        return _peak_inside(e1, e2, low, high)
+    out = np.empty(e1.shape)
     left, right = ~flat & (peak <= low), ~flat & (peak >= high)
     if flat.any():
         out[flat] = _flat(slope[flat], e2[flat], width[flat]) + _exponent(e1, e2, middle)[flat]

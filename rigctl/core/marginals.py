@@ -13,12 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import erfc, log, pi, sqrt
 from typing import Any, Protocol
 
 import numpy as np
 
 from rigctl.core.gaussian import log_integral, panels, resolution, support
-from rigctl.core.kernels import FloatArray, Kernel1D, SquaredExponential
+from rigctl.core.gp.kernels import FloatArray, Kernel1D, SquaredExponential
 from rigctl.core.moments import parent_of
 
 
@@ -147,6 +148,9 @@ class TruncatedNormal:
     def _log_mass(self) -> float:
         """Logarithm of the integral of density / density(mode)."""
         r, precision = self._origin, self.scale**-2
+        if 0.0 < self.loc < 1.0 and precision > 8.0:  # the everyday case, in two numbers instead of many small arrays
+            tails = erfc(r / (sqrt(2) * self.scale)) + erfc((1.0 - r) / (sqrt(2) * self.scale))
+            return log(self.scale * sqrt(2 * pi) * (1.0 - 0.5 * tails))
         return float(log_integral((self.loc - r) * precision, precision, -r, 1.0 - r))
 
     def density(self, x: FloatArray) -> FloatArray:

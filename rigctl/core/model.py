@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rigctl.core.gp.allocation import keep_freed_memory
+from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.history import History
-from rigctl.core.hyperparameters import Hyperparameters
 from rigctl.core.policy import ModelOptions, Problem
 from rigctl.core.space import FloatArray
 from rigctl.core.surrogate import Posterior, fit
@@ -45,12 +46,13 @@ def fit_history(
     problem: Problem, history: History, previous: Hyperparameters | None = None, fitted_at: int = 0
 ) -> Fitted:
     """The posterior of the value given the history, refitting hyper-parameters when the schedule says so."""
+    keep_freed_memory()
     y = values(problem, history)
     n = len(y)
     x = history.x if n else np.empty((0, problem.space.dimension))
     due = previous is None or n >= REFIT_GROWTH * max(fitted_at, 1)
     refit = problem.model.hyperparameters == "learned" and due
-    posterior = fit(x, y, _turned(problem), previous, refit=refit)
+    posterior = fit(x, y, _turned(problem), previous, refit=refit, memo=history.memo)
     changed = previous is not None and posterior.hyperparameters != previous
     return Fitted(posterior, posterior.hyperparameters, n if refit else fitted_at, refitted=changed)
 

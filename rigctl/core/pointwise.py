@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.expectations import FLOOR, Expectations, IntArray
-from rigctl.core.kernels import FloatArray
+from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.space import Space
 
 MOST_VALUES = 1 << 18
@@ -72,13 +72,22 @@ class MeanSquareSpread:
         product /= -sd[:, None]
         return sd, product
 
+    def ceiling(self, inner: FloatArray, row: int) -> FloatArray:
+        """(b,), see `Bounded`."""
+        posterior = self.expectations.posterior
+        # the curvature's diagonal is that of (K + lam I)^-1 times Z_l(x_jl, x_jl)
+        outside = np.sqrt(self.curvature[row].diagonal() / posterior.K_inv.diagonal())
+        telling = (inner * outside).max(axis=1, initial=0.0)
+        left = posterior.hyperparameters.signal_variance - np.square(telling) / posterior.variance
+        return np.asarray(np.sqrt(np.maximum(left, 0.0)))
+
     def _sd_and_product(self, inner: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
         prior = self.expectations.posterior.hyperparameters.signal_variance
         product = np.empty_like(inner)
         for row in np.unique(sets):
             mine = sets == row
             product[mine] = inner[mine] @ self.curvature[row]
-        variance = prior - np.einsum("ij,ij->i", inner, product)
+        variance = prior - np.vecdot(inner, product)
         return np.sqrt(np.clip(variance, FLOOR * prior, prior)), product
 
 
@@ -149,7 +158,7 @@ class PointwiseSpread:
         factors = self.factors[row]
         rows = (inner[:, None, :] * factors).reshape(len(inner) * len(factors), -1)
         white = posterior.whiten(rows)
-        variance = prior - np.einsum("ij,ij->i", white, white)
+        variance = prior - np.vecdot(white, white)
         return np.sqrt(np.maximum(variance, FLOOR * prior)).reshape(len(inner), len(factors)), white
 
     @staticmethod

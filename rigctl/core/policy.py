@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
+from rigctl.core.costing.cost_field import CostField
 from rigctl.core.history import History
 from rigctl.core.money import Micros, to_units
 from rigctl.core.space import Space
@@ -39,6 +40,22 @@ class ModelOptions:
     beta: float = 2.0
     nodes: int = 128
     """Quasi-Monte-Carlo nodes of the pointwise bound."""
+    max_points: int = 1000
+    """Most points the posterior is conditioned on; beyond, as many inducing points stand for all of them."""
+    prior: Literal["dimension-scaled", "gamma"] = "dimension-scaled"
+    """What hyper-parameters are learned under: log-normal lengthscales that grow with the dimension (Hvarfner,
+    Hellsten, Nardi 2024), or BoTorch's earlier Gamma(3, 6), short in every dimension, with less noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherOutcome:
+    """An outcome measured beside the first, for policies that weigh several."""
+
+    name: str
+    unit: str = ""
+    maximise: bool = True
+    floor: float | None = None
+    """The worst value it can take, its own units; None: a bound from the data."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +72,12 @@ class Problem:
     """The dearest a trial can be, currency units; None: the dearest metered so far."""
     known_costs: tuple[float, ...] | None = None
     """(m,), currency units, for benches by hand that know them; None: learned from the meters."""
+    cost_model: Literal["per-set", "per-setting"] = "per-set"
+    """Whether a set's cost is one unknown mean, or depends on the setpoints too (dosing more costs more)."""
+    known_cost_field: CostField | None = None
+    """The mean cost of every setting, where it is known; None: learned from the meters."""
+    further: tuple[FurtherOutcome, ...] = ()
+    """Outcomes besides the first; policies of one outcome ignore them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +124,15 @@ class Proposal:
     """What went wrong on the way and was done instead, e.g. a fit that failed (fault 49)."""
 
 
-class BudgetSpent(Exception):
+class Finished(Exception):
+    """The policy proposes nothing more; says why. Not an error: the campaign ends and recommends."""
+
+
+class NotWorthIt(Finished):
+    """No trial is expected to be worth its cost: the policy's own stopping rule fired."""
+
+
+class BudgetSpent(Finished):
     """No control set fits the remaining budget any more; says which was the cheapest."""
 
 
@@ -121,8 +152,18 @@ class Policy(Protocol):
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
+            NotWorthIt: its stopping rule fired.
             PolicyError: the policy cannot decide.
         """
+        ...
+
+
+@runtime_checkable
+class Particular(Protocol):
+    """What a policy has that does not fit every problem: a configuration is refused with its reasons."""
+
+    def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
+        """What does not fit, as (dotted configuration key, what is wrong with it); empty if it fits."""
         ...
 
 

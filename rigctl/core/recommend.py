@@ -14,18 +14,21 @@ from rigctl.core.costs import CostBelief, believe
 from rigctl.core.history import History
 from rigctl.core.model import fit_history, sign, value_floor
 from rigctl.core.money import to_units
-from rigctl.core.policy import Problem
+from rigctl.core.nature.naturals import present
+from rigctl.core.policy import JsonState, Problem
+from rigctl.core.several.trade_off import Front, front_of
 from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
 
-    from rigctl.core.hyperparameters import Hyperparameters
+    from rigctl.core.gp.hyperparameters import Hyperparameters
 
 LEVEL = 0.95
 """Coverage of the interval, if the model is right."""
+ONE_OF_SEVERAL = "; the other outcomes are not weighed here, see the trade-off"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class Recommendation:
     threshold: float
     """What an expected outcome must reach to be good enough."""
     reason: str
+    front: Front | None = None
+    """What several outcomes can be had together; None where there is one."""
 
 
 def recommend(
@@ -67,21 +72,33 @@ def recommend(
     rng: np.random.Generator,
     tolerance: float,
     hyperparameters: Hyperparameters | None = None,
+    *,
+    further: Sequence[JsonState] = (),
 ) -> Recommendation:
     """i* of algorithms section 1, by posterior means: the cheapest set within `tolerance` of the best.
 
-    Only sets that have given an outcome are recommended; the others are listed.
+    Only sets that have given an outcome are recommended; the others are listed. Where all outcomes were known
+    beforehand, any set may be. With several outcomes it is the first that counts here; the Pareto front stands beside.
+
+    Args:
+        problem: what is to be recommended for.
+        history: all trials.
+        rng: starts of the search.
+        tolerance: how much worse than the best is good enough, as a share.
+        hyperparameters: of the last fit, if known.
+        further: what the policy remembers of the further outcomes' models (`outcomes.to_state`).
 
     Raises:
         PolicyError: no trial has given an outcome yet.
     """
     if not history.complete:
         raise PolicyError("recommend: no trial has given an outcome yet; run some first")
+    problem, _ = present(problem, history)
     fitted = fit_history(problem, history, hyperparameters)
     bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, None)
     costs = believe(problem, history, "empirical-bernstein")
     floor = value_floor(problem, history)
-    tried = sorted({o.control_set for o in history.complete})
+    tried = sorted({o.control_set for o in history.complete if o.control_set >= 0}) or list(range(len(bounds)))
     best = max(bounds[i].best_mean for i in tried)
     threshold = min(best, floor + (1 - tolerance) * (best - floor))
     good = [i for i in tried if bounds[i].best_mean >= threshold]
@@ -95,7 +112,8 @@ def recommend(
         alternatives=tuple(_compared(problem, options[i], choice) for i in others),
         tolerance=tolerance,
         threshold=sign(problem) * threshold,
-        reason=_reason(len(good), len(bounds), tolerance, choice),
+        reason=_reason(len(good), len(bounds), tolerance, choice) + (ONE_OF_SEVERAL if problem.further else ""),
+        front=front_of(problem, history, fitted, further),
     )
 
 
@@ -139,6 +157,9 @@ def _compared(problem: Problem, option: Option, choice: Option) -> Option:
 
 def _reason(good: int, count: int, tolerance: float, choice: Option) -> str:
     label = "+".join(choice.control_set)
+    if tolerance == 0:
+        equals = "" if good == 1 else f"; {good - 1} more are expected to be as good, but cost no less"
+        return f"{label} is expected to be the best of {count} control sets{equals}"
     if good == 1:
         return f"only {label} of {count} control sets is expected within {tolerance:.3g} of the best"
     return f"{good} of {count} control sets are expected within {tolerance:.3g} of the best; {label} costs least"

@@ -7,8 +7,12 @@ from functools import cached_property
 
 import numpy as np
 
-from rigctl.core.hyperparameters import FitFailed, Hyperparameters, lengthscale_prior_location
-from rigctl.core.kernels import FloatArray
+from rigctl.core.gp.factor import factorise, solve
+from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
+from rigctl.core.gp.inducing import reduced
+from rigctl.core.gp.kernels import Correlations, FloatArray
+from rigctl.core.gp.memo import Memo
+from rigctl.core.gp.priors import PriorName, log_prior
 from rigctl.core.policy import ModelOptions
 
 JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
@@ -21,19 +25,25 @@ NO_SPREAD = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The process given the data: frozen arrays, standardised inside, the outcome's own units outward."""
+    """The process given the data: frozen arrays, standardised inside, the outcome's own units outward.
+
+    Of up to `max_points` trials it is exact. Of more it is that of inducing inputs (`core.gp.inducing`): `x` are then
+    those, and Lambda, their uncertainty, stands where lam I stood.
+    """
 
     hyperparameters: Hyperparameters
     x: FloatArray
     """(n, d), unit cube."""
     L: FloatArray
-    """(n, n), lower Cholesky factor of K + lam I, standardised; Fortran order, as LAPACK wants it."""
+    """(n, n), lower Cholesky factor of K + lam I (or K + Lambda), standardised; C order."""
     alpha: FloatArray
     """(n,), (K + lam I)^-1 (y' - mean), standardised."""
     jitter: float = 0.0
     """What was added to the diagonal besides the noise variance, standardised."""
     notes: tuple[str, ...] = ()
     """What went wrong in the fit and was done instead (fault 49); empty when all is well."""
+    uncertainty: tuple[FloatArray, FloatArray] | None = None
+    """Of inducing inputs (A, B), both (n, n) and lower: Lambda = A (B B')^-1 A'. None where Lambda is lam I."""
 
     @cached_property
     def K_inv(self) -> FloatArray:  # noqa: N802 - the name of the mathematics
@@ -42,8 +52,19 @@ class Posterior:
 
         if not len(self.x):
             return np.zeros((0, 0))
-        lower, _ = dpotri(self.L, lower=1)
-        return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
+        upper, _ = dpotri(np.ascontiguousarray(self.L).T, lower=0)
+        return np.asarray(np.triu(upper) + np.triu(upper, 1).T)
+
+    @property
+    def variance(self) -> float:
+        """Prior variance of an outcome, noise included, standardised (with inducing inputs: no less than that)."""
+        h = self.hyperparameters
+        return h.signal_variance + h.noise_sd**2 + self.jitter
+
+    @cached_property
+    def correlations(self) -> Correlations:
+        """Of other points with `x`."""
+        return self.hyperparameters.product_kernel.to(self.x)
 
     def mean(self, x: FloatArray) -> FloatArray:
         """Posterior mean of the outcome, (b,), own units; x is (b, d), unit cube."""
@@ -59,29 +80,35 @@ class Posterior:
 
     def covariance(self, x: FloatArray) -> FloatArray:
         """Prior covariance with the data, (b, n), standardised; x is (b, d), unit cube."""
-        h = self.hyperparameters
-        return h.signal_variance * h.product_kernel.matrix(np.atleast_2d(x), self.x)
+        return self.hyperparameters.signal_variance * self.correlations.matrix(np.atleast_2d(x))
 
     def whiten(self, w: FloatArray) -> FloatArray:
         """(L^-1 w')' for rows w (b, n): the squared norm of a row is w' (K + lam I)^-1 w, never negative."""
-        return _triangular(self.L, w, transposed=False)
+        return solve(self.L, w)
 
     def unwhiten(self, t: FloatArray) -> FloatArray:
         """(L^-T t')' for rows t (b, n); after `whiten` this completes (K + lam I)^-1 w."""
-        return _triangular(self.L, t, transposed=True)
+        return solve(self.L, t, transposed=True)
 
+    def noise(self, z: FloatArray) -> FloatArray:
+        """Draws of the noise on the outcomes at `x`, (b, n), standardised, from standard normal z (b, n).
 
-def _triangular(L: FloatArray, rows: FloatArray, *, transposed: bool) -> FloatArray:
-    """BLAS directly: rows in C order are columns in Fortran order, so nothing is copied but the result."""
-    from scipy.linalg.blas import dtrsm  # noqa: PLC0415 - heavy: not for `rigctl --help`
-
-    if not rows.size:
-        return rows
-    return np.asarray(dtrsm(1.0, L, np.ascontiguousarray(rows).T, lower=1, trans_a=int(transposed)).T)
+        Added to a draw of the prior at `x` it is what the data might have been: its covariance is L L'.
+        """
+        if self.uncertainty is None:
+            return np.asarray(z * np.sqrt(self.hyperparameters.noise_sd**2 + self.jitter))
+        wide, precise = self.uncertainty
+        return np.asarray(solve(precise, z, transposed=True) @ wide.T)
 
 
 def fit(
-    x: FloatArray, y: FloatArray, options: ModelOptions, previous: Hyperparameters | None = None, *, refit: bool = True
+    x: FloatArray,
+    y: FloatArray,
+    options: ModelOptions,
+    previous: Hyperparameters | None = None,
+    *,
+    refit: bool = True,
+    memo: Memo | None = None,
 ) -> Posterior:
     """Condition the surrogate on data, learning its hyper-parameters if asked to.
 
@@ -94,31 +121,44 @@ def fit(
         options: kernel, and fixed hyper-parameters or a starting point.
         previous: of the last fit; also the fallback if this one fails.
         refit: whether to learn hyper-parameters anew.
+        memo: of the history behind x and y: saves time where only rows were added, changes no bit of the result.
 
     Raises:
         ValueError: shapes do not match, a value is not finite, or fixed hyper-parameters are missing.
     """
     x, y = _checked(x, y)
+    given = _Data(x, y, options.max_points, memo or Memo())
     if options.hyperparameters == "fixed":
-        return _condition(x, y, _fixed(options, x.shape[1]), ())
+        return _condition(given, _fixed(options, x.shape[1]), ())
     if previous is not None and len(previous.lengthscales) != x.shape[1]:
         raise ValueError(f"previous hyper-parameters: got {len(previous.lengthscales)} lengthscales, d = {x.shape[1]}")
     if previous is not None and not refit:
-        return _condition(x, y, previous, ())
+        return _condition(given, previous, ())
     initial = _initial(x.shape[1], y, options)
     if len(y) < FEWEST_TO_LEARN or np.ptp(y) <= NO_SPREAD * np.abs(y).max():
-        return _condition(x, y, initial, ())
-    return _learned(x, y, initial, previous)
+        return _condition(given, initial, ())
+    return _learned(given, initial, previous, options.prior)
 
 
-def _learned(x: FloatArray, y: FloatArray, initial: Hyperparameters, previous: Hyperparameters | None) -> Posterior:
-    from rigctl.core.learning import learn  # noqa: PLC0415 - imports scikit-learn: only where it fits
+@dataclass(frozen=True, slots=True, eq=False)
+class _Data:
+    """What is conditioned on."""
+
+    x: FloatArray
+    y: FloatArray
+    most: int
+    """Rows at most before inducing inputs stand for them."""
+    memo: Memo
+
+
+def _learned(given: _Data, initial: Hyperparameters, previous: Hyperparameters | None, prior: PriorName) -> Posterior:
+    from rigctl.core.gp.learning import learn  # noqa: PLC0415 - imports scikit-learn: only where it fits
 
     try:
-        return _condition(x, y, learn(x, y, initial, previous), ())
+        return _condition(given, learn(given.x, given.y, initial, previous, prior), ())
     except FitFailed as failure:
         kept = "the previous ones" if previous else "the prior's"
-        return _condition(x, y, previous or initial, (f"hyper-parameters: {failure}; kept {kept}",))
+        return _condition(given, previous or initial, (f"hyper-parameters: {failure}; kept {kept}",))
 
 
 def _checked(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -143,11 +183,11 @@ def _fixed(options: ModelOptions, d: int) -> Hyperparameters:
 def _initial(d: int, y: FloatArray, options: ModelOptions) -> Hyperparameters:
     """Before anything is learned: the options where given, else the prior's modes, on standardised y."""
     shift, scale = standardisation(y, options)
-    mode = float(np.exp(lengthscale_prior_location(d) - 3.0))
+    signal_sd, noise_sd, *modes = (float(v) for v in log_prior(options.prior, d).modes)
     return Hyperparameters(
-        lengthscales=tuple(map(float, options.lengthscales)) if options.lengthscales else (mode,) * d,
-        signal_sd=1.0,
-        noise_sd=options.noise_sd / scale if options.noise_sd else 0.05,
+        lengthscales=tuple(map(float, options.lengthscales)) if options.lengthscales else tuple(modes),
+        signal_sd=signal_sd,
+        noise_sd=options.noise_sd / scale if options.noise_sd else noise_sd,
         mean=0.0,
         y_shift=shift,
         y_scale=scale,
@@ -170,33 +210,37 @@ def standardisation(y: FloatArray, options: ModelOptions) -> tuple[float, float]
     return magnitude * float(relative.mean()), max(scale, float(np.finfo(float).tiny))
 
 
-def _condition(x: FloatArray, y: FloatArray, h: Hyperparameters, notes: tuple[str, ...]) -> Posterior:
+def _condition(given: _Data, h: Hyperparameters, notes: tuple[str, ...]) -> Posterior:
+    residual = (given.y - h.y_shift) / h.y_scale - h.mean
+    if len(residual) <= given.most:
+        return _exact(given, residual, h, notes)
+    key = ("inducing", given.most, h)
+    found = reduced(given.x, residual, h, given.most, given.memo.get(key))
+    given.memo.keep(key, found.base)
+    return Posterior(
+        h, found.points, found.L, found.alpha, found.jitter, notes + _jittered(found.jitter, h), found.uncertainty
+    )
+
+
+def _exact(given: _Data, residual: FloatArray, h: Hyperparameters, notes: tuple[str, ...]) -> Posterior:
     """Factorise, with as little jitter as it takes."""
-    correlation = h.product_kernel.matrix(x, x)
-    np.fill_diagonal(correlation, 1.0)
-    for jitter in JITTERS:
-        L = _factor(correlation, h, jitter)
-        if L is not None:
+    key = ("factor", h)
+    # as much noise as signal always factorises: the diagonal then outweighs rounding by 1e15
+    for share in (*JITTERS, 1.0):
+        factor = factorise(given.x, h, share * h.signal_variance, None if share else given.memo.get(key))
+        if factor is not None:
             break
     else:
-        # as much noise as signal always factorises: the diagonal then outweighs rounding by 1e15
-        jitter, L = 1.0, np.asarray(_factor(correlation, h, 1.0))
-    if jitter:
-        notes = (*notes, f"covariance not positive definite: added {jitter:g} of the signal variance to its diagonal")
-    residual = (y - h.y_shift) / h.y_scale - h.mean
-    alpha = _triangular(L, _triangular(L, residual[None, :], transposed=False), transposed=True)[0]
-    return Posterior(h, x, L, alpha, jitter * h.signal_variance, notes)
+        raise AssertionError("unreachable: noise as large as the signal")
+    if not share:
+        given.memo.keep(key, factor)
+    alpha = solve(factor.L, solve(factor.L, residual[None, :]), transposed=True)[0]
+    jitter = share * h.signal_variance
+    return Posterior(h, given.x, factor.L, alpha, jitter, notes + _jittered(jitter, h))
 
 
-def _factor(correlation: FloatArray, h: Hyperparameters, jitter: float) -> FloatArray | None:
-    """Lower Cholesky factor, or None if the matrix is not safely positive definite."""
-    from scipy.linalg.lapack import dpotrf  # noqa: PLC0415 - heavy: not for `rigctl --help`
-
-    matrix = np.array(h.signal_variance * correlation, order="F")
-    matrix[np.diag_indices_from(matrix)] += h.noise_sd**2 + jitter * h.signal_variance
-    if not len(matrix):
-        return matrix
-    L, info = dpotrf(matrix, lower=1, clean=1, overwrite_a=1)
-    # a pivot of pure rounding error would pass as positive and blow up alpha
-    safe = info == 0 and np.square(np.diag(L)).min() > len(L) * np.finfo(float).eps * h.signal_variance
-    return np.asarray(L) if safe else None
+def _jittered(jitter: float, h: Hyperparameters) -> tuple[str, ...]:
+    if not jitter:
+        return ()
+    share = jitter / h.signal_variance
+    return (f"covariance not positive definite: added {share:g} of the signal variance to its diagonal",)

@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from rigctl.core.bounds import best_bounds
+from rigctl.core.expectations import Expectations, ValueSpread
 from rigctl.core.marginals import Uniform
+from rigctl.core.pointwise import MeanSquareSpread
 from rigctl.core.policy import ModelOptions
 from rigctl.core.space import Space, Variable
 from rigctl.core.surrogate import fit
@@ -252,3 +254,20 @@ def test_the_outcomes_scale_carries_through(scale):
         found = best_bounds(posterior, case.space, ModelOptions(), np.random.default_rng(0))
         results.append(np.array([[b.upper, b.lower, b.best_mean] for b in found]) / factor)
     np.testing.assert_allclose(results[0], results[1], rtol=2e-2)
+
+
+@pytest.mark.parametrize("d", [3, 5])
+def test_no_spread_exceeds_its_ceiling(d):
+    """What one trial alone leaves is never less than what all leave, for both closed forms and any setting."""
+    case = make_case(d, 40, 0.3, SETS[d])
+    for n in (0, 1, 40):
+        e = Expectations.of(fit(case.plain.x[:n], case.plain.y[:n], case.options), case.space)
+        points = np.concatenate([np.random.default_rng(0).random((200, d)), case.plain.x])
+        for spread in (ValueSpread(e), MeanSquareSpread.of(e, case.space)):
+            for row in range(len(e.mask)):
+                sets = np.full(len(points), row)
+                inner = e.inner(points, sets)
+                ceiling, sd = spread.ceiling(inner, row), spread.sd(inner, sets)
+                assert (sd <= ceiling * (1 + 1e-9)).all()
+                if n <= 1:
+                    np.testing.assert_allclose(ceiling, sd, rtol=1e-7)

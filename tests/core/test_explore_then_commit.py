@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from rigctl.core.bounds import SetBounds
+from rigctl.core.costing.cost_fields import cost_field
 from rigctl.core.costs import believe
 from rigctl.core.decision import Intersection, Outlook
 from rigctl.core.history import History, Observation
@@ -45,7 +46,9 @@ def bounds_of(upper, lower):
 def outlook_of(problem, history, upper, lower):
     costs = believe(problem, history, "hoeffding")
     fitted = fit_history(problem, history)
-    return Outlook(problem, history, fitted, bounds_of(upper, lower), costs, problem.floor)
+    return Outlook(
+        problem, history, fitted, bounds_of(upper, lower), costs, cost_field(problem, history), problem.floor
+    )
 
 
 def campaign(policy, problem, cost_of, outcome, seed=0, limit=500):

@@ -12,7 +12,7 @@ from scipy.integrate import quad
 from scipy.stats import norm, truncnorm
 
 from rigctl.core.gaussian import gauss_legendre, log_integral
-from rigctl.core.kernels import Matern52, SquaredExponential
+from rigctl.core.gp.kernels import Matern52, SquaredExponential
 from rigctl.core.marginals import Empirical, TruncatedNormal, Uniform, marginal_from_engineering
 from rigctl.core.moments import largest_sd
 

@@ -34,6 +34,13 @@ def test_the_cheapest_good_enough_set_is_recommended(problem):
     assert found.choice.expected == pytest.approx(1.0, abs=0.03)
 
 
+def test_without_a_tolerance_the_best_is_recommended(problem):
+    """Whatever it costs; and the reason says so without a number."""
+    found = recommend(problem, tried((0, 1, 2), (0.3, 0.2, 1.0)), trial_rng(0, 1), tolerance=0.0)
+    assert found.choice.expected >= max(option.expected for option in found.alternatives)
+    assert found.reason == f"{'+'.join(found.choice.control_set)} is expected to be the best of 3 control sets"
+
+
 def test_alternatives_say_what_they_lose_and_save(problem):
     """Beside the recommendation stand the other sets, best first, with their differences from it."""
     found = recommend(problem, tried((0, 1, 2), (0.3, 0.2, 1.0)), trial_rng(0, 1), tolerance=0.1)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
-from rigctl.core import learning
-from rigctl.core.hyperparameters import Hyperparameters
-from rigctl.core.learning import LogPrior, ProductCovariance
+from rigctl.core.gp import learning
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.learning import ProductCovariance
+from rigctl.core.gp.priors import log_prior
 from rigctl.core.policy import ModelOptions
 from rigctl.core.surrogate import Posterior, fit
 
@@ -121,7 +122,7 @@ def test_gradients_of_covariance_and_prior_agree_with_finite_differences():
     """What the optimiser is told about slopes is true, for both kernels."""
     x, _ = trials(6)
     theta, step = np.log([1.3, 0.2, 0.4, 0.8]), 1e-6
-    prior = LogPrior(2)
+    prior = log_prior("dimension-scaled", 2)
     for name in ("squared-exponential", "matern-5/2"):
         _, gradient = ProductCovariance(np.exp(theta), name)(x, eval_gradient=True)
         for i in range(4):

@@ -82,7 +82,7 @@ class ExploreThenCommit:
         sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
         outlook = look(problem, history, state, self.cost_bound, rng)
         count = len(problem.space.control_sets)
-        seen = Intersection.restarted(count) if outlook.fitted.refitted else Intersection.of(state, count)
+        seen = Intersection.restarted(count) if outlook.changed else Intersection.of(state, count)
         exploring = self._exploring(problem, history)
         if exploring:
             proposal, seen = self._explore(outlook, seen, sobol_seed)
@@ -120,8 +120,10 @@ class ExploreThenCommit:
         setting = tuple(float(v) for v in bounds.upper_at)
         where = "at its upper-bound maximiser"
         if len(history.complete) < space.dimension + 1:
-            setting = first_point(len(setting), history.trials_of(chosen), sobol_seed)
-            where = "at a Sobol point: too few outcomes for a model"
+            point = first_point(len(setting), history.trials_of(chosen), sobol_seed)
+            # where costs depend on the setting the point may be too dear for what is left; the upper maximiser fits
+            setting, where = (point, "Sobol point") if outlook.fits(chosen, point) else (setting, "setting that fits")
+            where = f"at a {where}: too few outcomes for a model"
         unit = "spend" if self.explore.by == "spend" else "plays"
         reason = f"exploring: {space.control_sets[chosen].label} has had the least {unit}; {where}"
         return _proposal(self.name, "explore", outlook, chosen, setting, reason=reason, eligible=sets), seen
@@ -177,6 +179,6 @@ def _proposal(
         reason=reason,
         sets=outlook.reports(eligible),
         threshold=None if threshold is None else sign(outlook.problem) * threshold,
-        predicted_cost=to_units(outlook.costs[chosen].upper) or None,
+        predicted_cost=to_units(outlook.predicted(chosen, setting)) or None,
         notes=outlook.fitted.posterior.notes,
     )

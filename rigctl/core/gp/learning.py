@@ -6,22 +6,29 @@ It imports scikit-learn at its head, so import this module only where a fit is d
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Hyperparameter, Kernel
 
-from rigctl.core.hyperparameters import FitFailed, Hyperparameters, lengthscale_prior_location
-from rigctl.core.kernels import FloatArray, KernelName, ProductKernel
+from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
+from rigctl.core.gp.kernels import FloatArray, KernelName, ProductKernel
+from rigctl.core.gp.likelihood import LogLikelihood
+from rigctl.core.gp.priors import LogPrior, PriorName, log_prior
 
 Objective = Callable[[FloatArray], tuple[float, FloatArray]]
 
 MOST_ROWS = 300
-"""More rows than this are thinned evenly in time for learning (never for predicting): a fit costs n^3 per step and
-n^2 (d + 2) of memory, and hyper-parameters of this many rows are known well enough."""
+"""More rows than this are thinned evenly in time for learning (never for predicting): a fit costs n^3 per step, and
+hyper-parameters of this many rows are known well enough."""
 MOST_ITERATIONS = 80
+FIRST_ITERATIONS = 10
+"""After so many, a start is continued only if it has come within `HOPE` (in ln posterior) of the best one."""
+HOPE = 2.0
+SAME = 0.5
+"""Starts that have come this close (in every ln parameter) to an optimum are taken to be on their way to it."""
 LENGTHSCALE_BOX = (1e-3, 1e3)
 SIGNAL_BOX = (1e-2, 1e2)
 NOISE_BOX = (1e-4, 1e1)
@@ -73,46 +80,24 @@ class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries n
         return True
 
 
-@dataclass(frozen=True, slots=True)
-class LogPrior:
-    """Independent priors on the parameters (not on their logarithms), so that modes are at finite values.
-
-    Lengthscales: log-normal, scaled with the dimension (Hvarfner, Hellsten, Nardi 2024). Signal sd: log-normal around
-    1, as y is standardised. Noise sd: log-normal around 0.05, wide: 0.002 and 1 are both two spreads away.
-    """
-
-    d: int
-
-    @property
-    def location(self) -> FloatArray:
-        """(d + 2,), means of theta."""
-        return np.array([0.0, np.log(0.05), *[lengthscale_prior_location(self.d)] * self.d])
-
-    @property
-    def precision(self) -> FloatArray:
-        """(d + 2,), inverse variances of theta."""
-        return np.array([1.0 / 0.5**2, 1.0 / 1.5**2, *[1.0 / 3.0] * self.d])
-
-    @property
-    def density_slope(self) -> FloatArray:
-        """(d + 2,): -1 where the prior is a density of the lengthscale itself, whose log-normal carries 1/l."""
-        return np.array([0.0, 0.0, *[-1.0] * self.d])
-
-    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Log-density up to a constant, and its gradient (d + 2,)."""
-        off = theta - self.location
-        value = -0.5 * self.precision @ np.square(off) + self.density_slope @ theta
-        return float(value), self.density_slope - self.precision * off
-
-
-def learn(x: FloatArray, y: FloatArray, initial: Hyperparameters, previous: Hyperparameters | None) -> Hyperparameters:
+def learn(
+    x: FloatArray,
+    y: FloatArray,
+    initial: Hyperparameters,
+    previous: Hyperparameters | None,
+    prior_name: PriorName = "dimension-scaled",
+) -> Hyperparameters:
     """Maximum a posteriori hyper-parameters of the standardised data.
+
+    scikit-learn's optimiser hook does the search, with an objective of our own: the regressor's own log marginal
+    likelihood is the same function, but builds an (n, n, d + 2) array in every step.
 
     Args:
         x: (n, d), unit cube.
         y: (n,), own units; standardised as `initial` says.
         initial: a starting point.
         previous: another, from the last fit.
+        prior_name: of the prior they are learned under.
 
     Raises:
         FitFailed: no start led to a finite optimum.
@@ -120,14 +105,14 @@ def learn(x: FloatArray, y: FloatArray, initial: Hyperparameters, previous: Hype
     rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).round().astype(int))
     standardised = (y[rows] - initial.y_shift) / initial.y_scale
     starts = [_theta(initial), _theta(initial, shrink=0.3)] + ([_theta(previous)] if previous else [])
-    prior = LogPrior(x.shape[1])
+    likelihood, prior = LogLikelihood(x[rows], standardised, initial.kernel), log_prior(prior_name, x.shape[1])
 
     def optimizer(
-        objective: Callable[..., tuple[float, FloatArray]],
+        _objective: Callable[..., tuple[float, FloatArray]],  # scikit-learn's own
         _theta: FloatArray,
         bounds: FloatArray,  # noqa: ARG001 - `_box`
     ) -> tuple[FloatArray, float]:
-        return _best(lambda theta: _penalised(objective, prior, theta), starts)
+        return _best(lambda theta: _penalised(likelihood, prior, theta), starts)
 
     kernel = ProductCovariance(np.exp(starts[0]), initial.kernel)
     model = GaussianProcessRegressor(kernel, alpha=0.0, optimizer=optimizer, copy_X_train=False)
@@ -153,34 +138,32 @@ def _box(d: int) -> list[tuple[float, float]]:
     return [(float(np.log(low)), float(np.log(high))) for low, high in boxes]
 
 
-def _penalised(
-    objective: Callable[..., tuple[float, FloatArray]], prior: LogPrior, theta: FloatArray
-) -> tuple[float, FloatArray]:
+def _penalised(likelihood: LogLikelihood, prior: LogPrior, theta: FloatArray) -> tuple[float, FloatArray]:
     """Negative log posterior and gradient, always finite."""
-    value, gradient = objective(theta, eval_gradient=True)
-    if not (np.isfinite(value) and np.isfinite(gradient).all()):
+    found = likelihood.value_and_gradient(theta)
+    if found is None or not (np.isfinite(found[0]) and np.isfinite(found[1]).all()):
         return _FAILED, np.zeros_like(theta)
     log_prior, prior_gradient = prior.value_and_gradient(theta)
-    return float(value) - log_prior, gradient - prior_gradient
+    return -found[0] - log_prior, -found[1] - prior_gradient
 
 
 def _best(objective: Objective, starts: list[FloatArray]) -> tuple[FloatArray, float]:
-    """The best converged optimum over all starts; deterministic.
+    """The best converged optimum; deterministic.
+
+    All starts get a few iterations; then, the best first, those are continued that may still lead elsewhere.
 
     Raises:
         FitFailed: none converged.
     """
+    first = min(FIRST_ITERATIONS, MOST_ITERATIONS)
+    begun = [_minimised(objective, start, first) for start in starts]
     best: tuple[FloatArray, float] | None = None
     reasons = []
-    for start in starts:
-        result = minimize(
-            objective,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=_box(len(start) - 2),
-            options={"maxiter": MOST_ITERATIONS, "ftol": 1e-7, "gtol": 1e-3},
-        )
+    for early in sorted(begun, key=lambda r: float(r.fun)):
+        if best is not None and (early.fun > best[1] + HOPE or np.abs(early.x - best[0]).max() < SAME):
+            continue
+        left = 0 if early.success else MOST_ITERATIONS - first
+        result = _minimised(objective, early.x, left) if left else early
         if not result.success or result.fun >= _FAILED:
             reasons.append(str(result.message))
         elif best is None or result.fun < best[1]:
@@ -188,3 +171,14 @@ def _best(objective: Objective, starts: list[FloatArray]) -> tuple[FloatArray, f
     if best is None:
         raise FitFailed(f"no start converged ({'; '.join(sorted(set(reasons)))})")
     return best
+
+
+def _minimised(objective: Objective, start: FloatArray, iterations: int) -> OptimizeResult:
+    return minimize(
+        objective,
+        start,
+        jac=True,
+        method="L-BFGS-B",
+        bounds=_box(len(start) - 2),
+        options={"maxiter": iterations, "ftol": 1e-7, "gtol": 1e-3},
+    )

@@ -1,4 +1,4 @@
-"""The parameters of the surrogate: values, exact JSON, and the prior they are learned under."""
+"""The parameters of the surrogate: values and exact JSON."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rigctl.core.kernels import KernelName, ProductKernel
+from rigctl.core.gp.kernels import KernelName, ProductKernel
 from rigctl.errors import RigctlError
 
 
@@ -53,14 +53,6 @@ class Hyperparameters:
     def signal_variance(self) -> float:
         """Prior variance, standardised."""
         return self.signal_sd**2
-
-
-def lengthscale_prior_location(d: int) -> float:
-    """Mean of ln lengthscale: sqrt(2) + ln(d)/2, variance 3 (Hvarfner, Hellsten, Nardi 2024, eq. 5).
-
-    Distances in the cube grow as sqrt(d); lengthscales that grow with them keep the model equally complex.
-    """
-    return float(np.sqrt(2.0) + 0.5 * np.log(d))
 
 
 class FitFailed(RigctlError):

@@ -7,6 +7,7 @@ of one-dimensional kernels too, not the usual function of the Euclidean distance
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
@@ -99,50 +100,83 @@ class ProductKernel:
             c: (n, d), unit cube.
             mask: (b, d) of 0 and 1: which factors count in each row of `a`; None: all.
         """
-        if self.name == "squared-exponential":
-            return self._squared_exponential(a, c, mask)
-        out = np.ones((len(a), len(c)))
-        for variable in range(len(self.lengthscales)):
+        return self.to(c).matrix(a, mask)
+
+    def to(self, c: FloatArray) -> Correlations:
+        """With the rows of c (n, d) prepared: where many others are compared with the same ones."""
+        return Correlations(self, c)
+
+    def contract_slopes(self, a: FloatArray, c: FloatArray, g: FloatArray) -> FloatArray:
+        """See `Correlations.contract_slopes`; c is (n, d)."""
+        return self.to(c).contract_slopes(a, g)
+
+
+@dataclass(frozen=True, eq=False)
+class Correlations:
+    """Correlations with fixed points c."""
+
+    kernel: ProductKernel
+    c: FloatArray
+    """(n, d), unit cube."""
+
+    @cached_property
+    def _expanded(self) -> FloatArray:
+        """(2 d + 1, n): c / l, -c^2 / (2 l^2) and 1, centred on the cube; see `_squared_exponential`."""
+        scaled = (self.c - 0.5).T / self.kernel.lengthscales[:, None]
+        return np.concatenate([scaled, -0.5 * np.square(scaled), np.ones((1, len(self.c)))])
+
+    @cached_property
+    def _centred(self) -> FloatArray:
+        """(n, d + 1): c - 1/2 and 1."""
+        return np.concatenate([self.c - 0.5, np.ones((len(self.c), 1))], axis=1)
+
+    def matrix(self, a: FloatArray, mask: FloatArray | None = None) -> FloatArray:
+        """Correlations (b, n) with rows a (b, d), unit cube; mask (b, d) of 0 and 1 says which factors count."""
+        if self.kernel.name == "squared-exponential":
+            return self._squared_exponential(a, mask)
+        out = np.ones((len(a), len(self.c)))
+        for variable in range(len(self.kernel.lengthscales)):
             rows = slice(None) if mask is None else np.flatnonzero(mask[:, variable])
-            delta = a[rows, variable, None] - c[None, :, variable]
-            out[rows] *= self.one(variable).value(delta)
+            delta = a[rows, variable, None] - self.c[None, :, variable]
+            out[rows] *= self.kernel.one(variable).value(delta)
         return out
 
-    def _squared_exponential(self, a: FloatArray, c: FloatArray, mask: FloatArray | None) -> FloatArray:
+    def _squared_exponential(self, a: FloatArray, mask: FloatArray | None) -> FloatArray:
         """One matrix product and one exponential instead of d of them.
 
         |a - c|^2 is expanded; centring on the cube first keeps what cancels small (relative error ~ eps |a/l|^2),
         and the exponent is clipped at 0, as rounding could make a correlation exceed 1.
         """
-        a_scaled = (a - 0.5) / self.lengthscales
-        c_scaled = (c - 0.5) / self.lengthscales
-        c_norm = -0.5 * np.square(c_scaled)
+        d = a.shape[1]
+        rows = np.empty((len(a), 2 * d + 1))
+        scaled = rows[:, :d]
+        np.subtract(a, 0.5, out=scaled)
+        scaled /= self.kernel.lengthscales
         if mask is None:
-            offset = np.broadcast_to(c_norm.sum(axis=1), (len(a), len(c)))
+            rows[:, d:-1] = 1.0
         else:
-            a_scaled = a_scaled * mask
-            offset = mask @ c_norm.T
-        exponent = a_scaled @ c_scaled.T
-        exponent += offset
-        exponent -= 0.5 * np.einsum("ij,ij->i", a_scaled, a_scaled)[:, None]
+            scaled *= mask
+            rows[:, d:-1] = mask
+        np.vecdot(scaled, scaled, out=rows[:, -1])
+        rows[:, -1] *= -0.5
+        exponent = rows @ self._expanded
         np.minimum(exponent, 0.0, out=exponent)
         return np.asarray(np.exp(exponent, out=exponent))
 
-    def contract_slopes(self, a: FloatArray, c: FloatArray, g: FloatArray) -> FloatArray:
+    def contract_slopes(self, a: FloatArray, g: FloatArray) -> FloatArray:
         """sum_j g_bj d ln k_l(a_bl, c_jl) / d a_bl for every variable l, (b, d).
 
         With g = (dh/dW) * W this is the gradient of any h(W) by the settings, W the product of kernels.
 
         Args:
             a: (b, d), unit cube.
-            c: (n, d), unit cube.
             g: (b, n).
         """
-        if self.name == "squared-exponential":
-            centred = c - 0.5
-            return np.asarray((g @ centred - (a - 0.5) * g.sum(axis=1)[:, None]) / self.lengthscales**2)
+        if self.kernel.name == "squared-exponential":
+            sums = g @ self._centred
+            return np.asarray((sums[:, :-1] - (a - 0.5) * sums[:, -1:]) / self.kernel.lengthscales**2)
         out = np.empty_like(a)
-        for variable in range(len(self.lengthscales)):
-            slope = self.one(variable).log_slope(a[:, variable, None] - c[None, :, variable])
-            out[:, variable] = np.einsum("ij,ij->i", g, slope)
+        for variable in range(len(self.kernel.lengthscales)):
+            slope = self.kernel.one(variable).log_slope(a[:, variable, None] - self.c[None, :, variable])
+            out[:, variable] = np.vecdot(g, slope)
         return out

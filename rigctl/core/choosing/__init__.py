@@ -1,0 +1,1 @@
+"""What policies choose by: acquisitions, and the search for their best settings."""

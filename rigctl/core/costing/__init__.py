@@ -1,0 +1,1 @@
+"""What trials cost, and what is believed about it."""

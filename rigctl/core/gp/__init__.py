@@ -1,0 +1,1 @@
+"""The Gaussian process: kernels, learning their parameters, factors, many trials."""

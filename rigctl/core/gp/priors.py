@@ -1,0 +1,108 @@
+"""The priors that hyper-parameters are learned under, and their modes, for before anything is learned.
+
+theta is the logarithm of (signal_sd, noise_sd, lengthscales), (d + 2,). The densities are of the parameters
+themselves, not of their logarithms, so that modes are at finite values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, Protocol
+
+import numpy as np
+
+from rigctl.core.gp.kernels import FloatArray
+
+PriorName = Literal["dimension-scaled", "gamma"]
+SHAPE, RATE = 3.0, 6.0
+"""Of a lengthscale's gamma density: mode 1/3, mean 1/2."""
+SIGNAL_SHAPE, SIGNAL_RATE = 2.0, 0.15
+"""Of the signal variance's gamma density: mode 6.7, mean 13."""
+SMALL_NOISE, NOISE_SPREAD = 0.01, 1.5
+"""Of the noise sd beside them: its median, and the sd of its logarithm, as wide as for the other prior."""
+
+
+class LogPrior(Protocol):
+    """Independent priors on all hyper-parameters of standardised outcomes."""
+
+    @property
+    def modes(self) -> FloatArray:
+        """(d + 2,): signal sd, noise sd, lengthscales."""
+        ...
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Log-density up to a constant, and its gradient (d + 2,)."""
+        ...
+
+
+def log_prior(name: PriorName, d: int) -> LogPrior:
+    """The prior of that name for d variables."""
+    return Gamma(d) if name == "gamma" else DimensionScaled(d)
+
+
+@dataclass(frozen=True)
+class DimensionScaled:
+    """Log-normal throughout, the lengthscales scaled with the dimension.
+
+    Lengthscales: mean of the logarithm sqrt(2) + ln(d)/2, variance 3 (Hvarfner, Hellsten, Nardi 2024, eq. 5):
+    distances in the cube grow as sqrt(d), and lengthscales that grow with them keep the model equally complex. Signal
+    sd: around 1, as y is standardised. Noise sd: around 0.05, wide: 0.002 and 1 are both two spreads away.
+    """
+
+    d: int
+
+    @property
+    def modes(self) -> FloatArray:
+        """(d + 2,); of the signal and noise sds their medians, which are modes of the logarithm."""
+        return np.array([1.0, 0.05, *[float(np.exp(self.location[2] - 3.0))] * self.d])
+
+    @cached_property
+    def location(self) -> FloatArray:
+        """(d + 2,), means of theta."""
+        return np.array([0.0, np.log(0.05), *[float(np.sqrt(2.0) + 0.5 * np.log(self.d))] * self.d])
+
+    @cached_property
+    def precision(self) -> FloatArray:
+        """(d + 2,), inverse variances of theta."""
+        return np.array([1.0 / 0.5**2, 1.0 / NOISE_SPREAD**2, *[1.0 / 3.0] * self.d])
+
+    @cached_property
+    def density_slope(self) -> FloatArray:
+        """(d + 2,): -1 where the prior is a density of the lengthscale itself, whose log-normal carries 1/l."""
+        return np.array([0.0, 0.0, *[-1.0] * self.d])
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Log-density up to a constant, and its gradient (d + 2,)."""
+        off = theta - self.location
+        pull = self.precision * off
+        return float(self.density_slope @ theta - 0.5 * (pull @ off)), self.density_slope - pull
+
+
+@dataclass(frozen=True)
+class Gamma:
+    """Short lengthscales whatever the dimension: the defaults that BoTorch had until 2024, for its comparisons.
+
+    Lengthscales: Gamma(3, 6). Signal variance: Gamma(2, 0.15). (Balandat et al., "BoTorch", NeurIPS 2020: the
+    library's `SingleTaskGP`.) Noise sd: log-normal around 0.01, wide: 0.0005 and 0.2 are both two spreads away.
+    """
+
+    d: int
+
+    @property
+    def modes(self) -> FloatArray:
+        """(d + 2,); of the noise sd its median, which is the mode of its logarithm."""
+        signal_sd = np.sqrt((SIGNAL_SHAPE - 1.0) / SIGNAL_RATE)
+        return np.array([signal_sd, SMALL_NOISE, *[(SHAPE - 1.0) / RATE] * self.d])
+
+    def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
+        """Log-density up to a constant, and its gradient (d + 2,)."""
+        variance, lengthscales = np.exp(2.0 * theta[0]), np.exp(theta[2:])
+        off = (theta[1] - np.log(SMALL_NOISE)) / NOISE_SPREAD
+        signal = (SIGNAL_SHAPE - 1.0) * 2.0 * theta[0] - SIGNAL_RATE * variance
+        scales = (SHAPE - 1.0) * theta[2:] - RATE * lengthscales
+        gradient = np.empty_like(theta)
+        gradient[0] = 2.0 * (SIGNAL_SHAPE - 1.0 - SIGNAL_RATE * variance)
+        gradient[1] = -off / NOISE_SPREAD
+        gradient[2:] = SHAPE - 1.0 - RATE * lengthscales
+        return float(signal + scales.sum() - 0.5 * off**2), gradient

@@ -1,0 +1,1 @@
+"""How variables vary when they are left alone, and when that changes."""

@@ -1,0 +1,1 @@
+"""Several outcomes: their models, trade-offs and Pareto fronts."""

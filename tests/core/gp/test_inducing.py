@@ -1,0 +1,147 @@
+"""Many trials: what inducing inputs keep of them, and that it does not matter how they came."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.linalg import cho_factor, cho_solve
+
+from rigctl.core.bounds import best_bounds
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.memo import Memo
+from rigctl.core.marginals import Uniform
+from rigctl.core.policy import ModelOptions
+from rigctl.core.space import Space, Variable
+from rigctl.core.surrogate import fit
+
+H = Hyperparameters((0.25, 0.5), signal_sd=1.0, noise_sd=0.1, mean=0.1, y_shift=3.0, y_scale=2.0)
+FEW = ModelOptions(max_points=60)
+ALL = ModelOptions(max_points=10_000)
+
+
+def trials(n, seed=0):
+    """Half of them repeats of a few settings, read back with a little scatter."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, 2))
+    x[n // 2 :] = x[rng.integers(5, size=n - n // 2)] + 1e-3 * rng.standard_normal((n - n // 2, 2))
+    return x, 3 + 2 * np.sin(6 * x[:, 0]) * x[:, 1] + 0.2 * rng.standard_normal(n)
+
+
+def conditioned(x, y, options, memo=None, h=H):
+    return fit(x, y, options, h, refit=False, memo=memo)
+
+
+def test_a_smooth_function_loses_nothing():
+    """Where few inputs explain all, mean and sd are those of the exact process of ten times as many trials."""
+    x, y = trials(600)
+    exact, few = conditioned(x, y, ALL), conditioned(x, y, FEW)
+    at = np.random.default_rng(1).random((200, 2))
+    assert len(few.x) <= 60 < len(exact.x)
+    sd = exact.sd(at)
+    assert (np.abs(few.mean(at) - exact.mean(at)) < 0.1 * sd).all()
+    assert np.sqrt(np.mean(np.square((few.mean(at) - exact.mean(at)) / sd))) < 0.03
+    np.testing.assert_allclose(few.sd(at), sd, rtol=0.1)
+
+
+def test_it_is_the_variational_posterior_of_its_inducing_inputs():
+    """Mean and variance are those of Titsias 2009, eq. 6, written out for the inputs that were chosen."""
+    x, y = trials(300)
+    rough = Hyperparameters((0.05, 0.08), 1.2, 0.1, y_shift=3.0, y_scale=2.0)
+    few = conditioned(x, y, FEW, h=rough)
+    at = np.random.default_rng(1).random((100, 2))
+    kernel, noise, s2 = rough.product_kernel, 0.01, 1.44
+    Kuu, Kuf, Kut = (s2 * kernel.matrix(few.x, other) for other in (few.x, x, at))
+    sigma = cho_factor(Kuu + Kuf @ Kuf.T / noise)
+    mean = 3 + 2 * (Kut.T @ cho_solve(sigma, Kuf @ (y - 3) / 2 / noise))
+    variance = s2 - (Kut * (np.linalg.solve(Kuu, Kut) - cho_solve(sigma, Kut))).sum(axis=0)
+    np.testing.assert_allclose(few.mean(at), mean, atol=1e-6)
+    np.testing.assert_allclose(few.sd(at), 2 * np.sqrt(variance), rtol=1e-5)
+
+
+def test_it_hardly_ever_claims_to_know_more_than_the_exact_process():
+    """Where 60 inputs are far too few, the spread is larger than the exact one, hardly anywhere smaller."""
+    x, y = trials(400)
+    rough = Hyperparameters((0.03, 0.05), 1.0, 0.1, y_shift=3.0, y_scale=2.0)
+    at = np.random.default_rng(1).random((300, 2))
+    exact, few = conditioned(x, y, ALL, h=rough).sd(at), conditioned(x, y, FEW, h=rough).sd(at)
+    assert np.median(few / exact) > 1.2
+    assert np.quantile(few / exact, 0.02) > 0.99
+    assert (few > 0.9 * exact).all()
+
+
+def test_what_is_best_stays_known():
+    """The settings with the best outcomes keep nearly their exact spread, however few inputs there are."""
+    x, y = trials(400)
+    rough = Hyperparameters((0.03, 0.05), 1.0, 0.1, y_shift=3.0, y_scale=2.0)
+    best = x[np.argsort(-y)[:5]]
+    exact, few = conditioned(x, y, ALL, h=rough).sd(best), conditioned(x, y, FEW, h=rough).sd(best)
+    np.testing.assert_allclose(few, exact, rtol=0.05)
+
+
+def test_a_trial_counts_at_once():
+    """The last trial lowers the spread where it was done, also where no input had been chosen before."""
+    x, y = trials(400)
+    rough = Hyperparameters((0.03, 0.05), 1.0, 0.1, y_shift=3.0, y_scale=2.0)
+    at = np.array([[1.4, 1.4]])
+    before = conditioned(x, y, FEW, h=rough)
+    after = conditioned(np.concatenate([x, at]), np.append(y, 4.0), FEW, h=rough)
+    assert before.sd(at)[0] == pytest.approx(2.0)
+    assert after.sd(at)[0] == pytest.approx(2 * np.sqrt(1 - 1 / 1.01), rel=1e-3)
+    assert after.mean(at)[0] == pytest.approx(3 + 1.0 / 1.01, rel=1e-3)
+
+
+def test_growing_trial_by_trial_gives_the_same_bits_as_a_fresh_start():
+    """Through the limit and over several choices of inputs L, alpha and inputs agree exactly with a fresh process's."""
+    x, y = trials(110)
+    memo = Memo()
+    counts = set()
+    for n in range(55, len(x) + 1):
+        grown, fresh = conditioned(x[:n], y[:n], FEW, memo), conditioned(x[:n], y[:n], FEW)
+        for name in ("x", "L", "alpha"):
+            np.testing.assert_array_equal(getattr(grown, name), getattr(fresh, name))
+        counts.add(len(grown.x))
+    assert max(counts) == 60
+
+
+def test_an_outcome_that_was_corrected_is_not_overlooked():
+    """What is kept belongs to inputs and outcomes both."""
+    x, y = trials(100)
+    memo = Memo()
+    conditioned(x, y, FEW, memo)
+    y[3] += 1.0
+    np.testing.assert_array_equal(conditioned(x, y, FEW, memo).alpha, conditioned(x, y, FEW).alpha)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-9, 1e-4])
+def test_hardly_any_noise_is_survived(noise):
+    """With nearly equal inputs and no noise to speak of everything stays finite; noise that was added is noted."""
+    x, y = trials(200)
+    still = Hyperparameters((0.25, 0.5), 1.0, noise)
+    posterior = conditioned(x, y, FEW, h=still)
+    at = np.random.default_rng(1).random((50, 2))
+    assert np.isfinite(posterior.mean(at)).all()
+    assert np.isfinite(posterior.sd(at)).all()
+    assert (posterior.jitter > 0) == bool(posterior.notes) == (noise < 1e-5)
+
+
+def test_noise_draws_have_the_covariance_of_what_is_not_explained():
+    """Prior and noise together are L L', for exact and for inducing inputs: so posterior samples by Matheron work."""
+    x, y = trials(90)
+    for posterior in (conditioned(x, y, ALL), conditioned(x, y, FEW)):
+        unit = np.eye(len(posterior.x))
+        drawn = posterior.noise(unit)
+        K = posterior.hyperparameters.product_kernel.matrix(posterior.x, posterior.x)
+        np.testing.assert_allclose(K + drawn.T @ drawn, posterior.L @ posterior.L.T, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["integrated", "pointwise"])
+def test_bounds_work_on_inducing_inputs(kind):
+    """Both kinds of bounds come out as the exact process's, to a tenth of its spread."""
+    x, y = trials(300)
+    space = Space.of([Variable(n, "", 0.0, 1.0, Uniform()) for n in "ab"], [("a",), ("b",), ("a", "b")])
+    options = ModelOptions(bounds=kind)
+    found = [best_bounds(conditioned(x, y, limit), space, options, np.random.default_rng(0)) for limit in (ALL, FEW)]
+    for exact, few in zip(*found, strict=True):
+        assert few.upper == pytest.approx(exact.upper, abs=0.1 * exact.sd_at_upper)
+        assert few.lower == pytest.approx(exact.lower, abs=0.1 * exact.sd_at_upper)
+        assert few.best_mean == pytest.approx(exact.best_mean, abs=0.1 * exact.sd_at_upper)
