@@ -1,0 +1,174 @@
+"""UCB-CVS and its explore-then-commit variants by cost group (algorithms, section 4.2).
+
+Tay, Foo, Urano, Leong, Low: Bayesian Optimization with Cost-varying Variable Subsets, NeurIPS 2023; numbers of
+algorithms and sections below are that paper's. Cheap control sets explore, dear ones exploit.
+
+Where a chosen set no longer fits the remaining budget the paper stops; here the rule goes on among the sets that fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from math import floor
+from typing import Literal
+
+import numpy as np
+
+from rigctl.core.choosing.epsilon import Epsilon
+from rigctl.core.choosing.proposing import Choice, costs_now, first_to_meter, fitting_sets, label_of, proposal_of
+from rigctl.core.costing.cost_groups import CostGroup, cost_groups, estimates, size_groups
+from rigctl.core.decision import Outlook, look, remember
+from rigctl.core.history import History
+from rigctl.core.policy import JsonState, Problem, Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class UcbCvs:
+    """The policy `ucb-cvs` (Algorithm 1); its fields are its options.
+
+    Costs are the known ones, else estimated from the meters: then "equally cheap" are the sets of one cost group, as
+    means of metered costs never tie exactly. A set that was never tried may be the cheapest, and counts as that.
+    Where costs depend on the setting, they are compared at the settings that would be played.
+    """
+
+    name = "ucb-cvs"
+
+    epsilon: Epsilon = field(default_factory=Epsilon)
+
+    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
+        """Nothing fitted."""
+        return {}
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        """The next trial (Algorithm 1, lines 3 to 6).
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+        """
+        sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
+        outlook = look(problem, history, state, "empirical-bernstein", rng)
+        h = outlook.fitted.hyperparameters
+        spread = h.signal_sd if problem.model.hyperparameters == "fixed" else h.y_scale
+        choice = relaxed_choice(outlook, self.epsilon.now(problem, history, spread))
+        return proposal_of(self.name, outlook, choice, sobol_seed), {**remember(outlook), "sobol_seed": sobol_seed}
+
+
+def relaxed_choice(outlook: Outlook, epsilon: float) -> Choice:
+    """Lines 3 to 6 among the sets that fit: of those within epsilon of the best bound, the best of the cheapest.
+
+    Raises:
+        BudgetSpent: nothing fits the remaining budget.
+    """
+    fitting, upper = fitting_sets(outlook), outlook.upper
+    best = max(upper[i] for i in fitting)
+    near = [i for i in fitting if upper[i] + epsilon >= best]
+    groups = cost_groups(costs_now(outlook))
+    unknown = [i for g in groups for i in g.members if g.cost is None and i in near]
+    cheapest = next(kept for g in groups if (kept := [i for i in g.members if i in near]))
+    chosen = first_to_meter(outlook, unknown) if unknown else most_promising(outlook, cheapest)
+    share = f"{len(near)} of {len(fitting)} sets that fit the budget are within {epsilon:.4g} of the best upper bound"
+    why = "has never been tried, so it may be the cheapest" if unknown else "is the most promising of their cheapest"
+    reason = f"{share}; {label_of(outlook, chosen)} {why}"
+    return Choice(chosen, "explore" if epsilon > 0 else "commit", reason, near, threshold=best - epsilon)
+
+
+def most_promising(outlook: Outlook, among: Sequence[int]) -> int:
+    """The set with the largest upper bound; the first of equals."""
+    return max(among, key=lambda i: (outlook.upper[i], -i))
+
+
+@dataclass(frozen=True, slots=True)
+class CostGroupEtc:
+    """The policy `ucb-cvs-etc` (section 4.2): ETC-50, ETC-100 and ETC-Ada; its fields are its options.
+
+    Every group below the dearest is played a number of times, cheapest group first, each time the member with the
+    largest upper bound; then always the set with the largest upper bound of all.
+
+    Where costs are not known, each set is played once first, as nothing else tells which group it belongs to or
+    what the dearest costs: sets of few variables first. Groups are then formed anew before every trial from all costs
+    metered so far, and what a group has had is counted from the history, so plays are never lost to a regrouping. Where
+    costs depend on the setting, a set's cost is what its trials have cost on average.
+
+    Raises:
+        ValueError: an option is out of its range.
+    """
+
+    name = "ucb-cvs-etc"
+
+    plays: int | Literal["adaptive"] = "adaptive"
+    """Of each group; `adaptive` gives a group `adaptive_spend` divided by its cost, where the dearest set's cost is 1,
+    rounded down: no group then spends more than that."""
+    adaptive_spend: float = 4.0
+    """In costs of the dearest group; the paper's 4."""
+    groups: Literal["cost", "size"] = "cost"
+    """Sets of equal cost (section 4.2), or of equally many variables, as Hoang et al. group where costs are unknown."""
+
+    def __post_init__(self) -> None:
+        if self.plays != "adaptive" and self.plays < 0:
+            raise ValueError(f"plays: got {self.plays}, must be >= 0 or 'adaptive'")
+        if not (np.isfinite(self.adaptive_spend) and self.adaptive_spend > 0):
+            raise ValueError(f"adaptive_spend: got {self.adaptive_spend}, must be finite and > 0")
+
+    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
+        """Nothing fitted."""
+        return {}
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        """The next trial.
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+        """
+        sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
+        outlook = look(problem, history, state, "empirical-bernstein", rng)
+        choice = self.choice(outlook)
+        return proposal_of(self.name, outlook, choice, sobol_seed), {**remember(outlook), "sobol_seed": sobol_seed}
+
+    def choice(self, outlook: Outlook) -> Choice:
+        """Meter, explore or commit.
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+        """
+        problem, history, fitting = outlook.problem, outlook.history, fitting_sets(outlook)
+        costs = estimates(problem, history)
+        unmetered = [i for i in fitting if costs[i] is None]
+        if unmetered and (self.groups == "cost" or self.plays == "adaptive"):
+            return self._meter(outlook, unmetered)
+        groups = size_groups(problem, costs) if self.groups == "size" else cost_groups(costs)
+        for number, group in enumerate(groups[:-1], start=1):
+            members = [i for i in group.members if i in fitting]
+            due, had = self._due(group, groups[-1]), group.plays(history)
+            if members and had < due:
+                chosen = most_promising(outlook, members)
+                reason = (
+                    f"exploring: {label_of(outlook, chosen)} is the most promising of group {number} of {len(groups)} "
+                    f"by {self.groups} ({_labels(outlook, group.members)}), which has had {had} of {due} plays"
+                )
+                return Choice(chosen, "explore", reason, members)
+        chosen = most_promising(outlook, fitting)
+        reason = f"committing: {label_of(outlook, chosen)} has the largest upper bound of the sets that fit the budget"
+        return Choice(chosen, "commit", reason, fitting)
+
+    def _due(self, group: CostGroup, dearest: CostGroup) -> int:
+        """Plays of a group. One where there is no cost to divide by: never metered, or free, which would never end."""
+        if self.plays != "adaptive":
+            return self.plays
+        if not group.cost or dearest.cost is None:
+            return 1
+        return max(1, floor(self.adaptive_spend * dearest.cost / group.cost + 1e-9))
+
+    @staticmethod
+    def _meter(outlook: Outlook, unmetered: Sequence[int]) -> Choice:
+        chosen = first_to_meter(outlook, unmetered)
+        reason = f"metering: {label_of(outlook, chosen)} has never been tried, and groups of equal cost need its cost"
+        return Choice(chosen, "explore", reason, unmetered)
+
+
+def _labels(outlook: Outlook, members: Sequence[int]) -> str:
+    return ", ".join(label_of(outlook, i) for i in members)

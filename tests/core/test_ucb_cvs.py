@@ -1,0 +1,365 @@
+"""UCB-CVS and its explore-then-commit variants, rule by rule and as whole campaigns."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigctl.config.policy_options import options_model
+from rigctl.core.bounds import SetBounds
+from rigctl.core.choosing.epsilon import Epsilon
+from rigctl.core.costing.cost_fields import cost_field
+from rigctl.core.costing.cost_groups import cost_groups, estimates, size_groups
+from rigctl.core.costs import believe
+from rigctl.core.decision import Outlook
+from rigctl.core.history import History, Observation
+from rigctl.core.marginals import Uniform
+from rigctl.core.model import fit_history
+from rigctl.core.money import to_micros
+from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs, relaxed_choice
+from rigctl.core.policy import BudgetSpent, Problem, trial_rng, validate
+from rigctl.core.space import Space, Variable
+from tests.core.conftest import FIXED, make_history, make_space
+from tests.core.test_explore_then_commit import X, campaign, hill
+
+SEVEN = (("a",), ("b",), ("c",), ("a", "b"), ("a", "c"), ("b", "c"), ("a", "b", "c"))
+MODERATE = (0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 1.0)
+
+
+@pytest.fixture
+def known(problem):
+    """Costs 0.1, 0.1 and 1 of a, b and a+b."""
+    return replace(problem, known_costs=(0.1, 0.1, 1.0))
+
+
+def outlook_of(problem, history, upper):
+    """With hand-made upper bounds, at the middle of each set's settings."""
+    bounds = []
+    for i, (u, chosen) in enumerate(zip(upper, problem.space.control_sets, strict=True)):
+        at = (0.5,) * len(chosen.indices)
+        bounds.append(SetBounds(i, u, at, 0.0, at, 0.0, 0.0, 0.0, at, 0.0))
+    costs = believe(problem, history, "empirical-bernstein")
+    fitted = fit_history(problem, history)
+    return Outlook(problem, history, fitted, tuple(bounds), costs, cost_field(problem, history), 0.0)
+
+
+# --- the relaxation
+
+
+def test_a_constant_epsilon_stays(problem):
+    """In outcome units as given, in spreads times the spread."""
+    history = make_history([(0, X, 1.0, 4.0)])
+    assert Epsilon("constant", 0.5, "outcome").now(problem, history, 3.0) == 0.5
+    assert Epsilon("constant", 0.5, "spread").now(problem, history, 3.0) == 1.5
+
+
+def test_a_linear_epsilon_falls_with_the_budget_or_the_trials(problem):
+    """To 0 with the last of the money, or after the given number of trials; points known beforehand are no trials."""
+    beforehand = Observation(0, -1, X, 1.0, 0)
+    history = History.of([beforehand, *make_history([(0, X, 1.0, 1.0)] * 4).observations])
+    assert Epsilon("linear", 2.0, "outcome").now(problem, history, 1.0) == pytest.approx(1.2)
+    assert Epsilon("linear", 2.0, "outcome", trials=5).now(problem, history, 1.0) == pytest.approx(0.4)
+    assert Epsilon("linear", 2.0, "outcome", trials=3).now(problem, history, 1.0) == 0.0
+
+
+def test_a_list_of_epsilons_is_taken_trial_by_trial(problem):
+    """One after the other, then 0."""
+    schedule = Epsilon("list", unit="outcome", values=(3.0, 1.0))
+    rows = [(0, X, 1.0, 0.1)] * 3
+    got = [schedule.now(problem, make_history(rows[:n]), 1.0) for n in range(4)]
+    assert got == [3.0, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"start": -1.0}, "start"),
+        ({"start": float("nan")}, "start"),
+        ({"trials": 0}, "trials"),
+        ({"schedule": "constant", "trials": 5}, "trials"),
+        ({"schedule": "list"}, "values"),
+        ({"schedule": "linear", "values": (1.0,)}, "values"),
+        ({"schedule": "list", "values": (1.0, -1.0)}, "values"),
+    ],
+)
+def test_senseless_schedules_are_refused(options, field):
+    """With the option's name."""
+    with pytest.raises(ValueError, match=rf"epsilon\.{field}"):
+        Epsilon(**options)
+
+
+# --- Algorithm 1
+
+
+def brute(upper, costs, epsilon):
+    """Algorithm 1, lines 3 to 6, word by word."""
+    g = max(upper)
+    s1 = [i for i in range(len(upper)) if upper[i] + epsilon >= g]
+    s2 = [i for i in s1 if costs[i] == min(costs[j] for j in s1)]
+    return next(i for i in s2 if upper[i] == max(upper[j] for j in s2)), s1
+
+
+def test_costs_that_depend_on_the_setting_are_compared_where_they_would_be_played(problem):
+    """With a known cost field nothing has to be metered, and the cheapest is so at its own upper maximiser."""
+
+    class Field:
+        def mean(self, control_set, at):
+            return np.abs(at - (0.5, 0.0, 0.0)[control_set]).sum(axis=1) + 0.1
+
+        def gradient(self, control_set, at):
+            return np.zeros(at.shape)
+
+        def upper(self, control_set, at):
+            return self.mean(control_set, at)
+
+    priced = replace(problem, known_cost_field=Field())
+    outlook = outlook_of(priced, make_history([(0, X, 1.0, 5.0)]), (1.0, 1.1, 1.2))
+    assert relaxed_choice(outlook, 1.0).control_set == 0
+    assert relaxed_choice(outlook, 0.1).control_set == 1
+
+
+@given(
+    upper=st.tuples(*[st.integers(0, 12)] * 3),
+    costs=st.tuples(*[st.sampled_from([0.1, 0.2, 1.0])] * 3),
+    epsilon=st.sampled_from([0.0, 0.25, 1.0, 3.0]),
+)
+def test_with_known_costs_it_is_algorithm_1(upper, costs, epsilon):
+    """The chosen set, S1 and the threshold are those of the paper's lines, ties in bound and cost included."""
+    problem = Problem(make_space(), to_micros(10), floor=0.0, model=FIXED, known_costs=costs)
+    bounds = tuple(u / 4 for u in upper)
+    choice = relaxed_choice(outlook_of(problem, make_history([(0, X, 1.0, 0.1)]), bounds), epsilon)
+    chosen, s1 = brute(bounds, costs, epsilon)
+    assert choice.control_set == chosen
+    assert list(choice.eligible) == s1
+    assert choice.threshold == max(bounds) - epsilon
+
+
+def test_with_metered_costs_a_tie_is_a_group(problem):
+    """Two sets whose metered costs scatter around the same mean are equally cheap: the more promising is played."""
+    rows = [(0, X, 1.0, 0.1), (0, X, 1.0, 0.12), (1, X, 1.0, 0.11), (1, X, 1.0, 0.13), (2, X, 1.0, 1.0)]
+    outlook = outlook_of(problem, make_history(rows), (1.0, 1.2, 1.5))
+    assert relaxed_choice(outlook, 1.0).control_set == 1
+    assert relaxed_choice(outlook, 0.1).control_set == 2
+
+
+def test_a_set_never_tried_counts_as_the_cheapest(problem):
+    """If it may be good enough; of several the one with the fewest variables."""
+    one = outlook_of(problem, make_history([(0, X, 1.0, 0.1)]), (1.0, 0.9, 1.5))
+    assert relaxed_choice(one, 1.0).control_set == 1
+    assert "never been tried" in relaxed_choice(one, 1.0).reason
+    assert relaxed_choice(one, 0.5).control_set == 2
+
+
+def test_sets_that_do_not_fit_the_budget_are_left_out(known):
+    """The rule goes on among those that fit, its best bound included; and ends when nothing fits."""
+    rows = [(0, X, 1.0, 9.5)]
+    outlook = outlook_of(known, make_history(rows), (0.5, 0.4, 1.5))
+    choice = relaxed_choice(outlook, 0.0)
+    assert choice.control_set == 0
+    assert choice.threshold == 0.5
+    with pytest.raises(BudgetSpent):
+        relaxed_choice(outlook_of(known, make_history([(0, X, 1.0, 9.95)]), (1, 1, 1)), 0.0)
+
+
+def test_the_proposal_says_what_it_takes_to_stay_in_play(known):
+    """Reports, threshold, phase and reason of a decision, in outcome units, also when minimising."""
+    history = make_history([(0, (0.3, 0.2), 1.0, 0.1), (2, (0.8, 0.7), 0.2, 1.0), (1, (0.1, 0.9), 0.5, 0.1)])
+    policy = UcbCvs(Epsilon("constant", 0.3, "outcome"))
+    proposal, _ = policy.propose({}, known, history, trial_rng(0, 4))
+    best = max(r.upper for r in proposal.sets)
+    assert proposal.threshold == pytest.approx(best - 0.3)
+    assert [r.eligible for r in proposal.sets] == [r.upper + 0.3 >= best for r in proposal.sets]
+    assert proposal.phase == "explore"
+    assert "0.3 of the best upper bound" in proposal.reason
+    assert validate(proposal, known) == []
+    turned = History.of(replace(o, y=-o.y) for o in history.observations)
+    down, _ = policy.propose({}, replace(known, maximise=False, floor=-0.0), turned, trial_rng(0, 4))
+    assert (down.control_set, down.setting, down.threshold) == (
+        proposal.control_set,
+        proposal.setting,
+        -proposal.threshold,
+    )
+
+
+def test_a_wide_epsilon_explores_cheaply_and_a_narrow_one_ignores_costs(known):
+    """With eps = 0 it plays the set of all variables to the end; with a falling eps cheap sets first."""
+    small = replace(known, budget=to_micros(5))
+    never, _ = campaign(UcbCvs(Epsilon("constant", 0.0)), small, (0.1, 0.1, 1.0), hill)
+    assert {p.control_set for p in never} == {2}
+    falling, _ = campaign(UcbCvs(Epsilon("linear", 1.0)), small, (0.1, 0.1, 1.0), hill)
+    sets = [p.control_set for p in falling]
+    assert set(sets[:3]) <= {0, 1}
+    assert 2 in sets
+
+
+# --- explore, then commit
+
+
+def three_variables(**options):
+    """Seven control sets of three variables."""
+    space = Space.of([Variable(n, "", 0.0, 1.0, Uniform()) for n in "abc"], SEVEN)
+    model = replace(FIXED, lengthscales=(0.3, 0.3, 1.0))
+    return Problem(space, **{"budget": to_micros(20), "floor": 0.0, "model": model, **options})
+
+
+@pytest.mark.parametrize(
+    ("costs", "plays", "expected"),
+    [
+        ((0.01, 0.01, 0.01, 0.1, 0.1, 0.1, 1.0), "adaptive", (400, 40)),
+        (MODERATE, "adaptive", (40, 20)),
+        ((0.6, 0.6, 0.6, 0.8, 0.8, 0.8, 1.0), "adaptive", (6, 5)),
+        (tuple(7 * c for c in MODERATE), "adaptive", (40, 20)),
+        (MODERATE, 50, (50, 50)),
+    ],
+)
+def test_plays_of_the_published_variants(costs, plays, expected):
+    """ETC-Ada: 4 / c_j with the dearest at 1, rounded down, in any currency; ETC-50: 50 of each group."""
+    policy = CostGroupEtc(plays=plays)
+    groups = cost_groups(estimates(three_variables(known_costs=costs), History()))
+    assert tuple(policy._due(g, groups[-1]) for g in groups[:-1]) == expected
+
+
+def decided(problem, policy, counts, upper, cost):
+    """The choice after so many plays of each of the seven sets."""
+    rows = [(i, (0.5, 0.5, 0.5), 1.0, cost[i]) for i, n in enumerate(counts) for _ in range(n)]
+    outlook = outlook_of(problem, make_history(rows), upper)
+    return policy.choice(outlook)
+
+
+UPPER = (1.0, 1.5, 1.2, 2.0, 2.5, 2.2, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "expected", "phase"),
+    [
+        ((0, 0, 0, 0, 0, 0, 0), 1, "explore"),
+        ((2, 0, 2, 0, 0, 0, 0), 1, "explore"),
+        ((2, 1, 2, 0, 0, 0, 0), 4, "explore"),
+        ((2, 1, 2, 5, 0, 0, 9), 6, "commit"),
+        ((0, 0, 0, 5, 0, 0, 9), 1, "explore"),
+    ],
+)
+def test_groups_are_played_cheapest_first_then_the_best_of_all(counts, expected, phase):
+    """Five plays a group, whichever members had them; within a group the largest upper bound."""
+    problem = three_variables(known_costs=MODERATE, budget=to_micros(100))
+    choice = decided(problem, CostGroupEtc(plays=5), counts, UPPER, MODERATE)
+    assert (choice.control_set, choice.phase) == (expected, phase)
+
+
+def test_a_group_too_dear_for_the_rest_is_passed_over():
+    """With 0.15 left the group of 0.2 cannot be played: it commits to the best that fits."""
+    problem = three_variables(known_costs=MODERATE, budget=to_micros(1.15))
+    choice = decided(problem, CostGroupEtc(plays=1), (1, 0, 0, 0, 0, 0, 0), UPPER, (1.0,) * 7)
+    assert (choice.control_set, choice.phase) == (1, "commit")
+
+
+def test_equal_costs_leave_nothing_to_explore():
+    """If no group is below the dearest, it is UCB-PSQ from the start."""
+    problem = three_variables(known_costs=(1.0,) * 7)
+    assert decided(problem, CostGroupEtc(plays=5), (0,) * 7, UPPER, MODERATE).phase == "commit"
+
+
+def test_unknown_costs_are_metered_first_small_sets_first():
+    """Each set once, by number of variables and then by promise; what does not fit is left out."""
+    problem = three_variables()
+    order, counts = [], [0] * 7
+    for _ in range(7):
+        choice = decided(problem, CostGroupEtc(), counts, UPPER, MODERATE)
+        assert choice.reason.startswith("metering")
+        order.append(choice.control_set)
+        counts[choice.control_set] += 1
+    assert order == [1, 2, 0, 4, 5, 3, 6]
+    assert not decided(problem, CostGroupEtc(), counts, UPPER, MODERATE).reason.startswith("metering")
+
+
+def test_a_set_whose_meter_is_broken_is_metered_once_only():
+    """Trials whose cost was only estimated are tries too; the campaign does not hang on them."""
+    problem = three_variables()
+    rows = [Observation(t, t % 7, (0.5,) * 3, 1.0, to_micros(0.1), cost_known=False) for t in range(7)]
+    choice = CostGroupEtc().choice(outlook_of(problem, History.of(rows), UPPER))
+    assert not choice.reason.startswith("metering")
+
+
+def test_groups_by_size_need_no_metering():
+    """Fifty plays per number of variables, as Hoang et al. run it: straight to the small sets."""
+    policy = CostGroupEtc(plays=2, groups="size")
+    problem = three_variables(budget=to_micros(50))
+    costs = (0.3, 0.1, 0.2, 0.05, 0.1, 0.4, 0.7)
+    assert decided(problem, policy, (0,) * 7, UPPER, costs).control_set == 1
+    assert decided(problem, policy, (0, 2, 0, 0, 0, 0, 0), UPPER, costs).control_set == 4
+    assert decided(problem, policy, (1, 1, 0, 0, 1, 1, 0), UPPER, costs).control_set == 6
+
+
+def test_adaptive_groups_by_size_use_their_mean_cost():
+    """A size that costs a quarter of the largest on average gets 16 plays."""
+    problem = three_variables()
+    rows = [(i, (0.5,) * 3, 1.0, 0.25 if i < 6 else 1.0) for i in range(7)]
+    groups = size_groups(problem, estimates(problem, make_history(rows)))
+    assert [CostGroupEtc(groups="size")._due(g, groups[-1]) for g in groups[:-1]] == [16, 16]
+
+
+@pytest.mark.parametrize("leader", ["changing", "the same"])
+@pytest.mark.parametrize("seed", range(4))
+def test_noisy_metered_costs_give_each_group_its_plays(seed, leader):
+    """With the noise of Hoang et al. the true groups have about 40 and 20 plays, whichever members lead them."""
+    problem = three_variables()
+    rng, history, explored = np.random.default_rng(seed), History(), Counter()
+    for trial in range(1, 200):
+        upper = rng.random(7) if leader == "changing" else UPPER
+        try:
+            choice = CostGroupEtc().choice(outlook_of(problem, history, upper))
+        except BudgetSpent:
+            break
+        i = choice.control_set
+        explored[MODERATE[i]] += choice.phase == "explore"
+        cost = to_micros(round(max(MODERATE[i] + 0.02 * rng.standard_normal(), 0.001), 6))
+        history = history.append(Observation(trial, i, (0.5, 0.5, 0.5), 1.0, cost))
+    assert explored[0.1] == pytest.approx(40, abs=6)
+    assert explored[0.2] == pytest.approx(20, abs=4)
+    assert explored[1.0] == 1
+
+
+def test_the_campaign_explores_cheaply_then_finds_the_hill(known):
+    """Forty cheap plays, then the set of all variables, near the top."""
+    wide = replace(known, budget=to_micros(8))
+    proposals, history = campaign(CostGroupEtc(), wide, (0.1, 0.1, 1.0), hill)
+    assert [p.phase for p in proposals[:41]] == ["explore"] * 40 + ["commit"]
+    last = [p for p in proposals if p.control_set == 2][-1]
+    assert last.setting == pytest.approx((0.3, 0.6), abs=0.05)
+    assert history.spent == wide.budget
+
+
+@pytest.mark.parametrize("policy", [UcbCvs(), CostGroupEtc(), CostGroupEtc(plays=3, groups="size")])
+def test_decisions_repeat_bit_for_bit(problem, policy):
+    """Same seed, same history, state through JSON: the same campaign, which spends its budget."""
+    small = replace(problem, budget=to_micros(3))
+    first, history = campaign(policy, small, (0.1, 0.2, 0.5), hill, seed=3)
+    second, _ = campaign(policy, small, (0.1, 0.2, 0.5), hill, seed=3)
+    assert first == second
+    assert to_micros(2.9) <= history.spent <= small.budget
+
+
+@pytest.mark.parametrize("options", [{"plays": -1}, {"adaptive_spend": 0.0}, {"adaptive_spend": float("inf")}])
+def test_senseless_options_are_refused(options):
+    """With the option's name."""
+    with pytest.raises(ValueError, match=next(iter(options))):
+        CostGroupEtc(**options)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (UcbCvs, {"epsilon": {"schedule": "list", "values": [1.0, 0.5], "unit": "outcome"}}),
+        (CostGroupEtc, {"plays": 50, "groups": "size"}),
+        (CostGroupEtc, {"plays": "adaptive", "adaptive_spend": 2.0}),
+    ],
+)
+def test_options_can_be_configured(cls, options):
+    """Every option is of a type the configuration knows."""
+    assert options_model(cls).model_validate_json(json.dumps(options))
