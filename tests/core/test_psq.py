@@ -1,0 +1,307 @@
+"""The PSQ baselines against brute force."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rigctl.config.policy_options import options_model
+from rigctl.core.choosing.fantasies import FantasyImprovement
+from rigctl.core.choosing.fourier import SampledFunction
+from rigctl.core.decision import look
+from rigctl.core.expectations import Expectations
+from rigctl.core.history import History
+from rigctl.core.integrals import SetIntegrals
+from rigctl.core.money import to_micros
+from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq, undominated
+from rigctl.core.policy import BudgetSpent, Problem, trial_rng, validate
+from rigctl.core.surrogate import fit
+from tests.core.conftest import FIXED, make_history, make_space
+from tests.core.plain import at_setting, make_case
+from tests.core.test_explore_then_commit import X, campaign, hill
+
+ALL = (UcbPsq(), TsPsq(features=64), EiPsq(fantasies=8))
+PER_COST = tuple(replace(p, per_cost=True) for p in ALL)
+SINGLES = (("a",), ("b",))
+
+
+def some_history(seed=0, n=12, sets=3, costs=(0.1, 0.2, 1.0)):
+    rng = np.random.default_rng(seed)
+    x = rng.random((n, 2))
+    return make_history([(t % sets, row, hill(row), costs[t % sets]) for t, row in enumerate(x)])
+
+
+@pytest.fixture
+def two(problem):
+    """Only the sets a and b, neither within the other."""
+    return replace(problem, space=make_space(SINGLES), known_costs=(0.1, 0.2))
+
+
+def outlook_and_rng(problem, history, seed=0):
+    """What `propose` looks at from an empty state, and the generator as it is afterwards."""
+    rng = trial_rng(seed, len(history) + 1)
+    rng.integers(2**31)  # the seed of the Sobol points
+    return look(problem, history, {}, "empirical-bernstein", rng), rng
+
+
+# --- which sets are compared
+
+
+def test_a_set_within_another_is_not_compared():
+    """Only maximal sets are left, whatever their order."""
+    space = make_space((("a",), ("a", "b"), ("b",)))
+    assert undominated(space, [0, 1, 2]) == [1]
+    assert undominated(space, [0, 2]) == [0, 2]
+
+
+@pytest.mark.parametrize("policy", ALL)
+def test_without_costs_the_set_of_all_variables_is_always_played(problem, policy):
+    """As in the paper, until it no longer fits the budget; then the best of the others."""
+    known = replace(problem, budget=to_micros(3.5), known_costs=(0.1, 0.1, 1.0))
+    proposals, history = campaign(policy, known, known.known_costs, hill)
+    assert [p.control_set for p in proposals[:3]] == [2, 2, 2]
+    assert {p.control_set for p in proposals[3:]} <= {0, 1}
+    assert history.spent == known.budget
+
+
+# --- the three scores
+
+
+def test_ucb_plays_the_largest_upper_bound(two):
+    """Of all sets and settings, here against a fine grid of exact bounds."""
+    history = some_history(sets=2)
+    proposal, _ = UcbPsq().propose({}, two, history, trial_rng(0, 13))
+    outlook, _ = outlook_and_rng(two, history)
+    best = {}
+    grid = np.linspace(0, 1, 2001)[:, None]
+    for i in (0, 1):
+        exact = SetIntegrals.of(outlook.fitted.posterior, two.space, i)
+        values = exact.mean(grid) + 2.0 * exact.sd(grid)
+        best[i] = (values.max(), grid[values.argmax(), 0])
+    chosen = max(best, key=lambda i: best[i][0])
+    assert proposal.control_set == chosen
+    assert proposal.setting[0] == pytest.approx(best[chosen][1], abs=1e-3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_thompson_sampling_plays_the_best_of_the_drawn_function(two, seed):
+    """The function drawn with the same generator has no better setting on a fine grid of both sets."""
+    history = some_history(seed, sets=2)
+    outlook, rng = outlook_and_rng(two, history, seed)
+    again = np.random.default_rng()
+    again.bit_generator.state = rng.bit_generator.state
+    peaks = TsPsq(features=256)._samples(outlook, [0, 1], rng)
+    e = Expectations.of(outlook.fitted.posterior, two.space)
+    function = SampledFunction.draw(e, two.space, [0, 1], 256, again)
+    grid = np.repeat(np.linspace(0, 1, 2001)[:, None], 2, axis=1)
+    for i in (0, 1):
+        values = function.value(grid, np.full(len(grid), i))
+        assert peaks[i].value == pytest.approx(values.max(), abs=1e-4)
+        assert function.value(np.full((1, 2), peaks[i].setting[0]), np.array([i]))[0] >= values.max() - 1e-4
+
+
+def test_thompson_sampling_tries_different_settings(problem):
+    """The same history with another seed gives another draw and so another setting."""
+    history = some_history()
+    settings = {TsPsq().propose({}, problem, history, trial_rng(seed, 13))[0].setting for seed in range(4)}
+    assert len(settings) == 4
+
+
+def test_the_expected_improvement_is_that_of_a_plain_simulation():
+    """Against jointly drawn data points and values of settings, as the published code does it, with many draws."""
+    case = make_case(2, 7, 0.5, [("a",), ("b",), ("a", "b")])
+    case = replace(case, options=replace(case.options, noise_sd=0.5))
+    plain = replace(case.plain, noise=0.5)
+    posterior = fit(plain.x, plain.y, case.options)
+    improvement = FantasyImprovement.draw(Expectations.of(posterior, case.space), 40_000, np.random.default_rng(0))
+    points, sets = np.array([[0.2, 0.8], [0.9, 0.4], [0.6, 0.1]]), np.array([0, 1, 2])
+    got = np.exp(improvement.value(points, sets))
+    rng = np.random.default_rng(1)
+    for row, i in enumerate(sets):
+        indices = case.space.control_sets[i].indices
+        nodes = at_setting(case.nodes[:512], indices, points[row, list(indices)])
+        everywhere = np.concatenate([plain.x, nodes])
+        mean, covariance = plain.mu(everywhere), plain.covariance(everywhere, everywhere)
+        average = np.zeros((8, len(everywhere)))
+        average[:7, :7], average[7, 7:] = np.eye(7), 1.0 / len(nodes)
+        joint = rng.multivariate_normal(average @ mean, average @ covariance @ average.T, 200_000, method="svd")
+        gains = np.maximum(joint[:, 7] - joint[:, :7].max(axis=1), 0.0)
+        error = 4 * gains.std() * np.hypot(1 / np.sqrt(len(gains)), 1 / np.sqrt(40_000))
+        assert gains.mean() > 4 * error
+        assert got[row] == pytest.approx(gains.mean(), abs=error)
+
+
+@pytest.mark.parametrize("kernel", ["squared-exponential", "matern-5/2"])
+def test_gradients_of_the_improvement_are_those_of_its_value(kernel):
+    """Central differences, also where the improvement is too small for a float."""
+    case = make_case(3, 12, 0.6, [("a",), ("b", "c"), ("a", "b", "c")], kernel=kernel)
+    posterior = fit(case.plain.x, case.plain.y, case.options)
+    improvement = FantasyImprovement.draw(Expectations.of(posterior, case.space), 8, np.random.default_rng(0))
+    points, sets = np.random.default_rng(3).random((9, 3)), np.repeat([0, 1, 2], 3)
+    value, gradient = improvement.value_and_gradient(points, sets)
+    np.testing.assert_allclose(value, improvement.value(points, sets), rtol=1e-9)
+    for variable in range(3):
+        step = np.zeros(3)
+        step[variable] = 1e-6
+        slope = (improvement.value(points + step, sets) - improvement.value(points - step, sets)) / 2e-6
+        np.testing.assert_allclose(gradient[:, variable], slope, rtol=1e-4, atol=1e-5 * np.abs(gradient).max())
+    assert not gradient[:3, 1:].any()
+
+
+def test_improvement_is_climbed_where_it_underflows(two):
+    """A certain and poor set still has a best setting: the logarithm has a slope where the number is 0."""
+    rng = np.random.default_rng(0)
+    x = rng.random((60, 2))
+    rows = [(t % 2, row, 5.0 * float(row[0] > 0.97 and row[1] > 0.97) + hill(row), 0.1) for t, row in enumerate(x)]
+    rows.append((0, (0.99, 0.99), 60.0, 0.1))
+    outlook, rng = outlook_and_rng(two, make_history(rows))
+    peaks = EiPsq()._improvements(outlook, [0, 1], rng)
+    assert all(-1e9 < p.value < -800 for p in peaks.values())
+
+
+# --- per unit cost
+
+
+def test_per_unit_cost_divides_what_exceeds_the_floor(two):
+    """UCB: (u - floor) / c, so a cheap poor set beats a dear good one."""
+    history = some_history(sets=2)
+    outlook, _ = outlook_and_rng(two, history)
+    ratio = {i: (outlook.upper[i] - outlook.floor) / c for i, c in enumerate((0.1, 0.2))}
+    proposal, _ = UcbPsq(per_cost=True).propose({}, two, history, trial_rng(0, 13))
+    assert proposal.control_set == max(ratio, key=ratio.__getitem__)
+    assert f"{max(ratio.values()):.4g}" in proposal.reason
+    dear = replace(two, known_costs=(100.0, 0.2), budget=to_micros(1000))
+    assert UcbPsq(per_cost=True).propose({}, dear, history, trial_rng(0, 13))[0].control_set == 1
+
+
+@pytest.mark.parametrize("policy", PER_COST)
+def test_per_unit_cost_each_set_is_tried_once_first(problem, policy):
+    """Small sets first; nothing can be divided by a cost nobody has seen."""
+    proposals, _ = campaign(policy, problem, (0.1, 0.2, 0.4), hill, limit=5)
+    assert sorted(p.control_set for p in proposals[:3]) == [0, 1, 2]
+    assert proposals[2].control_set == 2
+    assert "never tried" in proposals[0].reason
+
+
+@pytest.mark.parametrize("policy", PER_COST)
+def test_per_unit_cost_prefers_the_cheapest_by_far(problem, policy):
+    """With one set a million times cheaper it is played, free ones included."""
+    for costs in ((1.0, 1e-6, 1.0), (1.0, 0.0, 1.0)):
+        known = replace(problem, known_costs=costs)
+        proposal, _ = policy.propose({}, known, some_history(), trial_rng(0, 13))
+        assert proposal.control_set == 1
+
+
+def test_improvement_per_unit_cost_is_a_difference_of_logarithms(two):
+    """EI / c chooses the larger of the ratios of the scores themselves."""
+    history = some_history(3, sets=2)
+    outlook, rng = outlook_and_rng(two, history)
+    peaks = EiPsq()._improvements(outlook, [0, 1], rng)
+    ratio = {i: np.exp(p.value) / c for (i, p), c in zip(peaks.items(), (0.1, 0.2), strict=True)}
+    proposal, _ = EiPsq(per_cost=True).propose({}, two, history, trial_rng(0, 13))
+    assert proposal.control_set == max(ratio, key=ratio.__getitem__)
+    assert f"{max(ratio.values()):.4g}" in proposal.reason
+
+
+@pytest.mark.parametrize("policy", [UcbPsq(per_cost=True), TsPsq(features=64, per_cost=True), EiPsq(per_cost=True)])
+def test_per_unit_cost_takes_the_cost_at_the_setting(problem, policy):
+    """With a known cost field nothing is metered first, and the score is divided by the cost where it is reached."""
+
+    class Field:
+        def mean(self, control_set, at):
+            return np.full(len(at), 1e-3) if control_set == 1 else 1.0 + at.sum(axis=1)
+
+        def gradient(self, control_set, at):
+            return np.zeros(at.shape)
+
+        def upper(self, control_set, at):
+            return self.mean(control_set, at)
+
+    history = History.of(o for o in some_history().observations if o.control_set != 1)
+    proposal, _ = policy.propose({}, replace(problem, known_cost_field=Field()), history, trial_rng(0, 13))
+    assert proposal.control_set == 1
+    assert proposal.predicted_cost == pytest.approx(1e-3)
+
+
+@pytest.mark.parametrize("policy", ALL)
+def test_a_peak_too_dear_for_the_rest_is_not_played(two, policy):
+    """Where high settings of a cost more than is left, what is proposed is predicted to fit all the same."""
+
+    class Field:
+        def mean(self, control_set, at):
+            return np.where((control_set == 0) & (at[:, 0] > 0.35), 5.0, 0.1)
+
+        def gradient(self, control_set, at):
+            return np.zeros(at.shape)
+
+        def upper(self, control_set, at):
+            return self.mean(control_set, at)
+
+    history = some_history(sets=2, costs=(0.8, 0.8))
+    priced = replace(two, known_costs=None, known_cost_field=Field(), budget=to_micros(10))
+    for seed in range(4):
+        proposal, _ = policy.propose({}, priced, history, trial_rng(seed, 13))
+        assert proposal.predicted_cost <= 0.4
+
+
+# --- as policies
+
+
+@pytest.mark.parametrize("policy", [*ALL, *PER_COST])
+def test_decisions_repeat_bit_for_bit_and_spend_the_budget(problem, policy):
+    """Same seed, same history, state through JSON: the same campaign; every proposal may be played."""
+    small = replace(problem, budget=to_micros(2))
+    first, history = campaign(policy, small, (0.1, 0.2, 0.5), hill, seed=3)
+    second, _ = campaign(policy, small, (0.1, 0.2, 0.5), hill, seed=3)
+    assert first == second
+    assert to_micros(1.9) <= history.spent <= small.budget
+    assert all(validate(p, small) == [] for p in first)
+    assert all(p.reason and len(p.sets) == 3 for p in first)
+
+
+@pytest.mark.parametrize("policy", [*ALL, *PER_COST])
+def test_minimising_is_maximising_the_opposite(problem, policy):
+    """Turning the outcome and the direction around changes no decision."""
+    history = some_history()
+    turned = History.of(replace(o, y=-o.y) for o in history.observations)
+    up, _ = policy.propose({}, problem, history, trial_rng(0, 13))
+    down, _ = policy.propose({}, replace(problem, maximise=False, floor=-0.0), turned, trial_rng(0, 13))
+    assert (up.control_set, up.setting) == (down.control_set, down.setting)
+    assert down.sets[0].upper == -up.sets[0].upper
+
+
+@pytest.mark.parametrize("policy", [*ALL, *PER_COST])
+def test_it_decides_before_there_is_any_outcome(policy):
+    """From the prior alone, at a Sobol point; also if the first trials failed."""
+    problem = Problem(make_space(), to_micros(10), floor=0.0, model=FIXED)
+    failed = make_history([(0, None, None, 0.1), (1, X, None, 0.1)])
+    for history in (History(), failed):
+        proposal, _ = policy.propose({}, problem, history, trial_rng(0, 1))
+        assert validate(proposal, problem) == []
+        assert "Sobol" in proposal.reason
+
+
+@pytest.mark.parametrize("policy", [*ALL, *PER_COST])
+def test_it_ends_when_nothing_fits(problem, policy):
+    """As every policy, by saying so."""
+    with pytest.raises(BudgetSpent):
+        policy.propose({}, problem, some_history(n=3, costs=(9.9, 0.05, 0.04)), trial_rng(0, 4))
+
+
+@pytest.mark.parametrize(("cls", "options"), [(TsPsq, {"features": 0}), (EiPsq, {"fantasies": 0})])
+def test_senseless_options_are_refused(cls, options):
+    """With the option's name."""
+    with pytest.raises(ValueError, match=next(iter(options))):
+        cls(**options)
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [(UcbPsq, {"per_cost": True}), (TsPsq, {"features": 10}), (EiPsq, {"per_cost": True, "fantasies": 4})],
+)
+def test_options_can_be_configured(cls, options):
+    """Every option is of a type the configuration knows."""
+    assert options_model(cls).model_validate_json(json.dumps(options))
