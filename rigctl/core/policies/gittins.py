@@ -1,0 +1,291 @@
+"""The Pandora's Box Gittins index, and expected improvement with and without costs (algorithms, section 4.4).
+
+After Xie, Astudillo, Frazier, Scully and Terenin, "Cost-aware Bayesian optimization via the Pandora's Box Gittins
+index". Opening a box costs and shows what is in it; once no closed box is worth its cost, the best open one is taken.
+
+Carried over to control sets: a box is a control set with a setting, what is in it the setting's value F_i(x^i), whose
+posterior mean and sd are exact. On one control set of all variables that is the paper's own problem.
+
+The *best so far* is the largest posterior mean among the settings played. Without noise that is the paper's best
+observed value; with noise the best observed one would be too good, and a trial of a control set shows F_i only
+together with what the uncontrolled variables happened to be.
+
+lambda (`cost_weight`) has a unit: value per cost. By default value is in spreads of the outcome (learned
+hyper-parameters: the standard deviation of the outcomes so far, so that lambda belongs to standardised outcomes as in
+the paper; fixed ones: the signal's sd), and cost in what a trial costs at the middle of its ranges, averaged over the
+control sets. So neither the outcome's unit nor the currency matters. `outcome_unit` and `cost_unit` give lambda other
+units: the paper's synthetic benchmarks have `cost_unit: 1`; to say what money is worth, set both to 1.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from rigctl.core.choosing.acquisition import Found, Score, best_settings
+from rigctl.core.choosing.cost_aware import (
+    View,
+    all_variables,
+    best_so_far,
+    best_that_fits,
+    nothing_fits,
+    proposal_of,
+    stopped,
+    typical_cost,
+)
+from rigctl.core.choosing.gittins import gittins_index
+from rigctl.core.choosing.improvement import Scored, log_expected_improvement, log_improvement_per_cost
+from rigctl.core.costing.cost_fields import cost_field
+from rigctl.core.decision import first_point
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.history import History
+from rigctl.core.model import fit_history
+from rigctl.core.policy import JsonState, Problem, Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class CostAware(ABC):
+    """What the four policies share: their options, and everything but the score.
+
+    Raises:
+        ValueError: an option is out of its range.
+    """
+
+    name: ClassVar[str]
+    by_lambda: ClassVar[bool] = False
+    """Whether the score depends on lambda."""
+
+    cost_weight: float = 1e-4
+    """Lambda: how much value a unit of cost is worth; the module says in which units."""
+    stopping: Literal["budget", "cost-per-sample"] = "budget"
+    """`cost-per-sample` also ends the campaign once no trial is worth its cost, lambda times it."""
+    outcome_unit: float | None = None
+    """Value that counts as 1 in lambda, outcome units; None: how much the outcome varies."""
+    cost_unit: float | None = None
+    """Cost that counts as 1 in lambda, currency units; None: what a trial costs in the middle of its ranges."""
+    initial: int | None = None
+    """Outcomes from Sobol points before the model decides; None: 2(d+1) where one control set is all variables (the
+    paper), else as many as hyper-parameters can be learned from."""
+
+    def __post_init__(self) -> None:
+        for field, value in (
+            ("cost_weight", self.cost_weight),
+            ("outcome_unit", self.outcome_unit),
+            ("cost_unit", self.cost_unit),
+        ):
+            if value is not None and not value > 0:
+                raise ValueError(f"{field}: got {value}, must be > 0")
+        if self.initial is not None and self.initial < 0:
+            raise ValueError(f"initial: got {self.initial}, must be >= 0")
+
+    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
+        """Nothing fitted."""
+        return {}
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        """The next trial: a Sobol point at first, then wherever the score is largest.
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+            NotWorthIt: no trial is worth its cost, and that is to end the campaign.
+        """
+        sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
+        view = self._look(state, problem, history)
+        warm = {int(i): np.array(at) for i, at in state.get("maximisers", {}).items()}
+        found = best_settings(
+            view.fitted.posterior, problem.space, view.field, self._score(view), view.fits, rng=rng, warm_starts=warm
+        )
+        kept = {
+            **state,
+            "hyperparameters": view.fitted.hyperparameters.to_json(),
+            "fitted_at": view.fitted.fitted_at,
+            "maximisers": {str(f.control_set): list(f.setting) for f in found},
+            "sobol_seed": sobol_seed,
+        }
+        if len(history.complete) < self._initial_outcomes(problem):
+            return self._sobol_point(view, found, sobol_seed), kept
+        chosen = best_that_fits(view, found)
+        reason = self._praise(view, chosen)
+        if not view.worth_it(chosen):
+            consequence, remembered = self._not_worth_it(view, chosen)
+            reason, kept = reason + consequence, {**kept, **remembered}
+        return proposal_of(self.name, view, found, chosen, reason=reason), kept
+
+    # What the policies differ in --------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _score(self, view: View) -> Score:
+        """What to maximise, of standardised means and sds: a logarithm, or in spreads of the outcome."""
+
+    @abstractmethod
+    def _praise(self, view: View, chosen: Found) -> str:
+        """Why this setting, as a part of a sentence."""
+
+    def _weight(self, state: JsonState) -> float:  # noqa: ARG002 - what is remembered may change lambda
+        """Today's lambda."""
+        return self.cost_weight
+
+    def _not_worth_it(self, view: View, chosen: Found) -> tuple[str, dict[str, object]]:
+        """What follows when the stopping rule fires: more for the reason, and more to remember.
+
+        Raises:
+            NotWorthIt: it ends the campaign.
+        """
+        if self.stopping == "cost-per-sample":
+            raise stopped(view, chosen)
+        return "", {}
+
+    # What they share --------------------------------------------------------------------------------------------
+
+    def _look(self, state: JsonState, problem: Problem, history: History) -> View:
+        stored = state.get("hyperparameters")
+        previous = None if stored is None else Hyperparameters.from_json(stored)
+        fitted = fit_history(problem, history, previous, int(state.get("fitted_at", 0)))
+        field, h = cost_field(problem, history), fitted.hyperparameters
+        spread = h.signal_sd if problem.model.hyperparameters == "fixed" else 1.0
+        value = spread if self.outcome_unit is None else self.outcome_unit / h.y_scale
+        cost = typical_cost(problem, field) if self.cost_unit is None else self.cost_unit
+        return View(
+            problem=problem,
+            history=history,
+            fitted=fitted,
+            field=field,
+            best=best_so_far(problem, history, fitted),
+            spread=spread,
+            weight=self._weight(state),
+            unit=value / cost,
+            selective=self.by_lambda or self.stopping == "cost-per-sample",
+        )
+
+    def _initial_outcomes(self, problem: Problem) -> int:
+        if self.initial is not None:
+            return self.initial
+        if len(problem.space.control_sets) == 1 and all_variables(problem) == [0]:
+            return 2 * (problem.space.dimension + 1)
+        return problem.space.dimension + 1 if problem.model.hyperparameters == "learned" else 1
+
+    def _sobol_point(self, view: View, found: tuple[Found, ...], sobol_seed: int) -> Proposal:
+        """The control set with the fewest trials, of those that fit, at its next Sobol point."""
+        history, sets = view.history, view.problem.space.control_sets
+        points = [first_point(len(s.indices), history.trials_of(i), sobol_seed) for i, s in enumerate(sets)]
+        most = [float(view.field.upper(i, np.array([point]))[0]) for i, point in enumerate(points)]
+        fitting = [i for i, cost in enumerate(most) if view.fits(cost)]
+        if not fitting or history.spent >= view.problem.budget:
+            raise nothing_fits(view, min(most))
+        i = min(fitting, key=lambda i: (history.trials_of(i), i))
+        done, wanted = len(history.complete), self._initial_outcomes(view.problem)
+        reason = f"at a Sobol point: {done} of the {wanted} outcomes are there that the first model needs"
+        at = replace(found[i], setting=points[i], most=most[i])
+        return proposal_of(self.name, view, found, at, reason=reason, phase="initial")
+
+
+@dataclass(frozen=True, slots=True)
+class GittinsIndex(CostAware):
+    """The policy `pbgi`: the box with the highest index (eq. 6), at a fixed lambda; its fields are its options.
+
+    Raises:
+        ValueError: an option is out of its range.
+    """
+
+    name = "pbgi"
+    by_lambda = True
+
+    def _score(self, view: View) -> Score:
+        def score(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Scored:
+            index = gittins_index(mean, sd, view.rate * cost, view.rate)
+            above = 1.0 / view.spread
+            return Scored(
+                above * (index.value - view.best), above * index.by_mean, above * index.by_sd, above * index.by_cost
+            )
+
+        return score
+
+    def _praise(self, view: View, chosen: Found) -> str:
+        index = view.own(view.best + view.spread * chosen.score)
+        return (
+            f"{view.label(chosen)} has the setting with the best Gittins index, {index:.4g} at lambda = "
+            f"{view.weight:.3g}; the best so far is {view.own(view.best):.4g}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DecayingGittinsIndex(GittinsIndex):
+    """The policy `pbgi-d`: lambda shrinks when the stopping rule fires (section 3.3, 3); its fields are its options.
+
+    Lambda starts where the authors' published code starts. The trial of the decision in which the rule fires is still
+    chosen by the lambda it fired at.
+
+    Raises:
+        ValueError: an option is out of its range.
+    """
+
+    name = "pbgi-d"
+
+    cost_weight: float = 0.1
+    """Lambda of the first trial; the module says in which units."""
+    decay: float = 0.5
+    """Beta: what lambda is multiplied with each time the rule has fired."""
+    last_weight: float = 1e-4
+    """With cost-per-sample stopping: the rule ends the campaign once lambda is no larger than this."""
+
+    def __post_init__(self) -> None:
+        GittinsIndex.__post_init__(self)  # super() would look for the class that slots=True has replaced
+        if not 0 < self.decay < 1:
+            raise ValueError(f"decay: got {self.decay}, must be between 0 and 1")
+        if not self.last_weight > 0:
+            raise ValueError(f"last_weight: got {self.last_weight}, must be > 0")
+
+    def _weight(self, state: JsonState) -> float:
+        return float(state.get("cost_weight", self.cost_weight))
+
+    def _not_worth_it(self, view: View, chosen: Found) -> tuple[str, dict[str, object]]:
+        if self.stopping == "cost-per-sample" and view.weight <= self.last_weight:
+            raise stopped(view, chosen)
+        lower = self.decay * view.weight
+        return f"; no better, so lambda falls to {lower:.3g} for the next trial", {"cost_weight": lower}
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedImprovement(CostAware):
+    """The policy `ei`: the largest expected improvement, whatever it costs (eq. 3, c = 1); its fields are its options.
+
+    Raises:
+        ValueError: an option is out of its range.
+    """
+
+    name = "ei"
+
+    def _score(self, view: View) -> Score:
+        return lambda mean, sd, _cost: log_expected_improvement(mean, sd, view.best)
+
+    def _praise(self, view: View, chosen: Found) -> str:
+        return (
+            f"{view.label(chosen)} has the setting that promises the largest improvement, {view.gain(chosen):.3g} "
+            f"expected on the best so far, {view.own(view.best):.4g}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedImprovementPerCost(CostAware):
+    """The policy `eipc`: the largest expected improvement per unit of cost (eq. 3); its fields are its options.
+
+    Raises:
+        ValueError: an option is out of its range.
+    """
+
+    name = "eipc"
+
+    def _score(self, view: View) -> Score:
+        return lambda mean, sd, cost: log_improvement_per_cost(mean, sd, view.best, cost)
+
+    def _praise(self, view: View, chosen: Found) -> str:
+        return (
+            f"{view.label(chosen)} has the setting that promises the largest improvement for its cost, "
+            f"{view.gain(chosen):.3g} for {chosen.cost:.3g}; the best so far is {view.own(view.best):.4g}"
+        )

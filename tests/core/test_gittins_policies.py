@@ -1,0 +1,386 @@
+"""PBGI, PBGI-D, EI and EIPC: that they maximise what they say, weigh costs, stop, and end within the budget."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from rigctl.core.choosing.acquisition import best_settings
+from rigctl.core.choosing.gittins import gittins_index
+from rigctl.core.choosing.improvement import expected_improvement
+from rigctl.core.history import History, Observation
+from rigctl.core.integrals import SetIntegrals
+from rigctl.core.marginals import TruncatedNormal, Uniform
+from rigctl.core.model import fit_history
+from rigctl.core.money import to_micros
+from rigctl.core.policies.gittins import (
+    DecayingGittinsIndex,
+    ExpectedImprovement,
+    ExpectedImprovementPerCost,
+    GittinsIndex,
+)
+from rigctl.core.policy import BudgetSpent, ModelOptions, NotWorthIt, Problem, trial_rng, validate
+from rigctl.core.space import Space, Variable
+
+POLICIES = (GittinsIndex(), DecayingGittinsIndex(), ExpectedImprovement(), ExpectedImprovementPerCost())
+IDS = [policy.name for policy in POLICIES]
+FIXED = ModelOptions(hyperparameters="fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.01, mean=0.0)
+SETS = (("a",), ("b",), ("a", "b"))
+COSTS = (0.2, 0.3, 1.0)
+
+
+@dataclass(frozen=True)
+class Slope:
+    """A cost that rises with the first variable of the set: base + slope * setting."""
+
+    base: float
+    slope: float
+
+    def mean(self, control_set, settings):
+        return self.base + self.slope * settings[:, 0]
+
+    def gradient(self, control_set, settings):
+        out = np.zeros(settings.shape)
+        out[:, 0] = self.slope
+        return out
+
+    def upper(self, control_set, settings):
+        return self.mean(control_set, settings)
+
+
+def hill(x):
+    return float(np.exp(-8 * (x[0] - 0.3) ** 2 - 2 * (x[1] - 0.6) ** 2))
+
+
+def make_problem(sets=SETS, budget=100.0, marginal=None, **changes):
+    marginal = marginal or TruncatedNormal(0.5, 0.2)
+    variables = [Variable("a", "mM", 0.0, 10.0, marginal), Variable("b", "V", -1.0, 1.0, marginal)]
+    return Problem(Space.of(variables, sets), to_micros(budget), model=changes.pop("model", FIXED), **changes)
+
+
+def make_past(problem, count=12, seed=0, scale=1.0, currency=1.0):
+    """Round robin over the sets at random points."""
+    rng = np.random.default_rng(seed)
+    sets = len(problem.space.control_sets)
+    rows = []
+    for trial in range(1, count + 1):
+        x, i = rng.random(2), (trial - 1) % sets
+        rows.append(Observation(trial, i, tuple(x), scale * hill(x), to_micros(round(currency * COSTS[i], 6))))
+    return History.of(rows)
+
+
+def ask(policy, problem, history, state=None, seed=0):
+    start = policy.initial_state(problem) if state is None else state
+    return policy.propose(start, problem, history, trial_rng(seed, len(history) + 1))
+
+
+def campaign(policy, problem, cost_of, seed=0):
+    """Until the policy ends it; returns proposals, history and why."""
+    history, state, proposals = History(), policy.initial_state(problem), []
+    for trial in range(1, 200):
+        try:
+            proposal, state = ask(policy, problem, history, state, seed)
+        except (BudgetSpent, NotWorthIt) as end:
+            return proposals, history, end
+        state = json.loads(json.dumps(state))
+        assert validate(proposal, problem) == []
+        x = np.random.default_rng([seed, trial, 1]).random(2)
+        x[list(problem.space.control_sets[proposal.control_set].indices)] = proposal.setting
+        cost = to_micros(float(cost_of(proposal)))
+        history = history.append(Observation(trial, proposal.control_set, tuple(x), hill(x), cost))
+        proposals.append(proposal)
+    raise AssertionError("it never ends")
+
+
+# What is maximised --------------------------------------------------------------------------------------------------
+
+
+def dense(problem, history, field, score):
+    """The best score of each set over a dense grid, from `SetIntegrals` alone."""
+    posterior = fit_history(problem, history).posterior
+    line = np.linspace(0, 1, 101)
+    best = []
+    for i, chosen in enumerate(problem.space.control_sets):
+        k = len(chosen.indices)
+        grid = np.stack([g.ravel() for g in np.meshgrid(*[line] * k)], axis=1)
+        integrals = SetIntegrals.of(posterior, problem.space, i)
+        best.append(score(integrals.mean(grid), integrals.sd(grid), field.mean(i, grid)).max())
+    return best
+
+
+def played_best(problem, history):
+    """The largest posterior mean of a setting that was played."""
+    posterior = fit_history(problem, history).posterior
+    means = []
+    for o in history.observations:
+        indices = list(problem.space.control_sets[o.control_set].indices)
+        means.append(SetIntegrals.of(posterior, problem.space, o.control_set).mean(np.array([o.x])[:, indices])[0])
+    return max(means)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
+@pytest.mark.parametrize("sets", [SETS, (("a", "b"),)], ids=["control sets", "full control"])
+def test_the_proposal_maximises_its_own_criterion(policy, sets):
+    """At least as good as a dense grid over every set, by the definitions: index, EI, EI / c of the exact moments."""
+    field = Slope(0.1, 1.0)
+    problem = make_problem(sets, known_cost_field=field)
+    history = make_past(problem)
+    policy = replace(policy, cost_unit=1.0, outcome_unit=1.0)
+    best = played_best(problem, history)
+    criteria = {
+        "pbgi": lambda m, s, c: gittins_index(m, s, policy.cost_weight * c).value,
+        "ei": lambda m, s, c: expected_improvement(m, s, best),
+        "eipc": lambda m, s, c: expected_improvement(m, s, best) / c,
+    }
+    score = criteria[policy.name.removesuffix("-d")]
+    proposal, _ = ask(policy, problem, history)
+    posterior = fit_history(problem, history).posterior
+    integrals = SetIntegrals.of(posterior, problem.space, proposal.control_set)
+    at = np.array([proposal.setting])
+    reached = score(integrals.mean(at), integrals.sd(at), field.mean(proposal.control_set, at))[0]
+    assert reached >= max(dense(problem, history, field, score)) - 1e-6
+    assert proposal.phase == "search"
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
+def test_the_gradient_of_every_score_is_exact(policy):
+    """By settings of every set, through mean, sd and cost, against central differences."""
+    from rigctl.core.choosing import acquisition
+    from rigctl.core.expectations import Expectations, ValueSpread
+
+    problem = make_problem(known_cost_field=Slope(0.1, 1.0))
+    history = make_past(problem)
+    view = policy._look({}, problem, history)
+    expectations = Expectations.of(view.fitted.posterior, problem.space)
+    search = acquisition._Search(
+        expectations, ValueSpread(expectations), problem.space, view.field, policy._score(view)
+    )
+    points, sets = np.random.default_rng(3).random((30, 2)), np.arange(30) % 3
+    _, gradient = search.value_and_gradient(points, sets)
+    h = 1e-6
+    for variable in range(2):
+        step = h * np.eye(2)[variable]
+        up, _ = search.value_and_gradient(points + step, sets)
+        down, _ = search.value_and_gradient(points - step, sets)
+        difference = (up - down) / (2 * h)
+        np.testing.assert_allclose(gradient[:, variable], difference, rtol=1e-4, atol=1e-4)
+
+
+def test_on_a_set_of_all_variables_moments_are_those_of_the_process():
+    """Full control is the special case where nothing is integrated over."""
+    problem = make_problem((("a", "b"),))
+    history = make_past(problem)
+    proposal, _ = ask(GittinsIndex(initial=0), problem, history)
+    posterior, (report,) = fit_history(problem, history).posterior, proposal.sets
+    at = np.array([proposal.setting])
+    assert report.mean == pytest.approx(posterior.mean(at)[0], rel=1e-9)
+    assert report.sd == pytest.approx(posterior.sd(at)[0], rel=1e-9)
+    assert (report.upper, report.lower) == pytest.approx((report.mean + 2 * report.sd, report.mean - 2 * report.sd))
+
+
+# Costs --------------------------------------------------------------------------------------------------------------
+
+
+def test_costs_move_the_cost_aware_choices_and_leave_plain_improvement_where_it_was():
+    """Where a low first variable is dear, EIPC and PBGI go for higher ones; EI does not care."""
+    policies = (ExpectedImprovement(), ExpectedImprovementPerCost(), GittinsIndex(cost_weight=1e-3, cost_unit=1))
+    settings = {}
+    for field in (Slope(20.1, 0.0), Slope(20.1, -20.0)):
+        problem = make_problem((("a", "b"),), known_cost_field=field)
+        for policy in policies:
+            settings[policy.name, field.slope] = ask(policy, problem, make_past(problem))[0].setting
+    assert settings["ei", 0.0] == pytest.approx(settings["ei", -20.0], abs=1e-9)
+    assert settings["ei", 0.0] == pytest.approx(settings["eipc", 0.0], abs=1e-9)
+    assert settings["eipc", -20.0][0] > settings["eipc", 0.0][0] + 0.05
+    assert settings["pbgi", -20.0][0] > settings["pbgi", 0.0][0] + 0.02
+
+
+def test_a_set_that_was_never_metered_counts_as_the_cheapest():
+    """Its cost is not reported as known, and does not keep it from being tried."""
+    problem = make_problem()
+    history = History.of(o for o in make_past(problem, 20).observations if o.control_set < 2)
+    proposal, _ = ask(ExpectedImprovementPerCost(), problem, history)
+    assert [r.cost_mean for r in proposal.sets] == [pytest.approx(0.2), pytest.approx(0.3), None]
+    assert [r.cost_lcb for r in proposal.sets] == pytest.approx([0.2, 0.3, 0.0])
+    assert proposal.control_set == 2
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
+@pytest.mark.parametrize("model", ["fixed", "learned"])
+def test_neither_the_outcomes_unit_nor_the_currency_matters(policy, model):
+    """All outcomes times 1000, all money times 64: the same set, the same setting, the same lambda."""
+    options = {
+        "fixed": (FIXED, replace(FIXED, signal_sd=1000.0, noise_sd=10.0)),
+        "learned": (ModelOptions(), ModelOptions()),
+    }[model]
+    answers = []
+    for (scale, currency), chosen in zip(((1.0, 1.0), (1000.0, 64.0)), options, strict=True):
+        problem = make_problem(budget=100 * currency, model=chosen)
+        answers.append(ask(policy, problem, make_past(problem, scale=scale, currency=currency)))
+    (one, state), (other, other_state) = answers
+    assert one.control_set == other.control_set
+    np.testing.assert_allclose(one.setting, other.setting, atol=1e-4)
+    assert state.get("cost_weight") == other_state.get("cost_weight")
+    np.testing.assert_allclose([1000 * r.mean for r in one.sets], [r.mean for r in other.sets], rtol=1e-3)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
+def test_permuting_control_sets_permutes_the_decision(policy):
+    """The order in which sets are written down has no say."""
+    order = (2, 0, 1)
+    problem = make_problem()
+    shuffled = make_problem(tuple(SETS[i] for i in order))
+    history = make_past(problem)
+    moved = History.of(replace(o, control_set=order.index(o.control_set)) for o in history.observations)
+    one, other = ask(policy, problem, history)[0], ask(policy, shuffled, moved)[0]
+    assert order[other.control_set] == one.control_set
+    np.testing.assert_allclose(other.setting, one.setting, atol=1e-4)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
+def test_to_minimise_is_to_maximise_the_negative(policy):
+    """The same decision; everything reported has the other sign."""
+    problem = make_problem()
+    turned = replace(problem, maximise=False)
+    history = make_past(problem)
+    negative = History.of(replace(o, y=-o.y) for o in history.observations)
+    one, other = ask(policy, problem, history)[0], ask(policy, turned, negative)[0]
+    assert (one.control_set, one.setting) == (other.control_set, other.setting)
+    assert [r.upper for r in one.sets] == [-r.upper for r in other.sets]
+    assert [r.lower for r in one.sets] == [-r.lower for r in other.sets]
+
+
+# Stopping -----------------------------------------------------------------------------------------------------------
+
+
+def test_lambda_halves_exactly_when_the_rule_fires():
+    """The trial of that decision is still chosen by the old lambda; the new one is in the state and in the reason."""
+    problem = make_problem()
+    history, policy = make_past(problem, 30), DecayingGittinsIndex(cost_weight=1.0)
+    proposal, state = ask(policy, problem, history)
+    assert state["cost_weight"] == 0.5
+    assert "lambda = 1; " in proposal.reason
+    assert "falls to 0.5" in proposal.reason
+    assert not any(r.eligible for r in proposal.sets)
+    weights = [0.5]
+    for _ in range(30):
+        _, state = ask(policy, problem, history, state)
+        weights.append(state["cost_weight"])
+    steps = {after / before for before, after in pairwise(weights)}
+    assert steps == {0.5, 1.0}  # it fell, and came to rest where a trial is worth its cost
+    assert weights[-1] == weights[-2]
+    calm, _ = ask(policy, problem, history, state)
+    assert "falls" not in calm.reason
+    assert any(r.eligible for r in calm.sets)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
+def test_cost_per_sample_ends_the_campaign_where_a_budget_does_not(policy):
+    """The same lambda: with `budget` it goes on, with `cost-per-sample` it says why it ends, in the outcome's units."""
+    problem, history = make_problem(), make_past(make_problem(), 30)
+    costly = replace(policy, cost_weight=10.0, **({"last_weight": 10.0} if policy.name == "pbgi-d" else {}))
+    assert ask(costly, problem, history)[0].control_set in range(3)
+    with pytest.raises(NotWorthIt, match=r"no trial is worth its cost at lambda = 10: .*, the most promising, is exp"):
+        ask(replace(costly, stopping="cost-per-sample"), problem, history)
+    cheap = replace(policy, cost_weight=1e-9, stopping="cost-per-sample")
+    assert ask(cheap, problem, history)[0].control_set in range(3)
+
+
+def test_a_campaign_that_pays_per_sample_ends_before_its_budget():
+    """It learns until no trial is worth its cost, and stops with most of a generous budget unspent."""
+    problem = make_problem(budget=1000.0)
+    policy = GittinsIndex(cost_weight=0.02, stopping="cost-per-sample", cost_unit=1.0, outcome_unit=1.0)
+    proposals, history, end = campaign(policy, problem, lambda p: COSTS[p.control_set])
+    assert isinstance(end, NotWorthIt)
+    assert 3 < len(proposals) < 60
+    assert history.spent < to_micros(60)
+
+
+# Campaigns ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
+@pytest.mark.parametrize("model", [FIXED, ModelOptions()], ids=["fixed", "learned"])
+def test_a_campaign_stays_within_its_budget_to_the_last_unit(policy, model):
+    """With costs that never vary (0.5) every bit of a budget of 5 is spent, in ten trials."""
+    problem = make_problem(budget=5.0, model=model)
+    proposals, history, end = campaign(policy, problem, lambda p: 0.5)
+    assert isinstance(end, BudgetSpent)
+    assert (len(proposals), history.spent) == (10, problem.budget)
+    assert all(p.reason and len(p.sets) == 3 for p in proposals)
+
+
+@pytest.mark.parametrize("policy", POLICIES, ids=IDS)
+def test_at_the_end_it_plays_settings_that_still_fit(policy):
+    """Where the cost depends on the setting, the budget is never overspent and the last trials are cheap ones."""
+    field = Slope(0.2, 3.0)
+    problem = make_problem((("a", "b"),), budget=12.0, known_cost_field=field)
+    _, history, end = campaign(policy, problem, lambda p: field.mean(0, np.array([p.setting]))[0])
+    assert isinstance(end, BudgetSpent)
+    assert to_micros(11) < history.spent <= problem.budget
+
+
+def test_full_control_starts_from_the_papers_sobol_points():
+    """2(d+1) of them, all different, from one sequence; points known beforehand count; then the model decides."""
+    problem = make_problem((("a", "b"),), budget=8.0)
+    proposals, _, _ = campaign(GittinsIndex(), problem, lambda p: 0.5)
+    assert [p.phase for p in proposals[:8]] == ["initial"] * 6 + ["search"] * 2
+    assert len({p.setting for p in proposals[:6]}) == 6
+    known = History.of(Observation(0, -1, x.x, x.y, 0) for x in make_past(problem, 6).observations)
+    assert ask(GittinsIndex(), problem, known)[0].phase == "search"
+    assert ask(GittinsIndex(initial=7), problem, known)[0].phase == "initial"
+
+
+def test_nothing_that_fits_is_said_before_and_after_the_first_model():
+    """BudgetSpent names what is left and what the cheapest trial may cost."""
+    problem = make_problem(budget=0.5, known_costs=(0.7, 0.8, 0.9))
+    with pytest.raises(BudgetSpent, match=r"0\.5 left; the cheapest useful trial may cost 0\.7"):
+        ask(GittinsIndex(), problem, History())
+    with pytest.raises(BudgetSpent, match=r"0\.5 left; the cheapest useful trial may cost 0\.7"):
+        ask(GittinsIndex(initial=0), problem, History())
+
+
+def test_the_same_seed_gives_the_same_proposal_bit_for_bit():
+    """So that a decision can be recomputed from the journal."""
+    problem, history = make_problem(model=ModelOptions()), make_past(make_problem())
+    for policy in POLICIES:
+        one, other = (ask(policy, problem, history, seed=5) for _ in range(2))
+        assert one == other
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"cost_weight": 0.0}, r"cost_weight: got 0\.0, must be > 0"),
+        ({"outcome_unit": -1.0}, r"outcome_unit: got -1\.0, must be > 0"),
+        ({"cost_unit": 0.0}, r"cost_unit: got 0\.0, must be > 0"),
+        ({"initial": -1}, "initial: got -1, must be >= 0"),
+        ({"decay": 1.0}, r"decay: got 1\.0, must be between 0 and 1"),
+        ({"last_weight": 0.0}, r"last_weight: got 0\.0, must be > 0"),
+    ],
+)
+def test_options_out_of_range_are_refused(wrong, message):
+    """With field, what was given, what is allowed."""
+    with pytest.raises(ValueError, match=message):
+        DecayingGittinsIndex(**wrong)
+
+
+def test_a_score_is_maximised_where_one_setting_fits_the_budget():
+    """If the best settings are too dear, the best of the affordable ones is found, not merely the cheapest."""
+    problem = make_problem((("a",),), known_cost_field=Slope(0.0, 1.0), marginal=Uniform())
+    history = make_past(problem)
+    fitted = fit_history(problem, history)
+    best = best_settings(
+        fitted.posterior,
+        problem.space,
+        Slope(0.0, 1.0),
+        lambda m, s, c: gittins_index(c, 0 * s, 1e-9 + 0 * c, 0.0),
+        lambda cost: cost <= 0.4,
+        rng=trial_rng(0, 1),
+    )
+    assert best[0].fits
+    assert 0.35 < best[0].setting[0] <= 0.4
