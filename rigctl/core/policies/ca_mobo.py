@@ -1,0 +1,264 @@
+"""Several outcomes at once, with an order of what is dear to use (algorithms, section 4.5).
+
+Abdolshah, Shilton, Rana, Gupta, Venkatesh: Cost-aware Multi-objective Bayesian Optimisation, AAAI 2020 (CA-MOBO,
+Algorithm 1 and eq. 9); without the order: Paria, Kandasamy, Poczos: A Flexible Multi-Objective Bayesian Optimization
+Approach using Random Scalarizations, UAI 2019 (MO-UCB, eq. 7). Every trial draws weights of the outcomes, and looks for
+the setting whose worst weighted upper bound is best; so the trials spread along the Pareto front.
+
+Control sets are compared by the largest acquisition of each, among those that fit the remaining budget. The order of
+costs says nothing of money: metered costs decide only whether a trial fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite, log, pi, sqrt
+from typing import Literal
+
+import numpy as np
+
+from rigctl.core.choosing.proposing import Choice, fitting_sets, label_of, proposal_of, too_few_outcomes
+from rigctl.core.decision import Outlook, look, remember
+from rigctl.core.explain import plus_minus
+from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.history import History
+from rigctl.core.model import Fitted
+from rigctl.core.policy import JsonState, Problem, Proposal
+from rigctl.core.several.outcomes import fit_further, outcome_values, reference_of, signs, to_state
+from rigctl.core.several.preference import CostPreference, Sorting
+from rigctl.core.several.scalarise import Found, Scalarised, maximise
+from rigctl.errors import PolicyError
+
+PER_VARIABLE = 10
+"""Values told apart of each variable where the number of settings is not given: a continuous domain has no |X|."""
+
+Units = Literal["range", "own"]
+"""What an outcome's distance from the reference is counted in before it is weighed: the range of that outcome so far,
+so that units do not matter; or its own units, where the outcome with the smaller numbers is nearly always the worst."""
+
+
+@dataclass(frozen=True, slots=True)
+class Width:
+    """How optimistic the upper bounds are: mu + sqrt(beta_t) s.
+
+    Raises:
+        ValueError: a number is out of its range.
+    """
+
+    beta: float | None = None
+    """A constant beta_t; None: 2 ln(t^2 |X| / sqrt(2 pi)) (Theorem 1), which grows with the number t of the trial."""
+    settings: float | None = None
+    """|X|, how many settings can be told apart; None: 10 to the power of the number of variables."""
+
+    def __post_init__(self) -> None:
+        if self.beta is not None and not (isfinite(self.beta) and self.beta > 0):
+            raise ValueError(f"width.beta: got {self.beta}, must be finite and > 0")
+        if self.settings is not None and not (isfinite(self.settings) and self.settings >= 3):
+            raise ValueError(f"width.settings: got {self.settings}, must be finite and >= 3, or beta_1 is negative")
+
+    def at(self, t: int, dimension: int) -> float:
+        """sqrt(beta_t) in trial t >= 1 of a problem of so many variables."""
+        if self.beta is not None:
+            return sqrt(self.beta)
+        count = float(PER_VARIABLE**dimension) if self.settings is None else self.settings
+        return sqrt(2 * log(t**2 * count / sqrt(2 * pi)))
+
+
+@dataclass(frozen=True, slots=True)
+class MoUcb:
+    """The policy `mo-ucb` (eq. 7); its fields are its options."""
+
+    name = "mo-ucb"
+
+    width: Width = Width()
+    units: Units = "range"
+
+    def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
+        """What of the problem does not fit, by configuration key."""
+        return _too_few(self.name, problem)
+
+    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
+        """Nothing fitted."""
+        return {}
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        """The next trial.
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+            PolicyError: the problem has one outcome only.
+        """
+        _raise_any(self.name, self.mistakes(problem))
+        turn = _Turn(self.name, self.width, self.units, *_look(problem, history, state, rng), preference=None)
+        return _played(turn, state, rng)
+
+
+@dataclass(frozen=True, slots=True)
+class CaMobo:
+    """The policy `ca-mobo` (Algorithm 1, eq. 9); its fields are its options.
+
+    Raises:
+        ValueError: an option does not hold.
+    """
+
+    name = "ca-mobo"
+
+    order: tuple[str, ...]
+    """Variables that are dear to use, dearest first; those not named cost nothing. Large values are taken to be the
+    dear ones; `-name` means the small ones (acid, where the variable is pH)."""
+    sorted: Sorting = "ours"
+    """Whether the dearest variable gets the smallest weight (`ours`) or the largest, as printed (`paper`)."""
+    width: Width = Width()
+    units: Units = "range"
+
+    def __post_init__(self) -> None:
+        names = [_plain(entry) for entry in self.order]
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"order: got {list(self.order)}, must name variables, dearest first, each once")
+
+    def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
+        """What of the problem does not fit, by configuration key."""
+        known = problem.space.names
+        unknown = [entry for entry in self.order if _plain(entry) not in known]
+        wrong = [("policy.order", f"got {', '.join(unknown)}, must be among {', '.join(known)}")] if unknown else []
+        return [*_too_few(self.name, problem), *wrong]
+
+    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
+        """Nothing fitted."""
+        return {}
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        """The next trial.
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+            PolicyError: the problem has one outcome only, or the order names what is no variable.
+        """
+        _raise_any(self.name, self.mistakes(problem))
+        names = problem.space.names
+        columns = [names.index(_plain(entry)) for entry in self.order]
+        falling = [entry.startswith("-") for entry in self.order]
+        preference = CostPreference.drawn(columns, falling, _number(history), self.sorted, rng)
+        turn = _Turn(self.name, self.width, self.units, *_look(problem, history, state, rng), preference=preference)
+        return _played(turn, state, rng)
+
+
+def _plain(entry: str) -> str:
+    return entry.removeprefix("-")
+
+
+def _too_few(policy: str, problem: Problem) -> Sequence[tuple[str, str]]:
+    if problem.further:
+        return []
+    return [("further_outcomes", f"got none, but policy {policy} weighs several; add them, or use another policy")]
+
+
+def _raise_any(policy: str, mistakes: Sequence[tuple[str, str]]) -> None:
+    if mistakes:
+        raise PolicyError(f"{policy}: " + "; ".join(f"{key}: {what}" for key, what in mistakes))
+
+
+def _number(history: History) -> int:
+    """t: which trial this is, not counting points known beforehand."""
+    return 1 + sum(o.control_set >= 0 for o in history.observations)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """One turn of Algorithm 1's loop; without a preference that of MO-UCB."""
+
+    policy: str
+    width: Width
+    units: Units
+    outlook: Outlook
+    further: Sequence[Fitted]
+    preference: CostPreference | None
+
+    def choice(self, rng: np.random.Generator) -> Choice:
+        """The setting with the best acquisition among the sets that fit; Sobol points while models lack data.
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+        """
+        fitting, history = fitting_sets(self.outlook), self.outlook.history
+        if too_few_outcomes(self.outlook):
+            chosen = min(fitting, key=lambda i: (history.trials_of(i), i))
+            return Choice(chosen, "explore", f"{label_of(self.outlook, chosen)} has been tried least", fitting)
+        weights = rng.dirichlet(np.ones(len(self.further) + 1))
+        acquisition = self._acquisition(weights)
+        best = maximise(acquisition, rng)
+        found = max(self._affordable(acquisition, [best[i] for i in fitting]), key=lambda f: f.score)
+        return Choice(found.control_set, "trade-off", self._reason(found, weights), fitting, setting=found.setting)
+
+    def _affordable(self, acquisition: Scalarised, best: Sequence[Found]) -> Sequence[Found]:
+        """Those that fit the budget; where costs depend on the setting one may not, though its set does elsewhere.
+
+        If none does, the sets' upper maximisers, of which that is known.
+        """
+        fitting = [f for f in best if self.outlook.fits(f.control_set, f.setting)]
+        return fitting or [acquisition.at(f.control_set, self.outlook.bounds[f.control_set].upper_at) for f in best]
+
+    def _acquisition(self, weights: FloatArray) -> Scalarised:
+        """Outcomes are weighed from a reference below the worst seen, else Q would be negative somewhere."""
+        problem, history = self.outlook.problem, self.outlook.history
+        reference, seen = reference_of(problem, history), outcome_values(problem, history)
+        ranged = self.units == "range" and len(seen) > 0
+        return Scalarised.of(
+            problem.space,
+            (self.outlook.fitted.posterior, *(f.posterior for f in self.further)),
+            weights=weights,
+            reference=reference,
+            scale=_ranges(seen, reference) if ranged else np.ones_like(reference),
+            width=self.width.at(_number(history), problem.space.dimension),
+            preference=self.preference,
+        )
+
+    def _reason(self, found: Found, weights: FloatArray) -> str:
+        problem = self.outlook.problem
+        names = ("the outcome", *(f.name for f in problem.further))
+        units = ("", *("" if f.unit == "1" else f.unit for f in problem.further))
+        parts = [
+            f"{name} (weight {weight:.2f}, expected {plus_minus(mean, sd)} {unit}".rstrip() + ")"
+            for name, weight, mean, sd, unit in zip(
+                names, weights, signs(problem) * np.array(found.means), found.sds, units, strict=True
+            )
+        ]
+        label = label_of(self.outlook, found.control_set)
+        reason = f"trading {' against '.join(parts)}; {label} has the best prospects"
+        return reason if self.preference is None else f"{reason}, of which the order of costs leaves {found.kept:.0%}"
+
+    def proposal(self, choice: Choice, sobol_seed: int) -> Proposal:
+        """With what went wrong in any outcome's fit."""
+        proposal = proposal_of(self.policy, self.outlook, choice, sobol_seed)
+        named = zip(self.outlook.problem.further, self.further, strict=True)
+        notes = [f"{outcome.name}: {note}" for outcome, fitted in named for note in fitted.posterior.notes]
+        return replace(proposal, notes=(*proposal.notes, *notes))
+
+
+def _ranges(seen: FloatArray, reference: FloatArray) -> FloatArray:
+    """(K,), from the reference to the best of the values seen (n, K).
+
+    Where nothing better than a declared floor was seen there is none yet: then the floor's size, or 1.
+    """
+    ranges, size = seen.max(axis=0) - reference, np.abs(seen).max(axis=0)
+    return np.where(ranges > 0, ranges, np.where(size > 0, size, 1.0))
+
+
+def _look(
+    problem: Problem, history: History, state: JsonState, rng: np.random.Generator
+) -> tuple[Outlook, tuple[Fitted, ...]]:
+    outlook = look(problem, history, state, "empirical-bernstein", rng)
+    return outlook, fit_further(problem, history, state.get("further", ()))
+
+
+def _played(turn: _Turn, state: JsonState, rng: np.random.Generator) -> tuple[Proposal, JsonState]:
+    sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
+    proposal = turn.proposal(turn.choice(rng), sobol_seed)
+    names = (outcome.name for outcome in turn.outlook.problem.further)
+    remembered = [to_state(name, fitted) for name, fitted in zip(names, turn.further, strict=True)]
+    return proposal, {**remember(turn.outlook), "further": remembered, "sobol_seed": sobol_seed}

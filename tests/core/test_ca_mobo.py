@@ -1,0 +1,399 @@
+"""Several outcomes: the acquisition against its plain formula, the cost preference, and the policies."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from rigctl.core.explain import explain, plus_minus
+from rigctl.core.history import History, Observation
+from rigctl.core.marginals import TruncatedNormal
+from rigctl.core.model import fit_history
+from rigctl.core.money import to_micros
+from rigctl.core.policies.ca_mobo import CaMobo, MoUcb, Width
+from rigctl.core.policy import BudgetSpent, FurtherOutcome, ModelOptions, Problem, trial_rng, validate
+from rigctl.core.policy_check import check_policy
+from rigctl.core.several.outcomes import as_first, fit_further, outcome_values, reference_of
+from rigctl.core.several.preference import CostPreference
+from rigctl.core.several.scalarise import Scalarised, maximise
+from rigctl.core.several.trade_off import front_of
+from rigctl.core.space import Space, Variable
+from rigctl.errors import PolicyError
+
+NATURAL = TruncatedNormal.from_moments(0.5, 0.2)
+SETS = (("a",), ("b",), ("a", "b"))
+
+
+def two(x):
+    """Outcomes that a trades against each other, and b spoils."""
+    a, b = x[..., 0], x[..., 1]
+    return np.stack([np.sin(2.5 * a) - b**2, 1.5 - a - 0.5 * b], axis=-1)
+
+
+def make_problem(sets=SETS, **changes):
+    variables = [Variable(name, "", 0.0, 10.0, NATURAL) for name in "ab"]
+    return Problem(Space.of(variables, sets), to_micros(100), further=(FurtherOutcome("speed", "m/s"),), **changes)
+
+
+def make_history(n=24, sets=3, seed=0):
+    x = np.random.default_rng(seed).random((n, 2))
+    rows = zip(x, two(x), strict=True)
+    return History.of(
+        Observation(t, t % sets, tuple(at.tolist()), float(y[0]), to_micros(1), further=(float(y[1]),))
+        for t, (at, y) in enumerate(rows, start=1)
+    )
+
+
+PREFERENCE = CostPreference((1, 0), (False, True), np.array([0.9, 0.4]))
+
+
+def acquisition(problem, history, preference=PREFERENCE, weights=(0.6, 0.4)):
+    posteriors = (fit_history(problem, history).posterior, *(f.posterior for f in fit_further(problem, history)))
+    reference = reference_of(problem, history)
+    return Scalarised.of(
+        problem.space,
+        posteriors,
+        weights=np.array(weights),
+        reference=reference,
+        scale=outcome_values(problem, history).max(axis=0) - reference,
+        width=2.0,
+        preference=preference,
+    )
+
+
+def slope_of(function, x):
+    """Central differences, with steps well above the rounding of an ill-conditioned model."""
+    step = 1e-5
+    return [(function(x + step * e) - function(x - step * e)) / (2 * step) for e in np.eye(len(x))]
+
+
+def plain_cost(amounts, rates):
+    """C of eq. 8, factor by factor."""
+    cost = 1.0
+    for x, rate in zip(amounts, rates, strict=True):
+        cost *= 1.0 - rate * np.exp(-rate * x)
+    return cost
+
+
+def test_the_acquisition_is_the_formula():
+    """For full control: min over outcomes of theta (mu + width s - R), in units of their ranges, times 1 - C."""
+    problem, history = make_problem([("a", "b")]), make_history(sets=1)
+    target = acquisition(problem, history)
+    points = np.random.default_rng(1).random((40, 2))
+    terms = []
+    for k, model in enumerate(target.expectations):
+        upper = model.posterior.mean(points) + 2.0 * model.posterior.sd(points)
+        terms.append(target.weights[k] * (upper - target.reference[k]) / target.scale[k])
+    kept = [1.0 - plain_cost((x[1], 1.0 - x[0]), PREFERENCE.rates) for x in points]
+    worst = np.min(terms, axis=0)
+    expected = np.where(worst > 0, worst * kept, worst)
+    assert (worst > 0).sum() > 20
+    assert target.score(points, np.zeros(40, dtype=int)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_variable_left_alone_counts_as_used_at_its_cheapest():
+    """So leaving a dear variable alone is never dearer than using it."""
+    points = np.random.default_rng(0).random((50, 2))
+    alone, _ = PREFERENCE.kept(points, np.tile([0.0, 0.0], (50, 1)))
+    used, _ = PREFERENCE.kept(points, np.ones((50, 2)))
+    assert alone == pytest.approx(1.0 - plain_cost((0.0, 0.0), PREFERENCE.rates))
+    assert (alone >= used).all()
+
+
+@pytest.mark.parametrize("sharpness", [8.0, 512.0])
+def test_the_stand_in_is_close_below_and_its_slope_is_right(sharpness):
+    """Within K^(-1/p) of the acquisition, with the gradient of finite differences, on every control set."""
+    target = acquisition(make_problem(), make_history())
+    rng = np.random.default_rng(2)
+    points, sets = rng.random((30, 2)), np.arange(30) % 3
+    value, gradient = target.smooth(points, sets, sharpness)
+    exact = target.score(points, sets)
+    assert (value <= exact * (1 + 1e-12)).all()
+    assert (value >= exact * 2 ** (-1 / sharpness) * (1 - 1e-12)).all()
+    for row in range(0, 30, 5):
+
+        def one(x, at=row):
+            return target.smooth(x[None, :], sets[at : at + 1], sharpness)[0][0]
+
+        assert gradient[row] == pytest.approx(slope_of(one, points[row]), abs=2e-4)
+
+
+def test_below_the_reference_less_is_not_more():
+    """Where Q is negative the preference does not turn the order around, and the slope is still right."""
+    problem, history = make_problem([("a", "b")]), make_history(sets=1)
+    target = replace(acquisition(problem, history), reference=np.array([5.0, 5.0]))
+    points, sets = np.random.default_rng(3).random((20, 2)), np.zeros(20, dtype=int)
+    without = replace(target, preference=None)
+    assert (without.score(points, sets) < 0).all()
+    assert target.score(points, sets) == pytest.approx(without.score(points, sets))
+    value, gradient = target.smooth(points[:1], sets[:1], 64.0)
+    slope = slope_of(lambda x: target.smooth(x[None, :], sets[:1], 64.0)[0][0], points[0])
+    assert (value < 0).all()
+    assert gradient[0] == pytest.approx(slope, abs=1e-4)
+
+
+@pytest.mark.parametrize("weights", [(0.5, 0.5), (0.9, 0.1), (0.2, 0.8)])
+def test_the_maximum_is_found_on_every_control_set(weights):
+    """No point of a fine grid beats it by more than the stand-in may lose, also where the maximum is on the ridge."""
+    target = acquisition(make_problem(), make_history(), weights=weights)
+    found = maximise(target, np.random.default_rng(0))
+    line = np.linspace(0, 1, 201)
+    grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
+    for f in found:
+        best = target.score(grid, np.full(len(grid), f.control_set)).max()
+        assert f.score >= best * (1 - 2e-3)
+
+
+def test_the_dearest_variable_costs_most_in_our_order_only():
+    """C is steepest along the dearest variable with the weights sorted our way, along the cheapest as printed."""
+    for sorting, dearest in (("ours", 0), ("paper", 2)):
+        for t in (1, 20, 400):
+            drawn = CostPreference.drawn((0, 1, 2), (False,) * 3, t, sorting, np.random.default_rng(t))
+            _, slope = drawn.kept(np.full((1, 3), 0.3), np.ones((1, 3)))
+            assert (slope < 0).all()
+            assert int(np.argmin(slope)) == dearest
+
+
+def test_the_preference_fades():
+    """As trials go by, all settings cost nearly 1, so what is left of their worth differs less and less."""
+    corners = np.array([[0.0, 0.0], [1.0, 1.0]])
+    ratios = []
+    for t in (1, 10, 1000):
+        drawn = CostPreference.drawn((0, 1), (False, False), t, "ours", np.random.default_rng(0))
+        cheap, dear = drawn.kept(corners, np.ones((2, 2)))[0]
+        ratios.append(cheap / dear)
+    assert ratios[0] > ratios[1] > ratios[2] > 1.0
+
+
+def test_beta_grows_as_the_theorem_says():
+    """2 ln(t^2 |X| / sqrt(2 pi)), unless it is pinned."""
+    assert Width(settings=1e4).at(7, 3) ** 2 == pytest.approx(2 * np.log(49 * 1e4 / np.sqrt(2 * np.pi)))
+    assert Width().at(1, 5) == pytest.approx(Width(settings=1e5).at(1, 2))
+    assert Width(beta=9.0).at(500, 5) == 3.0
+
+
+def decided(policy, problem, history, trial=1, state=None):
+    state = policy.initial_state(problem) if state is None else state
+    return policy.propose(state, problem, history, trial_rng(0, trial))
+
+
+POLICIES = (MoUcb(), CaMobo(("a", "b")), CaMobo(("-b", "a"), "paper"))
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_decision_is_playable_and_repeatable(policy):
+    """It fits the space, its state is exact JSON, and the same input gives the same output."""
+    problem, history, state = make_problem(), make_history(), None
+    for trial in (1, 2):
+        proposal, state = decided(policy, problem, history, trial, state)
+        assert not validate(proposal, problem)
+        assert json.loads(json.dumps(state)) == state
+        assert len(proposal.sets) == 3
+        history = history.append(Observation(25, proposal.control_set, (0.5, 0.5), 0.3, to_micros(1), further=(0.7,)))
+    again, _ = decided(policy, problem, make_history())
+    assert again == decided(policy, problem, make_history())[0]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_units_change_nothing(policy):
+    """Outcomes in other units, and one turned round to be minimised, give the same decision."""
+    problem, history = make_problem(), make_history()
+    other = History.of(replace(o, y=1000 * o.y + 7, further=(-0.001 * o.further[0],)) for o in history.observations)
+    turned = replace(problem, further=(FurtherOutcome("delay", "s", maximise=False),))
+    one, two_ = decided(policy, problem, history)[0], decided(policy, turned, other)[0]
+    assert one.control_set == two_.control_set
+    assert one.setting == pytest.approx(two_.setting, abs=1e-4)
+
+
+def test_trials_spread_along_the_front():
+    """The trade-off is played from one end to the other, not at one compromise."""
+    problem, history, policy = make_problem([("a", "b")]), make_history(8, sets=1), MoUcb(Width(beta=1.0))
+    played, state = [], policy.initial_state(problem)
+    for trial in range(9, 25):
+        proposal, state = policy.propose(state, problem, history, trial_rng(0, trial))
+        x = np.array(proposal.setting)
+        played.append(x[0])
+        y = two(x)
+        history = history.append(Observation(trial, 0, tuple(x.tolist()), y[0], to_micros(1), further=(y[1],)))
+    assert min(played) < 0.1
+    assert max(played) > 0.4
+
+
+def test_points_known_beforehand_do_not_count_as_trials():
+    """They are data, but neither move t on nor belong to a control set."""
+    problem = make_problem()
+    known = History.of(replace(o, control_set=-1, cost=0) for o in make_history().observations)
+    widths = Width(settings=3.0)
+    first, _ = decided(MoUcb(widths), problem, known)
+    pinned, _ = decided(MoUcb(Width(beta=widths.at(1, 2) ** 2)), problem, known)
+    assert first.setting == pinned.setting
+
+
+def test_first_trials_take_the_sets_in_turn():
+    """Without outcomes there is no model: every set at a Sobol point, least tried first."""
+    problem, history, state = make_problem(), History(), None
+    chosen = []
+    for trial in (1, 2, 3):
+        proposal, state = decided(MoUcb(), problem, history, trial, state)
+        chosen.append(proposal.control_set)
+        history = history.append(Observation(trial, proposal.control_set, None, None, to_micros(1)))
+    assert chosen == [0, 1, 2]
+    assert proposal.phase == "explore"
+
+
+def test_only_sets_that_fit_are_played():
+    """The best set is passed over when it no longer fits; when none does, the campaign ends."""
+    problem, history = make_problem(known_costs=(1.0, 1.0, 80.0)), make_history()
+    proposal, _ = decided(MoUcb(), problem, history)
+    assert proposal.control_set != 2
+    with pytest.raises(BudgetSpent):
+        decided(MoUcb(), replace(problem, budget=to_micros(24.5)), history)
+
+
+@dataclass(frozen=True)
+class Dosing:
+    """Known costs, the lower the larger the setting: cheap where the first outcome is best, dear for the second."""
+
+    def mean(self, control_set, settings):
+        return 0.1 + 3.0 * np.sum(1.0 - np.asarray(settings), axis=1)
+
+    def gradient(self, control_set, settings):
+        return np.full(np.shape(settings), -3.0)
+
+    def upper(self, control_set, settings):
+        return self.mean(control_set, settings)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_only_settings_that_fit_are_played(seed):
+    """Where costs depend on the setting, no trial is proposed that is known to cost more than is left."""
+    problem, history = make_problem([("a",)], known_cost_field=Dosing()), make_history(sets=1)
+    left = 1.5
+    rich, _ = MoUcb().propose({}, problem, history, trial_rng(seed, 25))
+    poor, _ = MoUcb().propose({}, replace(problem, budget=to_micros(24 + left)), history, trial_rng(seed, 25))
+    assert 0.1 + 3.0 * (1.0 - poor.setting[0]) <= left
+    assert poor.predicted_cost <= left
+    if 0.1 + 3.0 * (1.0 - rich.setting[0]) <= left:
+        assert poor.setting == rich.setting
+
+
+@pytest.mark.parametrize("policy", [MoUcb(), CaMobo(("a",))])
+def test_outcomes_that_are_all_at_their_floor_are_no_obstacle(policy):
+    """Before anything better than the declared worst was seen an outcome has no range to be counted in."""
+    problem = make_problem(floor=0.0)
+    problem = replace(problem, further=(FurtherOutcome("speed", "m/s", floor=0.0),))
+    flat = History.of(replace(o, y=0.0, further=(0.0,)) for o in make_history().observations)
+    proposal, _ = decided(policy, problem, flat)
+    assert not validate(proposal, problem)
+    assert "nan" not in proposal.reason
+
+
+def test_what_is_remembered_of_an_outcome_is_found_by_its_name():
+    """Outcomes listed in another order are not given each other's hyper-parameters."""
+    names = (FurtherOutcome("speed"), FurtherOutcome("mass"))
+    problem = replace(make_problem(), further=names)
+    history = History.of(replace(o, further=(o.further[0], 1e6 * o.y)) for o in make_history().observations)
+    _, state = decided(MoUcb(), problem, history)
+    swapped = History.of(replace(o, further=o.further[::-1]) for o in history.observations)
+    one = fit_further(problem, history, state["further"])
+    other = fit_further(replace(problem, further=names[::-1]), swapped, state["further"])
+    assert [f.hyperparameters for f in other] == [f.hyperparameters for f in one[::-1]]
+
+
+def test_the_explanation_names_the_trade_off():
+    """Weights, what is expected of each outcome in its unit, and what the order of costs leaves."""
+    proposal, _ = decided(CaMobo(("a",)), make_problem(), make_history())
+    text = " ".join(explain(proposal, make_problem(), outcome="growth", unit="cm2", currency="EUR"))
+    assert "rading the outcome (weight 0." in text
+    assert "against speed (weight 0." in text
+    assert "m/s)" in text
+    assert "the order of costs leaves" in text
+    assert "promises of growth, whatever becomes of the other outcomes" in text
+
+
+@pytest.mark.parametrize(
+    ("mean", "sd", "text"),
+    [
+        (3378.4, 314.2, "3380 ± 310"),
+        (11.2449, 0.1502, "11.24 ± 0.15"),
+        (0.5, 3.0, "0.5 ± 3.0"),
+        (5.0, 0.0, "5 ± 0"),
+        (7.25, 9.96, "7.2 ± 10.0"),
+        (float("nan"), 1.0, "nan ± 1"),
+    ],
+)
+def test_a_value_has_as_many_decimals_as_its_spread(mean, sd, text):
+    """Two digits of the spread, never in powers of ten where plain digits do."""
+    assert plus_minus(mean, sd) == text
+
+
+def test_old_trials_without_the_further_outcome_are_no_obstacle():
+    """They still teach the first outcome's model, and are left out where all outcomes are needed."""
+    problem, history = make_problem(), make_history()
+    partly = History.of(replace(o, further=()) if o.trial <= 10 else o for o in history.observations)
+    assert len(outcome_values(problem, partly)) == 14
+    assert len(as_first(problem, partly, 0)[1].complete) == 14
+    assert not validate(decided(MoUcb(), problem, partly)[0], problem)
+    assert not validate(
+        decided(MoUcb(), problem, History.of(replace(o, further=()) for o in partly.observations))[0], problem
+    )
+
+
+def test_what_does_not_fit_is_told_by_its_key():
+    """One outcome, or an order of strangers, is refused with the configuration's own words."""
+    alone = replace(make_problem(), further=())
+    with pytest.raises(PolicyError, match="further_outcomes: got none"):
+        decided(MoUcb(), alone, History())
+    with pytest.raises(PolicyError, match=r"policy\.order: got -c, must be among a, b"):
+        decided(CaMobo(("a", "-c")), make_problem(), History())
+    for wrong in ((), ("a", "-a")):
+        with pytest.raises(ValueError, match="order: got"):
+            CaMobo(wrong)
+    with pytest.raises(ValueError, match=r"width\.beta"):
+        Width(beta=0.0)
+    with pytest.raises(ValueError, match=r"width\.settings"):
+        Width(settings=1.0)
+
+
+def test_the_front_is_of_settings_that_were_tried():
+    """Its points are expected values in own units, none beaten by another; hypervolumes are counted from below them."""
+    problem = replace(make_problem(), further=(FurtherOutcome("delay", "s", maximise=False),))
+    history = History.of(replace(o, further=(-o.further[0],)) for o in make_history().observations)
+    front = front_of(problem, history, fit_history(problem, history))
+    assert front is not None
+    values = np.array([p.expected for p in front.points]) * [1.0, -1.0]
+    assert list(values[:, 0]) == sorted(values[:, 0], reverse=True)
+    assert not any((b >= a).all() and (b > a).any() for a in values for b in values)
+    assert front.hypervolume > 0
+    assert front.measured_hypervolume > 0
+    assert front.reference[1] > max(p.expected[1] for p in front.points)
+    tried = {o.trial: o for o in history.observations}
+    for p in front.points:
+        assert p.measured == (tried[p.trial].y, *tried[p.trial].further)
+        assert set(p.setpoints) == set(p.control_set)
+    assert front_of(replace(problem, further=()), history, fit_history(problem, history)) is None
+
+
+def test_what_is_left_over_from_the_last_decision_changes_nothing():
+    """A history that has grown by appending decides as one read anew from a journal; also beyond `max_points`."""
+    problem = make_problem(model=ModelOptions(max_points=50))
+    grown, state = History(), MoUcb().initial_state(problem)
+    for o in make_history(60).observations:
+        grown = grown.append(o)
+        if o.trial >= 57:
+            proposal, after = MoUcb().propose(state, problem, grown, trial_rng(0, o.trial))
+            assert (proposal, after) == MoUcb().propose(
+                state, problem, History.of(grown.observations), trial_rng(0, o.trial)
+            )
+            state = after
+    assert not validate(proposal, problem)
+
+
+@pytest.mark.parametrize(("policy", "outcomes"), [(MoUcb(), 2), (CaMobo(("a",)), 3)])
+def test_they_keep_what_every_policy_promises(policy, outcomes):
+    """Whole small campaigns of two and three outcomes, with failed trials, to maximise and to minimise, to the end."""
+    report = check_policy(policy, outcomes=outcomes)
+    assert report.trials > 10
