@@ -1,0 +1,204 @@
+"""Learn about the likely maximisers where that is cheap, and play the best there is in between (ours).
+
+Exploration plays, of the control sets that cost at most half of the dearest, the setting that takes most off the
+variance of whichever setting is the best, per unit of money (`core.choosing.knowledge`): what is controlled cheaply
+steers the rest, which varies by itself, to where the best may be. Harvest plays the setting with the best expected
+outcome while that promises more than what was played so far, else the largest upper bound of all. Exploration gets most
+of the money at first, harvest most of it later, and both get some of it at any time: whenever the campaign is stopped,
+the model is good and the best setting it knows has been played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rigctl.core.choosing.proposing import Choice, cost_at, fitting_sets, label_of, proposal_of, too_few_outcomes
+from rigctl.core.choosing.valuing import Play, Valuing, never_tried
+from rigctl.core.decision import Outlook, look, remember
+from rigctl.core.history import History
+from rigctl.core.money import MICROS_PER_UNIT, Micros
+from rigctl.core.policy import JsonState, Problem, Proposal
+
+WIDELY = 16
+"""Alternatives everywhere, beside those near the peaks; per control set."""
+CHEAP = 0.5
+"""Exploration uses control sets that cost at most this share of the dearest; at more there is little to save."""
+UNTRIED = 0.15
+"""Share of the budget that is spent before harvest plays a control set whose cost nobody knows."""
+NEARLY = 0.8
+"""Harvest takes the cheapest of the control sets that promise at least this share of the most there is to gain."""
+LEAST_RISE = 0.1
+"""Harvest is worth a play if the best mean exceeds what was achieved by this share of its spread."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExplorationShare:
+    """How much of the money goes into exploration.
+
+    Raises:
+        ValueError: a share is not between 0 and 1.
+    """
+
+    first: float = 0.75
+    """Of what is spent until `until`."""
+    until: float = 0.4
+    """Share of the budget."""
+    then: float = 0.2
+    """Of what is spent after that."""
+
+    def __post_init__(self) -> None:
+        for name in ("first", "until", "then"):
+            value = getattr(self, name)
+            if not 0 <= value <= 1:
+                raise ValueError(f"explore.{name}: got {value}, must be between 0 and 1")
+
+    def harvest(self, spent: float) -> float:
+        """What harvest may have had, as a share of the budget, when this share of it is spent."""
+        return (1 - self.first) * min(spent, self.until) + (1 - self.then) * max(0.0, spent - self.until)
+
+
+@dataclass(frozen=True, slots=True)
+class LikelyMaximisers:
+    """The policy `likely-maximisers`; its fields are its options.
+
+    Raises:
+        ValueError: an option is out of its range.
+    """
+
+    name = "likely-maximisers"
+
+    tolerance: float = 0.05
+    """alpha: recommended is the cheapest control set whose best value is within this share of the best there is."""
+    explore: ExplorationShare = field(default_factory=ExplorationShare)
+    spread: int = 2
+    """Every so many exploring trials one plays the cheapest control sets' upper-bound maximiser instead: what a wrong
+    model takes to be settled is then looked at all the same. 0: never."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.tolerance < 1:
+            raise ValueError(f"tolerance: got {self.tolerance}, must be at least 0 and below 1")
+        if self.spread < 0:
+            raise ValueError(f"spread: got {self.spread}, must be >= 0")
+
+    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
+        """Nothing fitted, nothing harvested."""
+        return {"harvested": 0, "explored": 0}
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        """The next trial.
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+        """
+        sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
+        outlook = look(problem, history, state, "empirical-bernstein", rng)
+        fitting = fitting_sets(outlook)
+        harvested, explored = _harvested(state, history), int(state.get("explored", 0))
+        if too_few_outcomes(outlook):
+            choice = _meter(outlook, fitting)
+        else:
+            valuing = Valuing.of(outlook, rng, widely=WIDELY)
+            choice = self._harvest(valuing, fitting, harvested) or self._explore(valuing, fitting, explored, rng)
+        harvesting = choice.phase == "harvest"
+        kept = {
+            **remember(outlook),
+            "sobol_seed": sobol_seed,
+            "harvested": harvested,
+            "harvesting": len(history) if harvesting else None,
+            "explored": explored + (not harvesting),
+        }
+        return proposal_of(self.name, outlook, choice, sobol_seed), kept
+
+    def _harvest(self, valuing: Valuing, fitting: Sequence[int], harvested: Micros) -> Choice | None:
+        """The best there is, if harvest's share of the money allows for it now."""
+        outlook = valuing.outlook
+        problem, spent = outlook.problem, outlook.history.spent
+        play, why = _best_known(valuing, fitting)
+        untried = play.control_set in valuing.guessed
+        if untried and spent < UNTRIED * problem.budget and len(fitting) > 1:
+            return None
+        expected = valuing.guessed.get(play.control_set) or cost_at(outlook, play.control_set, play.setting)
+        cost = expected * MICROS_PER_UNIT
+        if harvested + cost > self.explore.harvest((spent + cost) / problem.budget) * problem.budget + 1:
+            return None
+        reason = f"harvesting: {label_of(outlook, play.control_set)} {why}"
+        return Choice(play.control_set, "harvest", reason, fitting, setting=play.setting)
+
+    def _explore(self, valuing: Valuing, fitting: Sequence[int], explored: int, rng: np.random.Generator) -> Choice:
+        """What teaches most about the likely maximisers for its money."""
+        outlook = valuing.outlook
+        sets, cheapest = _cheap(outlook, fitting)
+        if self.spread and explored % self.spread == self.spread - 1:
+            chosen = max(cheapest, key=lambda i: (outlook.upper[i], -i))
+            reason = f"exploring widely: {label_of(outlook, chosen)} is the most promising of the cheapest control sets"
+            return Choice(chosen, "explore", reason, cheapest)
+        play = valuing.reduction_per_cost(sets, rng)
+        reason = (
+            f"exploring: this setting of {label_of(outlook, play.control_set)} tells most for its money about the "
+            f"settings that may be the best"
+        )
+        return Choice(play.control_set, "explore", reason, sets, setting=play.setting)
+
+
+def _harvested(state: Mapping[str, Any], history: History) -> Micros:
+    """All that harvest has cost, the trial of the last decision included if it was one."""
+    total, place = int(state.get("harvested", 0)), state.get("harvesting")
+    return total if place is None or place >= len(history) else total + history.observations[place].cost
+
+
+def _meter(outlook: Outlook, fitting: Sequence[int]) -> Choice:
+    """Before there is a model: the cheap set tried least, of these the one with the fewest variables."""
+    sets = outlook.problem.space.control_sets
+    cheap, _ = _cheap(outlook, fitting)
+    chosen = min(cheap, key=lambda i: (outlook.history.trials_of(i), len(sets[i].indices), i))
+    return Choice(chosen, "explore", f"exploring: {label_of(outlook, chosen)} has been tried least", cheap)
+
+
+def _best_known(valuing: Valuing, fitting: Sequence[int]) -> tuple[Play, str]:
+    """The best mean if it promises more than what was played, else the best bound; the cheapest of near-equals."""
+    outlook = valuing.outlook
+    h = outlook.fitted.hyperparameters
+    attained = h.y_shift + h.y_scale * valuing.attained
+    best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
+    if best.best_mean - attained > LEAST_RISE * best.best_mean_sd:
+        rises = {i: outlook.bounds[i].best_mean - attained for i in fitting}
+        chosen = outlook.bounds[_cheapest_of_the_best(outlook, rises)]
+        return Play(
+            chosen.control_set, chosen.best_mean_at
+        ), "has the best expected outcome, better than what was played"
+    chosen = outlook.bounds[_cheapest_of_the_best(outlook, {i: outlook.upper[i] - attained for i in fitting})]
+    return Play(chosen.control_set, chosen.upper_at), "promises most; the best expected setting has been played"
+
+
+def _cheapest_of_the_best(outlook: Outlook, rises: Mapping[int, float]) -> int:
+    """Of the control sets that rise nearly as far as the best one does, the cheapest; of equals the best."""
+    top = max(rises.values())
+    near = [i for i, rise in rises.items() if rise >= top - (1 - NEARLY) * abs(top)]
+    return min(near, key=lambda i: (cost_at(outlook, i, outlook.bounds[i].upper_at), -rises[i], i))
+
+
+def _cheap(outlook: Outlook, fitting: Sequence[int]) -> tuple[list[int], list[int]]:
+    """Control sets to explore with, and the cheapest of them: no more than half again as dear as the cheapest one.
+
+    One that was never tried counts as cheap, unless it controls all that the others do: what it costs is seen when
+    harvest plays it.
+    """
+    sets = outlook.problem.space.control_sets
+    everything = set().union(*(sets[i].indices for i in fitting))
+    cost = {i: cost_at(outlook, i, outlook.bounds[i].upper_at) for i in fitting}
+    untried = never_tried(outlook) & set(fitting)
+    dearest = max(cost.values())
+    whole = {i for i in untried if set(sets[i].indices) == everything}
+    others = [i for i in fitting if i not in whole]
+    cheap = [i for i in others if i in untried or cost[i] <= CHEAP * dearest]
+    # while nobody knows what the dearest costs, it may be dear enough for all others to be cheap
+    chosen = others if whole else cheap
+    chosen = chosen or list(fitting)
+    least = min(cost[i] for i in chosen)
+    return chosen, [i for i in chosen if cost[i] <= 1.5 * least]

@@ -1,0 +1,212 @@
+"""The default policy: where its money goes, and why."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rigctl.core.history import History, Observation
+from rigctl.core.marginals import TruncatedNormal
+from rigctl.core.money import to_micros, to_units
+from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
+from rigctl.core.policies.value_per_cost import ValuePerCost
+from rigctl.core.policy import BudgetSpent, Problem, trial_rng
+from rigctl.core.space import Space, Variable
+
+NAMES = ("a", "b", "c")
+SETS = (("a",), ("b",), ("a", "b"), ("a", "b", "c"))
+COSTS = (0.1, 0.1, 0.2, 1.0)
+
+
+def problem_of(budget=12.0, **changes):
+    natural = TruncatedNormal.from_moments(0.5, 0.2)
+    space = Space.of([Variable(n, "", 0.0, 1.0, natural) for n in NAMES], SETS)
+    return Problem(space, to_micros(budget), **changes)
+
+
+def hill(x):
+    """Best at (0.3, 0.7, anything)."""
+    return float(np.exp(-8 * (x[0] - 0.3) ** 2 - 8 * (x[1] - 0.7) ** 2))
+
+
+def campaign(policy, problem, costs=COSTS, outcome=hill, seed=0, most=400):
+    """Play until the budget is spent."""
+    nature = np.random.default_rng(seed)
+    history, state, proposals = History(), policy.initial_state(problem), []
+    for trial in range(1, most):
+        try:
+            proposal, state = policy.propose(state, problem, history, trial_rng(seed, trial))
+        except BudgetSpent:
+            return proposals, history
+        chosen = problem.space.control_sets[proposal.control_set]
+        x = nature.normal(0.5, 0.2, len(NAMES)).clip(0, 1)
+        x[list(chosen.indices)] = proposal.setting
+        y = outcome(x) + 0.01 * nature.standard_normal()
+        cost = to_micros(costs[proposal.control_set])
+        history = history.append(Observation(trial, proposal.control_set, tuple(map(float, x)), float(y), cost))
+        proposals.append(proposal)
+    return proposals, history
+
+
+@pytest.fixture(scope="module")
+def played():
+    """One whole campaign."""
+    return campaign(LikelyMaximisers(), problem_of())
+
+
+def money(proposals, history, phase, until=np.inf):
+    """What trials of a phase have cost while no more than `until` had been spent, currency units."""
+    total, of_phase = 0.0, 0.0
+    for proposal, observation in zip(proposals, history.observations, strict=True):
+        total += to_units(observation.cost)
+        if total <= until and proposal.phase == phase:
+            of_phase += to_units(observation.cost)
+    return of_phase
+
+
+def test_harvest_never_has_more_than_its_share():
+    """At any time it has had at most a quarter of what was spent until 40 % of the budget, then 80 % of the rest."""
+    proposals, history = campaign(LikelyMaximisers(), problem_of(known_costs=COSTS))
+    share, spent, harvested = ExplorationShare(), 0.0, 0.0
+    for proposal, observation in zip(proposals, history.observations, strict=True):
+        cost = to_units(observation.cost)
+        spent, harvested = spent + cost, harvested + cost * (proposal.phase == "harvest")
+        assert harvested <= share.harvest(spent / 12.0) * 12.0 + 1e-5
+    assert harvested > 0.5 * spent
+
+
+def test_exploration_leaves_dear_sets_to_harvest(played):
+    """Nothing that costs more than half of the dearest is explored with."""
+    proposals, _ = played
+    assert {p.control_set for p in proposals if p.phase == "explore"} <= {0, 1, 2}
+    assert {p.phase for p in proposals} == {"explore", "harvest"}
+
+
+def test_the_budget_is_used_up_to_what_a_trial_costs(played):
+    """No trial that would have fitted was left out."""
+    _, history = played
+    assert 12.0 - to_units(history.spent) < 0.1 + 1e-9
+
+
+def test_the_best_setting_is_found_and_played(played):
+    """Harvest ends at the top of the hill, with a set that reaches it."""
+    proposals, history = played
+    spent = np.cumsum([to_units(o.cost) for o in history.observations])
+    last = [p for p, so_far in zip(proposals, spent, strict=True) if p.phase == "harvest" and so_far < 11.0][-3:]
+    assert all(p.control_set in (2, 3) for p in last)
+    assert all(abs(p.setting[0] - 0.3) < 0.08 and abs(p.setting[1] - 0.7) < 0.08 for p in last)
+
+
+def test_of_sets_that_promise_the_same_harvest_takes_the_cheap_one(played):
+    """The third variable has no effect, so controlling it as well is worth nothing."""
+    proposals, history = played
+    assert money(proposals, history, "harvest", 12.0) > 0
+    late = [p.control_set for p in proposals[-10:] if p.phase == "harvest"]
+    assert late.count(2) > late.count(3)
+
+
+def test_where_all_sets_cost_the_same_all_are_explored_with():
+    """With nothing to save, exploration is free to use the set that teaches most."""
+    proposals, _ = campaign(LikelyMaximisers(), problem_of(6.0), costs=(0.2,) * 4)
+    assert 3 in {p.control_set for p in proposals if p.phase == "explore"}
+
+
+def test_a_failed_trial_costs_harvest_what_it_cost():
+    """A harvest that failed has been paid for all the same."""
+    problem, policy = problem_of(), LikelyMaximisers()
+    proposals, history = campaign(policy, problem)
+    first = next(i for i, p in enumerate(proposals) if p.phase == "harvest")
+    cost = history.observations[first].cost
+    failed = Observation(first + 1, proposals[first].control_set, None, None, cost)
+    before = History.of(history.observations[:first])
+    state = policy.initial_state(problem)
+    for trial in range(1, first + 2):
+        past = History.of(history.observations[: trial - 1])
+        _, state = policy.propose(state, problem, past, trial_rng(0, trial))
+    assert state["harvesting"] == first
+    _, after = policy.propose(state, problem, before.append(failed), trial_rng(0, first + 2))
+    assert after["harvested"] == cost
+
+
+def test_to_minimise_is_to_maximise_the_negative():
+    """A campaign begins with the same trials where the negated outcome is to be minimised."""
+    up, _ = campaign(LikelyMaximisers(), problem_of(3.0))
+    down, _ = campaign(LikelyMaximisers(), problem_of(3.0, maximise=False), outcome=lambda x: -hill(x))
+    assert [p.control_set for p in up[:5]] == [p.control_set for p in down[:5]]
+
+
+def test_known_costs_are_heeded_from_the_first_trial():
+    """Nothing has to be metered to know what is cheap."""
+    proposals, _ = campaign(LikelyMaximisers(), problem_of(4.0, known_costs=COSTS))
+    assert all(p.control_set != 3 for p in proposals if p.phase == "explore")
+
+
+@pytest.mark.parametrize(
+    ("make", "names"),
+    [
+        (lambda: LikelyMaximisers(tolerance=1.0), "tolerance"),
+        (lambda: LikelyMaximisers(spread=-1), "spread"),
+        (lambda: ExplorationShare(first=1.5), "explore.first"),
+        (lambda: ValuePerCost(explore=-0.1), "explore"),
+        (lambda: ValuePerCost(attain=float("nan")), "attain"),
+    ],
+)
+def test_options_out_of_range_are_named(make, names):
+    """An option that cannot be is refused with its name and what was got."""
+    with pytest.raises(ValueError, match=f"{names}: got"):
+        make()
+
+
+def test_value_per_cost_explores_evenly_and_then_weighs():
+    """First every set gets the same money; after that trials are chosen by what they are worth."""
+    proposals, history = campaign(ValuePerCost(explore=0.4), problem_of(8.0))
+    explored = [p for p in proposals if p.phase == "explore"]
+    spent = [
+        sum(
+            to_units(o.cost)
+            for p, o in zip(proposals, history.observations, strict=False)
+            if p.phase == "explore" and p.control_set == i
+        )
+        for i in range(4)
+    ]
+    assert max(spent) - min(spent) <= 1.0
+    assert len(explored) < len(proposals)
+    assert proposals[-1].phase == "value"
+    assert {p.control_set for p in proposals if p.phase == "value"} != {3}
+
+
+class Slope:
+    """Costs that rise steeply with the last controlled variable."""
+
+    def mean(self, control_set, settings):
+        return 0.2 + 4.0 * settings[:, -1]
+
+    def gradient(self, control_set, settings):
+        out = np.zeros_like(settings)
+        out[:, -1] = 4.0
+        return out
+
+    def upper(self, control_set, settings):
+        return self.mean(control_set, settings)
+
+
+@pytest.mark.parametrize("policy", [LikelyMaximisers(), ValuePerCost(explore=0.0)], ids=lambda p: p.name)
+def test_no_setting_is_played_that_does_not_fit_the_budget(policy):
+    """Where costs depend on the setting, a set that fits at one setting may not fit at another."""
+    problem, field = problem_of(known_cost_field=Slope()), Slope()
+    nature = np.random.default_rng(4)
+    for budget in (1.0, 2.0, 3.0):
+        history, state = History(), policy.initial_state(problem)
+        tight = problem_of(budget, known_cost_field=Slope())
+        for trial in range(1, 60):
+            try:
+                proposal, state = policy.propose(state, tight, history, trial_rng(1, trial))
+            except BudgetSpent:
+                break
+            cost = to_micros(float(field.mean(0, np.array([proposal.setting]))[0]))
+            assert history.spent + cost <= tight.budget
+            x = nature.random(3)
+            x[list(tight.space.control_sets[proposal.control_set].indices)] = proposal.setting
+            y = float(x[-1] + hill(x))
+            history = history.append(Observation(trial, proposal.control_set, tuple(map(float, x)), y, cost))
+        assert len(history)

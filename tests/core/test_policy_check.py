@@ -1,0 +1,143 @@
+"""The policy page is true, and what breaks a promise is found."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import sys
+import tomllib
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rigctl.core.policy import BudgetSpent, Proposal
+from rigctl.core.policy_check import check_policy
+from rigctl.core.registry import policy_class, policy_names
+from rigctl.errors import PolicyError
+
+PAGE = Path(__file__).parents[2] / "docs" / "write-a-policy.md"
+
+
+def block(label: str) -> str:
+    """The code block after `<!-- label -->`."""
+    found = re.search(rf"<!-- {label} -->\n```\w+\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None, label
+    return found[1]
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """The page's policy, installed as a distribution of its own."""
+    project = tomllib.loads(block("entry point"))["project"]
+    (tmp_path / "rigctl_greedy.py").write_text(block("policy"))
+    info = tmp_path / f"rigctl_greedy-{project['version']}.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    points = project["entry-points"]["rigctl.policies"]
+    (info / "entry_points.txt").write_text("[rigctl.policies]\n" + "".join(f"{k} = {v}\n" for k, v in points.items()))
+    monkeypatch.syspath_prepend(tmp_path)
+    importlib.invalidate_caches()
+    yield tmp_path
+    sys.modules.pop("rigctl_greedy", None)
+
+
+def test_the_example_policy_is_found_and_passes_its_own_test(installed):
+    """The policy on the page is found by its entry point, and the page's test passes."""
+    found = policy_class("epsilon-greedy")
+    namespace = {}
+    exec(compile(block("test"), "write-a-policy.md", "exec"), namespace)  # noqa: S102
+    assert namespace["EpsilonGreedy"] is found
+    namespace["test_the_policy_keeps_every_promise"]()
+
+
+def test_the_example_policy_can_be_chosen_in_a_configuration(installed, tmp_path):
+    """A rig's configuration with the page's policy line loads, options and all."""
+    from rigctl.config.load import Overrides, load
+
+    text = (PAGE.parents[1] / "config" / "greenhouse.yaml").read_text(encoding="utf-8")
+    line = block("configuration")
+    changed, count = re.subn(r"^policy:.*\n(?:[ ]+.*\n)*", line, text, flags=re.MULTILINE)
+    assert count == 1
+    (tmp_path / "rig.yaml").write_text(changed)
+    loaded = load(tmp_path / "rig.yaml", Overrides())
+    assert loaded.policy_name == "epsilon-greedy"
+    assert loaded.policy_options == {"curiosity": 0.1}
+
+
+@pytest.mark.parametrize("name", policy_names())
+def test_every_installed_policy_keeps_every_promise(name):
+    """With its default options, on campaigns of as many outcomes as it needs."""
+    options = {"order": ("a", "b")} if name == "ca-mobo" else {}
+    report = check_policy(policy_class(name)(**options), outcomes=2 if name in ("ca-mobo", "mo-ucb") else 1)
+    assert report.policy == name
+    assert report.trials > 10
+
+
+@dataclass(frozen=True)
+class Broken:
+    """Plays one point for ever, and breaks one promise."""
+
+    name = "broken"
+    breaks: str = ""
+    asked: list = field(default_factory=list)
+
+    def initial_state(self, problem):
+        return {"x": {1, 2}} if self.breaks == "initial" else {"n": 0}
+
+    def propose(self, state, problem, history, rng):
+        if self.breaks != "budget" and problem.budget - history.spent < 2_000_000:
+            raise BudgetSpent("spent")
+        if self.breaks == "state":
+            state["n"] += 1
+        setting = (float(rng.random()), 2.0 if self.breaks == "range" else 0.5)
+        if self.breaks == "memory":
+            self.asked.append(1)
+            setting = (1.0 / len(self.asked), 0.5)
+        proposal = Proposal(len(history) + 1, self.name, "only", 2, setting, "it is what I do")
+        if self.breaks == "reason":
+            proposal = replace(proposal, reason="")
+        if self.breaks == "trial":
+            proposal = replace(proposal, trial=0)
+        kept = {"x": np.float32(1)} if self.breaks == "json" else {"x": float("nan")} if self.breaks == "nan" else {}
+        return proposal, {"n": 0, **kept}
+
+
+def test_a_policy_that_breaks_nothing_passes():
+    """The policy of these tests is itself sound."""
+    assert check_policy(Broken()).ended == ("spent", "spent")
+
+
+@pytest.mark.parametrize(
+    ("breaks", "says"),
+    [
+        ("initial", "not JSON"),
+        ("json", "not JSON"),
+        ("nan", "not JSON"),
+        ("state", "has changed"),
+        ("memory", "answers differently"),
+        ("range", "on the unit cube"),
+        ("reason", "no reason"),
+        ("trial", "called trial 0"),
+        ("budget", "more than is left"),
+    ],
+)
+def test_a_broken_promise_is_named(breaks, says):
+    """The error says which promise, and of which policy."""
+    with pytest.raises(PolicyError, match=f"(?s)broken.*{says}"):
+        check_policy(Broken(breaks))
+
+
+def test_options_that_can_change_are_refused():
+    """A policy that is no frozen dataclass could change between two decisions."""
+
+    class Loose(Broken):
+        pass
+
+    @dataclass
+    class Thawed:
+        name = "thawed"
+
+    with pytest.raises(PolicyError, match="frozen dataclass"):
+        check_policy(Thawed())

@@ -1,0 +1,204 @@
+"""What must not change a decision: the order of things, the units they are counted in, and what has no effect.
+
+One line in POLICIES adds a policy to all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rigctl.core.history import History, Observation
+from rigctl.core.marginals import TruncatedNormal, Uniform
+from rigctl.core.model import fit_history
+from rigctl.core.money import Micros, to_micros
+from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
+from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
+from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq
+from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs
+from rigctl.core.policies.value_per_cost import ValuePerCost
+from rigctl.core.policy import ModelOptions, Problem, Proposal, trial_rng
+from rigctl.core.space import Space, Variable
+
+
+@dataclass(frozen=True)
+class Case:
+    """A policy, and what is known of it."""
+
+    name: str
+    policy: Any
+    sampled: bool = False
+    """It draws functions or settings, whose numbers belong to variables in order: permuting these draws others."""
+
+
+POLICIES = (
+    Case("explore", ExploreThenCommit(explore=Exploration(share=1.0))),
+    Case("explore-by-spend", ExploreThenCommit(explore=Exploration(share=1.0, by="spend"))),
+    Case("commit", ExploreThenCommit(explore=Exploration(share=0.0))),
+    Case("commit-hoeffding", ExploreThenCommit(explore=Exploration(share=0.0), cost_bound="hoeffding")),
+    Case("ucb-cvs", UcbCvs()),
+    Case("etc-50", CostGroupEtc(plays=50)),
+    Case("etc-1", CostGroupEtc(plays=1)),
+    Case("etc-ada", CostGroupEtc()),
+    Case("etc-size", CostGroupEtc(plays=12, groups="size")),
+    Case("ucb-psq", UcbPsq()),
+    Case("ucb-psq/cost", UcbPsq(per_cost=True)),
+    Case("ts-psq", TsPsq(features=128), sampled=True),
+    Case("ts-psq/cost", TsPsq(features=128, per_cost=True), sampled=True),
+    Case("ei-psq", EiPsq(), sampled=True),
+    Case("ei-psq/cost", EiPsq(per_cost=True), sampled=True),
+    Case("likely-maximisers", LikelyMaximisers(), sampled=True),
+    Case(
+        "likely-maximisers exploring", LikelyMaximisers(explore=ExplorationShare(1.0, 1.0, 1.0), spread=0), sampled=True
+    ),
+    Case("value-per-cost", ValuePerCost(explore=0.0), sampled=True),
+)
+NAMES = ("a", "b", "c")
+SETS = (("a",), ("c",), ("a", "b"), ("b", "c"))
+TURNS = (0, 1, 2, 3, 0, 1, 3, 0)
+"""The sets past trials were of, over and over: not equally often, as the first of equals depends on the order."""
+COSTS = (0.1, 0.1, 0.3, 1.0)
+FIXED = ModelOptions("fixed", lengthscales=(0.35, 0.5, 0.7), signal_sd=1.0, noise_sd=0.05, mean=0.0)
+every_policy = pytest.mark.parametrize("case", POLICIES, ids=lambda c: c.name)
+seeds = st.integers(0, 10_000)
+few = settings(max_examples=4, deadline=None)
+
+
+def problem_of(names=NAMES, sets=SETS, model=FIXED, **options) -> Problem:
+    """Three variables with different marginals and lengthscales, four control sets."""
+    marginals = {"a": Uniform(), "b": TruncatedNormal(0.4, 0.2), "c": TruncatedNormal(0.6, 0.3), "u": Uniform()}
+    space = Space.of([Variable(n, "", 0.0, 1.0, marginals[n]) for n in names], sets)
+    return Problem(space, **{"budget": to_micros(60), "floor": -2.0, "model": model, **options})
+
+
+def surface(x: np.ndarray) -> float:
+    """Of a, b and c: two hills, of which the higher needs b and c."""
+    low = np.exp(-((x[0] - 0.3) ** 2) / 0.1)
+    return float(0.8 * low + 1.2 * np.exp(-((x[1] - 0.7) ** 2) / 0.1 - (x[2] - 0.2) ** 2 / 0.2))
+
+
+def history_of(seed: int, count: int, noise: float = 0.05) -> History:
+    """Trials at random points, metered with a little noise."""
+    rng = np.random.default_rng(seed)
+    x = rng.random((count, 3))
+    return History.of(
+        Observation(
+            trial=t + 1,
+            control_set=int(i),
+            x=tuple(row),
+            y=surface(row) + noise * float(rng.standard_normal()),
+            cost=to_micros(round(COSTS[i] * (1 + 0.05 * float(rng.random())), 6)),
+        )
+        for t, (i, row) in enumerate(zip(np.resize(TURNS, count), x, strict=True))
+    )
+
+
+def decide(case: Case, problem: Problem, history: History, seed: int, state: Any = None) -> Proposal:
+    proposal, _ = case.policy.propose(state or {}, problem, history, trial_rng(seed, len(history) + 1))
+    return proposal
+
+
+def played(proposal: Proposal, problem: Problem) -> tuple[frozenset[str], dict[str, float]]:
+    """What is controlled, and where, by name."""
+    chosen = problem.space.control_sets[proposal.control_set]
+    return frozenset(chosen.names), dict(zip(chosen.names, proposal.setting, strict=True))
+
+
+def assert_same_play(one: Proposal, other: Proposal, problem: Problem, problem2: Problem, tolerance: float) -> None:
+    names, setting = played(one, problem)
+    names2, setting2 = played(other, problem2)
+    assert names == names2
+    assert setting2 == pytest.approx(setting, abs=tolerance)
+
+
+@every_policy
+@few
+@given(seed=seeds, order=st.permutations(range(4)))
+def test_permuting_the_control_sets_permutes_the_decision(case, seed, order):
+    """The same set is played at the same setting, to 0.01 of the range, as starts differ and peaks are flat."""
+    history = history_of(seed, 24)
+    problem, moved = problem_of(), problem_of(sets=[SETS[i] for i in order])
+    place = {old: new for new, old in enumerate(order)}
+    shuffled = History.of(replace(o, control_set=place[o.control_set]) for o in history.observations)
+    assert_same_play(decide(case, problem, history, seed), decide(case, moved, shuffled, seed), problem, moved, 1e-2)
+
+
+@pytest.mark.parametrize("case", [c for c in POLICIES if not c.sampled], ids=lambda c: c.name)
+@few
+@given(seed=seeds, order=st.permutations(range(3)))
+def test_permuting_the_variables_permutes_the_decision(case, seed, order):
+    """The same variables are set to the same values, to 0.01 of the range; hyper-parameters are fixed."""
+    history = history_of(seed, 24)
+    model = replace(FIXED, lengthscales=tuple(FIXED.lengthscales[i] for i in order))
+    problem, moved = problem_of(), problem_of(names=[NAMES[i] for i in order], model=model)
+    turned = History.of(replace(o, x=tuple(o.x[i] for i in order)) for o in history.observations)
+    assert_same_play(decide(case, problem, history, seed), decide(case, moved, turned, seed), problem, moved, 1e-2)
+
+
+@every_policy
+@few
+@given(seed=seeds, unit=st.sampled_from([(1.0, 273.15), (1.8, 32.0), (1e-6, 0.0), (1000.0, 0.0)]))
+def test_the_outcome_unit_changes_nothing(case, seed, unit):
+    """Kelvin or millidegrees: same set, same setting to 1e-6 of the range (1e-3 where a function is drawn).
+
+    A drawn function's waves are in single precision, which a change of unit rounds otherwise.
+    """
+    scale, shift = unit
+    history = history_of(seed, 24)
+    inside = {"signal_sd": scale, "noise_sd": 0.05 * scale, "mean": shift}
+    problem = problem_of()
+    other = problem_of(model=replace(FIXED, **inside), floor=shift - 2.0 * scale)
+    turned = History.of(replace(o, y=shift + scale * o.y) for o in history.observations)
+    tolerance = 1e-3 if case.sampled else 1e-6
+    assert_same_play(decide(case, problem, history, seed), decide(case, other, turned, seed), problem, other, tolerance)
+
+
+@every_policy
+@pytest.mark.parametrize("known", [False, True], ids=["metered", "known"])
+@few
+@given(seed=seeds, rate=st.sampled_from([2, 100, 1009]))
+def test_the_currency_changes_nothing(case, known, seed, rate):
+    """Cents or crowns: same set, same setting bit for bit."""
+    history = history_of(seed, 24)
+    costs = {"known_costs": COSTS} if known else {}
+    dear = {"known_costs": tuple(rate * c for c in COSTS)} if known else {}
+    problem, other = problem_of(**costs), problem_of(budget=Micros(60_000_000 * rate), **dear)
+    changed = History.of(replace(o, cost=o.cost * rate) for o in history.observations)
+    one, two = decide(case, problem, history, seed), decide(case, other, changed, seed)
+    assert (one.control_set, one.setting) == (two.control_set, two.setting)
+
+
+@pytest.fixture(scope="module")
+def with_and_without():
+    """Two hundred trials, learned hyper-parameters: a problem, and the same with a variable that has no effect."""
+    far = {"model": ModelOptions(), "budget": to_micros(300)}
+    plain, more = problem_of(**far), problem_of(names=(*NAMES, "u"), **far)
+    history = history_of(1, 200)
+    rng = np.random.default_rng(2)
+    wider = History.of(replace(o, x=(*o.x, float(rng.random()))) for o in history.observations)
+    out = []
+    for problem, past in ((plain, history), (more, wider)):
+        fitted = fit_history(problem, past)
+        state = {"hyperparameters": fitted.hyperparameters.to_json(), "fitted_at": len(past)}
+        out.append((problem, past, state))
+    return out
+
+
+@every_policy
+def test_a_useless_variable_does_not_change_which_set_is_played(case, with_and_without):
+    """Its lengthscale is learned to be long, so each control set is worth what it was."""
+    names = [
+        played(decide(case, problem, history, 0, state), problem)[0] for problem, history, state in with_and_without
+    ]
+    assert names[0] == names[1]
+
+
+def test_the_useless_variable_is_found_out(with_and_without):
+    """Else the test above would show nothing: its lengthscale is far longer than those of the others."""
+    *others, useless = with_and_without[1][2]["hyperparameters"]["lengthscales"]
+    assert useless > 5 * max(others)
