@@ -67,7 +67,7 @@ async def read_meters(rig: CampaignRig) -> Mapping[str, Reading]:
 def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> TrialRow:
     """RECORD a measured trial, or FAIL it if a reading it needs is INVALID (fault 48); charged either way."""
     readings = {m.name: m for m in journal.read.measurements(number)}
-    needed = (*problem.space.names, rig.outcome_name)
+    needed = (*problem.space.names, *rig.outcome_names)
     bad = [f"{name}: {_what_is_wrong(readings.get(name))}" for name in needed if not _usable(readings.get(name))]
     trial = journal.read.trial(number)
     used = Consumption(

@@ -13,7 +13,8 @@ from rigctl.campaign.journal.inserts import Decision
 from rigctl.campaign.journal.rows import Origin, proposal_from_json, proposal_to_json
 from rigctl.core.fallback import fallback
 from rigctl.core.history import History
-from rigctl.core.policy import BudgetSpent, Policy, Problem, Proposal, trial_rng, validate
+from rigctl.core.nature.naturals import initial_state, propose
+from rigctl.core.policy import Finished, Policy, Problem, Proposal, trial_rng, validate
 from rigctl.errors import PolicyError
 
 T = TypeVar("T")
@@ -41,10 +42,11 @@ def decide(question: Question) -> Decision:
 
     Raises:
         BudgetSpent: nothing fits the remaining budget.
+        Finished: the policy's own stopping rule fired.
     """
     try:
         proposal, state = _ask_policy(question)
-    except BudgetSpent:
+    except Finished:
         raise
     except Exception as error:  # noqa: BLE001 - policies are plug-ins: whatever they raise, the rig goes on
         return explore(question, "rejected", f"{type(error).__name__}: {error}")
@@ -63,9 +65,9 @@ def explore(question: Question, origin: Origin, why: str) -> Decision:
 
 def _ask_policy(question: Question) -> tuple[Proposal, Mapping[str, Any]]:
     policy, problem = question.policy, question.problem
-    before = policy.initial_state(problem) if question.state is None else question.state
+    before = initial_state(policy, problem) if question.state is None else question.state
     rng = trial_rng(question.seed, question.trial)
-    proposal, after = policy.propose(before, problem, question.history, rng)
+    proposal, after = propose(policy, before, problem, question.history, rng)
     wrong = validate(proposal, problem)
     if wrong:
         raise PolicyError("; ".join(wrong))
@@ -95,12 +97,14 @@ def _decision(
 class DecisionThread:
     """Runs one decision at a time beside the event loop.
 
-    A thread cannot be stopped: one that is late is left behind (it dies with the process), and until it has come to its
-    end the next call is late at once.
+    A thread cannot be stopped: one that is late is left behind (it dies with the process), and until its work has come
+    to its end the next call is late at once.
     """
 
     def __init__(self) -> None:
-        self._thread: threading.Thread | None = None
+        self._working = threading.Lock()
+        """Taken by a call, released by its thread before the answer is on its way: who has the answer may ask again,
+        however long the thread itself takes to end."""
 
     async def call(self, work: Callable[[], T], limit_s: float | None) -> T:
         """What `work` returns or raises.
@@ -108,7 +112,7 @@ class DecisionThread:
         Raises:
             TimeoutError: it took longer than the limit (None: there is none), or the last one still runs.
         """
-        if self._thread is not None and self._thread.is_alive():
+        if not self._working.acquire(blocking=False):
             raise TimeoutError("the last decision still runs")
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
@@ -127,10 +131,14 @@ class DecisionThread:
                 result = work()
             except BaseException as raised:  # noqa: BLE001 - handed to the caller
                 error = raised
+            self._working.release()
             if not loop.is_closed():
                 loop.call_soon_threadsafe(deliver, result, error)
 
-        self._thread = threading.Thread(target=body, name="decide", daemon=True)
-        self._thread.start()
+        try:
+            threading.Thread(target=body, name="decide", daemon=True).start()
+        except RuntimeError:  # no more threads: nothing runs that could release it
+            self._working.release()
+            raise
         async with asyncio.timeout(limit_s):
             return await answer

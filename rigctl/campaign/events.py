@@ -12,8 +12,9 @@ from rigctl.core.money import Micros
 from rigctl.core.policy import Proposal
 from rigctl.rig.values import Alarm, SafeReport
 
-Ending = Literal["budget", "trials", "stopped", "abandoned"]
-"""Nothing fits the budget any more; as many trials as asked for; stopped after a trial; stopped in mid-trial."""
+Ending = Literal["budget", "finished", "trials", "stopped", "abandoned"]
+"""Nothing fits the budget any more; the policy's stopping rule fired; as many trials as asked for; stopped after a
+trial; stopped in mid-trial."""
 
 
 @dataclass(frozen=True, slots=True)

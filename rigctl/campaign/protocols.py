@@ -26,7 +26,7 @@ class CampaignRig(Protocol):
         ...
 
     async def measure(self) -> Mapping[str, Measurement]:
-        """A window of every sensor, by variable name plus the outcome's name."""
+        """A window of every sensor, by the names of variables and outcomes."""
         ...
 
     async def meters(self) -> Mapping[str, Reading]:

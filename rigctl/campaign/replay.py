@@ -12,7 +12,7 @@ from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Origin, TrialRow
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.history import History
-from rigctl.core.policy import BudgetSpent
+from rigctl.core.policy import BudgetSpent, Finished
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +50,9 @@ def _differences(reader: Reader, spec: CampaignSpec, row: TrialRow, history: His
         again = explore(question, "timed-out", row.note) if row.origin == "timed-out" else decide(question)
     except BudgetSpent as spent:
         yield f"now finds that nothing fits the budget: {spent}"
+        return
+    except Finished as finished:
+        yield f"now finds that the policy's stopping rule fires: {finished}"
         return
     yield from _compared(row, again)
 

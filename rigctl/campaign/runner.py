@@ -21,7 +21,7 @@ from rigctl.campaign.safe_state import standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
 from rigctl.core.history import History
-from rigctl.core.policy import BudgetSpent
+from rigctl.core.policy import BudgetSpent, Finished
 from rigctl.errors import DeviceError, GuardRefused, JournalUnwritable, PolicyError, Tripped
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.values import Alarm, SafeReport
@@ -60,6 +60,8 @@ class Runner:
     stop: StopRequest
     _decisions: DecisionThread = field(default_factory=DecisionThread)
     _strikes: _Strikes = field(default_factory=_Strikes)
+    _noted: tuple[str, ...] = ()
+    """By the last decision: what holds for many trials is an alarm once."""
     _held: bool = False
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
 
@@ -82,6 +84,8 @@ class Runner:
                 row = await self._one_trial(history)
             except BudgetSpent as spent:
                 return "budget", str(spent)
+            except Finished as finished:
+                return "finished", f"the policy's stopping rule fired: {finished}"
             except JournalUnwritable as error:
                 await self._wait_until_writable(error)
                 history = await self.journal.call(lambda j: j.read.history(space))
@@ -151,8 +155,10 @@ class Runner:
             decision = await DecisionThread().call(lambda: explore(question, "timed-out", late), None)
         if decision.origin == "policy":
             self._strikes.unusable = 0
-            for note in () if decision.proposal is None else decision.proposal.notes:
+            notes = () if decision.proposal is None else decision.proposal.notes
+            for note in (n for n in notes if n not in self._noted):
                 self.desk.alarm(Alarm(Severity.MINOR, f"policy {spec.policy_name}", f"trial {decision.trial}: {note}"))
+            self._noted = notes
             return decision
         self._strikes.unusable += 1
         message = f"trial {decision.trial}: {decision.note}; exploring safely instead"
@@ -177,7 +183,7 @@ class Runner:
         await rest(self.clock, spec.rig.timing.settle_s)
         measurements = await self.rig.measure()
         after = await self.rig.meters()
-        await self.journal.call(lambda j: j.measure(number, measurements, spec.rig.outcome_name, after))
+        await self.journal.call(lambda j: j.measure(number, measurements, spec.rig.outcome_names, after))
         self.desk.tell(TrialStep(number, State.MEASURED))
         return await self.journal.call(record, spec.rig, spec.problem, number)
 

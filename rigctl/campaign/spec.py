@@ -65,8 +65,12 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "model": problem.model,
         "control_sets": [c.label for c in space.control_sets],
         "outcome": {"name": rig.outcome_name, "sensor": rig.outcome_sensor, "maximise": problem.maximise},
+        "further_outcomes": [
+            {"name": f.name, "sensor": wired.sensor, "maximise": f.maximise, "floor": f.floor}
+            for f, wired in zip(problem.further, rig.further, strict=True)
+        ],
         "floor": problem.floor,
-        "costs": {"ceiling": problem.cost_ceiling, "known": problem.known_costs},
+        "costs": {"ceiling": problem.cost_ceiling, "known": problem.known_costs, "model": problem.cost_model},
         "trial": rig.timing,
         "variables": {v.name: v for v in space.variables},
         "wiring": {w.name: {"sensor": w.sensor, "actuator": w.actuator} for w in rig.variables},

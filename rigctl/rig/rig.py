@@ -146,7 +146,7 @@ class Rig:
         return await self._imposer.control(setpoints)
 
     async def measure(self) -> Mapping[str, Measurement]:
-        """A window of every sensor, as `spec.timing.measure` says; by variable name, plus the outcome's name.
+        """A window of every sensor, as `spec.timing.measure` says; by the names of variables and outcomes.
 
         A sensor without a single valid sample gives an INVALID measurement, never an exception.
         """
@@ -175,7 +175,7 @@ class Rig:
         return reading
 
     async def snapshot(self) -> Mapping[str, Reading]:
-        """One reading of each sensor now, by variable name, plus the outcome's name; INVALID if it cannot be read."""
+        """One reading of each sensor now, by the names of variables and outcomes; INVALID if it cannot be read."""
         probes = self._wiring.probes
         readings = await together(*map(Probe.read, probes))
         return {p.name: r for p, r in zip(probes, readings, strict=True)}

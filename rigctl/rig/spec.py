@@ -68,6 +68,14 @@ class VariableWiring:
 
 
 @dataclass(frozen=True, slots=True)
+class OutcomeWiring:
+    """Which instrument measures an outcome besides the first."""
+
+    name: str
+    sensor: str
+
+
+@dataclass(frozen=True, slots=True)
 class PrepareStep:
     """Something done in every trial after the setpoints are imposed and before settling, e.g. a fresh tank."""
 
@@ -129,3 +137,10 @@ class RigSpec:
     plausible: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Per sensor: readings outside are INVALID."""
     speedup: float = 1.0
+    further: tuple[OutcomeWiring, ...] = ()
+    """Outcomes besides the first, in the order policies know them by."""
+
+    @property
+    def outcome_names(self) -> tuple[str, ...]:
+        """All outcomes, the first one first."""
+        return (self.outcome_name, *(o.name for o in self.further))

@@ -41,7 +41,7 @@ class Wiring:
     handles: Mapping[str, Handle[Device]]
     """Every device by name."""
     probes: tuple[Probe, ...]
-    """One per variable, then the outcome."""
+    """One per variable, then one per outcome."""
     dosing_probes: Mapping[str, Probe]
     """By doser: what judges its doses."""
     actuators: Mapping[str, Handle[Actuator]]
@@ -140,6 +140,7 @@ def wired(
     buses = w.connect(instruments, on_alarm, timing)
     probes = [w.probe(f"variables.{v.name}.sensor", v.name, v.sensor) for v in spec.variables]
     probes.append(w.probe("outcome.sensor", spec.outcome_name, spec.outcome_sensor))
+    probes += [w.probe(f"further_outcomes[{i}].sensor", o.name, o.sensor) for i, o in enumerate(spec.further)]
     served = {v.actuator: v.name for v in spec.variables}
     dosing = {n: w.probe(f"dosing.{n}.sensor", served.get(n, n), d.sensor) for n, d in spec.dosing.items()}
     actuators = {n: w.role(where, n, Actuator) for n, where in w.actuator_names().items()}  # type: ignore[type-abstract]

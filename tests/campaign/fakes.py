@@ -16,7 +16,7 @@ from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.marginals import Uniform
 from rigctl.core.money import to_micros, to_units
-from rigctl.core.policy import BudgetSpent, Problem, Proposal
+from rigctl.core.policy import BudgetSpent, NotWorthIt, Problem, Proposal
 from rigctl.core.space import Space, Variable
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
@@ -93,6 +93,8 @@ class FakeRig:
     """What `safe` cannot confirm, attempt by attempt: dictionaries of reasons; then everything is safe."""
     idle_kwh: float = 0.0
     """Used right after every reading of the meters, so that something is used between any two trials."""
+    further: dict = field(default_factory=dict)
+    """Outcomes besides `y`: name -> function of `a` and `b`."""
     calls: list = field(default_factory=list)
     tripped: str | None = None
 
@@ -132,6 +134,7 @@ class FakeRig:
         last = next(e["setpoints"] for e in reversed(self.world.log) if e["what"] == "control")
         values = {"a": last.get("a", 4.0), "b": last.get("b", 0.25)}
         values["y"] = values["a"] * (1.0 - values["b"] ** 2)
+        values |= {name: f(values["a"], values["b"]) for name, f in self.further.items()}
         return {n: self.measured.get(n, Measurement(v, 0.01, 5)) for n, v in values.items()}
 
     async def meters(self):
@@ -181,6 +184,16 @@ class TenLines:
         setting = tuple(float(u) for u in rng.random(dimension))
         proposal = Proposal(len(history) + 1, self.name, "explore", chosen, setting, "its turn")
         return proposal, {"asked": state["asked"] + 1, "best": best}
+
+
+@dataclass(frozen=True)
+class SoonContent(TenLines):
+    """Its own stopping rule fires after two trials."""
+
+    def propose(self, state, problem, history, rng):
+        if len(history) >= 2:
+            raise NotWorthIt("no trial is worth 0.5")
+        return super().propose(state, problem, history, rng)
 
 
 def make_space():

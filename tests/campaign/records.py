@@ -50,7 +50,7 @@ STEPS = {
     Event.PROPOSE: lambda j, n: j.propose(make_decision(n)),
     Event.ARM: lambda j, n: j.arm(n, READINGS),
     Event.RUN: lambda j, n: j.run(n, STATES),
-    Event.MEASURE: lambda j, n: j.measure(n, MEASURED, "y", READINGS),
+    Event.MEASURE: lambda j, n: j.measure(n, MEASURED, ("y",), READINGS),
     Event.RECORD: lambda j, n: j.finish(n, State.MEASURED, Event.RECORD, LINES),
 }
 """The way of an ordinary trial, step by step."""

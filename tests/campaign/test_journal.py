@@ -123,7 +123,7 @@ def test_an_invalid_reading_reaches_neither_the_history_nor_the_row(journal):
     """INVALID measurements are kept, and never handed to a policy."""
     for event in (Event.PROPOSE, Event.ARM, Event.RUN):
         STEPS[event](journal, 1)
-    journal.measure(1, {**MEASURED, "b": INVALID, "y": Measurement(math.inf, 0.0, 1, 0, Severity.INVALID)}, "y", {})
+    journal.measure(1, {**MEASURED, "b": INVALID, "y": Measurement(math.inf, 0.0, 1, 0, Severity.INVALID)}, ("y",), {})
     journal.finish(1, State.MEASURED, Event.FAIL, LINES, detail="b: no answer")
     row, (seen,) = journal.read.trial(1), journal.read.history(make_space()).observations
     assert (row.measured, row.outcome, row.because) == ({"a": 5.01}, None, "b: no answer")
@@ -154,12 +154,12 @@ def test_a_trial_cut_short_is_charged_but_says_nothing_of_what_trials_cost(journ
 def test_a_trial_done_by_hand_is_recorded_whole(journal):
     """`ingest` records values, outcome and cost in one transaction, and the policy's memory if there is one."""
     decision = make_decision(1, ("a", "b"), origin="manual", proposal=None, policy_state=None)
-    journal.ingest(ManualTrial(decision, {"a": 2.0, "b": 0.5}, 3.25, 1_200_000), "y")
+    journal.ingest(ManualTrial(decision, {"a": 2.0, "b": 0.5}, 3.25, 1_200_000), ("y",))
     (seen,) = journal.read.history(make_space()).observations
     assert seen == Observation(1, 2, (0.2, 0.5), 3.25, 1_200_000)
     assert [(e.event, e.state) for e in journal.read.events()] == [(Event.INGEST, State.RECORDED)]
     assert journal.read.policy_state() is None
-    journal.ingest(ManualTrial(make_decision(2, origin="manual"), {"a": 2.0}, None, 5), "y")
+    journal.ingest(ManualTrial(make_decision(2, origin="manual"), {"a": 2.0}, None, 5), ("y",))
     assert journal.read.trial(2).state is State.FAILED
     assert journal.read.policy_state() == {"asked": 2}
     assert journal.read.campaign().spent == 1_200_005

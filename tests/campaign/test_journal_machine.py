@@ -79,7 +79,7 @@ class JournalMachine(RuleBasedStateMachine):
         writes = {
             Event.ARM: lambda: self.journal.arm(number, READINGS),
             Event.RUN: lambda: self.journal.run(number, STATES),
-            Event.MEASURE: lambda: self.journal.measure(number, MEASURED, "y", READINGS),
+            Event.MEASURE: lambda: self.journal.measure(number, MEASURED, ("y",), READINGS),
         }
         write = writes.get(event, lambda: self.journal.finish(number, state, event, lines))
         if event not in TRANSITIONS.get(state, {}):

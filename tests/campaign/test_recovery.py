@@ -48,7 +48,7 @@ def left_behind(stage, last, measured=MEASURED, beat_after_s=None):
             journal.run(1, STATES)
         elif event is Event.MEASURE:
             stage.world.do("time", s=360.0)
-            journal.measure(1, measured, "y", readings())
+            journal.measure(1, measured, ("y",), readings())
     if beat_after_s is not None:
         stage.world.do("time", s=beat_after_s)
         journal.beat()

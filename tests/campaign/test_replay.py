@@ -8,7 +8,7 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.replay import replay
 from rigctl.errors import PolicyError
-from tests.campaign.fakes import TenLines, make_spec
+from tests.campaign.fakes import SoonContent, TenLines, make_spec
 from tests.campaign.records import make_decision
 
 
@@ -65,13 +65,20 @@ async def test_another_policy_disagrees_by_name(stage):
     assert spent[1][0].startswith("now finds that nothing fits the budget")
 
 
+async def test_a_stopping_rule_that_fires_only_now_is_noticed(stage):
+    """A decision where the policy would now end the campaign is a difference, the ones before it are none."""
+    await stage.run(make_spec(max_trials=3))
+    answer = "now finds that the policy's stopping rule fires: no trial is worth 0.5"
+    assert replayed(stage, make_spec(policy=SoonContent())) == {1: (), 2: (), 3: (answer,)}
+
+
 async def test_trials_done_by_hand_are_history_without_a_decision(stage):
     """An ingested trial has nothing to recompute, and is known to the decisions after it."""
     spec = make_spec(max_trials=1)
     await stage.run(spec)
     journal = Journal(stage.state, stage.clock(), "boot-1")
     by_hand = make_decision(2, ("a", "b"), origin="manual", proposal=None, policy_state=None, history_length=1)
-    journal.ingest(ManualTrial(by_hand, {"a": 1.0, "b": 0.5}, 99.0, 1000), "y")
+    journal.ingest(ManualTrial(by_hand, {"a": 1.0, "b": 0.5}, 99.0, 1000), ("y",))
     journal.close()
     await stage.run(make_spec(max_trials=3))
     assert replayed(stage, spec) == {1: (), 2: (), 3: ()}

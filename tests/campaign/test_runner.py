@@ -13,7 +13,7 @@ from rigctl.core.money import to_micros
 from rigctl.core.policy import Proposal, validate
 from rigctl.errors import DeviceError, DeviceTimeout, GuardRefused, PolicyError, Tripped
 from rigctl.rig.protocols import Reading, Severity
-from tests.campaign.fakes import INVALID, METERS, TenLines, make_rig_spec, make_spec
+from tests.campaign.fakes import INVALID, METERS, SoonContent, TenLines, make_rig_spec, make_spec
 
 STEPS = [Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE, Event.RECORD]
 
@@ -85,6 +85,13 @@ async def test_when_the_policy_says_nothing_fits_the_campaign_ends(stage):
     """BudgetSpent ends it with the policy's reason."""
     result = await stage.run(make_spec(budget=1, policy=TenLines(cost=0.9), max_trials=None))
     assert (result.ending, result.reason) == ("budget", "less than 0.9 left")
+
+
+async def test_when_the_policys_stopping_rule_fires_the_campaign_ends(stage):
+    """NotWorthIt is no failed decision: nothing is explored in its place, and the reason names the rule."""
+    result = await stage.run(make_spec(policy=SoonContent(), max_trials=None))
+    assert (result.ending, result.trials) == ("finished", 2)
+    assert result.reason == "the policy's stopping rule fired: no trial is worth 0.5"
 
 
 async def test_a_policy_that_ignores_the_budget_is_ended_too(stage):

@@ -4,6 +4,7 @@ from decimal import Decimal
 import pytest
 
 from rigctl.errors import (
+    ConfigError,
     DeviceFault,
     DeviceTimeout,
     GuardRefused,
@@ -13,7 +14,7 @@ from rigctl.errors import (
     Tripped,
 )
 from rigctl.rig.protocols import ActuatorState, Severity
-from rigctl.rig.spec import MeterSpec
+from rigctl.rig.spec import MeterSpec, OutcomeWiring
 from rigctl.rig.values import OpenDose
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
@@ -238,6 +239,18 @@ async def test_every_variable_and_the_outcome_are_measured(bench, rig):
     assert {n: m.value for n, m in found.items()} == {"ca": 0.2, "b": 28.0, "t": 21.0, "growth": 7.0}
     assert all(m.count >= 3 and m.severity is Severity.NONE for m in found.values())
     assert bench.alarms == []
+
+
+async def test_further_outcomes_are_measured_in_the_same_window(bench, make_rig):
+    """Each under its own name from its own sensor; a sensor that is none is told with its place."""
+    further = (OutcomeWiring("warmth", "t_probe"), OutcomeWiring("boron", "b_probe"))
+    found = await make_rig(replace(bench.spec(), further=further)).measure()
+    assert {n: m.value for n, m in found.items()} == {
+        "ca": 0.2, "b": 28.0, "t": 21.0, "growth": 7.0, "warmth": 21.0, "boron": 28.0,
+    }  # fmt: skip
+    assert found["warmth"].count == found["growth"].count
+    with pytest.raises(ConfigError, match=r"further_outcomes\[1\].sensor: got 'no_probe'"):
+        make_rig(replace(bench.spec(), further=(further[0], OutcomeWiring("boron", "no_probe"))))
 
 
 async def test_an_implausible_sensor_is_excluded_and_told(bench, rig):

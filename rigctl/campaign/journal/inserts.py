@@ -101,15 +101,16 @@ class Statements:
         }
         self.insert("events", values)
 
-    def add_measurements(self, trial: int, measurements: Mapping[str, Measurement], outcome: str) -> None:
-        """One row per sensor; NaN becomes NULL."""
+    def add_measurements(self, trial: int, measurements: Mapping[str, Measurement], outcomes: Sequence[str]) -> None:
+        """One row per sensor; NaN becomes NULL. `outcome` is 0 for variables, then 1, 2, ... in order."""
+        ranks = {name: rank for rank, name in enumerate(outcomes, start=1)}
         for name, m in measurements.items():
             self.insert(
                 "measurements",
                 {
                     "trial": trial,
                     "name": name,
-                    "outcome": name == outcome,
+                    "outcome": ranks.get(name, 0),
                     "value": m.value,
                     "spread": m.spread,
                     "count": m.count,

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import math
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,11 @@ _TRIALS = f"""
         (SELECT detail FROM events WHERE trial = t.trial ORDER BY id DESC LIMIT 1) AS because
     FROM trials t"""  # noqa: S608 - only the names of this package's own states
 
+_BESIDE_THE_OUTCOME = """
+    SELECT trial, name, value, outcome FROM measurements
+    WHERE trial = coalesce(?, trial) AND outcome <> 1 AND severity < 3 ORDER BY trial, outcome, name"""
+"""Variables (outcome = 0) and further outcomes (from 2 on)."""
+
 
 @contextmanager
 def open_reader(path: Path) -> Iterator[Reader]:
@@ -72,8 +78,10 @@ def ask(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[s
     return list(cursor.execute(sql, parameters))
 
 
-def observation(space: Space, row: TrialRow) -> Observation:
+def observation(space: Space, row: TrialRow, further: Sequence[str] | None = None) -> Observation:
     """A charged trial as a policy sees it: measured engineering values on the unit cube.
+
+    Further outcomes are those of these names, up to the first that was not measured; None: all, as they were declared.
 
     A cost that was estimated, or of a trial that ended before it was measured, is charged but says nothing about what
     a whole trial costs: `cost_known` is False.
@@ -88,7 +96,13 @@ def observation(space: Space, row: TrialRow) -> Observation:
         y=row.outcome if row.state is State.RECORDED else None,
         cost=row.cost,
         cost_known=row.whole and not row.estimated,
+        further=_further(row, further) if row.state is State.RECORDED else (),
     )
+
+
+def _further(row: TrialRow, names: Sequence[str] | None) -> tuple[float, ...]:
+    wanted = row.further if names is None else takewhile(row.further.__contains__, names)
+    return tuple(row.further[name] for name in wanted)
 
 
 class Reader:
@@ -130,13 +144,11 @@ class Reader:
 
     def trials(self) -> tuple[TrialRow, ...]:
         """All trials in order, the one under way included."""
-        measured: dict[int, dict[str, float]] = {}
-        for r in ask(
-            self._connection, "SELECT trial, name, value FROM measurements WHERE outcome = 0 AND severity < 3"
-        ):
-            measured.setdefault(r["trial"], {})[r["name"]] = r["value"]
+        measured: dict[int, list[sqlite3.Row]] = {}
+        for r in ask(self._connection, _BESIDE_THE_OUTCOME, None):
+            measured.setdefault(r["trial"], []).append(r)
         rows = ask(self._connection, f"{_TRIALS} ORDER BY trial")
-        return tuple(_trial(r, measured.get(r["trial"], {})) for r in rows)
+        return tuple(_trial(r, measured.get(r["trial"], ())) for r in rows)
 
     def trial(self, number: int) -> TrialRow:
         """One trial.
@@ -147,17 +159,16 @@ class Reader:
         rows = ask(self._connection, f"{_TRIALS} WHERE t.trial = ?", number)
         if not rows:
             raise UsageError(f"trial {number}: not in this journal")
-        variables = "SELECT name, value FROM measurements WHERE trial = ? AND outcome = 0 AND severity < 3"
-        return _trial(rows[0], {r["name"]: r["value"] for r in ask(self._connection, variables, number)})
+        return _trial(rows[0], ask(self._connection, _BESIDE_THE_OUTCOME, number))
 
     def open_trial(self) -> TrialRow | None:
         """The trial that is under way (or was, when the process died); there is at most one."""
         rows = ask(self._connection, f"{_TRIALS} WHERE t.state IN {_OPEN}")
         return self.trial(rows[0]["trial"]) if rows else None
 
-    def history(self, space: Space) -> History:
-        """All charged trials, as a policy sees them."""
-        return History.of(observation(space, row) for row in self.trials() if row.state.final)
+    def history(self, space: Space, further: Sequence[str] | None = None) -> History:
+        """All charged trials, as a policy sees them; see `observation`."""
+        return History.of(observation(space, row, further) for row in self.trials() if row.state.final)
 
     def policy_state(self, before: int | None = None) -> Mapping[str, Any] | None:
         """The policy's memory after its last decision (of those before trial `before`); None if it has made none."""
@@ -274,7 +285,7 @@ def _number(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def _trial(r: sqlite3.Row, measured: Mapping[str, float]) -> TrialRow:
+def _trial(r: sqlite3.Row, measured: Sequence[sqlite3.Row]) -> TrialRow:
     return TrialRow(
         trial=r["trial"],
         state=State(r["state"]),
@@ -287,7 +298,7 @@ def _trial(r: sqlite3.Row, measured: Mapping[str, float]) -> TrialRow:
         history_length=r["history_length"],
         budget=r["budget_micros"],
         note=r["note"],
-        measured=measured,
+        measured={m["name"]: m["value"] for m in measured if m["outcome"] == 0},
         outcome=r["y"],
         whole=bool(r["whole"]),
         cost=r["cost"],
@@ -295,4 +306,5 @@ def _trial(r: sqlite3.Row, measured: Mapping[str, float]) -> TrialRow:
         started_utc=r["started"],
         ended_utc=r["ended"],
         because=r["because"],
+        further={m["name"]: m["value"] for m in measured if m["outcome"] > 0},
     )

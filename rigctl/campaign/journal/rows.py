@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from rigctl.campaign.trial import Event, State
@@ -71,6 +71,8 @@ class TrialRow:
     ended_utc: str | None
     because: str
     """What its last event says of why; mostly empty."""
+    further: Mapping[str, float] = field(default_factory=dict)
+    """Outcomes besides the first that could be measured, by name, in the order they are declared in."""
 
 
 @dataclass(frozen=True, slots=True)

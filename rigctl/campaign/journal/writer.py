@@ -11,7 +11,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from rigctl.campaign.journal.database import guarded, open_for_writing, transaction
@@ -41,6 +41,8 @@ class ManualTrial:
     outcome: float | None
     """None: the trial failed."""
     cost: Micros
+    further: Mapping[str, float] = field(default_factory=dict)
+    """Outcomes besides the first, own units; all of them unless the trial failed."""
 
 
 class Journal:
@@ -174,12 +176,12 @@ class Journal:
                 self._do.insert("states", {"trial": trial, "variable": variable, **values})
 
     def measure(
-        self, trial: int, measurements: Mapping[str, Measurement], outcome: str, after: Mapping[str, Reading]
+        self, trial: int, measurements: Mapping[str, Measurement], outcomes: Sequence[str], after: Mapping[str, Reading]
     ) -> None:
-        """Commit everything the trial's record and cost are made from."""
+        """Commit everything the trial's record and cost are made from; `outcomes` are the outcomes' names, in order."""
         with self._change():
             self._do.step(trial, State.RUNNING, Event.MEASURE)
-            self._do.add_measurements(trial, measurements, outcome)
+            self._do.add_measurements(trial, measurements, outcomes)
             self._do.add_readings(trial, "after", after)
 
     def finish(
@@ -207,21 +209,23 @@ class Journal:
             self._do.add_readings(trial, "after", after or {})
             self._do.add_lines(trial, lines)
 
-    def ingest(self, manual: ManualTrial, outcome: str) -> None:
+    def ingest(self, manual: ManualTrial, outcomes: Sequence[str]) -> None:
         """Record a trial that a person did, whole, in one transaction."""
-        self.ingest_all([manual], outcome)
+        self.ingest_all([manual], outcomes)
 
-    def ingest_all(self, manuals: Sequence[ManualTrial], outcome: str) -> None:
+    def ingest_all(self, manuals: Sequence[ManualTrial], outcomes: Sequence[str]) -> None:
         """Record all of these trials in one transaction: a list that was cut short can be given again."""
         with self._change():
             for manual in manuals:
                 decision = manual.decision
-                values = dict(manual.values) if manual.outcome is None else {**manual.values, outcome: manual.outcome}
+                values = {**manual.values, **manual.further}
+                if manual.outcome is not None:
+                    values[outcomes[0]] = manual.outcome
                 event = Event.INGEST if manual.outcome is not None else Event.INGEST_FAILED
                 self._do.add_trial(decision, advance(None, event))
                 self._do.note(decision.trial, event, advance(None, event), decision.note)
                 by_hand = {name: Measurement(value, math.nan, 1) for name, value in values.items()}
-                self._do.add_measurements(decision.trial, by_hand, outcome)
+                self._do.add_measurements(decision.trial, by_hand, outcomes)
                 line = LedgerLine("manual", "manual", None, "trial", manual.cost)
                 self._do.add_lines(decision.trial, [line])
 

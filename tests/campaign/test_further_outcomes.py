@@ -1,0 +1,106 @@
+"""Outcomes besides the first: measured, journalled, given to the policy, replayed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rigctl.campaign.replay import replay
+from rigctl.campaign.trial import State
+from rigctl.core.money import to_micros
+from rigctl.core.policies.ca_mobo import CaMobo
+from rigctl.core.policy import FurtherOutcome, Problem
+from rigctl.errors import UsageError
+from rigctl.rig.spec import OutcomeWiring
+from tests.campaign.fakes import INVALID, make_rig_spec, make_space, make_spec
+
+FURTHER = {"yield": lambda a, b: 10.0 - a, "ash": lambda a, b: b}
+"""Not in the order of the alphabet, so that an order lost on the way would show."""
+
+
+def make_two(names=("yield", "ash"), **changes):
+    """A campaign with two further outcomes; ash is to be small."""
+    further = tuple(FurtherOutcome(n, "g", maximise=n != "ash") for n in names)
+    wiring = tuple(OutcomeWiring(n, f"{n}_sensor") for n in names)
+    problem = Problem(make_space(), to_micros(100), further=further)
+    return make_spec(rig=make_rig_spec(further=wiring), problem=problem, **changes)
+
+
+def make_weighing(**changes):
+    """The same, decided by a policy that weighs all of them."""
+    return make_two(policy=CaMobo(("a", "b")), policy_name="ca-mobo", **changes)
+
+
+async def test_every_outcome_reaches_the_policy(stage):
+    """The journal gives them back in the order they are declared in, beside the variables, not among them."""
+    await stage.run(make_two(), further=FURTHER)
+    with stage.journal() as journal:
+        rows = journal.trials()
+        history = journal.history(make_space())
+        assert [m.name for m in journal.measurements(1) if m.is_outcome] == ["ash", "y", "yield"]
+    assert all(row.state is State.RECORDED for row in rows)
+    for row, seen in zip(rows, history.observations, strict=True):
+        a, b = row.measured["a"], row.measured["b"]
+        assert set(row.measured) == {"a", "b"}
+        assert dict(row.further) == {"yield": 10.0 - a, "ash": b}
+        assert (seen.y, seen.further) == (a * (1 - b**2), (10.0 - a, b))
+
+
+async def test_decisions_by_several_outcomes_come_out_the_same(stage):
+    """A policy that models all of them is replayed from the journal bit for bit, across a restart."""
+    await stage.run(make_weighing(max_trials=4), further=FURTHER)
+    spec = make_weighing(max_trials=7)
+    await stage.run(spec, further=FURTHER)
+    with stage.journal() as journal:
+        assert [t.differences for t in replay(journal, spec)] == [()] * 7
+        assert [row.origin for row in journal.trials()] == ["policy"] * 7
+        assert journal.trials()[-1].proposal.phase == "trade-off"
+
+
+@pytest.mark.parametrize("unread", ["y", "ash"])
+async def test_a_trial_without_one_of_its_outcomes_fails(stage, unread):
+    """A further outcome that could not be read fails the trial like the first; it is charged, and teaches nothing."""
+    await stage.run(make_two(max_trials=1), further=FURTHER, measured={unread: INVALID})
+    with stage.journal() as journal:
+        row = journal.trial(1)
+        seen = journal.history(make_space()).observations[0]
+    assert row.state is State.FAILED
+    assert unread in row.because
+    assert row.cost > 0
+    assert (seen.y, seen.further) == (None, ())
+
+
+async def test_a_sensor_that_says_nothing_of_an_outcome_fails_the_trial(stage):
+    """Not measured at all is no better than INVALID."""
+    await stage.run(make_two(max_trials=1), further={"yield": FURTHER["yield"]})
+    with stage.journal() as journal:
+        assert journal.trial(1).because == "ash: not measured"
+
+
+async def test_other_outcomes_are_another_experiment(stage):
+    """A campaign is not resumed with outcomes added, left out or turned around."""
+    spec = make_two(max_trials=1)
+    await stage.run(spec, further=FURTHER)
+    turned = tuple(replace(f, maximise=not f.maximise) for f in spec.problem.further)
+    for other in (make_spec(), make_two(("yield",)), replace(spec, problem=replace(spec.problem, further=turned))):
+        with pytest.raises(UsageError, match="further_outcomes"):
+            await stage.run(other, further=FURTHER)
+
+
+async def test_a_journal_from_before_goes_on(stage):
+    """One whose identity says nothing of further outcomes opens; its trials simply have none."""
+    spec = make_spec(max_trials=1)
+    await stage.run(spec)
+    with stage.journal() as journal:
+        identity = dict(journal.campaign().identity)
+    assert identity.pop("further_outcomes") == "[]"
+    import json
+    import sqlite3
+
+    with sqlite3.connect(stage.state / "journal.sqlite") as file:
+        file.execute("UPDATE campaign SET identity = ?", (json.dumps(identity),))
+    file.close()
+    await stage.run(make_spec(max_trials=2))
+    with stage.journal() as journal:
+        assert [o.further for o in journal.history(make_space()).observations] == [(), ()]
