@@ -9,9 +9,9 @@ from rigctl.config.context import Context
 from rigctl.config.document import Path
 from rigctl.config.findings import unknown
 from rigctl.config.natural import marginal
-from rigctl.config.schema import VariableSection
+from rigctl.config.schema import OutcomeSection, VariableSection
 from rigctl.core.money import to_units
-from rigctl.core.policy import ModelOptions, Problem
+from rigctl.core.policy import FurtherOutcome, ModelOptions, Problem
 from rigctl.core.space import Space, Variable
 
 MAX_CONTROL_SETS = 127
@@ -34,7 +34,8 @@ def build_problem(context: Context) -> Problem | None:
         ceiling = to_units(findings.attempt(("cost_ceiling",), 0, context.units.money, config.cost_ceiling))
     whole = [v for v in variables if v is not None]
     known = _known_costs(context, sets)
-    floor = _floor(context)
+    floor = _floor(context, ("outcome",), config.outcome)
+    further = _further(context)
     if findings or len(whole) < len(variables) or model is None:
         return None
     return Problem(
@@ -44,7 +45,9 @@ def build_problem(context: Context) -> Problem | None:
         floor=floor,
         model=model,
         cost_ceiling=ceiling,
+        cost_model=config.costs,
         known_costs=known,
+        further=further,
     )
 
 
@@ -102,22 +105,37 @@ def _all_sets(context: Context, wired: bool) -> list[list[str]]:
     return [list(c) for size in range(1, len(names) + 1) for c in combinations(names, size)]
 
 
-def _floor(context: Context) -> float | None:
-    outcome, findings, units = context.config.outcome, context.findings, context.units
-    if findings.attempt(("outcome", "unit"), None, units.unit, outcome.unit) is None:
+def _further(context: Context) -> tuple[FurtherOutcome, ...]:
+    """Every outcome is measured once under its own name: two of one name could not be told apart."""
+    config = context.config
+    taken = dict.fromkeys(context.declared["variables"], "a variable")
+    outcomes: list[FurtherOutcome] = []
+    for path, section in context.outcomes:
+        if section.name in taken:
+            context.findings.add((*path, "name"), f'got "{section.name}", which is {taken[section.name]}; must differ')
+        taken.setdefault(section.name, "another outcome")
+        if section is not config.outcome:
+            floor = _floor(context, path, section)
+            outcomes.append(FurtherOutcome(section.name, section.unit, section.direction == "maximise", floor))
+    return tuple(outcomes)
+
+
+def _floor(context: Context, path: Path, outcome: OutcomeSection) -> float | None:
+    findings, units = context.findings, context.units
+    if findings.attempt((*path, "unit"), None, units.unit, outcome.unit) is None:
         return None
     floor = None
     if outcome.floor is not None:
         what = f"in {outcome.unit}, like the outcome"
-        floor = findings.attempt(("outcome", "floor"), None, units.to, outcome.floor, outcome.unit, what)
+        floor = findings.attempt((*path, "floor"), None, units.to, outcome.floor, outcome.unit, what)
     if outcome.plausible is None or floor is None:
         return floor
-    bounds = context.pair(("outcome", "plausible"), outcome.plausible, outcome.unit)
+    bounds = context.pair((*path, "plausible"), outcome.plausible, outcome.unit)
     maximise = outcome.direction == "maximise"
     if bounds is not None and (floor >= bounds[1] if maximise else floor <= bounds[0]):
         worst = "below" if maximise else "above"
         findings.add(
-            ("outcome", "floor"),
+            (*path, "floor"),
             f"got {floor:g}, must be {worst} the plausible outcomes {bounds[0]:g} to {bounds[1]:g}: "
             f"it is the worst value there can be",
         )
@@ -128,6 +146,8 @@ def _known_costs(context: Context, sets: Sequence[Sequence[str]]) -> tuple[float
     given = context.config.known_costs
     if not given:
         return None
+    if context.config.costs == "per-setting":
+        context.findings.add(("costs",), 'got "per-setting" beside known_costs, which are per set; remove one of them')
     labels = {frozenset(s): "+".join(s) for s in sets}
     costs: dict[frozenset[str], float] = {}
     for label, amount in given.items():
@@ -153,12 +173,16 @@ def _model(context: Context) -> ModelOptions | None:
                 findings.add(("model", key), 'is missing, must be given with "hyperparameters: fixed"')
     return ModelOptions(
         hyperparameters=section.hyperparameters,
-        kernel=section.kernel,
+        kernel=section.kernel or ("matern-5/2" if section.hyperparameters == "learned" else "squared-exponential"),
+        prior=section.prior,
         lengthscales=lengthscales,
         bounds=section.bounds,
         beta=section.beta,
         nodes=section.nodes,
-        **fixed,
+        max_points=section.max_points,
+        signal_sd=section.signal_sd,
+        noise_sd=section.noise_sd,
+        mean=section.mean,
     )
 
 

@@ -31,6 +31,7 @@ from rigctl.rig.spec import (
     DosingSpec,
     MeasureSpec,
     MeterSpec,
+    OutcomeWiring,
     PrepareStep,
     RigSpec,
     TrialTiming,
@@ -63,6 +64,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         variables=wiring,
         outcome_sensor=config.outcome.sensor or "",
         outcome_name=config.outcome.name,
+        further=tuple(OutcomeWiring(o.name, o.sensor or "") for o in config.further_outcomes),
         timing=_timing(context, config.trial, wired),
         meters=_meters(context),
         limits=_limits(context, wired),
@@ -142,7 +144,7 @@ def _references(context: Context, wired: bool) -> None:
 def _measured(context: Context) -> list[tuple[Path, VariableSection | OutcomeSection]]:
     """Everything that has a sensor."""
     variables = [(("variables", n), v) for n, v in context.config.variables.items()]
-    return [*variables, (("outcome",), context.config.outcome)]
+    return [*variables, *context.outcomes]
 
 
 def _plausible(context: Context) -> dict[str, tuple[float, float]]:

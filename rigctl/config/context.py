@@ -9,7 +9,7 @@ from pathlib import Path as FilePath
 
 from rigctl.config.document import Path
 from rigctl.config.findings import Findings, unknown
-from rigctl.config.schema import RigConfig
+from rigctl.config.schema import OutcomeSection, RigConfig
 from rigctl.config.units import Units
 
 
@@ -23,6 +23,12 @@ class Context:
     declared: Mapping[str, frozenset[str]]
     """Names in each section of the file, also those whose entries do not hold."""
     folder: FilePath
+
+    @property
+    def outcomes(self) -> Sequence[tuple[Path, OutcomeSection]]:
+        """All outcomes and where they stand, the first one first."""
+        further = [(("further_outcomes", i), section) for i, section in enumerate(self.config.further_outcomes)]
+        return [(("outcome",), self.config.outcome), *further]
 
     def known(self, path: Path, name: str, sections: Sequence[str], what: str) -> bool:
         """Whether `name` is declared in one of the sections; if not, that is a finding."""

@@ -17,7 +17,7 @@ from rigctl.config.findings import Findings, unknown
 from rigctl.config.policy_options import make_policy
 from rigctl.config.shape import check_shape
 from rigctl.config.units import Units
-from rigctl.core.policy import Policy, Problem
+from rigctl.core.policy import Particular, Policy, Problem
 from rigctl.core.registry import policy_class, policy_names
 from rigctl.errors import ConfigError
 from rigctl.errors import Problem as Mistake
@@ -104,6 +104,9 @@ def load_text(
     problem = build_problem(context)
     rig = build_rig(context, registry or Registry.installed())
     policy = _policy(config.policy, findings)
+    if problem is not None and isinstance(policy, Particular):
+        for key, what in policy.mistakes(problem):
+            findings.add(tuple(key.split(".")), what)
     findings.raise_any()
     if problem is None or policy is None:  # cannot be: whatever is None left a finding
         raise ConfigError([Mistake(str(path), "does not hold")])

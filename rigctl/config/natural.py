@@ -8,9 +8,10 @@ from pathlib import Path as FilePath
 from rigctl.config.context import Context
 from rigctl.config.document import Path
 from rigctl.config.findings import Findings, unknown
-from rigctl.config.schema import NaturalSection, TruncatedNormalNatural, UniformNatural
+from rigctl.config.schema import DeclaredNatural, LearnedNatural, NaturalSection, TruncatedNormalNatural, UniformNatural
 from rigctl.config.units import Units
 from rigctl.core.marginals import Marginal, marginal_from_engineering
+from rigctl.core.nature.naturals import Learned
 
 PAIRS = ({"mean", "sd"}, {"loc", "scale"})
 
@@ -19,6 +20,16 @@ def marginal(
     context: Context, path: Path, section: NaturalSection, unit: str, bounds: tuple[float, float]
 ) -> Marginal | None:
     """The marginal of a variable with these bounds (in `unit`); None when it does not hold."""
+    if "learned" not in section.model_fields_set:
+        return _declared(context, path, section, unit, bounds)
+    given = section.learned or LearnedNatural()
+    prior = _declared(context, (*path, "learned", "prior"), given.prior, unit, bounds)
+    return None if prior is None else Learned(prior, given.at_least)
+
+
+def _declared(
+    context: Context, path: Path, section: DeclaredNatural, unit: str, bounds: tuple[float, float]
+) -> Marginal | None:
     units, findings = context.units, context.findings
     kind = next(iter(section.model_fields_set))
     path = (*path, kind)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 
 from rigctl.config.document import Path
 from rigctl.config.findings import Findings
@@ -24,13 +24,20 @@ def options_model(cls: type) -> type[BaseModel]:
         nested = isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
         if nested:
             fields[f.name] = (options_model(annotation), Field(default_factory=dict, validate_default=True))
-        elif f.default_factory is not dataclasses.MISSING:
+            continue
+        annotation = Annotated[annotation, BeforeValidator(_frozen)]
+        if f.default_factory is not dataclasses.MISSING:
             fields[f.name] = (annotation, Field(default_factory=f.default_factory))
         else:
             fields[f.name] = (annotation, ... if f.default is dataclasses.MISSING else f.default)
     config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     summary = (cls.__doc__ or "").strip().partition("\n")[0]
     return create_model(cls.__name__, __config__=config, __doc__=summary, **fields)
+
+
+def _frozen(value: Any) -> Any:
+    """A list of the file as the tuple that a frozen policy keeps."""
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
 def make_policy(cls: type, options: Mapping[str, Any], path: Path, findings: Findings) -> Any:

@@ -6,6 +6,7 @@ variable and the options of a driver are known. Each docstring goes into the JSO
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -26,19 +27,26 @@ from rigctl.config.fields import (
 )
 
 
-def _one_key(value: Any) -> Any:
-    """`uniform` is short for `{uniform: }`."""
-    if isinstance(value, str):
-        return {value: None}
-    if not isinstance(value, dict) or len(value) != 1:
-        raise ValueError("must be exactly one of truncated_normal, uniform, empirical")
-    return value
+def _one_of(kinds: str) -> Callable[[Any], Any]:
+    """`uniform` is short for `{uniform: }`, `learned` for `{learned: }`."""
+
+    def one_key(value: Any) -> Any:
+        if isinstance(value, str):
+            return {value: None}
+        if not isinstance(value, dict) or len(value) != 1:
+            raise ValueError(f"must be exactly one of {kinds}")
+        return value
+
+    return one_key
 
 
-def _or_word(schema: dict[str, Any]) -> None:
-    mapping = dict(schema)
-    schema.clear()
-    schema["anyOf"] = [{"const": "uniform"}, mapping]
+def _or_words(*words: str) -> Callable[[dict[str, Any]], None]:
+    def or_words(schema: dict[str, Any]) -> None:
+        mapping = dict(schema)
+        schema.clear()
+        schema["anyOf"] = [*({"const": word} for word in words), mapping]
+
+    return or_words
 
 
 class Section(BaseModel):
@@ -65,7 +73,7 @@ class ClockSection(Section):
 class PolicySection(OpenSection):
     """Who decides; the other keys are the policy's own options."""
 
-    name: str = "explore-then-commit"
+    name: str = "likely-maximisers"
     """An installed policy."""
 
 
@@ -74,8 +82,11 @@ class ModelSection(Section):
 
     hyperparameters: Literal["learned", "fixed"] = "learned"
     """`fixed` pins lengthscales, signal_sd, noise_sd and mean, without standardisation."""
-    kernel: Literal["squared-exponential", "matern-5/2"] = "squared-exponential"
-    """A product of one-dimensional kernels in both cases."""
+    kernel: Literal["squared-exponential", "matern-5/2"] | None = None
+    """A product of one-dimensional kernels in both cases; None: matern-5/2 where hyper-parameters are learned (rough
+    enough for what rigs do), squared-exponential where they are fixed (as published)."""
+    prior: Literal["dimension-scaled", "gamma"] = "dimension-scaled"
+    """Of learned hyper-parameters; `gamma`: shorter lengthscales, and less noise."""
     lengthscales: Lengthscales | None = None
     """On the unit cube: one number for all variables, or one per variable."""
     signal_sd: float | None = Field(default=None, gt=0)
@@ -90,6 +101,8 @@ class ModelSection(Section):
     """Half-width of the confidence bound, in standard deviations."""
     nodes: int = Field(default=128, ge=16, le=4096)
     """Quasi-Monte-Carlo nodes of the pointwise bound."""
+    max_points: int = Field(default=1000, ge=50)
+    """Most points the surrogate is conditioned on; beyond, as many inducing points stand for all trials."""
 
 
 class TruncatedNormalNatural(Section):
@@ -114,10 +127,10 @@ class UniformNatural(Section):
     """Default: the highest setpoint."""
 
 
-class NaturalSection(Section):
-    """How a variable varies when it is left alone: exactly one of these."""
+class DeclaredNatural(Section):
+    """A distribution: exactly one of these."""
 
-    model_config = ConfigDict(json_schema_extra=_or_word)
+    model_config = ConfigDict(json_schema_extra=_or_words("uniform"))
 
     truncated_normal: TruncatedNormalNatural | None = None
     """Normal, cut at the range."""
@@ -127,6 +140,26 @@ class NaturalSection(Section):
     """Measured values, as a list or as {file, column} of a CSV file beside the configuration."""
 
 
+class LearnedNatural(Section):
+    """Learned from the readings of trials that left the variable alone."""
+
+    prior: Annotated[DeclaredNatural, BeforeValidator(_one_of("truncated_normal, uniform, empirical"))] = Field(
+        default_factory=lambda: DeclaredNatural(uniform=UniformNatural())
+    )
+    """What is believed until there are enough readings, and again after the supply has changed; default: uniform."""
+    at_least: int = Field(default=8, ge=2)
+    """How many readings are enough."""
+
+
+class NaturalSection(DeclaredNatural):
+    """How a variable varies when it is left alone: exactly one of these."""
+
+    model_config = ConfigDict(json_schema_extra=_or_words("uniform", "learned"))
+
+    learned: LearnedNatural | None = None
+    """From readings; a supply that changes is noticed."""
+
+
 class VariableSection(Section):
     """A quantity that is measured in every trial and, at a price, controlled in some."""
 
@@ -134,7 +167,7 @@ class VariableSection(Section):
     """Unit of range, setpoints and readings; "1" for none."""
     range: Pair
     """Lowest and highest setpoint."""
-    natural: Annotated[NaturalSection, BeforeValidator(_one_key)]
+    natural: Annotated[NaturalSection, BeforeValidator(_one_of("truncated_normal, uniform, empirical, learned"))]
     """How it varies when it is left alone."""
     sensor: str | None = None
     """Device that measures it; needed as soon as there are devices."""
@@ -284,10 +317,14 @@ class RigConfig(Section):
     """Which variables may be controlled together; `all` means every non-empty subset."""
     outcome: OutcomeSection
     """What the experiment is for."""
+    further_outcomes: list[OutcomeSection] = Field(default_factory=list)
+    """What else matters, measured in the same window; for policies that weigh several outcomes, and for reports."""
     trial: TrialSection | None = None
     """Timing of a trial; needed as soon as there are devices."""
     meters: list[MeterSection] = Field(default_factory=list)
     """What a trial costs."""
+    costs: Literal["per-set", "per-setting"] = "per-set"
+    """Whether a control set's trials have one mean cost, or the setpoints matter too (dosing more costs more)."""
     cost_ceiling: Money | None = None
     """The dearest a trial can be; without it the dearest so far."""
     known_costs: dict[str, Money] = Field(default_factory=dict)

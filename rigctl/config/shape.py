@@ -18,7 +18,6 @@ from rigctl.config.schema import RigConfig
 
 LATER: Final[Mapping[Path, str]] = {
     ("safety", "interlocks"): "interlocks are not available in this version; remove them, nothing would watch them",
-    ("natural", "learned"): "is not available in this version, must be one of truncated_normal, uniform, empirical",
 }
 """Ends of paths of the agreed format that nothing implements yet: refused with the reason, never ignored."""
 
@@ -54,6 +53,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "model_attributes_type": "must be a mapping",
     "dataclass_type": "must be a mapping",
     "list_type": "must be a list",
+    "tuple_type": "must be a list",
     "none_required": "must be empty",
     "string_pattern_mismatch": "must match {pattern}",
 }

@@ -11,6 +11,7 @@ import pytest
 
 from rigctl.config.load import Overrides, load, load_text
 from rigctl.core.marginals import Empirical, TruncatedNormal, Uniform
+from rigctl.core.nature.naturals import ENOUGH, Learned
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.errors import ConfigError
 from rigctl.rig.spec import ActuatorLimits, DosingSpec, MeasureSpec, VariableWiring
@@ -77,6 +78,22 @@ def test_empirical_values_stand_in_the_file_or_in_a_csv_beside_it(tmp_path):
         assert config.problem.space.variables[1].marginal == expected
 
 
+def test_a_marginal_may_be_learned():
+    """By the word alone, or with the prior it begins with and how many readings end that."""
+    word = loaded(SMALL.replace("natural: uniform", "natural: learned"))
+    assert word.problem.space.variables[1].marginal == Learned(Uniform(), ENOUGH)
+    prior = "{learned: {prior: {truncated_normal: {mean: 3.85 mM, sd: 0.77}}, at_least: 20}}"
+    learned = loaded(SMALL.replace("natural: uniform", f"natural: {prior}")).problem.space.variables[1].marginal
+    assert isinstance(learned, Learned)
+    assert (learned.mean, learned.at_least) == (pytest.approx(0.5), 20)
+
+
+def test_costs_may_depend_on_the_setpoints():
+    """`costs: per-setting`; per set without it."""
+    assert loaded(BY_HAND).problem.cost_model == "per-set"
+    assert loaded(BY_HAND + "costs: per-setting\n").problem.cost_model == "per-setting"
+
+
 def test_all_means_every_subset_that_can_be_controlled():
     """`control_sets: all` leaves out variables without actuator, unless a person does the controlling."""
     by_hand = loaded(BY_HAND).problem.space.control_sets
@@ -111,6 +128,12 @@ def test_the_model_can_be_pinned_per_variable():
     assert per_variable.beta == 3.0
     same = loaded(SMALL + pinned.replace("LS", "0.3")).problem.model
     assert same == replace(per_variable, lengthscales=(0.3, 0.3))
+
+
+def test_the_prior_can_be_chosen():
+    """By name; the default grows with the dimension."""
+    assert loaded(SMALL).problem.model.prior == "dimension-scaled"
+    assert loaded(SMALL + "model: {prior: gamma}\n").problem.model.prior == "gamma"
 
 
 def test_known_costs_and_ceiling_are_in_the_order_of_the_sets():
