@@ -1,7 +1,8 @@
 """How long one decision takes: a policy's `propose` with n trials known, d = 5, seven control sets, CPU seconds.
 
-Held to one core, and beside scikit-learn's own prediction with the same data in the same run: their ratio compares
-between machines, which seconds do not.
+As in a campaign, every decision is one trial after the last, so that what grows with the history (`core.gp.memo`) is at
+hand; what the first decision of a new process takes is measured apart. Held to one core, and beside scikit-learn's own
+prediction with the same data in the same run: their ratio compares between machines, which seconds do not.
 """
 
 from __future__ import annotations
@@ -14,14 +15,17 @@ from typing import Literal
 
 import numpy as np
 
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.history import History, Observation
-from rigctl.core.hyperparameters import Hyperparameters
-from rigctl.core.kernels import FloatArray
 from rigctl.core.marginals import TruncatedNormal
 from rigctl.core.money import to_micros
-from rigctl.core.policies.explore_then_commit import ExploreThenCommit
-from rigctl.core.policy import JsonState, ModelOptions, Problem, trial_rng
+from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
+from rigctl.core.policies.value_per_cost import ValuePerCost
+from rigctl.core.policy import JsonState, ModelOptions, Policy, Problem, trial_rng
+from rigctl.core.registry import policy_class
 from rigctl.core.space import Space, Variable
+from rigctl.errors import UsageError
 
 BoundsKind = Literal["integrated", "pointwise"]
 
@@ -40,13 +44,14 @@ COSTS = (0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 1.0)
 LENGTHSCALE = 0.2
 NOISE_SD = 0.01
 BASELINE_POINTS = 1000
-SIZES = (100, 300, 1000)
+SIZES = (100, 300, 1000, 5000)
 
 
 @dataclass(frozen=True, slots=True)
 class LatencyRow:
     """CPU seconds of one decision with n trials in the history."""
 
+    policy: str
     n: int
     bounds: BoundsKind
     d: int
@@ -58,15 +63,14 @@ class LatencyRow:
     """With the hyper-parameters of the last fit, as in all but O(log n) decisions of a campaign."""
     min_s: float
     max_s: float
+    restart_s: float
+    """The first decision of a process that has only read the journal."""
     refit_s: float
-    """One decision that learns them anew."""
+    """One decision that learns the hyper-parameters anew."""
     baseline_s: float
     """scikit-learn's predict(return_std=True) at 1000 points with the same data, median, same run."""
-
-    @property
-    def ratio(self) -> float:
-        """Decisions in units of the baseline: comparable between machines."""
-        return self.median_s / self.baseline_s
+    ratio: float
+    """The median in units of the baseline: comparable between machines."""
 
 
 def measure_latency(
@@ -74,14 +78,49 @@ def measure_latency(
     bounds_kinds: Sequence[BoundsKind] = ("integrated", "pointwise"),
     repeats: int = 5,
     seed: int = 0,
+    policy: str = "explore-then-commit",
 ) -> list[LatencyRow]:
-    """One row for every kind of bounds and number of trials; BLAS is held to one thread meanwhile.
+    """One row for every kind of bounds and number of trials, of a policy of that name.
 
     Raises:
+        UsageError: no installed policy has that name, or it cannot be measured without options.
         ValueError: `repeats` or a number of trials is not positive.
     """
-    if repeats < 1 or any(n < 1 for n in n_values):
-        raise ValueError(f"latency: got n {list(n_values)}, repeats {repeats}; all must be at least 1")
+    measured = policy_to_measure(policy)
+    return [measure(measured, n, plant_problem(kind), repeats, seed) for kind in bounds_kinds for n in n_values]
+
+
+def policy_to_measure(name: str) -> Policy:
+    """With its default options, but always in the phase that takes longest: exploring, weighing.
+
+    Raises:
+        UsageError: no installed policy has that name, or it has options without defaults.
+    """
+    if name == LikelyMaximisers.name:
+        return LikelyMaximisers(explore=ExplorationShare(1.0, 1.0, 1.0), spread=0)
+    if name == ValuePerCost.name:
+        return ValuePerCost(explore=0.0)
+    try:
+        return policy_class(name)()
+    except TypeError as error:
+        raise UsageError(f"policy {name}: cannot be measured without options: {error}") from error
+
+
+def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: int = 0) -> LatencyRow:
+    """Time the decisions of any policy for the trials up to number n + 1; BLAS is held to one thread meanwhile.
+
+    Args:
+        policy: keeps what it remembers of the model under `hyperparameters` and `fitted_at`, as `decision.remember`.
+        n: trials known at the last decision.
+        problem: over the variables and control sets of this module.
+        repeats: decisions of which the median is taken.
+        seed: of the history and of the decisions.
+
+    Raises:
+        ValueError: `repeats` or `n` is not positive.
+    """
+    if repeats < 1 or n < 1:
+        raise ValueError(f"latency: got n {n}, repeats {repeats}; both must be at least 1")
     # a limit only holds for libraries loaded by then, so load those that bring a BLAS of their own
     import scipy.linalg  # noqa: F401, PLC0415 - loaded for its BLAS
     import sklearn.gaussian_process  # noqa: F401, PLC0415 - loaded for its thread pool
@@ -90,31 +129,50 @@ def measure_latency(
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - only for the bench
 
     with threadpool_limits(limits=1):
-        return [_row(n, kind, repeats, seed) for kind in bounds_kinds for n in n_values]
+        return _row(policy, problem, _growing(n, repeats + 1, seed), seed)
 
 
-def _row(n: int, kind: BoundsKind, repeats: int, seed: int) -> LatencyRow:
-    problem, past = plant_problem(kind), history(n, seed)
+def _row(policy: Policy, problem: Problem, growing: Sequence[History], seed: int) -> LatencyRow:
     known = Hyperparameters((LENGTHSCALE,) * len(NAMES), signal_sd=1.0, noise_sd=NOISE_SD)
-    state: JsonState = {"hyperparameters": known.to_json(), "fitted_at": n}
+    model = {"hyperparameters": known.to_json(), "fitted_at": len(growing[0])}
+    state: JsonState = {**policy.initial_state(problem), **model}
 
-    def decide(repeat: int, start: JsonState = state) -> None:
-        ExploreThenCommit().propose(start, problem, past, trial_rng(seed, repeat + 1))
+    def decide(past: History, start: JsonState = state) -> float:
+        begin = time.process_time()
+        policy.propose(start, problem, past, trial_rng(seed, len(past) + 1))
+        return time.process_time() - begin
 
-    spent = _timed(decide, repeats)
+    # the first is not counted: it pays for imports, first allocations, and all that was to be kept from the decisions
+    # before it
+    spent = [decide(past) for past in growing][1:]
+    last = growing[-1]
+    baseline = median(_timed(_baseline(last, seed), len(spent)))
     return LatencyRow(
-        n=n,
-        bounds=kind,
+        policy=policy.name,
+        n=len(last),
+        bounds=problem.model.bounds,
         d=problem.space.dimension,
         sets=len(problem.space.control_sets),
-        nodes=problem.model.nodes if kind == "pointwise" else None,
-        repeats=repeats,
+        nodes=problem.model.nodes if problem.model.bounds == "pointwise" else None,
+        repeats=len(spent),
         median_s=median(spent),
         min_s=min(spent),
         max_s=max(spent),
-        refit_s=_timed(lambda repeat: decide(repeat, {**state, "fitted_at": 1}), 1)[0],
-        baseline_s=median(_timed(_baseline(past, seed), repeats)),
+        restart_s=decide(History.of(last.observations)),
+        refit_s=decide(last, {**state, "fitted_at": 1}),
+        baseline_s=baseline,
+        ratio=median(spent) / baseline,
     )
+
+
+def _growing(n: int, steps: int, seed: int) -> list[History]:
+    """Histories of which each is one trial longer than the one before, up to n trials; the empty one at least."""
+    observations = history(n, seed).observations
+    begin = max(n - steps + 1, 0)
+    out = [History.of(observations[:begin])]
+    for observation in observations[begin:]:
+        out.append(out[-1].append(observation))
+    return out
 
 
 def _timed(work: Callable[[int], None], repeats: int) -> list[float]:

@@ -1,0 +1,204 @@
+"""Figure files: valid, self-contained, the same data and colours in each format."""
+
+from __future__ import annotations
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from rigctl.bench.figures import Figure, Line, Panel, write_figure
+from rigctl.bench.figures_html import html_of
+from rigctl.bench.figures_layouts import figures_of
+from rigctl.bench.figures_static import image_of
+from rigctl.bench.figures_style import PALETTE, known_styles, style_of
+from rigctl.bench.labels import predefined
+from rigctl.bench.papers import PAPERS, grid_of
+from rigctl.bench.summary_curves import curve_of
+from rigctl.bench.summary_runs import function_and_d, runs_of
+from rigctl.errors import UsageError
+from tests.bench.tables import frame, rows
+
+C_SETTING = ("hartmann3", "moderate-known", 0.04, 4.0)
+
+
+def some_figure() -> Figure:
+    table = frame(
+        [
+            rows(policy, seed, [0.8, 0.4 / (seed + 1), 0.125], setting=C_SETTING, sets=["x1", "x1+x2", "x1+x2"])
+            for policy in ("etc-50", "ucb-psq")
+            for seed in (0, 1)
+        ]
+    )
+    return figures_of("ucb-cvs", table)[0]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return html_of(some_figure())
+
+
+class References(HTMLParser):
+    """Everything a browser would fetch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [f"{tag} {name}={value}" for name, value in attrs if name in {"src", "href", "srcset", "data"}]
+
+
+def test_every_format_is_written_under_the_figures_name(tmp_path: Path) -> None:
+    """Three files, each of its own kind."""
+    files = write_figure(some_figure(), tmp_path / "new")
+    assert [f.name for f in files] == ["ucb-cvs-fig2.html", "ucb-cvs-fig2.png", "ucb-cvs-fig2.svg"]
+    assert files[1].read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert ET.fromstring(files[2].read_text(encoding="utf-8")).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314
+    assert files[0].read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+
+
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
+    """The message names those there are."""
+    with pytest.raises(UsageError, match="html, png, svg"):
+        write_figure(some_figure(), tmp_path, ["pdf"])
+
+
+def test_the_page_fetches_nothing(page: str) -> None:
+    """Scripts and styles are inside; no element refers to anything elsewhere."""
+    references = References()
+    references.feed(page)
+    assert references.found == []
+    assert len(page) > 1_000_000  # the premise: the script is in it
+
+
+def test_the_page_holds_means_errors_and_seeds(page: str) -> None:
+    """Hovering shows the mean ± standard error and how many seeds: 0.4 and 0.2 give 0.3 ± 0.1 over two."""
+    assert "0.3 \\u00b1 0.1" in page or "0.3 ± 0.1" in page
+    assert '"n = ' in page or "n = %{customdata[1]}" in page
+    assert "hartmann3" in page
+
+
+def test_the_same_figure_gives_the_same_bytes() -> None:
+    """Files in version control do not change unless the results do."""
+    for kind in ("png", "svg"):
+        assert image_of(some_figure(), kind) == image_of(some_figure(), kind)
+    assert html_of(some_figure()) == html_of(some_figure())
+
+
+def test_a_policy_has_one_colour_in_every_format(page: str) -> None:
+    """The style's colour stands in the page and in the SVG."""
+    svg = image_of(some_figure(), "svg").decode()
+    for policy in ("etc-50", "ucb-psq"):
+        colour = style_of(policy).colour
+        assert colour.lower() in svg.lower()
+        assert colour in page
+
+
+def test_no_two_policies_of_a_paper_look_alike() -> None:
+    """Colour and line style together tell every policy of every paper's figures apart."""
+    for paper in PAPERS:
+        labels = {spec.label for block in grid_of(paper).blocks for spec in block.policies}
+        looks = {(style_of(label).colour, style_of(label).dash) for label in labels}
+        assert len(looks) == len(labels), paper
+
+
+def test_every_predefined_label_has_a_style_of_its_own() -> None:
+    """A label of the bench is listed, so that its colour does not hang on its letters."""
+    assert all(style_of(label) in known_styles().values() for label in predefined())
+
+
+def test_no_two_listed_policies_look_alike() -> None:
+    """Policies of different papers are drawn in one figure when they are compared."""
+    looks = [(style.colour, style.dash) for style in known_styles().values()]
+    assert len(set(looks)) == len(looks)
+
+
+def test_a_label_nobody_listed_has_a_fixed_style() -> None:
+    """Third-party policies keep their look from run to run."""
+    assert style_of("somebody-elses") == style_of("somebody-elses")
+    assert style_of("somebody-elses").colour in PALETTE
+    assert style_of("somebody-elses").dash != "solid"
+
+
+def test_a_diamond_marks_where_only_the_best_set_is_played() -> None:
+    """Both seeds play x1 once, at a cost of 1, and the best set from then on."""
+    panel = some_figure().rows[0][0]
+    assert [line.diamond[0] for line in panel.lines if line.diamond] == [1.0, 1.0]
+    assert some_figure().has_diamonds
+
+
+def test_c_figure_2_has_a_row_per_objective_and_a_column_per_costs_and_variance() -> None:
+    """Rows and columns in the paper's order; what was not run stays blank."""
+    settings = [
+        ("airfoil", "cheap-known", 0.02, 50.0),
+        ("gp-sample3", "expensive-known", 0.02, 50.0),
+        ("gp-sample3", "cheap-known", 0.04, 50.0),
+    ]
+    (figure,) = figures_of("ucb-cvs", frame([rows("etc-50", 0, [0.5], setting=s) for s in settings]))
+    columns = [("cheap-known", 0.02), ("cheap-known", 0.04), ("expensive-known", 0.02)]
+    wanted = [[f"{n}\n{c} costs, variance {v:g}" for c, v in columns] for n in ("gp-sample3", "airfoil")]
+    assert [[p.title for p in row] for row in figure.rows] == wanted
+    assert [[len(p.lines) for p in row] for row in figure.rows] == [[0, 1, 1], [1, 0, 0]]
+    assert all(p.log_y for row in figure.rows for p in row)
+
+
+def test_c_figure_3_is_drawn_where_policies_per_unit_cost_were_run() -> None:
+    """Figure 2 leaves them out, figure 3 has all policies of those settings only."""
+    setting = ("gp-sample3", "moderate-known", 0.04, 50.0)
+    other = ("hartmann3", "moderate-known", 0.04, 50.0)
+    plain = [rows("etc-50", 0, [0.5], setting=s) for s in (setting, other)]
+    table = frame([*plain, rows("ucb-psq-per-cost", 0, [0.5], setting=setting)])
+    second, third = figures_of("ucb-cvs", table)
+    assert second.policies == ("etc-50",)
+    assert third.policies == ("etc-50", "ucb-psq-per-cost")
+    assert len(third.rows) == 1
+
+
+def test_p_figures_show_medians_and_quartiles() -> None:
+    """As captioned in the paper: 1, 2, 6 have median 2 and quartiles 1.5 and 4."""
+    setting = ("ackley16", "varying", 0.0, 10.0)
+    table = frame([rows("pbgi", s, [v], setting=setting, best=7.0) for s, v in enumerate((1.0, 2.0, 6.0))])
+    figures = figures_of("gittins", table)
+    line = figures[0].rows[0][0].lines[0]
+    assert (line.y[-1], line.low[-1], line.high[-1], line.mean[-1]) == (2.0, 1.5, 4.0, 3.0)
+    assert [f.name for f in figures] == ["gittins-fig5", "gittins-fig16"]
+    assert function_and_d("rosenbrock16") == ("rosenbrock", 16)
+
+
+def test_m_figures_go_by_trial() -> None:
+    """Cumulated dear input and hypervolume against t."""
+    table = frame([rows("ca-mobo", 0, [0.5, 0.5], dear_input=[0.1, 0.3], hypervolume=[0.4, 0.6])])
+    (figure,) = figures_of("ca-mobo", table)
+    dear, volume = figure.rows[0]
+    assert dear.lines[0].y.tolist() == pytest.approx([0.0, 0.1, 0.3])
+    assert volume.lines[0].y.tolist() == pytest.approx([0.4, 0.6])
+    assert dear.x_label == "trial t"
+
+
+@pytest.mark.parametrize("paper", [*PAPERS, "overview"])
+def test_every_layout_is_drawn_from_any_results(paper: str) -> None:
+    """Whatever a directory holds, each layout yields figures that can be drawn."""
+    for figure in figures_of(paper, frame([rows("etc-ada", 0, [0.5, 0.2])])):
+        assert image_of(figure, "svg")
+
+
+def test_an_unknown_layout_is_refused() -> None:
+    """The nearest name is offered."""
+    with pytest.raises(UsageError, match="did you mean 'gittins'"):
+        figures_of("gitins", frame([rows("a", 0, [0.5])]))
+
+
+def test_a_regret_of_zero_stays_on_a_logarithmic_axis() -> None:
+    """Bands and lines are cut at a positive floor, not lost."""
+    runs = runs_of(frame([rows("a", s, [0.5, 0.0]) for s in (0, 1)]))
+    line = Line.of(curve_of(runs, "simple"), "standard error")
+    panel = Panel("", "", "", (line,), log_y=True)
+    assert 0 < panel.floor_of_log() <= 0.5
+    page = html_of(Figure("f", "t", "c", ((panel,),)))
+    values = [float(v) for v in re.findall(r'"y":\[([^\]]*)\]', page)[0].split(",")]
+    assert min(values) > 0
+    assert np.isfinite(values).all()

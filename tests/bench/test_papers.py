@@ -1,0 +1,374 @@
+"""The papers' grids, and findings that follow the data wherever they go."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from math import exp, log, sqrt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rigctl.bench.catalogue import problem_names
+from rigctl.bench.figures_layouts import figures_of
+from rigctl.bench.findings import Finding, findings_of, findings_text
+from rigctl.bench.findings_evidence import Effect, both, difference, effect, opposite, student
+from rigctl.bench.papers import ARRAYS, PAPERS, grid_of
+from rigctl.bench.summary_runs import Stat, runs_of
+from rigctl.errors import UsageError
+from tests.bench.tables import SEEDS, ending, frame, rows
+
+BASELINES, VARIANTS = ("ts-psq", "ucb-psq"), ("etc-50", "etc-100", "etc-ada")
+
+
+def judged(paper: str, runs: Sequence[list[list[dict[str, Any]]]]) -> tuple[Finding, ...]:
+    return findings_of(paper, frame([run for group in runs for run in group]))
+
+
+def about(findings: Sequence[Finding], words: str) -> Finding:
+    (found,) = [f for f in findings if words in f.claim]
+    return found
+
+
+def c_results(
+    ends: Mapping[str, float], problem: str = "gp-sample3", costs: str = "cheap-known", variance: float = 0.04
+) -> list[list[list[dict[str, Any]]]]:
+    return [ending(policy, regret, (problem, costs, variance, 50.0)) for policy, regret in ends.items()]
+
+
+def of_groups(baselines: float, variants: float) -> dict[str, float]:
+    return dict.fromkeys(BASELINES, baselines) | dict.fromkeys(VARIANTS, variants)
+
+
+# the grids
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_grid_names_what_exists(paper: str, quick: bool) -> None:
+    """Problems, costs, policies and options of each paper are known to the bench, in both forms."""
+    assert grid_of(paper, quick, arrays=False).cells()
+    assert {p for block in grid_of(paper, quick).blocks for p in block.problems} <= set(problem_names())
+
+
+def test_c_runs_the_published_settings() -> None:
+    """Four objectives, three cost sets, three variances, five policies, ten seeds; and appendix B."""
+    main, plant, naive = grid_of("ucb-cvs").blocks
+    assert main.problems + plant.problems == ("gp-sample3", "hartmann3", "airfoil", "plant")
+    assert main.variances == (0.02, 0.04, 0.08)
+    assert main.costs == ("cheap-known", "moderate-known", "expensive-known")
+    assert (main.budget, plant.budget) == (50.0, 200.0)
+    assert len(main.seeds) == len(naive.seeds) == 10
+    assert [p.label for p in main.policies] == [*BASELINES, *VARIANTS]
+    assert naive.problems == ("gp-sample3",)
+    assert main.model["hyperparameters"] == "fixed"
+
+
+def test_p_budgets_grow_with_the_number_of_variables() -> None:
+    """10 d where costs are uniform, 25 d where they vary; sixteen seeds."""
+    blocks = grid_of("gittins").blocks
+    assert [(b.costs, b.budget) for b in blocks[:2]] == [(("uniform",), 40.0), (("varying",), 100.0)]
+    assert [b.budget for b in blocks[-2:]] == [160.0, 400.0]
+    assert {len(b.seeds) for b in blocks} == {16}
+
+
+def test_p_learns_under_the_prior_of_its_library() -> None:
+    """Every policy, in the quick form too; the other papers' grids say nothing of it."""
+    for quick in (False, True):
+        assert {b.model["prior"] for b in grid_of("gittins", quick).blocks} == {"gamma"}
+    assert not any("prior" in b.model for paper in PAPERS if paper != "gittins" for b in grid_of(paper).blocks)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_part_of_a_paper_is_made_of_its_own_cells(quick: bool) -> None:
+    """So many seeds, these problems: the same runs as in the whole, so that they count when the rest follows."""
+    whole = {cell.id for cell in grid_of("gittins", quick).cells()}
+    part = grid_of("gittins", quick, seeds=2, problems=["ackley4", "rosenbrock4"]).cells()
+    assert {(c.problem, c.seed) for c in part} == {(p, s) for p in ("ackley4", "rosenbrock4") for s in (0, 1)}
+    assert {cell.id for cell in part} <= whole
+
+
+def test_a_problem_that_the_paper_does_not_have_is_refused() -> None:
+    """By name, with the nearest; those of arrays that are not there too."""
+    with pytest.raises(UsageError, match="did you mean 'ackley16'"):
+        grid_of("gittins", problems=["ackley6"])
+    with pytest.raises(UsageError, match="paper ucb-cvs: problem: got 'plant'"):
+        grid_of("ucb-cvs", arrays=False, problems=["plant"])
+    with pytest.raises(UsageError, match="paper gittins: costs: got 'cheap', must be one of uniform, varying"):
+        grid_of("gittins", costs=["cheap"])
+
+
+def test_costs_of_a_paper_can_be_chosen() -> None:
+    """Only theirs are run; with problems that never have them there is nothing to run."""
+    assert {c.costs for c in grid_of("gittins", costs=["varying"]).cells()} == {"varying"}
+    with pytest.raises(UsageError, match="runs none of gp-sample3 with expensive-known costs"):
+        grid_of("ucb-cvs", quick=True, problems=["gp-sample3"], costs=["expensive-known"])
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_without_arrays_no_problem_needs_them(paper: str) -> None:
+    """Quick forms never do, full ones on request."""
+    for grid in (grid_of(paper, quick=True), grid_of(paper, arrays=False)):
+        assert not {p for block in grid.blocks for p in block.problems} & set(ARRAYS)
+
+
+def test_quick_forms_are_small() -> None:
+    """A few dozen cells at most."""
+    for paper in PAPERS:
+        assert sum(len(block.cells()) for block in grid_of(paper, quick=True).blocks) <= 40
+
+
+def test_an_unknown_paper_is_refused() -> None:
+    """By grids and by findings alike, with the nearest name."""
+    for asked in (lambda: grid_of("ucb-cv"), lambda: findings_of("ucb-cv", frame([]))):
+        with pytest.raises(UsageError, match="did you mean 'ucb-cvs'"):
+            asked()
+
+
+# what ratios decide
+
+
+def test_an_effect_is_the_geometric_mean_over_settings_of_the_ratio() -> None:
+    """Ratios 1/4 and 1 in two settings, the same for every seed: 1/2, with no spread, lower in one."""
+    one, other = ("toy", "cheap", 0.04, 10.0), ("toy", "moderate", 0.04, 10.0)
+    runs = runs_of(
+        frame(
+            [
+                rows(policy, seed, [2.0, end], setting=setting, best=2.0)
+                for setting, ours in ((one, 0.1), (other, 0.4))
+                for policy, end in (("a", ours), ("b", 0.4))
+                for seed in (0, 1)
+            ]
+        )
+    )
+    found = effect(runs, [r.setting for r in runs], ("a",), ("b",))
+    assert found is not None
+    assert found.ratio == pytest.approx(0.5)
+    assert found.interval == pytest.approx((0.5, 0.5))
+    assert (found.settings, found.lower_in, found.logs.n) == (2, 1, 2)
+    assert found.below() == "yes"
+    assert found.above() == "no"
+
+
+def test_an_interval_is_students() -> None:
+    """Three seeds: 4.303 standard errors to either side."""
+    assert student(3) == pytest.approx(4.302653, abs=1e-6)
+    found = Effect(Stat(log(0.5), 0.1, 3), 1, 1)
+    assert found.interval == pytest.approx((0.5 * exp(-0.4302653), 0.5 * exp(0.4302653)))
+
+
+def test_one_seed_decides_nothing() -> None:
+    """There is no spread to judge by, however small the ratio."""
+    found = Effect(Stat(log(0.01), float("nan"), 1), 1, 1)
+    assert {found.below(), found.above(), found.within(2.0)} == {"undecided"}
+
+
+def test_only_seeds_that_every_policy_has_are_paired() -> None:
+    """A seed of one policy alone says nothing of the difference."""
+    setting = ("toy", "cheap", 0.04, 10.0)
+    runs = runs_of(frame([*ending("a", 0.5, setting, 3), *ending("b", 0.5, setting, 2)]))
+    found = effect(runs, [runs[0].setting], ("a",), ("b",))
+    assert found is not None
+    assert found.logs.n == 2
+
+
+def test_equality_needs_the_whole_interval_inside() -> None:
+    """Inside: yes; outside: no; across the border: undecided."""
+    ratios = {1.0: "yes", 2.0: "no", 1.45: "undecided"}
+    for ratio, verdict in ratios.items():
+        assert Effect(Stat(log(ratio), 0.02, 10), 1, 0).within(1.5) == verdict
+
+
+def test_effects_of_different_settings_differ_with_the_errors_of_both() -> None:
+    """0.5 against 2, errors 0.03 and 0.04: a ratio of 1/4 with an error of 0.05."""
+    apart = difference(Effect(Stat(log(0.5), 0.03, 5), 2, 2), Effect(Stat(log(2.0), 0.04, 4), 3, 0))
+    assert apart.ratio == pytest.approx(0.25)
+    assert apart.logs.se == pytest.approx(sqrt(0.03**2 + 0.04**2))
+    assert apart.logs.n == 4
+
+
+def test_claims_of_two_parts_need_both() -> None:
+    """One no is a no, and a yes needs yes everywhere."""
+    assert both("yes", "yes") == "yes"
+    assert both("yes", "undecided") == "undecided"
+    assert both("undecided", "no") == "no"
+    assert both() == "undecided"
+    assert [opposite(v) for v in ("yes", "no", "undecided")] == ["no", "yes", "undecided"]
+
+
+# findings
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_without_runs_nothing_is_found(paper: str) -> None:
+    """Every claim is undecided, and says that its runs are missing."""
+    for finding in findings_of(paper, frame([rows("someone", 0, [0.5])])):
+        assert finding.verdict == "undecided"
+        assert finding.settings[0] == 0
+        assert "not there" in finding.figures
+        assert finding.claim
+        assert finding.test
+
+
+def test_c_1_follows_the_data() -> None:
+    """Less regret under cheap costs is a yes, more is a no, and a wide spread is neither."""
+    words = "end with less simple regret than TS-PSQ"
+    assert about(judged("ucb-cvs", c_results(of_groups(0.4, 0.1))), words).verdict == "yes"
+    assert about(judged("ucb-cvs", c_results(of_groups(0.1, 0.4))), words).verdict == "no"
+    assert about(judged("ucb-cvs", c_results(of_groups(0.2, 0.2))), words).verdict == "undecided"
+
+
+def test_c_1_advantage_shrinks_only_if_it_does() -> None:
+    """Cheap 1/4 and expensive 1/2 shrink; the reverse grows."""
+    words = "shrinks as costs rise"
+    for cheap, dear, verdict in ((0.1, 0.2, "yes"), (0.2, 0.1, "no")):
+        runs = c_results(of_groups(0.4, cheap)) + c_results(of_groups(0.4, dear), costs="expensive-known")
+        assert about(judged("ucb-cvs", runs), words).verdict == verdict
+
+
+def test_c_2_follows_the_data() -> None:
+    """As published: ETC-50 and ETC-100 worse than the baselines, ETC-Ada between; then the other way round."""
+    published = {"ts-psq": 0.1, "ucb-psq": 0.1, "etc-50": 0.3, "etc-100": 0.4, "etc-ada": 0.11}
+    reverse = {"ts-psq": 0.4, "ucb-psq": 0.4, "etc-50": 0.1, "etc-100": 0.1, "etc-ada": 0.9}
+    for ends, verdict in ((published, "yes"), (reverse, "no")):
+        found = [f for f in judged("ucb-cvs", c_results(ends, costs="expensive-known")) if f.where == "C section 5 (2)"]
+        assert [f.verdict for f in found] == [verdict] * 3
+
+
+def test_c_3_has_a_strict_and_a_mild_reading() -> None:
+    """Baselines behind on airfoil, but less so than elsewhere: not as printed, yet relatively better."""
+    runs = c_results(of_groups(0.4, 0.2), "airfoil") + c_results(of_groups(0.4, 0.02), "hartmann3")
+    strict, mild = [f for f in judged("ucb-cvs", runs) if "(3)" in f.where]
+    assert (strict.verdict, mild.verdict) == ("no", "yes")
+
+
+@pytest.mark.parametrize(("ends", "verdict"), [((0.3, 0.2, 0.1), "yes"), ((0.1, 0.2, 0.3), "no")])
+def test_c_4_counts_the_lowest_variance(ends: tuple[float, float, float], verdict: str) -> None:
+    """Three policies by three cost sets: nine combinations, all won by one variance."""
+    runs = [
+        group
+        for variance, end in zip((0.02, 0.04, 0.08), ends, strict=True)
+        for costs in ("cheap-known", "moderate-known", "expensive-known")
+        for group in c_results(dict.fromkeys(VARIANTS, end), costs=costs, variance=variance)
+    ]
+    found = about(judged("ucb-cvs", runs), "0.08")
+    assert found.verdict == verdict
+    first, last = (0, 9) if verdict == "yes" else (9, 0)
+    assert found.numbers["wins"] == {"0.02": first, "0.04": 0, "0.08": last}
+
+
+def test_c_4_needs_more_than_a_few_combinations() -> None:
+    """One problem under one cost set, three combinations, decides nothing however it comes out."""
+    runs = [
+        group
+        for variance, end in ((0.02, 0.3), (0.04, 0.2), (0.08, 0.1))
+        for group in c_results(dict.fromkeys(VARIANTS, end), costs="cheap-known", variance=variance)
+    ]
+    found = about(judged("ucb-cvs", runs), "0.08")
+    assert found.numbers["wins"]["0.08"] == 3
+    assert found.verdict == "undecided"
+
+
+def test_appendix_b_looks_at_regrets_and_at_late_plays() -> None:
+    """TS and UCB per cost that stay on a cheap set are stuck; EI per cost that leaves it is idle; and the reverse."""
+    setting = ("gp-sample3", "moderate-known", 0.04, 50.0)
+    good = [ending(policy, 0.01, setting, sets=["x1", "x1+x2+x3"]) for policy in VARIANTS]
+    stuck = [ending(p, 0.5, setting, sets="x1") for p in ("ts-psq-per-cost", "ucb-psq-per-cost")]
+    idle = [ending("ei-psq-per-cost", 0.2, setting, sets=["x1", "x1+x2+x3"])]
+    found = [f for f in judged("ucb-cvs", good + stuck + idle) if f.where == "C appendix B"]
+    assert [f.verdict for f in found] == ["yes"] * 5
+    good = [ending(policy, 0.5, setting, sets="x1") for policy in VARIANTS]
+    free = [ending(p, 0.01, setting, sets=["x1", "x1+x2+x3"]) for p in ("ts-psq-per-cost", "ucb-psq-per-cost")]
+    busy = [ending("ei-psq-per-cost", 0.2, setting, sets="x1")]
+    found = [f for f in judged("ucb-cvs", good + free + busy) if f.where == "C appendix B"]
+    assert [f.verdict for f in found] == ["no"] * 5
+
+
+U_SETTING = ("hartmann6+6", "moderate", 0.04, 100.0)
+
+
+def u_results(regret: float, late: int) -> list[list[list[dict[str, Any]]]]:
+    """Algorithm 1 explores for 60, then has so many trials; the baselines play the dear set throughout."""
+    ours = [
+        rows(
+            *("u-alg1-share", s, [1.0, *[regret * (1 + 0.01 * s)] * late]),
+            costs=[60.0, *[40.0 / late] * late],
+            phase=["explore", *["commit"] * late],
+            setting=U_SETTING,
+        )
+        for s in range(SEEDS)
+    ]
+    others = [
+        [rows(policy, s, [0.4] * 10, costs=10.0, setting=U_SETTING) for s in range(SEEDS)]
+        for policy in ("ts-psq", "ucb-psq", "etc-50-size")
+    ]
+    return [ours, *others]
+
+
+def test_u_claims_follow_the_data() -> None:
+    """Less regret and 40 trials against 4 after committing; then more regret and 2 against 4."""
+    found = judged("unknown-cost", u_results(0.1, 40))
+    assert {f.verdict for f in found if "at the end" in f.where} == {"yes"}
+    assert about(found, "many more evaluations").verdict == "yes"
+    assert about(found, "many more evaluations").numbers["ts-psq"]["ratio"] == pytest.approx(10.0)
+    found = judged("unknown-cost", u_results(0.9, 2))
+    assert {f.verdict for f in found if "at the end" in f.where} == {"no"}
+    assert about(found, "many more evaluations").verdict == "no"
+
+
+def test_p_claims_follow_the_data() -> None:
+    """On Ackley PBGI and PBGI-D below EIPC and EI is a yes; one of them above is a no."""
+    setting = ("ackley16", "varying", 0.0, 400.0)
+    for worse, verdict in ((0.1, "yes"), (0.9, "no")):
+        ends = {"pbgi": 0.1, "pbgi-d": worse, "eipc": 0.4, "ei": 0.5}
+        found = judged("gittins", [ending(p, r, setting) for p, r in ends.items()])
+        assert about(found, "many-peaked").verdict == verdict
+
+
+@pytest.mark.parametrize(("other", "verdict"), [(0.11, "yes"), (0.4, "no")])
+def test_p_small_dimensions_are_a_draw_if_all_are_alike(other: float, verdict: str) -> None:
+    """Within a factor of 1.5 of each baseline, with d = 4 and 8, whatever costs do; one of them far off is a no."""
+    for problem, costs, budget, theirs in (
+        ("levy4", "varying", 100.0, ("eipc", "ei")),
+        ("levy8", "uniform", 80.0, ("ei", "ucb", "ts")),
+    ):
+        ends = {"pbgi": 0.1, "pbgi-d": 0.1} | dict.fromkeys(theirs, 0.1) | {theirs[0]: other}
+        found = judged("gittins", [ending(p, r, (problem, costs, 0.0, budget)) for p, r in ends.items()])
+        (claim,) = [f for f in found if f"{problem}, {costs}" in f.where]
+        assert claim.verdict == verdict
+
+
+def test_p_rosenbrock_turns_with_the_budget() -> None:
+    """Behind at a quarter of the budget, ahead at its end: both of the paper's claims hold."""
+    setting = ("rosenbrock16", "varying", 0.0, 400.0)
+
+    def run(policy: str, early: float, late: float) -> list[list[dict[str, Any]]]:
+        return [rows(policy, s, [early + 0.001 * s, late], costs=[50.0, 350.0], setting=setting) for s in range(SEEDS)]
+
+    runs = [run("pbgi", 0.3, 0.2), run("pbgi-d", 0.3, 0.2), run("eipc", 0.6, 0.1), run("ei", 0.6, 0.3)]
+    found = judged("gittins", runs)
+    assert about(found, "best on the unimodal Rosenbrock").verdict == "yes"
+    assert about(found, "EIPC overtakes").verdict == "yes"
+
+
+def test_findings_are_told_with_verdict_figures_and_extent() -> None:
+    """The text says in how many of the published settings there were runs; JSON takes it all."""
+    found = judged("ucb-cvs", c_results(of_groups(0.4, 0.1)))
+    text = findings_text(found)
+    assert "reproduced (1 of 18 published settings run): ratio 0.25" in text
+    first = json.loads(json.dumps([f.to_json() for f in found]))[0]
+    assert first["reproduced"] == "yes"
+    assert first["numbers"]["ratio"] == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_the_page_on_the_papers_has_every_paper_and_figure(paper: str) -> None:
+    """docs/papers.md names each command and explains each figure it leaves behind."""
+    page = (Path(__file__).parents[2] / "docs" / "papers.md").read_text(encoding="utf-8")
+    assert f"rigctl bench paper {paper} " in page
+    settings = [("gp-sample3", "moderate-known", 0.04, 50.0), ("ackley16", "varying", 0.0, 400.0)]
+    settings += [("ackley16", "uniform", 0.0, 160.0)]
+    table = frame([rows(p, 0, [0.5], setting=s) for s in settings for p in ("pbgi", "ucb-psq-per-cost")])
+    for figure in figures_of(paper, table):
+        assert f"`{figure.name}`" in page or f"`{figure.name.removeprefix(paper)}`" in page, figure.name

@@ -1,0 +1,111 @@
+"""What policies are told of a problem, what they are not, and which names there are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from rigctl.bench.catalogue import bench_problem, check, costs_of, problem_names, usual_costs
+from rigctl.bench.cell import Cell, PolicySpec
+from rigctl.bench.problems import COST_SETS, SetCosts, control_set_problem, recipes
+from rigctl.errors import UsageError
+from tests.bench.arrays import write_arrays
+
+
+def cell(problem: str, costs: str | None = None, data: str | None = None) -> Cell:
+    return Cell(problem, costs or usual_costs(problem), 0.04, PolicySpec("p", "p"), 0, 10.0, data)
+
+
+def test_every_named_problem_can_be_built(tmp_path):
+    """All names: the outcome has the promised shape, the initial points lie in the cube, the budget is told."""
+    data = str(write_arrays(tmp_path))
+    assert len(problem_names()) == len(set(problem_names())) >= 18
+    for name in problem_names():
+        if name == "gp-sample3":  # slow, and in the truth's tests
+            continue
+        bench = bench_problem(cell(name, data=data))
+        points = bench.initial_points(np.random.default_rng(0))
+        outcomes = np.asarray(bench.objective(points)).reshape(len(points), -1)
+        assert outcomes.shape == (len(points), 1 + len(bench.further))
+        assert points.shape[1] == bench.space.dimension
+        assert ((points >= 0) & (points <= 1)).all()
+        assert bench.problem(10.0).budget == 10_000_000
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_control_sets_are_seven_with_costs_by_position(name):
+    """As in the papers' appendices: seven sets, three cheap, three dearer, one dearest."""
+    recipe = recipes()[name]
+    assert len(recipe.control_sets) == len(COST_SETS["moderate"]) == 7
+    assert len(recipe.control_sets[0]) <= len(recipe.control_sets[4])
+
+
+def test_uncontrolled_variables_have_the_named_variance():
+    """The variance is the variable's own, the mean 0.5."""
+    bench = control_set_problem("hartmann3", "cheap", 0.08, 0)
+    draws = bench.space.variables[0].marginal.quantile(np.random.default_rng(0).random(20_000))
+    assert draws.mean() == pytest.approx(0.5, abs=0.01)
+    assert draws.var() == pytest.approx(0.08, rel=0.03)
+
+
+def test_an_impossible_variance_is_refused():
+    """More than the uniform's 1/12 is no truncated normal's."""
+    with pytest.raises(UsageError, match=r"variance: got 0\.09"):
+        control_set_problem("hartmann3", "cheap", 0.09, 0)
+
+
+def test_costs_are_unknown_and_noisy_where_they_are_large():
+    """N(mean, 0.02) from 0.1 on, exact below, never down to nothing; told to nobody."""
+    costs = SetCosts.named("cheap")
+    deviates = np.random.default_rng(0).standard_normal(4000)
+    drawn = np.array([costs.draw(3, (), float(z)) for z in deviates])
+    assert drawn.mean() == pytest.approx(0.1, abs=0.002)
+    assert drawn.std() == pytest.approx(0.02, rel=0.05)
+    assert {costs.draw(0, (), float(z)) for z in deviates} == {0.01}
+    assert costs.draw(3, (), -50.0) > 0
+    assert costs.known is None
+
+
+@pytest.mark.parametrize(("kind", "told"), [("-exact", None), ("-known", COST_SETS["expensive"])])
+def test_costs_can_be_exact_and_told(kind, told):
+    """`-exact` never varies, `-known` is told to the policies too."""
+    costs = SetCosts.named(f"expensive{kind}")
+    assert {costs.draw(5, (), z) for z in (-3.0, 0.0, 2.0)} == {0.8}
+    assert costs.known == told
+
+
+def test_the_papers_fixed_model_is_asked_for_by_name():
+    """`hyperparameters: fixed` brings the papers' lengthscale and noise; single options can still be set."""
+    bench = control_set_problem("hartmann3", "moderate", 0.04, 0)
+    assert bench.problem(1.0).model.hyperparameters == "learned"
+    model = bench.problem(1.0, {"hyperparameters": "fixed", "beta": 3.0}).model
+    assert (model.lengthscales, model.signal_sd, model.noise_sd, model.beta) == ((0.1,) * 3, 1.0, 0.01, 3.0)
+
+
+def test_full_control_costs_depend_on_the_setting_and_are_told():
+    """`varying` costs more towards the upper corner; policies know the field."""
+    bench = bench_problem(cell("ackley4", "varying"))
+    assert bench.costs.mean(0, (1.0,) * 4) > bench.costs.mean(0, (0.0,) * 4) > 0
+    assert bench.costs.draw(0, (0.5,) * 4, 9.0) == bench.costs.mean(0, (0.5,) * 4)
+    assert bench.problem(1.0).known_cost_field is not None
+    assert bench.problem(1.0).cost_model == "per-setting"
+
+
+@pytest.mark.parametrize(
+    ("problem", "costs", "message"),
+    [
+        ("hartman3", "cheap", "problem: got 'hartman3'.*did you mean 'hartmann3'"),
+        ("hartmann3", "moderat", "costs of hartmann3: got 'moderat'.*did you mean 'moderate'"),
+        ("ackley8", "cheap", "costs of ackley8: got 'cheap', must be one of uniform"),
+        ("airfoil", "cheap", r"airfoil\.npz.*--data DIR"),
+    ],
+)
+def test_unknown_names_are_answered_with_the_nearest(problem, costs, message):
+    """A problem, costs or data that are not there are refused before anything runs."""
+    with pytest.raises(UsageError, match=message):
+        check(cell(problem, costs))
+
+
+def test_usual_costs_are_among_the_possible():
+    """Every problem has costs to fall back on."""
+    assert all(usual_costs(name) in costs_of(name) for name in problem_names())

@@ -1,0 +1,223 @@
+"""A simulated campaign: the loop, the money, the streams of chance, the table of regrets."""
+
+from __future__ import annotations
+
+from math import isnan
+
+import numpy as np
+import pytest
+
+from rigctl.bench.adapters import full_control, multi_outcome
+from rigctl.bench.cell import Cell, PolicySpec
+from rigctl.bench.multi_outcome import zdt3
+from rigctl.bench.problems import control_set_problem
+from rigctl.bench.regrets import (
+    CHECKPOINTS,
+    checkpoint_rows,
+    columns,
+    good_cost,
+    known_beforehand,
+    recommended_after,
+    regrets,
+    true_values,
+)
+from rigctl.bench.simulate import run_cell, simulate
+from rigctl.core.several.hypervolume import hypervolume
+from rigctl.errors import PolicyError, UsageError
+from tests.bench.players import InTurn, quick_cell
+
+
+@pytest.fixture(scope="module")
+def hartmann():
+    return control_set_problem("hartmann3", "moderate", 0.04, 0)
+
+
+def play(bench, policy, budget=1.0, seed=3):
+    return simulate(bench, policy, bench.problem(budget), seed)
+
+
+def test_a_cell_gives_the_promised_table():
+    """One row per charged trial, every column of the contract, the cell's key in each."""
+    rows = run_cell(quick_cell(budget=1.0))
+    assert list(rows[0]) == [
+        *("cell", "problem", "costs", "variance", "policy", "seed", "budget"),
+        *("trial", "control_set", "phase", "cost", "spent", "y"),
+        *("value", "simple", "quality", "cost_regret", "cost_varying", "inference", "recommended"),
+        *("dear_input", "hypervolume", "decision_s"),
+    ]
+    assert [row["trial"] for row in rows] == list(range(1, len(rows) + 1))
+    assert {(r["cell"], r["problem"], r["policy"], r["seed"]) for r in rows} == {
+        (quick_cell(budget=1.0).id, "hartmann3", "quick", 0)
+    }
+    assert np.cumsum([r["cost"] for r in rows]) == pytest.approx(np.array([r["spent"] for r in rows]))
+    assert all(r["decision_s"] > 0 for r in rows)
+    assert isnan(rows[0]["hypervolume"])
+
+
+def test_the_same_cell_gives_the_same_table():
+    """Everything but the seconds, bit for bit."""
+    first, second = ([{**r, "decision_s": 0} for r in run_cell(quick_cell())] for _ in range(2))
+    # NaN is not equal to itself, its text is
+    assert repr(first) == repr(second)
+
+
+def test_exact_money_buys_the_last_trial():
+    """Ten trials of 0.1 fit a budget of 1, which they do not in binary floating point."""
+    bench = control_set_problem("hartmann3", "moderate-exact", 0.04, 0)
+    campaign = play(bench, InTurn(only=0))
+    assert len(campaign.plays) == 10
+    assert campaign.history.spent == 1_000_000
+
+
+def test_policies_on_one_seed_meet_the_same_chance(hartmann):
+    """Initial points, uncontrolled values, noise and cost deviates do not depend on what a policy does."""
+    one, other = play(hartmann, InTurn(only=0)), play(hartmann, InTurn(at=0.1, only=1))
+    n = min(len(one.plays), len(other.plays))
+    assert one.history.observations[:5] == other.history.observations[:5]
+    assert [o.control_set for o in one.history.observations[:6]] == [-1] * 5 + [0]
+    for a, b in zip(one.history.observations[5 : 5 + n], other.history.observations[5 : 5 + n], strict=True):
+        assert a.x[2] == b.x[2]  # controlled by neither
+        assert (a.x[0], b.x[1]) == (0.5, 0.1)
+        assert a.cost == b.cost
+    noise = [
+        [o.y - hartmann.objective(np.array([o.x]))[0] for o in c.history.observations[5 : 5 + n]] for c in (one, other)
+    ]
+    assert noise[0] == pytest.approx(noise[1], abs=1e-12)
+
+
+def test_another_seed_is_another_chance(hartmann):
+    """Nothing is shared between seeds."""
+    one, other = play(hartmann, InTurn(), seed=1), play(hartmann, InTurn(), seed=2)
+    assert one.history.observations[0].x != other.history.observations[0].x
+    assert one.history.observations[5].cost != other.history.observations[5].cost
+    assert one.policy_seed != other.policy_seed
+
+
+def test_initial_points_are_free_and_no_plays(hartmann):
+    """Five, uniform over the cube, uncharged, and not of any control set."""
+    initial = play(hartmann, InTurn()).history.observations[:5]
+    assert {(o.trial, o.control_set, o.cost) for o in initial} == {(0, -1, 0)}
+    assert len({o.x for o in initial}) == 5
+
+
+def test_a_policy_that_has_finished_ends_the_campaign(hartmann):
+    """By its stopping rule, or because nothing fits; its reason is kept, and the state went through JSON."""
+    campaign = play(hartmann, InTurn(stop_after=3), budget=50.0)
+    assert (len(campaign.plays), campaign.finished) == (3, "enough")
+    assert campaign.plays[-1].state == {"played": [0, 1, 2], "third": 1 / 3}
+
+
+def test_a_setting_outside_the_cube_is_an_error(hartmann):
+    """The bench plays nothing that a rig would refuse."""
+    with pytest.raises(PolicyError, match=r"in-turn, trial 1: x1: got 1\.5"):
+        play(hartmann, InTurn(at=1.5))
+
+
+def test_regrets_by_hand(hartmann):
+    """Simple is the least gap so far; quality, cost and cost-varying add up what section 1 says."""
+    truth = hartmann.truth
+    best = max(b.value for b in truth.best)
+    value, costs = np.array([best - 2.0, best - 0.5, best - 1.0]), np.array([0.1, 1.0, 0.2])
+    found = regrets(truth, value, costs, cheapest=0.2)
+    assert found["simple"] == pytest.approx(np.array([2.0, 0.5, 0.5]))
+    share = 0.1 * best  # the floor is 0
+    assert found["quality"] == pytest.approx(np.cumsum([2.0 - share, 0.5 - share, 1.0 - share]))
+    assert found["cost_regret"] == pytest.approx(np.array([0.0, 0.8, 0.8]))
+    assert found["cost_varying"] == pytest.approx(np.cumsum([0.2, 0.5, 0.2]))
+
+
+def test_good_enough_is_cheaper_than_best(hartmann):
+    """{2,3} at 0.2 is within 10 % of full control at 1, and nothing cheaper is; at 1 % only full control is."""
+    assert good_cost(hartmann, hartmann.truth) == 0.2
+    assert good_cost(hartmann, hartmann.truth, tolerance=0.01) == 1.0
+
+
+def test_values_are_those_of_the_played_settings(hartmann):
+    """F of every play, in the order of plays."""
+    campaign = play(hartmann, InTurn(at=0.3))
+    values = true_values(hartmann.truth, campaign.plays, 7)
+    for value, p in zip(values, campaign.plays, strict=True):
+        assert value == hartmann.truth.value(p.proposal.control_set, np.array([p.proposal.setting]))[0]
+
+
+def test_checkpoints_are_the_last_rows_within_each_step():
+    """Exact at the edge: a row that spent a step's limit to the micro belongs to it."""
+    spent = np.array([100, 250, 251, 499, 500, 1000], dtype=np.int64) * 1000
+    rows = checkpoint_rows(spent, 1_000_000)
+    assert CHECKPOINTS == 20
+    assert {1, 4, 5} <= set(rows)  # 25, 50 and 100 %
+    assert rows == [0, 1, 2, 4, 5]  # 499 is no step's last row: 500 still fits the same
+    assert checkpoint_rows(np.array([600_000]), 1_000_000) == [0]
+    assert checkpoint_rows(np.array([1_100_000]), 1_000_000) == []
+
+
+def test_inference_regret_is_of_what_would_be_recommended():
+    """Computed where the budget's steps are, with the set's name; never negative beyond rounding."""
+    rows = run_cell(quick_cell(budget=1.0))
+    asked = [r for r in rows if not isnan(r["inference"])]
+    assert 1 <= len(asked) <= CHECKPOINTS
+    assert all(r["inference"] >= -1e-9 and r["recommended"].startswith("x") for r in asked)
+    assert all(r["recommended"] == "" for r in rows if isnan(r["inference"]))
+    within = [r for r in rows if r["spent"] <= 1.0]
+    assert not isnan(within[-1]["inference"])
+
+
+def test_only_played_sets_are_recommended(hartmann):
+    """Initial points are of no control set, so they make none eligible."""
+    campaign = play(hartmann, InTurn(only=2))
+    assert {recommended_after(campaign, row)[0] for row in (0, len(campaign.plays) - 1)} == {2}
+
+
+def test_several_outcomes_go_through_the_same_table():
+    """Dear input and hypervolume instead of regrets; both never fall."""
+    problem = zdt3()
+    bench = multi_outcome(problem)
+    campaign = simulate(bench, InTurn(at=0.25), bench.problem(4.0), 0)
+    table = columns(bench, campaign)
+    assert table["dear_input"] == pytest.approx([0.25, 0.5, 0.75, 1.0])
+    assert [table[f"used_{i}"] for i in range(1, 6)] == [pytest.approx([0.25, 0.5, 0.75, 1.0])] * 5
+    assert "used_6" not in table
+    assert np.isnan(table["value"]).all()
+    seen = campaign.history.outcomes
+    assert table["hypervolume"][-1] == pytest.approx(hypervolume(seen, np.array(problem.reference)))
+    assert (np.diff(table["hypervolume"]) >= 0).all()
+
+
+def test_full_control_goes_through_the_same_loop():
+    """Costs follow the setting, initial points are the Sobol points of the paper."""
+    rows = run_cell(Cell("levy4", "varying", 0.0, PolicySpec("quick", "explore-then-commit"), 0, 30.0))
+    assert rows
+    assert rows[0]["control_set"] == "x1+x2+x3+x4"
+    assert len({row["cost"] for row in rows}) == len(rows)
+
+
+def test_what_is_known_beforehand_counts_under_full_control_only(hartmann):
+    """The initial points are settings of the one control set there; of seven sets they are none's."""
+    bench = full_control("levy", 4, "uniform")
+    campaign = play(bench, InTurn(at=0.0), budget=2.0)
+    known = max(o.y for o in campaign.history.observations if o.control_set < 0)
+    assert known_beforehand(bench.truth, campaign) == known
+    assert known_beforehand(hartmann.truth, play(hartmann, InTurn())) == -np.inf
+    corner = bench.objective(np.zeros((1, 4)))[0]
+    assert corner < known
+    table = columns(bench, campaign)
+    assert table["simple"] == pytest.approx([-known, -known])
+    assert table["value"] == [corner, corner]
+    assert table["cost_varying"] == pytest.approx([-corner, -2 * corner])
+
+
+def test_simple_regret_begins_with_what_is_known(hartmann):
+    """A trial only counts once it surpasses that; other regrets are of trials alone."""
+    most = max(b.value for b in hartmann.truth.best)
+    value, costs = most - np.array([2.0, 0.5, 1.0]), np.ones(3)
+    plain, later = (regrets(hartmann.truth, value, costs, 0.2, known=known) for known in (-np.inf, most - 0.8))
+    assert later["simple"] == pytest.approx(np.array([0.8, 0.5, 0.5]))
+    for name in ("quality", "cost_regret", "cost_varying"):
+        assert later[name].tolist() == plain[name].tolist()
+
+
+def test_an_option_of_the_wrong_kind_is_refused():
+    """By name of label, policy and option."""
+    wrong = PolicySpec("odd", "explore-then-commit", {"tolerance": 2.0})
+    with pytest.raises(UsageError, match="odd: explore-then-commit: tolerance: got 2"):
+        run_cell(quick_cell(policy=wrong))

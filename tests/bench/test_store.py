@@ -1,0 +1,87 @@
+"""Results on disk: whole or not there, the same in either form, and what was asked beside them."""
+
+from __future__ import annotations
+
+import json
+from math import nan
+
+import pytest
+
+from rigctl.bench.cell import PolicySpec
+from rigctl.bench.grid import Block, Grid
+from rigctl.bench.simulate import run_cell
+from rigctl.bench.store import Store, load, need
+from rigctl.errors import UsageError
+from tests.bench.players import quick_cell
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_a_table_comes_back_as_it_was(form, tmp_path):
+    """Every value and kind, NaN and empty words included."""
+    rows = run_cell(quick_cell())
+    Store(tmp_path, form).write("a-cell", rows)
+    frame = load(tmp_path)
+    assert list(frame.columns) == list(rows[0])
+    # NaN is not equal to itself, its text is
+    assert repr(frame.to_dict("records")) == repr(rows)
+
+
+def test_both_forms_may_share_a_directory(tmp_path):
+    """A cell counts as finished in either, and a directory is read as one table."""
+    for form, seed in (("parquet", 0), ("csv", 1)):
+        Store(tmp_path, form).write(f"cell-{seed}", run_cell(quick_cell(seed)))
+    assert Store(tmp_path).finished() == {"cell-0", "cell-1"}
+    assert set(load(tmp_path)["seed"]) == {0, 1}
+
+
+def test_a_half_written_table_never_counts(tmp_path):
+    """Killed before the rename, the draft is neither finished nor read, and the next attempt succeeds."""
+    store = Store(tmp_path)
+    (tmp_path / "cells" / ".a-cell.parquet.4242").write_bytes(b"PAR1 and then the power went")
+    assert store.finished() == frozenset()
+    with pytest.raises(UsageError, match="no finished cells"):
+        load(tmp_path)
+    store.write("a-cell", run_cell(quick_cell()))
+    assert store.finished() == {"a-cell"}
+
+
+def test_a_write_that_fails_leaves_nothing_under_the_name(tmp_path):
+    """What cannot be encoded is not there afterwards."""
+    store = Store(tmp_path, "parquet")
+    with pytest.raises(Exception, match=r"(?i)mixed|convert|complex"):
+        store.write("odd", [{"cell": "odd", "y": complex(1, 2)}, {"cell": "odd", "y": "text"}])
+    assert store.finished() == frozenset()
+
+
+def test_a_cell_without_trials_is_finished_too(tmp_path):
+    """A policy that finds nothing worth its cost leaves an empty table, which is not run again."""
+    store = Store(tmp_path)
+    store.write("empty", [])
+    store.write("full", [{"cell": "full", "simple": nan, "recommended": ""}])
+    assert store.finished() == {"empty", "full"}
+    assert list(load(tmp_path)["cell"]) == ["full"]
+
+
+def test_a_success_clears_the_failure(tmp_path):
+    """The traceback of an earlier attempt goes when the cell finishes."""
+    store = Store(tmp_path)
+    path = store.write_failure("a-cell", "Traceback: a bug")
+    assert path.read_text() == "Traceback: a bug"
+    store.write("a-cell", run_cell(quick_cell()))
+    assert not path.exists()
+
+
+def test_what_was_asked_is_kept(tmp_path):
+    """Grids run into one directory are listed once each."""
+    first, second = (Grid((Block(("hartmann3",), (PolicySpec(p, p),), 1.0),)) for p in ("a", "b"))
+    for grid in (first, first, second):
+        Store(tmp_path).write_grid(grid)
+    asked = json.loads((tmp_path / "grid.json").read_text())["grids"]
+    assert [block["policies"][0]["label"] for block in asked] == ["a", "b"]
+    assert asked[0]["seeds"] == list(range(10))
+
+
+def test_a_missing_extra_names_the_command():
+    """What to install, by extra."""
+    with pytest.raises(UsageError, match=r"needs no_such_library: pip install 'rigctl\[dask\]'"):
+        need("no_such_library", "dask")

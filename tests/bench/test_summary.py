@@ -1,0 +1,236 @@
+"""Summaries, curves and comparisons of tables whose figures are known by hand."""
+
+from __future__ import annotations
+
+import json
+from math import isnan, sqrt
+
+import numpy as np
+import pytest
+
+from rigctl.bench.summary import compare, summarise
+from rigctl.bench.summary_curves import cost_grid, curve_of, settled_cost
+from rigctl.bench.summary_runs import FLOOR_SHARE, Run, Stat, best_set, outcome_range, runs_of, step
+from rigctl.bench.summary_text import comparison_text, summary_text
+from rigctl.errors import UsageError
+from tests.bench.tables import frame, rows
+
+TWO = ("toy", "moderate", 0.04, 4.0)
+"""Budget 4: trials of cost 1 end exactly on each quarter."""
+
+
+def the_run(**given: object) -> Run:
+    return runs_of(frame([rows("a", 0, [0.8, 0.4, 0.2, 0.1], setting=TWO, **given)]))[0]
+
+
+def test_a_step_function_holds_its_last_value_and_is_unknown_before_the_first() -> None:
+    """The value at a cost is the last one at or before it, and what is not finite is passed over."""
+    at, value = np.array([1.0, 2.0, 3.0]), np.array([5.0, np.nan, 7.0])
+    found = step(at, value, np.array([0.5, 1.0, 1.9, 2.5, 3.0, 9.0]))
+    assert isnan(found[0])
+    assert found[1:].tolist() == [5.0, 5.0, 5.0, 7.0, 7.0]
+
+
+def test_costs_that_add_up_to_a_share_of_the_budget_in_binary_count_as_reaching_it() -> None:
+    """Ten trials at 0.1 end on a budget of 1, though their binary sum may miss it by a rounding error."""
+    run = runs_of(frame([rows("a", 0, [0.5] * 9 + [0.1], costs=0.1, setting=("toy", "cheap", 0.04, 1.0))]))[0]
+    assert run.spent[-1] != 1.0 or run.spent[2] != 0.3  # the premise: floats do miss
+    assert run.at_share("simple", 1.0) == 0.1
+    assert run.at_share("trial", 0.3) == 3
+
+
+def test_a_trial_that_overspends_is_not_counted_at_the_end_of_the_budget() -> None:
+    """100 % of the budget is the last row whose spent is within it."""
+    run = runs_of(frame([rows("a", 0, [0.8, 0.4, 0.1], costs=[2.0, 1.5, 1.0], setting=TWO)]))[0]
+    assert run.at_share("simple", 1.0) == 0.4
+    assert run.at_share("trial", 1.0) == 2
+
+
+def test_inference_regret_is_taken_from_the_last_row_that_has_it() -> None:
+    """Rows in which nothing was recommended keep the regret of the last recommendation."""
+    nan = float("nan")
+    run = the_run(inference=[0.9, nan, nan, 0.3])
+    assert [run.at_share("inference", s) for s in (0.25, 0.5, 1.0)] == [0.9, 0.9, 0.3]
+
+
+def test_a_mean_has_the_standard_error_of_a_sample() -> None:
+    """1, 2, 6: mean 3, sample variance 7, standard error sqrt(7/3); NaN is no value."""
+    stat = Stat.of([1.0, 2.0, 6.0, float("nan")])
+    assert (stat.mean, stat.n, stat.median) == (3.0, 3, 2.0)
+    assert stat.se == pytest.approx(sqrt(7 / 3))
+    assert isnan(Stat.of([1.0]).se)
+    assert Stat.of([]).n == 0
+
+
+def test_the_summary_of_two_seeds_is_the_one_computed_by_hand() -> None:
+    """Means and standard errors of both regrets at each share, of the cumulated ones, trials and decision time."""
+    table = frame(
+        [
+            rows("a", 0, [0.8, 0.4, 0.2, 0.1], setting=TWO, decision_s=[0.1, 0.3, 0.1, 0.3]),
+            rows("a", 1, [0.6, 0.6, 0.4, 0.3], setting=TWO, decision_s=[0.4] * 4),
+        ]
+    )
+    (row,) = summarise(table)
+    assert row.at_share["simple", 0.25].mean == pytest.approx(0.7)
+    assert row.at_share["simple", 0.5].mean == pytest.approx(0.5)
+    assert row.at_share["inference", 1.0].mean == pytest.approx(0.2)
+    # 0.1 and 0.3: sample sd sqrt(0.02), over sqrt(2)
+    assert row.at_share["simple", 1.0].se == pytest.approx(0.1)
+    assert row.at_end["quality"].mean == pytest.approx((1.5 + 1.9) / 2)
+    assert row.at_end["cost_regret"].mean == pytest.approx(4.0)
+    assert row.evaluations.mean == 4
+    assert row.decision_s.mean == pytest.approx(0.3)
+    assert "dear_input" not in row.at_end
+    assert json.loads(json.dumps(row.to_json()))["simple"]["1"]["n"] == 2
+    assert "0.7 ± 0.1" in summary_text([row])
+
+
+def test_a_single_seed_has_no_standard_error_in_json() -> None:
+    """JSON has no NaN, so an unknown standard error is null."""
+    (row,) = summarise(frame([rows("a", 0, [0.5], setting=TWO)]))
+    assert row.to_json()["evaluations"] == {"mean": 1.0, "se": None, "n": 1}
+
+
+def test_a_curve_against_cost_starts_where_every_seed_has_a_value() -> None:
+    """A mean over changing seeds would jump; cumulated quantities are 0 from the start."""
+    table = frame(
+        [
+            rows("a", 0, [0.8, 0.4], costs=[1.0, 1.0], setting=TWO),
+            rows("a", 1, [0.6], costs=[2.0], setting=TWO),
+        ]
+    )
+    runs = runs_of(table)
+    simple = curve_of(runs, "simple", points=4)
+    assert simple.at.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert np.isnan(simple.mean[:2]).all()
+    assert simple.mean[2:].tolist() == pytest.approx([0.5, 0.5, 0.5])
+    assert simple.se[2:].tolist() == pytest.approx([0.1, 0.1, 0.1])
+    trials = curve_of(runs, "trial", points=4)
+    assert trials.mean.tolist() == pytest.approx([0.0, 0.5, 1.5, 1.5, 1.5])
+
+
+def test_a_curve_against_trials_ends_with_the_shortest_run() -> None:
+    """Beyond it the seeds that are left would not be comparable."""
+    runs = runs_of(frame([rows("a", 0, [0.8, 0.4, 0.2]), rows("a", 1, [0.6, 0.5])]))
+    curve = curve_of(runs, "simple", "trial")
+    assert curve.at.tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert curve.mean[1:3].tolist() == pytest.approx([0.7, 0.45])
+    assert np.isnan(curve.mean[[0, 3]]).all()
+
+
+def test_the_common_grid_has_the_quarters_of_the_budget() -> None:
+    """25, 50 and 100 % of the budget are read off curves and summaries alike."""
+    grid = cost_grid(50.0)
+    assert {12.5, 25.0, 50.0} <= set(grid.tolist())
+
+
+def test_a_curve_of_two_policies_is_refused() -> None:
+    """A mean over different policies means nothing."""
+    with pytest.raises(ValueError, match="one policy"):
+        curve_of(runs_of(frame([rows("a", 0, [0.5]), rows("b", 0, [0.5])])), "simple")
+
+
+def test_a_policy_settles_after_its_last_trial_of_another_set() -> None:
+    """The diamond stands at the mean cost spent by then, and there is none if a run never settles."""
+    settled = runs_of(frame([rows("a", s, [0.5] * 4, sets=["x1", "x1", "x2", "x2"]) for s in (0, 1)]))
+    assert settled_cost(settled, "x2").mean == 2.0
+    assert settled_cost(settled, "x1").n == 0
+    assert settled[0].share_played(["x2"], after=1.0) == pytest.approx(2 / 3)
+
+
+def test_the_best_set_is_the_one_whose_trials_reached_most() -> None:
+    """Seed by seed the best value each set reached, then the mean: one lucky seed does not decide."""
+    table = frame(
+        [
+            rows("a", 0, [0.0, 0.3], sets=["x1", "x2"]),
+            rows("a", 1, [0.9, 0.3], sets=["x1", "x2"]),
+        ]
+    )
+    assert best_set(runs_of(table)) == "x2"
+
+
+def test_the_outcome_range_reaches_from_the_best_there_is_to_the_worst_played() -> None:
+    """Best value 1 by construction; the worst regret is 0.8 in one seed and 0.6 in the other."""
+    runs = runs_of(frame([rows("a", 0, [0.8, 0.1]), rows("a", 1, [0.6, 0.3])]))
+    assert outcome_range(runs) == pytest.approx(0.7)
+
+
+def test_the_outcome_range_is_the_same_where_regret_begins_with_points_known_beforehand() -> None:
+    """Regrets 0.8, 0.1 after a known 0.5, and 0.6, 0.3 of another policy: still from 1 to 0.2."""
+    runs = [rows("a", 0, [0.8, 0.1]), rows("b", 0, [0.6, 0.3])]
+    for run in runs:
+        for row in run:
+            row["simple"] = min(row["simple"], 0.5)
+    assert outcome_range(runs_of(frame(runs))) == pytest.approx(0.8)
+
+
+def compared(ours: float, theirs: tuple[float, float]) -> object:
+    last = {"ours": ours, "p": theirs[0], "q": theirs[1]}
+    runs = [rows(p, s, [0.8, v], setting=TWO, costs=[1.0, 3.0]) for p, v in last.items() for s in (0, 1)]
+    table = frame(runs)
+    return compare(table, "ours", ["p", "q"])
+
+
+def test_the_ratio_is_to_the_best_published_policy_and_averaged_geometrically() -> None:
+    """Ratios 1, 1, 1/4 for each of two regrets: geometric mean 4^(-1/3)."""
+    comparison = compared(0.1, (0.4, 0.6))
+    end = [r for r in comparison.ratios if r.share == 1.0]
+    assert [r.best_policy for r in end] == ["p", "p"]
+    assert [r.ratio for r in end] == pytest.approx([0.25, 0.25])
+    assert end[0].difference.mean == pytest.approx(-0.3)
+    assert comparison.geometric_mean() == pytest.approx(4 ** (-1 / 3))
+    assert comparison.geometric_mean("simple", 1.0) == pytest.approx(0.25)
+    assert comparison.no_worse_everywhere
+    assert json.loads(json.dumps(comparison.to_json()))["no_worse_everywhere"] is True
+
+
+def test_only_seeds_that_both_have_are_compared() -> None:
+    """Ours has finished the easy seed only: it is not compared with the mean over easy and hard ones."""
+    ends = {("ours", 0): 0.1, ("p", 0): 0.1, ("p", 1): 0.7}
+    table = frame([rows(p, s, [0.8, v], setting=TWO, costs=[1.0, 3.0]) for (p, s), v in ends.items()])
+    last = compare(table, "ours", ["p"]).ratios[-1]
+    assert last.ratio == pytest.approx(1.0)
+    assert (last.ours.n, last.best.n) == (1, 1)
+
+
+def test_a_published_policy_that_was_not_run_is_told() -> None:
+    """The best of those that are there may not be the best there is."""
+    ends = {"ours": 0.1, "p": 0.4}
+    table = frame([rows(p, 0, [0.8, v], setting=TWO, costs=[1.0, 3.0]) for p, v in ends.items()])
+    comparison = compare(table, "ours", ["p", "q"])
+    assert {r.missing for r in comparison.ratios} == {("q",)}
+    assert "Without q: " in comparison_text(comparison)
+    assert "Without" not in comparison_text(compare(table, "ours", ["p"]))
+
+
+def test_being_worse_in_one_place_is_told() -> None:
+    """One ratio above 1 lifts the flag, and the text names it."""
+    comparison = compared(0.5, (0.4, 0.6))
+    assert not comparison.no_worse_everywhere
+    assert "worse in 2 of 6" in comparison_text(comparison)
+
+
+def test_regrets_of_zero_count_as_the_floor() -> None:
+    """Zero against zero is 1, zero against 0.08 is the floor's share of it: 1e-4 of the range 0.8."""
+    assert compared(0.0, (0.0, 0.5)).ratios[-1].ratio == 1.0
+    assert compared(0.0, (0.08, 0.5)).ratios[-1].ratio == pytest.approx(FLOOR_SHARE * 0.8 / 0.08)
+    assert compared(1e-9, (0.0, 0.5)).ratios[-1].no_worse
+
+
+def test_a_comparison_without_runs_is_an_error() -> None:
+    """The message names what the results have."""
+    with pytest.raises(UsageError, match="the results have a"):
+        compare(frame([rows("a", 0, [0.5])]), "ours", ["a"])
+
+
+def test_a_foreign_table_is_refused_by_name_of_the_missing_column() -> None:
+    """A table without a column of the contract says which."""
+    with pytest.raises(UsageError, match="inference"):
+        runs_of(frame([rows("a", 0, [0.5])]).drop(columns="inference"))
+
+
+def test_two_rows_for_one_trial_are_refused() -> None:
+    """Results of two different cells under one key would be averaged silently otherwise."""
+    table = frame([rows("a", 0, [0.5, 0.4]), rows("a", 0, [0.5, 0.3])])
+    with pytest.raises(UsageError, match="twice"):
+        runs_of(table)
