@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from rigctl.campaign.events import (
     AlarmRaised,
     CampaignEnded,
@@ -20,6 +22,7 @@ from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.money import Micros
+from rigctl.core.several.pareto import non_dominated
 from rigctl.rig.values import Alarm
 
 LAST_TRIALS = 8
@@ -35,6 +38,20 @@ class Labels:
     currency: str
     units: Mapping[str, str]
     maximise: bool
+    further: Mapping[str, str] = field(default_factory=dict)
+    """Outcomes besides the first and their units, as shown."""
+    further_maximise: tuple[bool, ...] = ()
+    """Whether more of them is better, in that order."""
+
+    @property
+    def outcome_units(self) -> Mapping[str, str]:
+        """Units of all outcomes by name, the first one first."""
+        return {self.outcome: self.outcome_unit, **self.further}
+
+    @property
+    def signs(self) -> tuple[float, ...]:
+        """1 of outcomes of which more is better, -1 of the others, the first one first."""
+        return tuple(1.0 if maximise else -1.0 for maximise in (self.maximise, *self.further_maximise))
 
     @classmethod
     def of(cls, loaded: LoadedConfig) -> Labels:
@@ -46,6 +63,8 @@ class Labels:
             currency=loaded.currency,
             units={v.name: "" if v.unit == "1" else v.unit for v in loaded.problem.space.variables},
             maximise=loaded.problem.maximise,
+            further={f.name: "" if f.unit == "1" else f.unit for f in loaded.problem.further},
+            further_maximise=tuple(f.maximise for f in loaded.problem.further),
         )
 
 
@@ -57,9 +76,13 @@ class Board:
     budget: Micros
     spent: Micros = 0
     trials: int = 0
+    before: int = 0
+    """Trials of earlier runs, whose outcomes the board does not know."""
     proposed: TrialProposed | None = None
     state: State | None = None
     best: TrialRow | None = None
+    front: tuple[TrialRow, ...] = ()
+    """Trials whose outcomes no other one's beat all together; empty where there is one outcome only."""
     recent: deque[TrialRow] = field(default_factory=lambda: deque(maxlen=LAST_TRIALS))
     alarms: deque[Alarm] = field(default_factory=lambda: deque(maxlen=3))
     result: CampaignResult | None = None
@@ -69,6 +92,7 @@ class Board:
         match event:
             case CampaignStarted():
                 self.trials, self.spent, self.budget = event.trials, event.spent, event.budget
+                self.before = event.trials
             case TrialProposed():
                 self.proposed, self.state = event, State.PROPOSED
             case TrialStep():
@@ -87,6 +111,11 @@ class Board:
         """The best *observed* outcome; the recommendation looks at expectations instead."""
         if row.state is not State.RECORDED or row.outcome is None:
             return
+        if len(row.further) == len(self.labels.further) > 0:
+            rows = (*self.front, row)
+            values = np.array([[r.outcome, *(r.further[name] for name in self.labels.further)] for r in rows])
+            kept = non_dominated(np.array(self.labels.signs) * values.astype(float))
+            self.front = tuple(r for r, keep in zip(rows, kept, strict=True) if keep)
         best = None if self.best is None else self.best.outcome
         if best is None or (row.outcome > best if self.labels.maximise else row.outcome < best):
             self.best = row

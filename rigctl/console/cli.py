@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
     Budget,
@@ -56,7 +57,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
-bench = typer.Typer(help="Measure rigctl itself.", no_args_is_help=True)
 app.add_typer(bench, name="bench")
 
 
@@ -157,10 +157,11 @@ def run(
 @app.command()
 def status(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
     """Show how a campaign stands, running or not."""
-    from rigctl.console import query
+    from rigctl.console import query, trade_off
     from rigctl.console.assemble import find_state
 
-    _tell(query.status(find_state(config, state)), json)
+    answer = query.status(find_state(config, state))
+    _tell(answer if json else trade_off.told(answer), json)
 
 
 @app.command()
@@ -345,25 +346,6 @@ def schema() -> None:
     from rigctl.rig.registry import Registry
 
     typer.echo(to_text(json_schema(Registry.installed())), nl=False)
-
-
-@bench.command()
-def latency(
-    sizes: Annotated[list[int] | None, typer.Option("--size", min=10, help="Trials known; repeatable.")] = None,
-    repeats: Annotated[int, typer.Option(min=1)] = 5,
-    *,
-    json: AsJson = False,
-) -> None:
-    """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
-    from rigctl.bench.latency import SIZES, measure_latency
-    from rigctl.console.output import print_json, print_rows
-
-    (print_json if json else print_rows)(measure_latency(sizes or SIZES, repeats=repeats))
-
-
-@bench.callback()
-def benches() -> None:
-    """Measure rigctl itself."""
 
 
 def main() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO
@@ -38,20 +38,20 @@ def export(campaign: Campaign, records: str, form: str, out: Path | None) -> Non
 
 def write(campaign: Campaign, records: str, form: str, out: TextIO) -> None:
     """All records of one kind, as `csv` or `jsonl`."""
-    space, outcome = campaign.loaded.problem.space, campaign.loaded.rig.outcome_name
-    rows = list(_rows(campaign.reader, space, outcome, records))
+    space, outcomes = campaign.loaded.problem.space, campaign.loaded.rig.outcome_names
+    rows = list(_rows(campaign.reader, space, outcomes, records))
     if form == "jsonl":
         out.writelines(json.dumps(plain(row), allow_nan=False) + "\n" for row in rows)
         return
-    header = _trial_columns(space, outcome) if records == "trials" else list(rows[0]) if rows else []
+    header = _trial_columns(space, outcomes) if records == "trials" else list(rows[0]) if rows else []
     writer = csv.DictWriter(out, header, lineterminator="\n")
     writer.writeheader()
     writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
 
 
-def _rows(reader: Reader, space: Space, outcome: str, records: str) -> Iterator[Mapping[str, Any]]:
+def _rows(reader: Reader, space: Space, outcomes: Sequence[str], records: str) -> Iterator[Mapping[str, Any]]:
     if records == "trials":
-        yield from (_trial(row, space, outcome) for row in reader.trials() if row.state.final)
+        yield from (_trial(row, space, outcomes) for row in reader.trials() if row.state.final)
         return
     sources: Mapping[str, Iterable[Any]] = {
         "ledger": reader.ledger(),
@@ -67,13 +67,14 @@ def _rows(reader: Reader, space: Space, outcome: str, records: str) -> Iterator[
         yield fields
 
 
-def _trial_columns(space: Space, outcome: str) -> tuple[str, ...]:
+def _trial_columns(space: Space, outcomes: Sequence[str]) -> tuple[str, ...]:
     setpoints = (f"setpoint.{name}" for name in space.names)
     others = ("cost_estimated", "started", "ended", "origin", "because")
-    return ("trial", "state", "phase", "control_set", *setpoints, *space.names, outcome, "cost", *others)
+    return ("trial", "state", "phase", "control_set", *setpoints, *space.names, *outcomes, "cost", *others)
 
 
-def _trial(row: TrialRow, space: Space, outcome: str) -> Mapping[str, Any]:
+def _trial(row: TrialRow, space: Space, outcomes: Sequence[str]) -> Mapping[str, Any]:
+    recorded = row.state is State.RECORDED
     values = (
         row.trial,
         row.state.value,
@@ -81,7 +82,8 @@ def _trial(row: TrialRow, space: Space, outcome: str) -> Mapping[str, Any]:
         "+".join(row.control_set),
         *(row.setpoints.get(name) for name in space.names),
         *(row.measured.get(name) for name in space.names),
-        row.outcome if row.state is State.RECORDED else None,
+        row.outcome if recorded else None,
+        *(row.further.get(name) if recorded else None for name in outcomes[1:]),
         exact(row.cost),
         row.estimated,
         row.started_utc,
@@ -89,7 +91,7 @@ def _trial(row: TrialRow, space: Space, outcome: str) -> Mapping[str, Any]:
         row.origin,
         row.because,
     )
-    return dict(zip(_trial_columns(space, outcome), values, strict=True))
+    return dict(zip(_trial_columns(space, outcomes), values, strict=True))
 
 
 def exact(amount: Micros) -> Decimal:

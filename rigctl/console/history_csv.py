@@ -1,4 +1,4 @@
-"""Trials from a CSV file: one column per variable in engineering units, `control_set`, the outcome's name, `cost`."""
+"""Trials from a CSV file: a column per variable in engineering units, `control_set`, one per outcome, `cost`."""
 
 from __future__ import annotations
 
@@ -27,10 +27,12 @@ class ManualRow:
     outcome: float | None
     """None: the trial failed."""
     cost: Micros
+    further: tuple[float, ...] = ()
+    """Outcomes besides the first, in the order they are declared in; empty if the trial failed."""
 
 
-def read_rows(path: Path, space: Space, outcome: str) -> tuple[ManualRow, ...]:
-    """Every row of the file. Columns it does not need are ignored.
+def read_rows(path: Path, space: Space, outcomes: Sequence[str]) -> tuple[ManualRow, ...]:
+    """Every row of the file, with outcomes of these names. Columns it does not need are ignored.
 
     Raises:
         ConfigError: the file cannot be read or does not hold; carries every problem with file, line and column.
@@ -42,7 +44,7 @@ def read_rows(path: Path, space: Space, outcome: str) -> tuple[ManualRow, ...]:
             table = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError([Problem(str(path), f"cannot be read as CSV: {error}")]) from error
-    problems = _header_problems(path, header, (*space.names, "control_set", outcome, "cost"))
+    problems = _header_problems(path, header, (*space.names, "control_set", *outcomes, "cost"))
     if problems:
         raise ConfigError(problems)
     rows = []
@@ -51,7 +53,7 @@ def read_rows(path: Path, space: Space, outcome: str) -> tuple[ManualRow, ...]:
             problems.append(Problem(f"{path}:{line}", f"got {len(cells)} columns, the header has {len(header)}"))
             continue
         reader = _RowReader(f"{path}:{line}", dict(zip(header, cells, strict=True)), problems)
-        rows.append(reader.read(space, outcome))
+        rows.append(reader.read(space, outcomes))
     if problems:
         raise ConfigError(problems)
     return tuple(rows)
@@ -69,7 +71,15 @@ def observation(trial: int, row: ManualRow, space: Space) -> Observation:
     """
     whole = all(name in row.values for name in space.names)
     x = tuple(float(u) for u in space.to_unit(np.array([row.values[n] for n in space.names]))) if whole else None
-    return Observation(trial, space.index_of(row.control_set), x, row.outcome, row.cost, cost_known=bool(row.values))
+    return Observation(
+        trial=trial,
+        control_set=space.index_of(row.control_set),
+        x=x,
+        y=row.outcome,
+        cost=row.cost,
+        cost_known=bool(row.values),
+        further=row.further,
+    )
 
 
 def _header_problems(path: Path, header: Sequence[str], needed: Sequence[str]) -> list[Problem]:
@@ -93,19 +103,22 @@ class _RowReader:
     cells: Mapping[str, str]
     problems: list[Problem]
 
-    def read(self, space: Space, outcome: str) -> ManualRow:
+    def read(self, space: Space, outcomes: Sequence[str]) -> ManualRow:
         members = tuple(m.strip() for m in self.cells["control_set"].split("+"))
         try:
             space.index_of(members)
         except ValueError as error:
             self._add("control_set", str(error))
-        y = self._number(outcome)
+        found = {name: self._number(name) for name in outcomes}
         values = {name: self._number(name) for name in space.names}
-        if y is not None:
-            for name, value in values.items():
+        if any(y is not None for y in found.values()):
+            for name, value in {**values, **found}.items():
                 if value is None:
-                    self._add(name, f"is empty, but the trial has an outcome; leave {outcome} empty if it failed")
-        return ManualRow(members, {n: v for n, v in values.items() if v is not None}, y, self._cost())
+                    empty = f"leave {', '.join(outcomes)} empty if it failed"
+                    self._add(name, f"is empty, but the trial has an outcome; {empty}")
+        first, *further = (y for y in found.values())
+        whole = tuple(y for y in further if y is not None)
+        return ManualRow(members, {n: v for n, v in values.items() if v is not None}, first, self._cost(), whole)
 
     def _number(self, column: str) -> float | None:
         text = self.cells[column].strip()

@@ -43,6 +43,8 @@ def row_from_options(
 ) -> ManualRow:
     """A trial from `--control-set a+b --values a=1.2,... --outcome 3.4 --cost 0.5`.
 
+    Further outcomes are among the values, by name.
+
     Raises:
         UsageError: something does not hold.
     """
@@ -58,6 +60,8 @@ def row_from_options(
 
 def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
     """Trials from JSON: one object or a list of them, with control_set, values, outcome (null: failed) and cost.
+
+    Further outcomes are among the values, by name.
 
     Raises:
         UsageError: something does not hold.
@@ -90,7 +94,7 @@ def _row_from_entry(loaded: LoadedConfig, entry: Any, index: int) -> ManualRow:
 
 def rows_from_csv(loaded: LoadedConfig, path: Path) -> tuple[ManualRow, ...]:
     """Trials from a CSV file, as `suggest --history` takes it. Raises ConfigError."""
-    return read_rows(path, loaded.problem.space, loaded.rig.outcome_name)
+    return read_rows(path, loaded.problem.space, loaded.rig.outcome_names)
 
 
 def checked(
@@ -98,25 +102,37 @@ def checked(
 ) -> ManualRow:
     """A trial that fits the configuration.
 
+    Args:
+        loaded: the configuration.
+        members: names of the controlled variables.
+        values: what was measured, by name: variables and further outcomes.
+        outcome: the first outcome; None: the trial failed.
+        cost: of the trial.
+
     Raises:
         UsageError: it does not.
     """
-    space = loaded.problem.space
+    space, further = loaded.problem.space, tuple(f.name for f in loaded.problem.further)
     try:
         space.index_of(members)
     except ValueError as error:
         raise UsageError(str(error)) from error
     for name in values:
-        if name not in space.names:
-            raise UsageError(f"values: {unknown(name, space.names, 'a variable: ')}")
-    missing = [n for n in space.names if n not in values]
+        if name not in (*space.names, *further):
+            what = "a variable or further outcome: " if further else "a variable: "
+            raise UsageError(f"values: {unknown(name, (*space.names, *further), what)}")
+    missing = [n for n in (*space.names, *further) if n not in values]
     if outcome is not None and missing:
-        raise UsageError(f"values: {', '.join(missing)} is missing; a trial with an outcome needs every variable")
+        every = "every variable and further outcome" if further else "every variable"
+        raise UsageError(f"values: {', '.join(missing)} is missing; a trial with an outcome needs {every}")
+    if outcome is None and any(n in values for n in further):
+        raise UsageError("values: has a further outcome, but there is no outcome; leave out both if the trial failed")
     if outcome is not None and not math.isfinite(outcome):
         raise UsageError(f"outcome: got {outcome}, must be finite")
     if cost < 0:
         raise UsageError(f"cost: got {to_units(cost):g}, must not be negative")
-    return ManualRow(tuple(members), dict(values), outcome, cost)
+    measured = {n: v for n, v in values.items() if n in space.names}
+    return ManualRow(tuple(members), measured, outcome, cost, tuple(values[n] for n in further if n in values))
 
 
 def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> Ingested:
@@ -138,7 +154,7 @@ def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> 
             known = journal.read.history(problem.space)
             first = len(known) + 1
             manuals = tuple(_manuals(loaded, known, journal.read.policy_state(), rows))
-            journal.ingest_all(manuals, loaded.rig.outcome_name)
+            journal.ingest_all(manuals, loaded.rig.outcome_names)
             journal.beat(ended="ingest")
             spent = journal.read.campaign().spent
         finally:
@@ -170,7 +186,8 @@ def _manual(loaded: LoadedConfig, trial: int, row: ManualRow, policy_state: Json
         history_length=trial - 1,
         budget=loaded.problem.budget,
     )
-    return ManualTrial(decision, row.values, row.outcome, row.cost)
+    further = dict(zip((f.name for f in loaded.problem.further), row.further, strict=False))  # none if it failed
+    return ManualTrial(decision, row.values, row.outcome, row.cost, further)
 
 
 def _number(value: Any, where: str) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rigctl.campaign.decide import Question, decide
 from rigctl.config.load import LoadedConfig
 from rigctl.core.history import History, Observation
-from rigctl.core.policy import BudgetSpent, JsonState
+from rigctl.core.policy import Finished, JsonState
 
 MOST_ROWS = 200
 """Longer lists leave the memory as it was: every row costs a decision, some 10 to 50 ms."""
@@ -44,7 +44,7 @@ def memory(loaded: LoadedConfig, history: History) -> JsonState | None:
 def _after(loaded: LoadedConfig, known: History, state: JsonState | None, control_set: int) -> JsonState | None:
     try:
         decision = decide(Question(loaded.policy, loaded.problem, loaded.seed, known, state))
-    except BudgetSpent:  # a person may go on all the same
+    except Finished:  # a person may go on all the same
         return None
     proposed = decision.control_set == loaded.problem.space.control_sets[control_set].names
     return decision.policy_state if proposed else None

@@ -80,7 +80,7 @@ def number(value: float | None, digits: int = 4) -> str:
     return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
 
 
-def settings(setpoints: Mapping[str, float], units: Mapping[str, str] | None = None) -> str:
+def settings(setpoints: Mapping[str, float | None], units: Mapping[str, str] | None = None) -> str:
     """`ca = 2.1 mM, b = 30 uM`."""
     of = units or {}
     return ", ".join(f"{name} = {number(value)} {of.get(name, '')}".rstrip() for name, value in setpoints.items())

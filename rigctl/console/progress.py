@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 BAR_WIDTH = 40
+FRONT_TRIALS = 8
+"""As many of the front are named."""
 
 
 @contextmanager
@@ -84,9 +86,25 @@ def _now(board: Board) -> Table:
         "why": Text(proposed.proposal.reason),
         "best so far": Text(_best(board)),
     }
+    if labels.further:
+        rows["trade-off"] = Text(_front(board))
     for name, shown in rows.items():
         grid.add_row(name, shown)
     return grid
+
+
+def _since(board: Board) -> str:
+    """After resuming, earlier outcomes are in the journal only."""
+    return f", since trial {board.before}" if board.before else ""
+
+
+def _front(board: Board) -> str:
+    trials = ", ".join(str(row.trial) for row in board.front[-FRONT_TRIALS:])
+    if not trials:
+        return "none yet"
+    more = len(board.front) - FRONT_TRIALS
+    earlier = f" and {more} earlier ones" if more > 0 else ""
+    return f"trials {trials}{earlier}: none beats them in every outcome{_since(board)}"
 
 
 def _best(board: Board) -> str:
@@ -94,7 +112,7 @@ def _best(board: Board) -> str:
     if best is None:
         return "none yet"
     value = f"{labels.outcome} {number(best.outcome)} {labels.outcome_unit}".rstrip()
-    return f"{value} (trial {best.trial}, {'+'.join(best.control_set)})"
+    return f"{value} (trial {best.trial}, {'+'.join(best.control_set)}{_since(board)})"
 
 
 def _money_bar(board: Board) -> RenderableType:
@@ -118,12 +136,14 @@ def _recent(board: Board) -> Table:
 
     labels = board.labels
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    for header in ("trial", "controlled", f"{labels.outcome} {labels.outcome_unit}", f"cost {labels.currency}", ""):
+    outcomes = (f"{name} {unit}" for name, unit in labels.outcome_units.items())
+    for header in ("trial", "controlled", *outcomes, f"cost {labels.currency}", ""):
         table.add_column(header.strip(), justify="left" if header in ("controlled", "") else "right")
     for row in board.recent:
         note = "" if row.state is State.RECORDED else row.state.value.lower()
         cost = f"{to_units(row.cost):.3f}{'~' if row.estimated else ''}"
-        table.add_row(str(row.trial), "+".join(row.control_set), number(row.outcome), cost, note)
+        further = (number(row.further.get(name)) for name in labels.further)
+        table.add_row(str(row.trial), "+".join(row.control_set), number(row.outcome), *further, cost, note)
     return table
 
 
@@ -162,7 +182,7 @@ def line_for(board: Board, event: CampaignEvent) -> str:
 
 def _ended_line(board: Board, event: TrialEnded) -> str:
     row, labels = event.row, board.labels
-    outcome = f"{labels.outcome} = {number(row.outcome)} {labels.outcome_unit}".rstrip()
+    outcome = settings({labels.outcome: row.outcome, **row.further}, labels.outcome_units)
     if row.state is not State.RECORDED:
         outcome = row.because or "no outcome"
     about = " (estimated)" if row.estimated else ""

@@ -14,11 +14,12 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.replay import ReplayedTrial, replay
 from rigctl.config.load import LoadedConfig
+from rigctl.console import trade_off
 from rigctl.console.assemble import Campaign, campaign_spec, require_devices
 from rigctl.core.explain import explain
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
-from rigctl.errors import DeviceError, RigctlError, UsageError
+from rigctl.errors import DeviceError, JournalError, RigctlError, UsageError
 from rigctl.rig.protocols import DoseLog
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
@@ -36,9 +37,11 @@ def status(directory: Path) -> Mapping[str, Any]:
         JournalError: the journal cannot be read.
     """
     try:
-        return {"running": True, **control.ask(directory, "status")}
+        told = control.ask(directory, "status")
     except UsageError:  # nobody is running it
-        pass
+        told = None
+    if told is not None:
+        return {"running": True, **told, **_front(directory)}
     with open_reader(directory) as reader:
         row, trials, starts = reader.campaign(), reader.trials(), reader.starts()
         last = trials[-1] if trials else None
@@ -52,7 +55,17 @@ def status(directory: Path) -> Mapping[str, Any]:
             "alarms": len(reader.alarms()),
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
             "ended": starts[-1].ended if starts else None,
+            **trade_off.of_journal(row, trials),
         }
+
+
+def _front(directory: Path) -> Mapping[str, Any]:
+    """Of a running campaign; nothing where its journal cannot be read, for the campaign itself has answered."""
+    try:
+        with open_reader(directory) as reader:
+            return trade_off.of_journal(reader.campaign(), reader.trials())
+    except (UsageError, JournalError):
+        return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +128,7 @@ def summary(loaded: LoadedConfig) -> Mapping[str, Any]:
         "variables": {v.name: {"unit": v.unit, "low": v.low, "high": v.high} for v in space.variables},
         "control_sets": [list(c.names) for c in space.control_sets],
         "outcome": {"name": rig.outcome_name, "unit": loaded.outcome_unit, "maximise": loaded.problem.maximise},
+        "further_outcomes": [{"name": f.name, "unit": f.unit, "maximise": f.maximise} for f in loaded.problem.further],
         "devices": {name: {"driver": d.driver, "url": d.url} for name, d in rig.devices.items()},
         "meters": [m.name for m in rig.meters],
     }

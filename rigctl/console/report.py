@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign.journal import Reader
 from rigctl.config.load import LoadedConfig
+from rigctl.console import trade_off
 from rigctl.console.board import Labels
 from rigctl.console.output import number, settings
+from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.history import History
-from rigctl.core.hyperparameters import Hyperparameters
 from rigctl.core.policy import JsonState, trial_rng
 from rigctl.core.recommend import LEVEL, Option, Recommendation, recommend
 
@@ -25,7 +26,8 @@ def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
     Raises:
         PolicyError: no trial has given an outcome yet.
     """
-    return from_history(loaded, reader.history(loaded.problem.space), reader.policy_state() or {})
+    history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
+    return from_history(loaded, history, reader.policy_state() or {})
 
 
 def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Recommendation:
@@ -37,7 +39,7 @@ def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Re
     stored = state.get("hyperparameters")
     known = None if stored is None else Hyperparameters.from_json(stored)
     rng = trial_rng(loaded.seed, len(history) + 1)
-    return recommend(loaded.problem, history, rng, loaded.tolerance, known)
+    return recommend(loaded.problem, history, rng, loaded.tolerance, known, further=state.get("further", ()))
 
 
 def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
@@ -47,6 +49,7 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         "tolerance": recommendation.tolerance,
         "threshold": recommendation.threshold,
         "reason": recommendation.reason,
+        **({} if recommendation.front is None else {"front": trade_off.to_json(recommendation.front)}),
         "alternatives": [
             {**_option_json(option), "loss": option.loss, "saving": option.saving}
             for option in recommendation.alternatives
@@ -88,6 +91,9 @@ def show(recommendation: Recommendation, labels: Labels, console: Console, note:
     if recommendation.alternatives:
         console.print()
         console.print(_alternatives(recommendation, labels))
+    if recommendation.front is not None:
+        console.print()
+        trade_off.show(recommendation.front, labels, console)
 
 
 def _alternatives(recommendation: Recommendation, labels: Labels) -> Table:

@@ -16,7 +16,8 @@ from rigctl.console.memory import memory
 from rigctl.core.explain import explain
 from rigctl.core.history import History
 from rigctl.core.money import to_units
-from rigctl.core.policy import BudgetSpent, JsonState, Proposal, SetReport, trial_rng
+from rigctl.core.nature.naturals import initial_state, propose
+from rigctl.core.policy import BudgetSpent, Finished, JsonState, Proposal, SetReport, trial_rng
 from rigctl.errors import PolicyError, UsageError
 
 
@@ -47,19 +48,19 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Pa
         ConfigError: the CSV file does not hold.
         JournalError: the journal cannot be read.
     """
-    space, fresh = loaded.problem.space, loaded.policy.initial_state(loaded.problem)
+    space, fresh = loaded.problem.space, initial_state(loaded.policy, loaded.problem)
     if history is None and not (directory / FILE_NAME).exists():
         return Past(History(), fresh)
     source = directory if history is None else history
     if source.suffix.lower() == ".csv":
-        past = to_history(read_rows(source, space, loaded.rig.outcome_name), space)
+        past = to_history(read_rows(source, space, loaded.rig.outcome_names), space)
         return Past(past, memory(loaded, past) or fresh)
     if not source.exists():
         raise UsageError(f"--history {source}: not there; give a .csv file, a journal or a state directory")
     with open_reader(source) as reader:
         # a control set may be gone from the configuration since
         try:
-            past = reader.history(space)
+            past = reader.history(space, [f.name for f in loaded.problem.further])
         except ValueError as error:
             raise UsageError(f"{source}: does not fit {loaded.path}: {error}") from error
         return Past(past, reader.policy_state() or fresh)
@@ -69,18 +70,24 @@ def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
     """Ask the policy, as a running campaign would.
 
     Raises:
-        PolicyError: it cannot decide, or nothing fits the remaining budget.
+        PolicyError: it cannot decide, nothing fits the remaining budget, or its stopping rule fired.
     """
     trial = len(past.history) + 1
     began = time.perf_counter()
     try:
-        proposal, _ = loaded.policy.propose(past.state, loaded.problem, past.history, trial_rng(loaded.seed, trial))
+        rng = trial_rng(loaded.seed, trial)
+        proposal, _ = propose(loaded.policy, past.state, loaded.problem, past.history, rng)
     except BudgetSpent as spent:
         known = len(past.history)
         raise PolicyError(
             f"suggest: no trial {trial}, nothing fits the remaining budget after {known} trials ({loaded.currency}: "
             f"{spent}); give more with --budget, or ask `rigctl recommend` for what to run from now on"
         ) from spent
+    except Finished as finished:
+        raise PolicyError(
+            f"suggest: no trial {trial}, the policy's stopping rule fired after {len(past.history)} trials: "
+            f"{finished}; ask `rigctl recommend` for what to run from now on"
+        ) from finished
     return Suggestion(trial, proposal, time.perf_counter() - began)
 
 

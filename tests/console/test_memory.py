@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
 from rigctl.console.memory import MOST_ROWS, memory
 from rigctl.core.history import History, Observation
+from tests.campaign.fakes import SoonContent
 from tests.console.conftest import BENCH, TRIALS
 
 HALVING = BENCH.replace("tolerance: 0.05", "tolerance: 0.05, tolerance_decay: halving, explore: {share: 0}")
@@ -114,6 +116,14 @@ def test_a_long_list_is_not_folded(bench):
     rows = [Observation(n, 0, (0.5, 0.5), 1.0, 1000) for n in range(1, MOST_ROWS + 2)]
     assert memory(loaded, History.of(rows)) is None
     assert memory(loaded, History.of(rows[:1])) is not None
+
+
+def test_trials_after_the_stopping_rule_leave_the_memory_as_it_was(bench):
+    """A person who goes on although the policy would have stopped is free to; it remembers its last own decision."""
+    loaded = replace(load(bench.folder / "bench.yaml"), policy=SoonContent())
+    rows = [Observation(n, (n - 1) % 3, (0.5, 0.5), 1.0, 1000) for n in range(1, 5)]
+    assert memory(loaded, History.of(rows)) == memory(loaded, History.of(rows[:2]))
+    assert memory(loaded, History.of(rows))["asked"] == 2
 
 
 def test_a_trial_beyond_the_budget_is_recorded(bench):

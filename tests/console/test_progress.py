@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from rich.console import Console
 from rigctl.campaign.events import (
     AlarmRaised,
     CampaignEnded,
+    CampaignEvent,
     CampaignResult,
     CampaignStarted,
     TrialEnded,
@@ -27,7 +29,9 @@ from rigctl.rig.values import Alarm, SafeReport
 from tests.console.conftest import BENCH
 
 
-def row(trial: int, outcome: float | None, state: State = State.RECORDED, because: str = "") -> TrialRow:
+def row(
+    trial: int, outcome: float | None, state: State = State.RECORDED, because: str = "", **further: float
+) -> TrialRow:
     return TrialRow(
         trial=trial,
         state=state,
@@ -48,6 +52,7 @@ def row(trial: int, outcome: float | None, state: State = State.RECORDED, becaus
         started_utc="",
         ended_utc="",
         because=because,
+        further=further,
     )
 
 
@@ -65,12 +70,12 @@ STORY = (
 )
 
 
-def told(terminal: bool, config: str = BENCH) -> str:
+def told(terminal: bool, config: str = BENCH, story: Sequence[CampaignEvent] = STORY) -> str:
     """What is written while this story is followed."""
     stream = io.StringIO()
     console = Console(file=stream, force_terminal=terminal, width=120 if terminal else 10_000, color_system=None)
     with watching(load_text(config, Path("bench.yaml")), console) as listener:
-        for event in STORY:
+        for event in story:
             listener(event)
     return stream.getvalue()
 
@@ -100,6 +105,28 @@ def test_the_best_is_the_least_when_minimising():
 def test_a_terminal_gets_a_live_display(part):
     """Trial, choice and why, best so far, budget bar, spend and alarms are on the screen."""
     assert part in told(terminal=True)
+
+
+def test_after_resuming_the_best_is_that_of_this_run():
+    """Outcomes of earlier runs are not known to the display, so it does not call the best of the others the best."""
+    story = (CampaignStarted("bench", 12, 0, 20_000_000, None), *STORY[1:3], TrialEnded(row(13, 1.5), 1, 20_000_000))
+    for terminal in (False, True):
+        assert "growth 1.5 cm2/day (trial 13, ph, since trial 12)" in told(terminal, story=story)
+    assert "since trial" not in told(terminal=True)
+
+
+def test_several_outcomes_have_a_front_beside_the_best():
+    """Trials that no other beats in both, by each outcome's own direction."""
+    outcomes = ((1.2, 4.0), (0.7, 2.5), (1.9, 6.5), (1.6, 7.0), (1.2, 4.0))
+    ended = [
+        TrialEnded(row(trial, growth, water=water), 1, 20_000_000) for trial, (growth, water) in enumerate(outcomes, 1)
+    ]
+    lost = TrialEnded(row(6, None, State.FAILED), 1, 20_000_000)
+    config = BENCH + "further_outcomes: [{name: water, unit: L, direction: minimise}]\n"
+    screen = told(terminal=True, config=config, story=(*STORY[:3], *ended, lost))
+    *_, last = (line for line in screen.splitlines() if "trade-off" in line)
+    assert "trials 1, 2, 3, 5: none beats them in every outcome" in last
+    assert "trade-off" not in told(terminal=True)
 
 
 def test_names_with_brackets_are_shown_as_they_are():

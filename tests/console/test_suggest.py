@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from rigctl.config.load import load
+from rigctl.console.suggest import read_past, suggest
+from rigctl.errors import PolicyError
+from tests.campaign.fakes import SoonContent
 from tests.console.conftest import TRIALS
 
 KEYS = ["trial", "policy", "phase", "control_set", "setpoints", "seed", "decision_s", "reason", "control_sets"]
@@ -77,6 +82,14 @@ def test_journal_and_csv_say_the_same(ingested):
     for answer in answers:
         answer.pop("decision_s")
     assert answers[1:] == answers[:1] * 3
+
+
+def test_a_stopping_rule_that_fired_is_said(bench):
+    """No trial to suggest, but what to do instead: the message has the rule's own words and the remedy."""
+    loaded = replace(load(bench.folder / "bench.yaml"), policy=SoonContent())
+    past = read_past(loaded, bench.folder, bench.folder / "trials.csv")
+    with pytest.raises(PolicyError, match=r"no trial 6, the policy's stopping rule fired after 5 .* worth 0\.5; ask"):
+        suggest(loaded, past)
 
 
 def test_people_get_sentences(bench):

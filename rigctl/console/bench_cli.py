@@ -1,0 +1,180 @@
+"""`rigctl bench ...`: verbs and their options, and nothing else."""
+
+# ruff: noqa: PLC0415  # imports stand in the verbs, so that `--help` needs none of them
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from rigctl.console.options import AsJson
+from rigctl.errors import UsageError
+
+bench = typer.Typer(help="Measure policies and decisions on simulated problems.", no_args_is_help=True)
+
+
+class Table(StrEnum):
+    """Of a cell's results."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+
+
+class Hyperparameters(StrEnum):
+    """Of the model."""
+
+    LEARNED = "learned"
+    FIXED = "fixed"
+
+
+class Image(StrEnum):
+    """Of a figure."""
+
+    HTML = "html"
+    PNG = "png"
+    SVG = "svg"
+
+
+Results = Annotated[Path, typer.Argument(metavar="DIR", help="What `bench run` wrote.")]
+Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results go; finished cells are kept.")]
+TableFormat = Annotated[Table, typer.Option("--format", help="Of the tables.")]
+Jobs = Annotated[int, typer.Option(min=1, help="Worker processes.")]
+Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this dask.distributed scheduler.")]
+Data = Annotated[Path | None, typer.Option(metavar="DIR", help="Where plant_growth.npz and airfoil.npz are.")]
+Images = Annotated[list[Image] | None, typer.Option("--image", help="Figures as html, png or svg; repeatable.")]
+
+
+@bench.callback()
+def benches() -> None:
+    """Measure policies and decisions on simulated problems."""
+
+
+@bench.command()
+def latency(
+    sizes: Annotated[list[int] | None, typer.Option("--size", min=10, help="Trials known; repeatable.")] = None,
+    repeats: Annotated[int, typer.Option(min=1)] = 5,
+    policy: Annotated[str, typer.Option(metavar="NAME", help="In the phase that takes it longest.")] = (
+        "explore-then-commit"
+    ),
+    *,
+    json: AsJson = False,
+) -> None:
+    """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
+    from rigctl.bench.latency import SIZES, measure_latency
+    from rigctl.console.output import print_json, print_rows
+
+    (print_json if json else print_rows)(measure_latency(sizes or SIZES, repeats=repeats, policy=policy))
+
+
+@bench.command()
+def run(
+    out: Out,
+    *,
+    grid: Annotated[Path | None, typer.Option(metavar="FILE", help="A grid in YAML, instead of the options.")] = None,
+    problem: Annotated[list[str] | None, typer.Option(help="Repeatable.")] = None,
+    costs: Annotated[list[str] | None, typer.Option(help="Repeatable; default: each problem's usual ones.")] = None,
+    variance: Annotated[list[float] | None, typer.Option(help="Of uncontrolled variables; repeatable.")] = None,
+    policy: Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Repeatable.")] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="How many, from 0 on.")] = 10,
+    budget: Annotated[float | None, typer.Option(help="Currency units.")] = None,
+    model: Annotated[Hyperparameters, typer.Option(help="Hyper-parameters: learned, or the papers' fixed ones.")] = (
+        Hyperparameters.LEARNED
+    ),
+    form: TableFormat = Table.PARQUET,
+    jobs: Jobs = 1,
+    dask: Dask = None,
+    data: Data = None,
+    json: AsJson = False,
+) -> None:
+    """Simulate campaigns: problems x costs x variances x policies x seeds; what is finished is skipped."""
+    from rigctl.bench.grid import from_options, read_grid
+    from rigctl.console import bench_run
+    from rigctl.console.output import print_json
+
+    given = {"--problem": problem, "--policy": policy, "--budget": budget, "--costs": costs, "--variance": variance}
+    if grid is not None:
+        extra = [name for name, value in given.items() if value]
+        if extra:
+            raise UsageError(f"bench run: --grid names everything; leave out {', '.join(extra)}")
+        asked = read_grid(grid)
+    elif problem and policy and budget is not None:
+        asked = from_options(
+            problem, policy, budget, costs=costs, variances=variance, seeds=seeds, hyperparameters=model.value
+        )
+    else:
+        raise UsageError("bench run: give --problem, --policy and --budget, or a --grid FILE")
+    ran = bench_run.run(asked, bench_run.Where(out, form.value, jobs, dask, data), json=json)
+    if json:
+        print_json(bench_run.ran_json(ran))
+    raise typer.Exit(1 if ran.failed else 0)
+
+
+@bench.command()
+def summary(
+    directory: Results,
+    *,
+    ours: Annotated[str | None, typer.Option(metavar="LABEL", help="Compare this policy ...")] = None,
+    published: Annotated[
+        list[str] | None, typer.Option(metavar="LABEL", help="... with the best of these; repeatable; default: all.")
+    ] = None,
+    json: AsJson = False,
+) -> None:
+    """Show means and standard errors of the regrets, per problem and policy."""
+    from rigctl.bench.store import load
+    from rigctl.console.bench_run import show_summary
+
+    show_summary(load(directory), ours, published or (), json=json)
+
+
+@bench.command()
+def figures(
+    directory: Results,
+    *,
+    out: Annotated[Path | None, typer.Option(metavar="DIR", help="Default: DIR/figures.")] = None,
+    style: Annotated[str, typer.Option(metavar="PAPER", help="Laid out as this paper's figures.")] = "overview",
+    image: Images = None,
+    json: AsJson = False,
+) -> None:
+    """Draw results as interactive HTML, PNG and SVG."""
+    from rigctl.bench.store import load
+    from rigctl.console.bench_run import draw, tell_files
+
+    files = draw(load(directory), out or directory / "figures", style, [i.value for i in image or ()])
+    tell_files(files, json=json)
+
+
+@bench.command()
+def paper(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="unknown-cost, ucb-cvs, gittins or ca-mobo.")],
+    out: Out,
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="A small form of it, for a first look.")] = False,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many, from 0 on; default: as published.")] = None,
+    problem: Annotated[list[str] | None, typer.Option(help="Only this one; repeatable.")] = None,
+    costs: Annotated[list[str] | None, typer.Option(help="Only these; repeatable.")] = None,
+    form: TableFormat = Table.PARQUET,
+    jobs: Jobs = 1,
+    dask: Dask = None,
+    data: Data = None,
+    image: Images = None,
+    json: AsJson = False,
+) -> None:
+    """Run the published settings of a paper, draw its figures, and say which of its claims hold."""
+    from rigctl.bench.findings import findings_of, findings_text
+    from rigctl.bench.papers import grid_of
+    from rigctl.bench.store import load
+    from rigctl.console import bench_run
+
+    asked = grid_of(name, quick, arrays=data is not None, seeds=seeds, problems=problem or (), costs=costs or ())
+    where = bench_run.Where(out, form.value, jobs, dask, data)
+    ran = bench_run.run(asked, where, json=json)
+    results = load(out)
+    found = findings_of(name, results)
+    files = bench_run.draw(results, out / "figures", name, [i.value for i in image or ()])
+    if not json:
+        typer.echo(f"\n{findings_text(found)}\n")
+    bench_run.tell_files(files, json=json, findings=[f.to_json() for f in found], **bench_run.ran_json(ran))
+    raise typer.Exit(1 if ran.failed else 0)

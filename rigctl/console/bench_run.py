@@ -1,0 +1,146 @@
+"""What the bench's verbs do and show: a grid with its progress, summaries, figures."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rigctl.bench.grid import Grid
+from rigctl.bench.parallel import Outcome, Ran, run_grid
+from rigctl.bench.store import Form, Store, need
+from rigctl.console.output import console, print_json
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import Console
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where cells are run, and where their results go."""
+
+    out: Path
+    form: Form = "parquet"
+    jobs: int = 1
+    dask: str | None = None
+    data: Path | None = None
+
+
+def run(grid: Grid, where: Where, *, json: bool) -> Ran:
+    """Run what is not finished of a grid, and tell how it goes: a bar at a terminal, lines elsewhere.
+
+    Raises:
+        UsageError: something asked for does not exist, or an extra is missing.
+    """
+    cells = grid.cells(where.data)
+    store = Store(where.out, where.form)
+    screen = console(stderr=json)
+    finished = store.finished()
+    left = sum(cell.id not in finished for cell in cells)
+    screen.print(f"{len(cells)} cells, {len(cells) - left} finished before; results in {where.out}")
+    with_progress = _with_bar if screen.is_terminal else _with_lines
+    ran = with_progress(
+        screen, left, lambda tell: run_grid(grid, cells, store, jobs=where.jobs, dask=where.dask, on_outcome=tell)
+    )
+    for outcome in ran.failed:
+        sys.stderr.write(f"rigctl: cell {outcome.cell.id} failed: {outcome.error}\n")
+    if ran.failed:
+        sys.stderr.write(
+            f"rigctl: {len(ran.failed)} of {len(cells)} cells failed; tracebacks in {where.out / 'failed'}\n"
+        )
+    return ran
+
+
+Run = Callable[[Callable[[Outcome], None]], Ran]
+
+
+def _with_lines(screen: Console, left: int, run_with: Run) -> Ran:
+    done = 0
+
+    def tell(outcome: Outcome) -> None:
+        nonlocal done
+        done += 1
+        screen.print(f"{done}/{left} {_told(outcome)}")
+
+    return run_with(tell)
+
+
+def _with_bar(screen: Console, left: int, run_with: Run) -> Ran:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
+
+    bar = (
+        TextColumn("cells"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        TextColumn("{task.description}"),
+    )
+    with Progress(*bar, console=screen) as progress:
+        task = progress.add_task("", total=left)
+        return run_with(lambda outcome: progress.update(task, advance=1, description=_told(outcome)))
+
+
+def _told(outcome: Outcome) -> str:
+    cell = outcome.cell
+    where = f"{cell.problem} {cell.costs} {cell.policy.label} seed {cell.seed}"
+    return f"{where}: failed" if outcome.error else f"{where}: {len(outcome.rows)} trials"
+
+
+def ran_json(ran: Ran) -> Mapping[str, Any]:
+    """For programs."""
+    return {
+        "cells": ran.cells,
+        "skipped": ran.skipped,
+        "finished": ran.finished,
+        "failed": [{"cell": o.cell.id, "error": o.error} for o in ran.failed],
+    }
+
+
+def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str], *, json: bool) -> None:
+    """Regrets per setting and policy; and ours against the best of the published, if asked for.
+
+    Raises:
+        UsageError: a policy that is to be compared has no results.
+    """
+    from rigctl.bench.summary import compare, summarise  # noqa: PLC0415 - numbers only where asked for
+    from rigctl.bench.summary_text import comparison_text, summary_text  # noqa: PLC0415
+
+    rows = summarise(frame)
+    others = published or sorted({row.policy for row in rows} - {ours})
+    comparison = None if ours is None else compare(frame, ours, others)
+    if json:
+        print_json(
+            {
+                "summary": [row.to_json() for row in rows],
+                "comparison": None if comparison is None else comparison.to_json(),
+            }
+        )
+        return
+    console().print(summary_text(rows))
+    if comparison is not None:
+        console().print(f"\n{comparison_text(comparison)}")
+
+
+def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> tuple[Path, ...]:
+    """Write the figures of a style; returns the files.
+
+    Raises:
+        UsageError: the style is unknown, or an extra is missing.
+    """
+    need("plotly")
+    need("matplotlib")
+    from rigctl.bench.figures import FORMATS, write_figure  # noqa: PLC0415 - heavy, and an extra
+    from rigctl.bench.figures_layouts import figures_of  # noqa: PLC0415
+
+    return tuple(path for figure in figures_of(style, frame) for path in write_figure(figure, out, formats or FORMATS))
+
+
+def tell_files(files: Sequence[Path], *, json: bool, **more: Any) -> None:
+    """Which files were written."""
+    if json:
+        print_json({**more, "files": list(files)})
+    else:
+        console().print("\n".join(map(str, files)))

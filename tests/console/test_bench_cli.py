@@ -1,0 +1,71 @@
+"""The bench's verbs, called as a person calls them."""
+
+from __future__ import annotations
+
+from tests.bench.players import RAISES, install_plugin
+
+RUN = ["bench", "run", "--problem", "hartmann3", "--model", "fixed", "--budget", "0.4"]
+QUICK = [*RUN, "--policy", "default"]
+
+
+def test_a_grid_runs_resumes_and_is_summarised(bench):
+    """Lines as cells finish, nothing done twice, and a table of what came out."""
+    first = bench.rigctl(*QUICK, "--seeds", "2", "--out", "results", "--format", "csv")
+    assert "2 cells, 0 finished before" in first.out
+    assert "2/2 hartmann3 moderate default seed 1" in first.out
+    again = bench.rigctl(*QUICK, "--seeds", "3", "--out", "results", "--json")
+    assert again.json == {"cells": 3, "skipped": 2, "finished": 1, "failed": []}
+    assert "hartmann3, moderate costs" in bench.rigctl("bench", "summary", "results").out
+    found = bench.rigctl("bench", "summary", "results", "--json").json
+    assert [(row["policy"], row["seeds"]) for row in found["summary"]] == [("default", 3)]
+    assert found["comparison"] is None
+
+
+def test_a_grid_file_runs(bench):
+    """The same from YAML; together with options that it names itself it is refused."""
+    bench.write("grid.yaml", "{problem: hartmann3, policy: default, seeds: 1, budget: 0.4}")
+    assert "1 cells" in bench.rigctl("bench", "run", "--grid", "grid.yaml", "--out", "results").out
+    refused = bench.rigctl("bench", "run", "--grid", "grid.yaml", "--policy", "default", "--out", "results", code=2)
+    assert "--grid names everything; leave out --policy" in refused.err
+
+
+def test_figures_are_written(bench):
+    """One file per figure and format, named on standard output."""
+    bench.rigctl(*QUICK, "--seeds", "2", "--out", "results")
+    files = bench.rigctl("bench", "figures", "results", "--image", "html", "--json").json["files"]
+    assert files
+    assert all((bench.folder / file).stat().st_size > 1000 for file in files)
+
+
+def test_a_part_of_a_paper_runs_and_is_judged(bench):
+    """So many seeds and these problems of its quick form; every claim is listed, a wrong problem refused."""
+    part = ["bench", "paper", "gittins", "--quick", "--seeds", "1", "--out", "results"]
+    assert "did you mean 'ackley4'" in bench.rigctl(*part, "--problem", "ackley5", code=2).err
+    ran = bench.rigctl(*part, "--problem", "ackley4", "--image", "svg", "--json").json
+    assert (ran["cells"], ran["failed"]) == (9, [])
+    assert all(finding["reproduced"] == "undecided" for finding in ran["findings"])
+    assert ran["files"]
+
+
+def test_a_failing_policy_is_exit_1(bench, monkeypatch):
+    """The cell, the error and where the traceback is; other cells go on."""
+    install_plugin(bench.folder, "faulty_policy", RAISES, "raises", "Raises")
+    monkeypatch.syspath_prepend(bench.folder)
+    answer = bench.rigctl(*QUICK, "--policy", "raises", "--seeds", "1", "--out", "results", "--json", code=1)
+    assert (answer.json["finished"], len(answer.json["failed"])) == (1, 1)
+    assert "a bug of its own" in answer.err
+    assert "1 of 2 cells failed; tracebacks in results/failed" in answer.err
+
+
+def test_wrong_names_are_exit_2_before_anything_runs(bench):
+    """Problem, policy, costs and missing data, each with the nearest name or the remedy."""
+    for extra, told in (
+        (["--policy", "defualt"], "did you mean 'default'"),
+        (["--policy", "default", "--problem", "hartmann4"], "did you mean 'hartmann3'"),
+        (["--policy", "default", "--costs", "moderat"], "did you mean 'moderate'"),
+        (["--policy", "default", "--problem", "airfoil"], "--data DIR"),
+        ([], "give --problem, --policy and --budget"),
+    ):
+        assert told in bench.rigctl(*RUN, *extra, "--out", "results", code=2).err
+    assert not (bench.folder / "results" / "cells").exists()
+    assert "no finished cells" in bench.rigctl("bench", "summary", "nowhere", code=2).err

@@ -1,0 +1,144 @@
+"""What the verbs make of a bench with two outcomes."""
+
+from __future__ import annotations
+
+import csv
+import io
+import sqlite3
+
+import pytest
+
+from rigctl.campaign.events import TrialEnded
+from rigctl.campaign.journal import open_reader
+from rigctl.config.load import load
+from rigctl.console.board import Board, Labels
+from rigctl.console.progress import line_for
+from rigctl.console.suggest import read_past
+from tests.console.conftest import BENCH
+
+TWO = "further_outcomes: [{name: water, unit: L, direction: minimise}]\n"
+TRIALS = """\
+ph,ca,control_set,growth,water,cost
+6.0,3.3,ph,1.2,4.0,0.5
+5.5,2.2,ca,0.7,2.5,0.3
+6.1,4.4,ca+ph,1.9,6.5,0.9
+6.1,,ph,,,0.1
+6.2,5.0,ca,1.6,7.0,0.3
+"""
+"""The fourth trial failed; the fifth is beaten by the third in both."""
+
+
+@pytest.fixture
+def two(bench):
+    bench.write("bench.yaml", BENCH + TWO)
+    bench.write("trials.csv", TRIALS)
+    return bench
+
+
+@pytest.fixture
+def done(two):
+    two.rigctl("ingest", "bench.yaml", "trials.csv")
+    return two
+
+
+def test_an_export_reads_back_as_a_history(done):
+    """A column per outcome, empty where the trial failed; what it suggests is what the journal suggests."""
+    out = done.rigctl("export").out
+    rows = list(csv.DictReader(io.StringIO(out)))
+    assert [row["water"] for row in rows] == ["4.0", "2.5", "6.5", "", "7.0"]
+    done.write("again.csv", out)
+    keys = ("trial", "control_set", "setpoints", "control_sets")
+    journal = done.rigctl("suggest", "bench.yaml", "--json").json
+    history = done.rigctl("suggest", "bench.yaml", "--history", "again.csv", "--json").json
+    assert {k: journal[k] for k in keys} == {k: history[k] for k in keys}
+    assert len(done.rigctl("export", "--format", "jsonl").out.splitlines()) == 5
+
+
+def test_a_journal_is_read_by_the_names_of_its_outcomes(bench):
+    """A configuration that lists them in another order, or only some, gets each outcome's own values."""
+    listed = "further_outcomes: [{}]\n"
+    water, salt = "{name: water, unit: L, direction: minimise}", "{name: salt, unit: g}"
+    bench.write("bench.yaml", BENCH + listed.format(f"{water}, {salt}"))
+    rows = [line.split(",") for line in TRIALS.splitlines()]
+    salted = [[*row[:5], "salt" if n == 0 else "70" if row[4] else "", row[5]] for n, row in enumerate(rows)]
+    bench.write("trials.csv", "".join(",".join(row) + "\n" for row in salted))
+    bench.rigctl("ingest", "bench.yaml", "trials.csv")
+    for order, whole in ((f"{salt}, {water}", (70.0, 4.0)), (salt, (70.0,)), (water, (4.0,))):
+        bench.write("other.yaml", BENCH + listed.format(order))
+        loaded = load(bench.folder / "other.yaml")
+        journal = next(bench.folder.rglob("journal.sqlite"))
+        assert read_past(loaded, bench.folder, journal).history.observations[0].further == whole
+
+
+def test_a_history_needs_every_outcome_or_none(two):
+    """A missing column and a half-measured trial are told with file and line."""
+    two.write("bad.csv", TRIALS.replace(",water", ",watr"))
+    assert "column water is missing" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
+    two.write("bad.csv", TRIALS.replace("1.9,6.5", "1.9,"))
+    assert "bad.csv:4: water: is empty" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
+    two.write("bad.csv", TRIALS.replace("1.9,6.5", ",6.5"))
+    assert "leave growth, water empty" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
+
+
+def test_a_recommendation_shows_the_trade_off(done):
+    """The Pareto front and its hypervolume stand beside what the first outcome recommends."""
+    answer = done.rigctl("recommend", "--json").json
+    front = answer["front"]
+    assert "other outcomes are not weighed" in answer["reason"]
+    assert front["measured"]["trials"] == [1, 2, 3]
+    assert front["hypervolume"] > 0
+    assert {tuple(p["measured"]) for p in front["points"]} <= {(1.2, 4.0), (0.7, 2.5), (1.9, 6.5), (1.6, 7.0)}
+    text = done.rigctl("recommend").out
+    assert "Trade-off" in text
+    assert "water L" in text
+    assert "less is better" in text
+    assert "hypervolume" in text
+
+
+def test_the_status_counts_the_measured_front(done):
+    """Trials that no other beats in both outcomes, and the volume they dominate, worked out by hand."""
+    status = done.rigctl("status", "--json").json
+    assert status["pareto_trials"] == [1, 2, 3]
+    # from the floor 0 of growth and 0.45 L above the worst of water: boxes of trials 3, 1 and 2, overlaps once
+    assert status["hypervolume"] == pytest.approx(1.9 * 0.95 + 1.2 * 2.5 + 0.7 * 1.5)
+    text = done.rigctl("status").out
+    assert "trials that no other beats in every outcome: 1, 2, 3" in text
+    assert "hypervolume, measured: " in text
+
+
+def test_one_outcome_shows_no_trade_off(ingested):
+    """Nothing changes for an ordinary campaign."""
+    assert "front" not in ingested.rigctl("recommend", "--json").json
+    assert "hypervolume" not in ingested.rigctl("status", "--json").json
+    assert "Trade-off" not in ingested.rigctl("recommend").out
+
+
+def test_a_single_trial_is_given_with_its_values(two):
+    """Further outcomes are among the values, on the command line and in JSON; without them the trial does not hold."""
+    one = ("ingest", "bench.yaml", "--control-set", "ph", "--cost", "0.5", "--outcome", "1.2", "--values")
+    two.rigctl(*one, "ph=6,ca=3.3,water=4")
+    told = two.rigctl(*one, "ph=6,ca=3.3", code=2).err
+    assert "water is missing; a trial with an outcome needs every variable and further outcome" in told
+    entry = '{"control_set": ["ca"], "values": {"ph": 6, "ca": 2, "water": 1.5}, "outcome": 0.5, "cost": 0.1}'
+    two.rigctl("ingest", "bench.yaml", "-", stdin=entry)
+    failed = '{"control_set": ["ca"], "values": {"water": 1.5}, "cost": 0.1}'
+    assert "leave out both" in two.rigctl("ingest", "bench.yaml", "-", stdin=failed, code=2).err
+    with sqlite3.connect("state/bench/journal.sqlite") as file:
+        found = file.execute("SELECT name, value, outcome FROM measurements WHERE outcome > 0 ORDER BY trial, outcome")
+        assert list(found) == [("growth", 1.2, 1), ("water", 4.0, 2), ("growth", 0.5, 1), ("water", 1.5, 2)]
+    file.close()
+
+
+def test_every_outcome_is_told_when_a_trial_ends(done):
+    """The line for a finished trial has all of them, each with its unit."""
+    loaded = load(done.folder / "bench.yaml")
+    with open_reader(done.folder / "state/bench") as reader:
+        row = reader.trial(1)
+    event = TrialEnded(row, row.cost, loaded.problem.budget)
+    assert "growth = 1.2 cm2/day, water = 4 L;" in line_for(Board(Labels.of(loaded), loaded.problem.budget), event)
+
+
+def test_a_check_lists_them(two):
+    """The summary of a configuration names further outcomes with unit and direction."""
+    listed = two.rigctl("check", "bench.yaml", "--json").json["further_outcomes"]
+    assert listed == [{"name": "water", "unit": "L", "maximise": False}]

@@ -1,0 +1,58 @@
+"""Growth against electric power on the simulated greenhouse: a second quantity the rig has an instrument for."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.campaign.journal import open_reader
+from rigctl.config.load import load
+from tests.system.stack import because, greenhouse, next_trial
+
+pytestmark = pytest.mark.system
+
+TRIALS = 4
+
+
+def weigh_power(rig):
+    """The energy meter also tells the power now."""
+    power = {"name": "power", "unit": "W", "sensor": "mains_meter", "direction": "minimise"}
+    rig |= {"further_outcomes": [power], "max_trials": TRIALS}
+
+
+def test_two_outcomes_of_a_real_rig(sim, stack, tmp_path):
+    """Both are measured in the same window and recorded; the run ends with the front; every decision is replayed."""
+    config = greenhouse(tmp_path / "rig.yaml", edit=weigh_power)
+    run = stack.run(config, tmp_path / "state")
+    assert run.wait(60.0) == 0, run.said
+    front = run.answer["recommendation"]["front"]
+    assert front["hypervolume"] >= 0
+    with open_reader(run.state) as reader:
+        history = reader.history(load(config).problem.space)
+        readings = [m for m in reader.measurements() if m.name == "power"]
+    assert len(history) == TRIALS
+    assert all(m.is_outcome and m.count >= 3 for m in readings)
+    assert all(1.0 < watts < 20_000.0 for o in history.complete for watts in o.further)
+    assert {p["trial"] for p in front["points"]} <= {o.trial for o in history.complete}
+    replayed = stack.rigctl("replay", "--state", run.state, "--json")
+    assert replayed.wait() == 0, replayed.answer
+    status = stack.rigctl("status", "--state", run.state, "--json")
+    assert status.wait() == 0
+    assert status.answer["pareto_trials"] == front["measured"]["trials"]
+
+
+def test_a_silent_second_outcome_costs_the_trial(sim, stack, tmp_path):
+    """The meter tells its counter but no power that can be true: the trial fails and is charged, as with the first."""
+
+    def implausible(rig):
+        weigh_power(rig)
+        rig["further_outcomes"][0]["plausible"] = [1e6, 2e6]
+
+    run = stack.run(greenhouse(tmp_path / "rig.yaml", edit=implausible), tmp_path / "state")
+    lost = next_trial(run, "FAILED")["trial"]
+    assert because(run, lost).startswith("power: ")
+    run.end()
+    with open_reader(run.state) as reader:
+        row = reader.trial(lost)
+    assert row.cost > 0
+    assert row.outcome is not None
+    assert not row.further
