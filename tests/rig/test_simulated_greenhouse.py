@@ -2,6 +2,7 @@
 
 import asyncio
 import statistics
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -17,11 +18,20 @@ from tests.simulated import start_sim
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
 SPEED = 1200.0
+SLOWLY = 40.0
+"""A dose of a minute takes more than a second: it is still under way when a test has seen it on a busy machine."""
 
 
 @pytest.fixture(scope="module")
 def sim(tmp_path_factory):
     sim = start_sim("greenhouse", tmp_path_factory.mktemp("greenhouse"), speed=SPEED, seed=3)
+    yield sim
+    sim.stop()
+
+
+@pytest.fixture(scope="module")
+def slow_sim(tmp_path_factory):
+    sim = start_sim("greenhouse", tmp_path_factory.mktemp("slow_greenhouse"), speed=SLOWLY, seed=3)
     yield sim
     sim.stop()
 
@@ -34,7 +44,7 @@ class Stand:
         self.alarms = []
         self.doses = FakeDoseLog()
         spec = greenhouse_spec(sim.buses, registry, timeout_s=0.5)
-        self.rig = Rig(spec, registry, RealClock(SPEED), self.doses, self.alarms.append)
+        self.rig = Rig(spec, registry, RealClock(sim.speed), self.doses, self.alarms.append)
         self.rig._dispenser._timing = DoseTiming(floor_s=0.2)
 
     @property
@@ -44,6 +54,18 @@ class Stand:
 
 @pytest.fixture
 async def stand(sim):
+    async with standing(sim) as stand:
+        yield stand
+
+
+@pytest.fixture
+async def slow_stand(slow_sim):
+    async with standing(slow_sim) as stand:
+        yield stand
+
+
+@asynccontextmanager
+async def standing(sim):
     sim.control({"clear": True})
     stand = Stand(sim)
     yield stand
@@ -128,36 +150,36 @@ async def test_safe_lets_go_of_everything(sim, stand):
     assert (plant["setpoints"], plant["softener"]) == ({}, False)
 
 
-async def test_a_dose_under_way_is_stopped_by_safing(sim, stand):
+async def test_a_dose_under_way_is_stopped_by_safing(slow_sim, slow_stand):
     """Fault 45: safing in mid-dose stops the pump at once; the open dose is settled by the pump's total."""
-    await stand.rig.open()
-    known = len(doses_of(sim, "ca_doser"))
-    controlling = asyncio.create_task(stand.rig.control({"ca": 5.5}))
+    await slow_stand.rig.open()
+    known = len(doses_of(slow_sim, "ca_doser"))
+    controlling = asyncio.create_task(slow_stand.rig.control({"ca": 5.5}))
     await asyncio.to_thread(
-        sim.wait_for, lambda s: len([d for d in s["doses"] if d["pump"] == "ca_doser"]) > known, "a dose"
+        slow_sim.wait_for, lambda s: len([d for d in s["doses"] if d["pump"] == "ca_doser"]) > known, "a dose"
     )
     controlling.cancel()
     await asyncio.gather(controlling, return_exceptions=True)
-    assert (await stand.rig.safe()).ok
-    (dose,) = doses_of(sim, "ca_doser")[known:]
+    assert (await slow_stand.rig.safe()).ok
+    (dose,) = doses_of(slow_sim, "ca_doser")[known:]
     assert dose["ended_s"] is not None
     assert dose["dispensed_ml"] < dose["target_ml"]
 
 
-async def test_a_restart_in_mid_dose_is_unknown_and_not_repeated(sim, stand):
+async def test_a_restart_in_mid_dose_is_unknown_and_not_repeated(slow_sim, slow_stand):
     """Fault 21: `*RS` in mid-dose: booked in full, major alarm, no second dose."""
-    await stand.rig.open()
-    known = len(doses_of(sim, "ca_doser"))
-    controlling = asyncio.create_task(stand.rig.control({"ca": 5.5}))
+    await slow_stand.rig.open()
+    known = len(doses_of(slow_sim, "ca_doser"))
+    controlling = asyncio.create_task(slow_stand.rig.control({"ca": 5.5}))
     await asyncio.to_thread(
-        sim.wait_for, lambda s: len([d for d in s["doses"] if d["pump"] == "ca_doser"]) > known, "a dose"
+        slow_sim.wait_for, lambda s: len([d for d in s["doses"] if d["pump"] == "ca_doser"]) > known, "a dose"
     )
-    sim.control({"fault": "pump_reset", "bus": "ca"})
+    slow_sim.control({"fault": "pump_reset", "bus": "ca"})
     with pytest.raises(DeviceFault, match="restarted"):
         await controlling
-    assert stand.doses.records[-1][0] == "unknown"
-    assert Severity.MAJOR in stand.severities
-    assert len(doses_of(sim, "ca_doser")) == known + 1
+    assert slow_stand.doses.records[-1][0] == "unknown"
+    assert Severity.MAJOR in slow_stand.severities
+    assert len(doses_of(slow_sim, "ca_doser")) == known + 1
 
 
 async def test_a_short_dose_is_completed_by_another(sim, stand):
