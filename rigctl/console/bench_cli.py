@@ -90,7 +90,7 @@ def run(
     json: AsJson = False,
 ) -> None:
     """Simulate campaigns: problems x costs x variances x policies x seeds; what is finished is skipped."""
-    from rigctl.bench.grid import from_options, read_grid
+    from rigctl.bench.asking.grid import from_options, read_grid
     from rigctl.console import bench_run
     from rigctl.console.output import print_json
 
@@ -123,7 +123,7 @@ def summary(
     json: AsJson = False,
 ) -> None:
     """Show means and standard errors of the regrets, per problem and policy."""
-    from rigctl.bench.store import load
+    from rigctl.bench.running.store import load
     from rigctl.console.bench_run import show_summary
 
     show_summary(load(directory), ours, published or (), json=json)
@@ -139,7 +139,7 @@ def figures(
     json: AsJson = False,
 ) -> None:
     """Draw results as interactive HTML, PNG and SVG."""
-    from rigctl.bench.store import load
+    from rigctl.bench.running.store import load
     from rigctl.console.bench_run import draw, tell_files
 
     files = draw(load(directory), out or directory / "figures", style, [i.value for i in image or ()])
@@ -163,9 +163,9 @@ def paper(
     json: AsJson = False,
 ) -> None:
     """Run the published settings of a paper, draw its figures, and say which of its claims hold."""
-    from rigctl.bench.findings import findings_of, findings_text
-    from rigctl.bench.papers import grid_of
-    from rigctl.bench.store import load
+    from rigctl.bench.asking.papers import grid_of
+    from rigctl.bench.findings.judge import findings_of, findings_text
+    from rigctl.bench.running.store import load
     from rigctl.console import bench_run
 
     asked = grid_of(name, quick, arrays=data is not None, seeds=seeds, problems=problem or (), costs=costs or ())

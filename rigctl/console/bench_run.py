@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rigctl.bench.grid import Grid
-from rigctl.bench.parallel import Outcome, Ran, run_grid
-from rigctl.bench.store import Form, Store, need
+from rigctl.bench.asking.grid import Grid
+from rigctl.bench.running.outcome import Outcome
+from rigctl.bench.running.parallel import Ran, run_grid
+from rigctl.bench.running.store import Form, Store, need
 from rigctl.console.output import console, print_json
 
 if TYPE_CHECKING:
@@ -105,8 +106,8 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
     Raises:
         UsageError: a policy that is to be compared has no results.
     """
-    from rigctl.bench.summary import compare, summarise  # noqa: PLC0415 - numbers only where asked for
-    from rigctl.bench.summary_text import comparison_text, summary_text  # noqa: PLC0415
+    from rigctl.bench.tables.summary import compare, summarise  # noqa: PLC0415 - numbers only where asked for
+    from rigctl.bench.tables.text import comparison_text, summary_text  # noqa: PLC0415
 
     rows = summarise(frame)
     others = published or sorted({row.policy for row in rows} - {ours})
@@ -132,8 +133,8 @@ def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> 
     """
     need("plotly")
     need("matplotlib")
-    from rigctl.bench.figures import FORMATS, write_figure  # noqa: PLC0415 - heavy, and an extra
-    from rigctl.bench.figures_layouts import figures_of  # noqa: PLC0415
+    from rigctl.bench.figures.layouts import figures_of  # noqa: PLC0415
+    from rigctl.bench.figures.write import FORMATS, write_figure  # noqa: PLC0415 - heavy, and an extra
 
     return tuple(path for figure in figures_of(style, frame) for path in write_figure(figure, out, formats or FORMATS))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rigctl.bench.functions import DATA_FILES
+from rigctl.bench.problems.functions import DATA_FILES
 
 
 def write_arrays(directory: Path, centres: int = 12) -> Path:

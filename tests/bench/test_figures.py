@@ -10,15 +10,16 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from rigctl.bench.figures import Figure, Line, Panel, write_figure
-from rigctl.bench.figures_html import html_of
-from rigctl.bench.figures_layouts import figures_of
-from rigctl.bench.figures_static import image_of
-from rigctl.bench.figures_style import PALETTE, known_styles, style_of
-from rigctl.bench.labels import predefined
-from rigctl.bench.papers import PAPERS, grid_of
-from rigctl.bench.summary_curves import curve_of
-from rigctl.bench.summary_runs import function_and_d, runs_of
+from rigctl.bench.asking.labels import predefined
+from rigctl.bench.asking.papers import PAPERS, grid_of
+from rigctl.bench.figures.figure import Figure, Line, Panel
+from rigctl.bench.figures.html import html_of
+from rigctl.bench.figures.layouts import figures_of
+from rigctl.bench.figures.static import image_of
+from rigctl.bench.figures.style import PALETTE, known_styles, style_of
+from rigctl.bench.figures.write import write_figure
+from rigctl.bench.tables.curves import curve_of
+from rigctl.bench.tables.runs import function_and_d, runs_of
 from rigctl.errors import UsageError
 from tests.bench.tables import frame, rows
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from rigctl.bench.findings import Finding, findings_of
-from rigctl.bench.papers import grid_of
+from rigctl.bench.asking.papers import grid_of
+from rigctl.bench.findings.finding import Finding
+from rigctl.bench.findings.judge import findings_of
 from tests.bench.tables import ending, frame
 
 

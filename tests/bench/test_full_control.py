@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rigctl.bench.full_control import ackley, full_control_problem, levy, rosenbrock
+from rigctl.bench.problems.full_control import ackley, full_control_problem, levy, rosenbrock
 
 NAMES = ("ackley", "levy", "rosenbrock")
 

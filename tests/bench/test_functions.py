@@ -7,8 +7,8 @@ from math import cos, e, exp, pi, sin, sqrt
 import numpy as np
 import pytest
 
-from rigctl.bench.functions import DATA_FILES, Ackley, GpSample, Hartmann, KernelSum, Levy, data_file
-from rigctl.bench.terms import matern52_as_gaussians, root_exponential_as_gaussians
+from rigctl.bench.problems.functions import DATA_FILES, Ackley, GpSample, Hartmann, KernelSum, Levy, data_file
+from rigctl.bench.problems.terms import matern52_as_gaussians, root_exponential_as_gaussians
 from rigctl.errors import UsageError
 from tests.bench.arrays import read_formula, write_arrays
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rigctl.bench.multi_outcome import random_forest, run_multi, trays, zdt3
+from rigctl.bench.problems.multi_outcome import random_forest, run_multi, trays, zdt3
 from rigctl.core.policies.ca_mobo import CaMobo, MoUcb
 from rigctl.core.several.hypervolume import hypervolume
 

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from rigctl.bench.catalogue import problem_names
-from rigctl.bench.figures_layouts import figures_of
-from rigctl.bench.findings import Finding, findings_of, findings_text
-from rigctl.bench.findings_evidence import Effect, both, difference, effect, opposite, student
-from rigctl.bench.papers import ARRAYS, PAPERS, grid_of
-from rigctl.bench.summary_runs import Stat, runs_of
+from rigctl.bench.asking.papers import ARRAYS, PAPERS, grid_of
+from rigctl.bench.figures.layouts import figures_of
+from rigctl.bench.findings.evidence import Effect, both, difference, effect, opposite, student
+from rigctl.bench.findings.finding import Finding
+from rigctl.bench.findings.judge import findings_of, findings_text
+from rigctl.bench.problems.catalogue import problem_names
+from rigctl.bench.tables.runs import Stat, runs_of
 from rigctl.errors import UsageError
 from tests.bench.tables import SEEDS, ending, frame, rows
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rigctl.bench.catalogue import bench_problem, check, costs_of, problem_names, usual_costs
 from rigctl.bench.cell import Cell, PolicySpec
-from rigctl.bench.problems import COST_SETS, SetCosts, control_set_problem, recipes
+from rigctl.bench.problems.catalogue import bench_problem, check, costs_of, problem_names, usual_costs
+from rigctl.bench.problems.problem import COST_SETS, SetCosts, control_set_problem, recipes
 from rigctl.errors import UsageError
 from tests.bench.arrays import write_arrays
 

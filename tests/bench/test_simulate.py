@@ -7,11 +7,11 @@ from math import isnan
 import numpy as np
 import pytest
 
-from rigctl.bench.adapters import full_control, multi_outcome
 from rigctl.bench.cell import Cell, PolicySpec
-from rigctl.bench.multi_outcome import zdt3
-from rigctl.bench.problems import control_set_problem
-from rigctl.bench.regrets import (
+from rigctl.bench.problems.adapters import full_control, multi_outcome
+from rigctl.bench.problems.multi_outcome import zdt3
+from rigctl.bench.problems.problem import control_set_problem
+from rigctl.bench.running.regrets import (
     CHECKPOINTS,
     checkpoint_rows,
     columns,
@@ -21,7 +21,7 @@ from rigctl.bench.regrets import (
     regrets,
     true_values,
 )
-from rigctl.bench.simulate import run_cell, simulate
+from rigctl.bench.running.simulate import run_cell, simulate
 from rigctl.core.several.hypervolume import hypervolume
 from rigctl.errors import PolicyError, UsageError
 from tests.bench.players import InTurn, quick_cell

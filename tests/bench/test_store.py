@@ -7,10 +7,10 @@ from math import nan
 
 import pytest
 
+from rigctl.bench.asking.grid import Block, Grid
 from rigctl.bench.cell import PolicySpec
-from rigctl.bench.grid import Block, Grid
-from rigctl.bench.simulate import run_cell
-from rigctl.bench.store import Store, load, need
+from rigctl.bench.running.simulate import run_cell
+from rigctl.bench.running.store import Store, load, need
 from rigctl.errors import UsageError
 from tests.bench.players import quick_cell
 

@@ -8,10 +8,10 @@ from math import isnan, sqrt
 import numpy as np
 import pytest
 
-from rigctl.bench.summary import compare, summarise
-from rigctl.bench.summary_curves import cost_grid, curve_of, settled_cost
-from rigctl.bench.summary_runs import FLOOR_SHARE, Run, Stat, best_set, outcome_range, runs_of, step
-from rigctl.bench.summary_text import comparison_text, summary_text
+from rigctl.bench.tables.curves import cost_grid, curve_of, settled_cost
+from rigctl.bench.tables.runs import FLOOR_SHARE, Run, Stat, best_set, outcome_range, runs_of, step
+from rigctl.bench.tables.summary import compare, summarise
+from rigctl.bench.tables.text import comparison_text, summary_text
 from rigctl.errors import UsageError
 from tests.bench.tables import frame, rows
 

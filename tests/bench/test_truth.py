@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from rigctl.bench.adapters import full_control
-from rigctl.bench.problems import control_set_problem, recipes
+from rigctl.bench.problems.adapters import full_control
+from rigctl.bench.problems.problem import control_set_problem, recipes
 from tests.bench.arrays import write_arrays
 
 NODES = 1 << 11

@@ -1,0 +1,1 @@
+"""What a bench is asked to run: grids, labels, the papers' experiments."""

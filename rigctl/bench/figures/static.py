@@ -1,0 +1,162 @@
+"""Figures as PNG and SVG, for print and for pages without scripts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from io import BytesIO
+from math import ceil, floor, isclose, log10
+from textwrap import fill
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from rigctl.bench.figures.figure import Figure, Line, Panel
+from rigctl.bench.figures.style import Dash, style_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PANEL_WIDTH, PANEL_HEIGHT = 2.6, 1.9
+"""Inches, of the axes alone; so are all others."""
+LEFT, RIGHT, BOTTOM = 0.75, 0.2, 0.85
+BETWEEN_ROWS, BETWEEN_COLUMNS, BETWEEN_SHARED = 0.75, 0.7, 0.2
+TITLE, LEGEND_ROW, LEGEND_COLUMN = 0.4, 0.22, 1.9
+LEAST_WIDTH = 6.4
+DPI = 150
+
+
+def image_of(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
+    """The file's bytes; the same figure gives the same bytes."""
+    import matplotlib as mpl  # noqa: PLC0415 - slow to import
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415
+
+    with mpl.rc_context({"svg.hashsalt": figure.name, "font.size": 9, "axes.titlesize": 9, "legend.fontsize": 9}):
+        sheet = _sheet(figure)
+        canvas = Canvas(figsize=(sheet.width, sheet.height), dpi=DPI)
+        FigureCanvasAgg(canvas)
+        shape: dict[str, Any] = {"nrows": len(figure.rows), "ncols": len(figure.rows[0]), "squeeze": False}
+        axes = canvas.subplots(**shape, sharey="row" if figure.share_y else False, gridspec_kw=sheet.grid)
+        for r, row in enumerate(figure.rows):
+            for c, panel in enumerate(row):
+                _draw(axes[r, c], panel)
+                axes[r, c].set_ylabel(panel.y_label if c == 0 or not figure.share_y else "")
+                axes[r, c].set_xlabel(panel.x_label if r == len(figure.rows) - 1 else "")
+        for row, line_up in zip(figure.rows, axes, strict=True):
+            for panel, at in zip(row, line_up, strict=True):
+                _ticks(at, panel)
+        canvas.text(0.5, 1 - 0.08 / sheet.height, figure.title, fontsize=11, fontweight="bold", ha="center", va="top")
+        caption = fill(figure.caption, width=int(sheet.width * 17))
+        canvas.text(0.5, 0.08 / sheet.height, caption, fontsize=8, color="0.3", ha="center", va="bottom")
+        place: dict[str, Any] = {"loc": "upper center", "bbox_to_anchor": (0.5, 1 - 0.3 / sheet.height)}
+        canvas.legend(handles=sheet.handles, ncols=sheet.across, frameon=False, borderpad=0, **place)
+        out = BytesIO()
+        canvas.savefig(out, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
+    return out.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """Where things are: laid out by hand, so that title, legend and caption never cover a panel."""
+
+    width: float
+    height: float
+    grid: dict[str, float]
+    """Margins and gaps as matplotlib counts them, in shares."""
+    handles: list[Any]
+    across: int
+    """Entries of the legend in a row."""
+
+
+def _sheet(figure: Figure) -> Sheet:
+    rows, columns, handles = len(figure.rows), len(figure.rows[0]), _handles(figure)
+    gap = BETWEEN_SHARED if figure.share_y else BETWEEN_COLUMNS
+    # a single narrow panel is widened, or title and legend would not fit beside each other
+    panel = max(PANEL_WIDTH, (LEAST_WIDTH - LEFT - RIGHT - (columns - 1) * gap) / columns)
+    width = LEFT + RIGHT + columns * panel + (columns - 1) * gap
+    across = max(1, min(len(handles), int(width / LEGEND_COLUMN)))
+    top = TITLE + LEGEND_ROW * ceil(len(handles) / across) + 0.35
+    height = top + BOTTOM + rows * PANEL_HEIGHT + (rows - 1) * BETWEEN_ROWS
+    grid = {
+        "left": LEFT / width,
+        "right": 1 - RIGHT / width,
+        "bottom": BOTTOM / height,
+        "top": 1 - top / height,
+        "wspace": gap / panel,
+        "hspace": BETWEEN_ROWS / PANEL_HEIGHT,
+    }
+    return Sheet(width, height, grid, handles, across)
+
+
+def _draw(axes: Axes, panel: Panel) -> None:
+    axes.set_title(panel.title)
+    axes.grid(visible=True, which="major", color="0.9", linewidth=0.6)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    if not panel.lines:
+        axes.text(0.5, 0.5, "not run", transform=axes.transAxes, ha="center", va="center", color="0.5")
+        axes.tick_params(labelbottom=False, length=0, which="both")
+        return
+    if panel.log_y:
+        axes.set_yscale("log")
+    floor = panel.floor_of_log() if panel.log_y else -np.inf
+    for line in panel.lines:
+        _draw_line(axes, line, floor)
+
+
+def _ticks(axes: Axes, panel: Panel) -> None:
+    """Short labels, once the limits are known: 2 x 10^-1 beside 3 x 10^-1 would be wider than the margin."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter  # noqa: PLC0415 - slow to import
+
+    if not panel.lines:
+        return
+    axes.set_xlim(0, max(float(line.x[-1]) for line in panel.lines) * 1.02)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    if not panel.log_y:
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        return
+    low, high = axes.get_ylim()
+    decades = log10(high / low)
+    if decades >= 0.5:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 2.0, 5.0)))
+    else:
+        axes.yaxis.set_major_locator(MaxNLocator(4))
+    axes.yaxis.set_major_formatter(FuncFormatter(_tick_label))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _tick_label(value: float, _position: int | None) -> str:
+    if 1e-3 <= abs(value) < 1e4:
+        return f"{value:g}"
+    power = floor(log10(abs(value)) + 1e-9) if value else 0
+    factor = value / 10.0**power
+    return f"$10^{{{power}}}$" if isclose(factor, 1.0) else f"{factor:g}e{power}"
+
+
+def _draw_line(axes: Axes, line: Line, floor: float) -> None:
+    style = style_of(line.policy)
+    low, y, high = (np.maximum(v, floor) for v in (line.low, line.y, line.high))
+    axes.fill_between(line.x, low, high, color=style.colour, alpha=0.18, linewidth=0, step="post")
+    axes.step(line.x, y, where="post", color=style.colour, linestyle=_pattern(style.dash), linewidth=1.5)
+    if line.diamond is not None:
+        x, at = line.diamond
+        diamond: dict[str, Any] = {"marker": "D", "markersize": 6, "color": style.colour, "markeredgecolor": "white"}
+        axes.plot([x], [max(at, floor)], **diamond, zorder=5)
+
+
+def _pattern(dash: Dash) -> Any:
+    return {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.5)), "dashdot": (0, (5, 1.5, 1, 1.5))}[dash]
+
+
+def _handles(figure: Figure) -> list[Any]:
+    from matplotlib.lines import Line2D  # noqa: PLC0415 - slow to import
+
+    handles = []
+    for policy in figure.policies:
+        style = style_of(policy)
+        look: dict[str, Any] = {"color": style.colour, "linestyle": _pattern(style.dash), "linewidth": 1.8}
+        handles.append(Line2D([], [], **look, label=style.name))
+    if figure.has_diamonds:
+        label = "from here on only the best set"
+        handles.append(Line2D([], [], color="0.4", linestyle="none", marker="D", markersize=6, label=label))
+    return handles

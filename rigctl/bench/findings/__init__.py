@@ -1,0 +1,1 @@
+"""What the papers found, asked of results."""

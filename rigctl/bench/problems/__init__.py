@@ -1,0 +1,1 @@
+"""Problems whose truth is known."""

@@ -1,0 +1,218 @@
+"""The bench's problems: a function, how uncontrolled variables vary, control sets, costs (algorithms, section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import e, sqrt
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from rigctl.bench.problems.functions import Ackley, GpSample, Hartmann, KernelSum, Levy, Objective
+from rigctl.bench.problems.truth import SettingTruth, Truth
+from rigctl.core.costing.cost_field import CostField
+from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.history import History
+from rigctl.core.marginals import TruncatedNormal
+from rigctl.core.money import to_micros
+from rigctl.core.policy import FurtherOutcome, ModelOptions, Problem
+from rigctl.core.space import Space, Variable
+from rigctl.errors import UsageError
+
+COST_SETS = {
+    "cheap": (0.01, 0.01, 0.01, 0.1, 0.1, 0.1, 1.0),
+    "moderate": (0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 1.0),
+    "expensive": (0.6, 0.6, 0.6, 0.8, 0.8, 0.8, 1.0),
+}
+"""Mean costs by position of the control set (C, section 5)."""
+COST_NOISE_SD = 0.02
+NOISY_FROM = 0.1
+"""Costs vary where their mean is at least this (U, Experiments)."""
+SMALLEST_COST = 0.001
+NOISE_SD = 0.01
+"""Of observations (C, appendix C)."""
+INITIAL_POINTS = 5
+SUBSETS_OF_3 = ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
+SETS_OF_12 = tuple(tuple(range(*r)) for r in ((0, 3), (3, 6), (6, 9), (9, 12), (0, 6), (6, 12), (0, 12)))
+PLANT_SETS = ((0, 1), (2, 3), (3, 4), (0, 1, 2), (1, 2, 3), (2, 3, 4), (0, 1, 2, 3, 4))
+AIRFOIL_SETS = ((3, 4), (1, 4), (0, 3), (1, 2), (2, 4), (0, 1), (2, 3))
+
+
+class CostLaw(Protocol):
+    """What trials cost, currency units."""
+
+    @property
+    def known(self) -> tuple[float, ...] | None:
+        """(m,), where policies are told the cost of every set."""
+        ...
+
+    @property
+    def field(self) -> CostField | None:
+        """Where policies are told the cost of every setting."""
+        ...
+
+    def mean(self, control_set: int, setting: Sequence[float]) -> float:
+        """Expected cost of a trial."""
+        ...
+
+    def draw(self, control_set: int, setting: Sequence[float], deviate: float) -> float:
+        """The cost of one trial, given a standard normal deviate."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SetCosts:
+    """One mean per control set; N(mean, 0.02) where the mean is at least 0.1 (U, Experiments), never below 0.001."""
+
+    means: tuple[float, ...]
+    noise_sd: float = COST_NOISE_SD
+    told: bool = False
+    """Whether policies know the means."""
+    field: CostField | None = None
+
+    @classmethod
+    def named(cls, name: str) -> SetCosts:
+        """`cheap`, `moderate` or `expensive`: unknown and noisy.
+
+        With `-exact` unknown and always the same, with `-known` always the same and told to the policies.
+        """
+        base, _, kind = name.partition("-")
+        return cls(COST_SETS[base], 0.0 if kind else COST_NOISE_SD, told=kind == "known")
+
+    @property
+    def known(self) -> tuple[float, ...] | None:
+        """(m,), or None."""
+        return self.means if self.told else None
+
+    def mean(self, control_set: int, setting: Sequence[float]) -> float:  # noqa: ARG002  # the protocol's signature
+        """Of that set."""
+        return self.means[control_set]
+
+    def draw(self, control_set: int, setting: Sequence[float], deviate: float) -> float:  # noqa: ARG002
+        """Mean plus noise."""
+        mean = self.means[control_set]
+        noisy = mean >= NOISY_FROM and self.noise_sd > 0
+        return max(mean + self.noise_sd * deviate, SMALLEST_COST) if noisy else mean
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Columns of problems with several outcomes, after every trial."""
+
+    dear_input: FloatArray
+    """(T,), cumulated value of the dearest variable, unit cube."""
+    hypervolume: FloatArray
+    """(T,), dominated by the outcomes so far."""
+    used: FloatArray
+    """(T, d), cumulated value of every variable, unit cube."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BenchProblem:
+    """Everything a simulated campaign needs."""
+
+    name: str
+    space: Space
+    objective: Callable[[FloatArray], FloatArray]
+    """The outcome without noise: (n, d) unit cube -> (n,), or (n, K) where there are several."""
+    costs: CostLaw
+    truth: Truth | None
+    """None where no single outcome is optimised."""
+    floor: float | None = None
+    """What policies are told of the worst outcome."""
+    noise_sd: float = NOISE_SD
+    initial: Callable[[np.random.Generator], FloatArray] | None = None
+    """The free points known beforehand, (n, d), unit cube; None: five, uniform over the cube."""
+    fixed: ModelOptions = field(default_factory=ModelOptions)
+    """The papers' hyper-parameters, for `hyperparameters: fixed`."""
+    model: ModelOptions = field(default_factory=ModelOptions)
+    """What policies start from otherwise."""
+    options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By policy name: options that are a property of the problem, e.g. the order in which inputs are dear."""
+    further: tuple[FurtherOutcome, ...] = ()
+    progress: Callable[[History], Progress] | None = None
+    """Of a history, initial points included, with one entry per charged trial; None: one outcome."""
+
+    def initial_points(self, rng: np.random.Generator) -> FloatArray:
+        """(n, d), unit cube."""
+        return rng.random((INITIAL_POINTS, self.space.dimension)) if self.initial is None else self.initial(rng)
+
+    def problem(self, budget: float, model: Mapping[str, Any] | None = None) -> Problem:
+        """What the policy is told; `model` overrides single model options."""
+        given = dict(model or {})
+        base = self.fixed if given.get("hyperparameters") == "fixed" else self.model
+        return Problem(
+            space=self.space,
+            budget=to_micros(budget),
+            floor=self.floor,
+            model=replace(base, **given),
+            known_costs=self.costs.known,
+            cost_model="per-set" if self.costs.field is None else "per-setting",
+            known_cost_field=self.costs.field,
+            further=self.further,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a problem with control sets is made."""
+
+    objective: Callable[[int, Path | None], Objective]
+    """From seed and data directory."""
+    dimension: int
+    control_sets: tuple[tuple[int, ...], ...]
+    lengthscale: float
+    """The papers' fixed one."""
+    floor: float | None
+    seeded: bool = False
+    """Whether every seed has a function of its own."""
+
+
+def recipes() -> Mapping[str, Recipe]:
+    """The problems with control sets, by name."""
+    return {
+        "hartmann3": Recipe(lambda *_: Hartmann.three(), 3, SUBSETS_OF_3, 0.1, 0.0),
+        "gp-sample3": Recipe(lambda seed, _: GpSample.draw(3, 0.1, seed), 3, SUBSETS_OF_3, 0.1, None, seeded=True),
+        "plant": Recipe(lambda _, data: KernelSum.load("plant", data), 5, PLANT_SETS, 0.2, None),
+        "airfoil": Recipe(lambda _, data: KernelSum.load("airfoil", data), 5, AIRFOIL_SETS, 0.2, None),
+        "hartmann6+6": Recipe(lambda *_: Hartmann.six(), 12, SETS_OF_12, 0.1, 0.0),
+        "ackley6+6": Recipe(lambda *_: Ackley(6), 12, SETS_OF_12, 0.2, -20.0 - e),
+        "levy6+6": Recipe(lambda *_: Levy(6), 12, SETS_OF_12, 0.2, None),
+    }
+
+
+def cost_names() -> tuple[str, ...]:
+    """Costs of the problems with control sets."""
+    return tuple(base + kind for base in COST_SETS for kind in ("", "-exact", "-known"))
+
+
+def control_set_problem(name: str, costs: str, variance: float, seed: int, data: Path | None = None) -> BenchProblem:
+    """One of `recipes()`.
+
+    Raises:
+        UsageError: its data are not there, or no truncated normal has that variance.
+    """
+    recipe = recipes()[name]
+    objective = recipe.objective(seed, data)
+    try:
+        marginal = TruncatedNormal.from_moments(0.5, sqrt(variance))
+    except ValueError as error:
+        raise UsageError(f"variance: got {variance:g}; {error}") from error
+    variables = [Variable(f"x{i + 1}", "", 0.0, 1.0, marginal) for i in range(recipe.dimension)]
+    space = Space.of(variables, [[f"x{i + 1}" for i in s] for s in recipe.control_sets])
+    lengthscales = (recipe.lengthscale,) * recipe.dimension
+    return BenchProblem(
+        name=name,
+        space=space,
+        objective=_of_first(objective),
+        costs=SetCosts.named(costs),
+        truth=SettingTruth.of(objective, [marginal] * recipe.dimension, recipe.control_sets, recipe.floor),
+        floor=recipe.floor,
+        fixed=ModelOptions("fixed", lengthscales=lengthscales, signal_sd=1.0, noise_sd=NOISE_SD, mean=0.0),
+    )
+
+
+def _of_first(objective: Objective) -> Callable[[FloatArray], FloatArray]:
+    return lambda x: objective(np.asarray(x)[:, : objective.dimension])

@@ -1,0 +1,169 @@
+"""What the bench knows and the policies do not: the true value of every setting, and the best there is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from rigctl.bench.problems.functions import Objective
+from rigctl.bench.problems.terms import Natural, Partial
+from rigctl.core.gp.kernels import FloatArray
+
+Value = Callable[[FloatArray], FloatArray]
+"""(n, k) settings -> (n,) values."""
+
+GRID = {1: 1001, 2: 101, 3: 41}
+"""Points per axis of the grid that is searched first, by number of controlled variables that matter."""
+SOBOL_POINTS = 1 << 14
+"""Points searched first where there are more of them."""
+CLIMBERS = 8
+APART = 0.05
+FINEST = 1e-7
+"""The search ends at this step, unit cube."""
+
+
+@dataclass(frozen=True, slots=True)
+class Best:
+    """The best setting of one control set."""
+
+    value: float
+    """max F_i."""
+    setting: tuple[float, ...]
+    """(k,), unit cube; 0.5 where a variable has no effect."""
+
+
+class Truth(Protocol):
+    """True values, outcome units, larger is better."""
+
+    @property
+    def best(self) -> tuple[Best, ...]:
+        """Per control set."""
+        ...
+
+    @property
+    def floor(self) -> float:
+        """The worst value the outcome takes."""
+        ...
+
+    def value(self, control_set: int, settings: FloatArray) -> FloatArray:
+        """F_i of settings (n, k), (n,)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SettingTruth:
+    """Of a function known as a sum of products: exact."""
+
+    values: tuple[Value, ...]
+    """F_i per control set."""
+    best: tuple[Best, ...]
+    floor: float
+
+    @classmethod
+    def of(
+        cls,
+        objective: Objective,
+        marginals: Sequence[Natural],
+        control_sets: Sequence[Sequence[int]],
+        floor: float | None = None,
+    ) -> SettingTruth:
+        """Values and maxima of all control sets; variables from `objective.dimension` on have no effect."""
+        d = objective.dimension
+        values: list[Value] = []
+        best = []
+        for controlled in control_sets:
+            columns = [c for c, variable in enumerate(controlled) if variable < d]
+            effective = [controlled[c] for c in columns]
+            partial = Partial.of(objective.terms(), objective.constant, effective, marginals[:d])
+            # nothing is left to chance: the function itself, which is exact also where its terms end (ackley's tip)
+            value: Value = _ordered(objective, effective) if len(effective) == d else partial
+            values.append(_of_columns(value, columns))
+            found = maximise(value, _starts(partial, objective.hints[:, effective]))
+            setting = np.full(len(controlled), 0.5)
+            setting[columns] = found.setting
+            best.append(Best(found.value, tuple(float(v) for v in setting)))
+        return cls(tuple(values), tuple(best), _lowest(objective) if floor is None else floor)
+
+    def value(self, control_set: int, settings: FloatArray) -> FloatArray:
+        """(n,) for settings (n, k), unit cube."""
+        return self.values[control_set](np.asarray(settings, dtype=float))
+
+
+def _of_columns(value: Value, columns: Sequence[int]) -> Value:
+    return lambda settings: value(settings[:, columns])
+
+
+def _ordered(objective: Objective, variables: Sequence[int]) -> Value:
+    """The function of all its variables, given in this order."""
+    order = np.argsort(variables)
+    return lambda settings: objective(settings[:, order])
+
+
+def maximise(value: Value, starts: FloatArray) -> Best:
+    """The best that compass search finds from starts (b, k)."""
+    points, values = compass_search(value, starts, step=0.5 / GRID.get(starts.shape[1], 11))
+    winner = int(values.argmax())
+    return Best(float(values[winner]), tuple(float(v) for v in points[winner]))
+
+
+def _starts(partial: Partial, hints: FloatArray) -> FloatArray:
+    """The best points (b, k) of a grid, or where it would be too large of Sobol points and hints."""
+    k = len(partial.variables)
+    if k == 0:
+        return np.empty((1, 0))
+    if k in GRID:
+        axis = np.linspace(0.0, 1.0, GRID[k])
+        values = partial.on_grid([axis] * k).ravel()
+        points = np.stack(np.meshgrid(*[axis] * k, indexing="ij"), axis=-1).reshape(-1, k)
+    else:
+        from scipy.stats import qmc  # noqa: PLC0415 - slow to import
+
+        sobol = qmc.Sobol(k, rng=np.random.default_rng(0)).random(SOBOL_POINTS)
+        points = np.concatenate([np.clip(hints, 0.0, 1.0), sobol])
+        values = partial(points)
+    return points[_apart(points, values)]
+
+
+def _apart(points: FloatArray, values: FloatArray) -> list[int]:
+    """The best points that are not close to a better one."""
+    left, picks = values.copy(), []
+    for _ in range(CLIMBERS):
+        best = int(left.argmax())
+        if left[best] == -np.inf:
+            break
+        picks.append(best)
+        left[np.abs(points - points[best]).max(axis=1) < APART] = -np.inf
+    return picks
+
+
+def compass_search(function: Value, starts: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
+    """All starts (b, k) climb at once, axis by axis, the step halved where no neighbour is better; needs no gradient.
+
+    Returns:
+        Points (b, k) and values (b,).
+    """
+    points, values = starts.copy(), function(starts)
+    b, k = points.shape
+    moves = np.concatenate([np.eye(k), -np.eye(k)])
+    steps = np.full(b, step if k else 0.0)
+    while (steps > FINEST).any():
+        going = np.flatnonzero(steps > FINEST)
+        around = np.clip(points[going, None, :] + steps[going, None, None] * moves, 0.0, 1.0)
+        tried = function(around.reshape(-1, k)).reshape(len(going), -1)
+        pick = tried.argmax(axis=1)
+        reached = tried[np.arange(len(going)), pick]
+        better = reached > values[going]
+        rows = going[better]
+        points[rows], values[rows] = around[better, pick[better]], reached[better]
+        steps[going[~better]] *= 0.5
+    return points, values
+
+
+def _lowest(objective: Objective) -> float:
+    """About the smallest value on the cube, from fixed points."""
+    from scipy.stats import qmc  # noqa: PLC0415 - slow to import
+
+    return float(objective(qmc.Sobol(objective.dimension, rng=np.random.default_rng(0)).random(1 << 11)).min())

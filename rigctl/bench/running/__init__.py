@@ -1,0 +1,1 @@
+"""Campaigns simulated: one, or many at once, each kept in a file."""

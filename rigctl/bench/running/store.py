@@ -1,0 +1,144 @@
+"""Results on disk: one file per finished cell, so that a stopped grid goes on where it was.
+
+A cell's file appears under its name only when it is whole: written beside it, synced, renamed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rigctl.bench.asking.grid import Grid
+from rigctl.errors import UsageError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Form = Literal["parquet", "csv"]
+TEXT = ("cell", "problem", "costs", "policy", "control_set", "phase", "recommended")
+WHOLE = ("seed", "trial")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """A directory of results: `cells/<id>.parquet` or `.csv`, `failed/<id>.txt`, `grid.json`."""
+
+    directory: Path
+    form: Form = "parquet"
+
+    def __post_init__(self) -> None:
+        need("pandas")
+        if self.form == "parquet":
+            need("pyarrow")
+        self._cells.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def _cells(self) -> Path:
+        return self.directory / "cells"
+
+    @property
+    def _failed(self) -> Path:
+        return self.directory / "failed"
+
+    def finished(self) -> frozenset[str]:
+        """Ids of the cells whose tables are there, in either form."""
+        return frozenset(p.stem for p in cell_files(self.directory))
+
+    def write(self, cell: str, rows: Sequence[dict[str, Any]]) -> None:
+        """A finished cell's table; whole, or not there."""
+        frame = _frame(rows)
+        buffer = io.BytesIO()
+        if self.form == "parquet":
+            frame.to_parquet(buffer, index=False)
+        else:
+            buffer.write(frame.to_csv(index=False, na_rep="nan").encode())
+        _replace(self._cells / f"{cell}.{self.form}", buffer.getvalue())
+        (self._failed / f"{cell}.txt").unlink(missing_ok=True)
+
+    def write_failure(self, cell: str, traceback: str) -> Path:
+        """Why a cell failed; it is run again the next time. Returns where that stands."""
+        self._failed.mkdir(exist_ok=True)
+        path = self._failed / f"{cell}.txt"
+        _replace(path, traceback.encode())
+        return path
+
+    def write_grid(self, grid: Grid) -> None:
+        """What was asked, added to what was asked before in this directory."""
+        path = self.directory / "grid.json"
+        asked: list[Any] = json.loads(path.read_text(encoding="utf-8"))["grids"] if path.is_file() else []
+        wanted = json.loads(json.dumps(grid.to_json()))
+        asked += [block for block in wanted if block not in asked]
+        _replace(path, (json.dumps({"grids": asked}, indent=2) + "\n").encode())
+
+
+def cell_files(directory: Path) -> list[Path]:
+    """Tables of finished cells, by name; what is only half written is hidden under another name."""
+    found = [p for form in ("parquet", "csv") for p in (Path(directory) / "cells").glob(f"[!.]*.{form}")]
+    return sorted(found, key=lambda p: p.stem)
+
+
+def load(directory: Path) -> pd.DataFrame:
+    """All finished cells of a directory as one table, a row per charged trial.
+
+    Raises:
+        UsageError: there are none, or the extra that reads them is not installed.
+    """
+    need("pandas")
+    import pandas as pd  # noqa: PLC0415 - heavy, and an extra
+
+    files = {p.stem: p for p in cell_files(directory)}
+    if not files:
+        raise UsageError(f"{directory}: no finished cells; run `rigctl bench run ... --out {directory}` first")
+    tables = [table for table in map(_read, files.values()) if len(table)]
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+
+def _frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 - heavy, and an extra
+
+    return pd.DataFrame(list(rows))
+
+
+def _read(path: Path) -> pd.DataFrame:
+    import pandas as pd  # noqa: PLC0415 - heavy, and an extra
+
+    if path.suffix == ".csv":
+        # not by pandas, which reads the last digit of a number differently from version to version
+        with path.open(encoding="utf-8", newline="") as stream:
+            table = list(csv.DictReader(stream))
+        kinds = {name: _kind(name) for name in table[0]} if table else {}
+        return pd.DataFrame({name: [kind(row[name]) for row in table] for name, kind in kinds.items()})
+    need("pyarrow")
+    return pd.read_parquet(path)
+
+
+def _kind(column: str) -> Callable[[str], Any]:
+    return str if column in TEXT else int if column in WHOLE else float
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """All of the content under this name, or what was there before."""
+    draft = path.with_name(f".{path.name}.{os.getpid()}")
+    with draft.open("wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    draft.replace(path)
+
+
+def need(module: str, extra: str = "bench") -> None:
+    """Nothing, if it is installed.
+
+    Raises:
+        UsageError: it is not; says which extra brings it.
+    """
+    from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
+
+    if find_spec(module) is None:
+        raise UsageError(f"rigctl bench needs {module}: pip install 'rigctl[{extra}]'")
