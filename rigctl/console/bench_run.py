@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rigctl.bench.asking.grid import Grid
 from rigctl.bench.running.outcome import Outcome
 from rigctl.bench.running.parallel import Ran, run_grid
+from rigctl.bench.running.provenance import code_version
 from rigctl.bench.running.store import Form, Store, need
 from rigctl.console.output import console, print_json
 
@@ -40,8 +41,15 @@ def run(grid: Grid, where: Where, *, json: bool) -> Ran:
     store = Store(where.out, where.form)
     screen = console(stderr=json)
     finished = store.finished()
-    left = sum(cell.id not in finished for cell in cells)
-    screen.print(f"{len(cells)} cells, {len(cells) - left} finished before; results in {where.out}")
+    kept = [cell.id for cell in cells if cell.id in finished]
+    left = len(cells) - len(kept)
+    screen.print(f"{len(cells)} cells, {len(kept)} finished before; results in {where.out}")
+    other = store.of_other_code(kept, code_version())
+    if other:
+        sys.stderr.write(
+            f"rigctl: {len(other)} of the cells finished before were made by another version of the code or of its "
+            f"numerical libraries; give another --out to run them again\n"
+        )
     with_progress = _with_bar if screen.is_terminal else _with_lines
     ran = with_progress(
         screen, left, lambda tell: run_grid(grid, cells, store, jobs=where.jobs, dask=where.dask, on_outcome=tell)

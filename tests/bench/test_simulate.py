@@ -40,7 +40,7 @@ def test_a_cell_gives_the_promised_table():
     """One row per charged trial, every column of the contract, the cell's key in each."""
     rows = run_cell(quick_cell(budget=1.0))
     assert list(rows[0]) == [
-        *("cell", "problem", "costs", "variance", "policy", "seed", "budget"),
+        *("cell", "problem", "costs", "variance", "policy", "seed", "budget", "code"),
         *("trial", "control_set", "phase", "cost", "spent", "y"),
         *("value", "simple", "quality", "cost_regret", "cost_varying", "inference", "recommended"),
         *("dear_input", "hypervolume", "decision_s"),

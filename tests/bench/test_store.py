@@ -9,6 +9,7 @@ import pytest
 
 from rigctl.bench.asking.grid import Block, Grid
 from rigctl.bench.cell import PolicySpec
+from rigctl.bench.running.provenance import code_version
 from rigctl.bench.running.simulate import run_cell
 from rigctl.bench.running.store import Store, load, need
 from rigctl.errors import UsageError
@@ -69,6 +70,19 @@ def test_a_success_clears_the_failure(tmp_path):
     assert path.read_text() == "Traceback: a bug"
     store.write("a-cell", run_cell(quick_cell()))
     assert not path.exists()
+
+
+@pytest.mark.parametrize("form", ["parquet", "csv"])
+def test_cells_made_by_other_code_are_known(form, tmp_path):
+    """By what stands in their tables; one from before that was written counts as made by other code."""
+    store, rows = Store(tmp_path, form), run_cell(quick_cell())
+    store.write("same", rows)
+    store.write("other", [{**row, "code": "00000000"} for row in rows])
+    store.write("old", [{k: v for k, v in row.items() if k != "code"} for row in rows])
+    store.write("empty", [])
+    everything = ["same", "other", "old", "empty"]
+    assert store.of_other_code(everything, code_version()) == {"other", "old"}
+    assert store.of_other_code(["same"], code_version()) == frozenset()
 
 
 def test_what_was_asked_is_kept(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rigctl.bench.running.provenance import code_version
 from tests.bench.players import RAISES, install_plugin
 
 RUN = ["bench", "run", "--problem", "hartmann3", "--model", "fixed", "--budget", "0.4"]
@@ -19,6 +20,17 @@ def test_a_grid_runs_resumes_and_is_summarised(bench):
     found = bench.rigctl("bench", "summary", "results", "--json").json
     assert [(row["policy"], row["seeds"]) for row in found["summary"]] == [("default", 3)]
     assert found["comparison"] is None
+
+
+def test_results_of_other_code_are_said(bench):
+    """Going on in a directory whose cells an earlier version made is allowed, not silent."""
+    bench.rigctl(*QUICK, "--seeds", "1", "--out", "results", "--format", "csv")
+    assert "made by another version" not in bench.rigctl(*QUICK, "--seeds", "1", "--out", "results").err
+    (table,) = (bench.folder / "results" / "cells").glob("*.csv")
+    table.write_text(table.read_text().replace(code_version(), "00000000"))
+    again = bench.rigctl(*QUICK, "--seeds", "1", "--out", "results")
+    assert "1 of the cells finished before were made by another version" in again.err
+    assert "give another --out" in again.err
 
 
 def test_a_grid_file_runs(bench):

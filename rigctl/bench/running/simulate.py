@@ -14,6 +14,7 @@ from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.running.campaign import Campaign, Play
+from rigctl.bench.running.provenance import code_version
 from rigctl.bench.running.regrets import columns
 from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.history import History, Observation
@@ -67,6 +68,7 @@ def run_cell(cell: Cell) -> list[Row]:
         "policy": cell.policy.label,
         "seed": cell.seed,
         "budget": cell.budget,
+        "code": code_version(),
     }
     return [{**key, **{name: column[t] for name, column in table.items()}} for t in range(len(campaign.plays))]
 

@@ -9,7 +9,7 @@ import csv
 import io
 import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Form = Literal["parquet", "csv"]
-TEXT = ("cell", "problem", "costs", "policy", "control_set", "phase", "recommended")
+TEXT = ("cell", "problem", "costs", "policy", "code", "control_set", "phase", "recommended")
 WHOLE = ("seed", "trial")
 
 
@@ -49,6 +49,13 @@ class Store:
     def finished(self) -> frozenset[str]:
         """Ids of the cells whose tables are there, in either form."""
         return frozenset(p.stem for p in cell_files(self.directory))
+
+    def of_other_code(self, cells: Iterable[str], version: str) -> frozenset[str]:
+        """Those of these finished cells that other code than this version made; one without trials does not say."""
+        wanted = set(cells)
+        tables = {p.stem: _read(p) for p in cell_files(self.directory) if p.stem in wanted}
+        made_by = {cell: table.get("code") for cell, table in tables.items() if len(table)}
+        return frozenset(cell for cell, code in made_by.items() if code is None or code.iloc[0] != version)
 
     def write(self, cell: str, rows: Sequence[dict[str, Any]]) -> None:
         """A finished cell's table; whole, or not there."""
