@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,9 +53,10 @@ def run(grid: Grid, where: Where, *, json: bool) -> Ran:
             f"numerical libraries; give another --out to run them again\n"
         )
     with_progress = _with_bar if screen.is_terminal else _with_lines
-    ran = with_progress(
-        screen, left, lambda tell: run_grid(grid, cells, store, jobs=where.jobs, dask=where.dask, on_outcome=tell)
-    )
+    with _told_when_stopped(where.out):
+        ran = with_progress(
+            screen, left, lambda tell: run_grid(grid, cells, store, jobs=where.jobs, dask=where.dask, on_outcome=tell)
+        )
     for outcome in ran.failed:
         sys.stderr.write(f"rigctl: cell {outcome.cell.id} failed: {outcome.error}\n")
     if ran.failed:
@@ -61,6 +64,27 @@ def run(grid: Grid, where: Where, *, json: bool) -> Ran:
             f"rigctl: {len(ran.failed)} of {len(cells)} cells failed; tracebacks in {where.out / 'failed'}\n"
         )
     return ran
+
+
+@contextmanager
+def _told_when_stopped(out: Path) -> Iterator[None]:
+    """Ctrl-C, or being terminated, ends the worker processes too, and says how to go on.
+
+    Left to itself SIGTERM would end this process at once, and its workers only after the cells they are on.
+    """
+
+    def terminated(_signal: int, _frame: object) -> None:
+        raise SystemExit(128 + signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, terminated)
+    try:
+        yield
+    except (KeyboardInterrupt, SystemExit):
+        told = f"finished cells are kept in {out}, and the same command goes on from there"
+        sys.stderr.write(f"rigctl: stopped; {told}\n")
+        raise
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 Run = Callable[[Callable[[Outcome], None]], Ran]

@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+
 from rigctl.bench.running.provenance import code_version
 from tests.bench.players import RAISES, install_plugin
 
 RUN = ["bench", "run", "--problem", "hartmann3", "--model", "fixed", "--budget", "0.4"]
+LONG = ["bench", "run", "--problem", "hartmann6+6", "--policy", "default", "--budget", "40", "--seeds", "4"]
+HEARS_CTRL_C = """
+import signal
+from rigctl.console.cli import main
+signal.signal(signal.SIGINT, signal.default_int_handler)
+main()
+"""
+"""`rigctl`, also where the tests themselves were started with `&`, which has SIGINT ignored."""
 QUICK = [*RUN, "--policy", "default"]
 
 
@@ -31,6 +49,35 @@ def test_results_of_other_code_are_said(bench):
     again = bench.rigctl(*QUICK, "--seeds", "1", "--out", "results")
     assert "1 of the cells finished before were made by another version" in again.err
     assert "give another --out" in again.err
+
+
+@pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_stopped_grid_ends_its_workers(stop, code, tmp_path):
+    """Ctrl-C and SIGTERM: worker processes end with it, and what to do next is said."""
+    command = [sys.executable, "-c", HEARS_CTRL_C, *LONG, "--jobs", "2", "--out", str(tmp_path / "results")]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        workers = wait_for_workers(process)
+        process.send_signal(stop)
+        _, error = process.communicate(timeout=30)
+        assert process.returncode == code
+        assert "the same command goes on from there" in error
+        _, alive = psutil.wait_procs(workers, timeout=10)
+        assert not alive
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+
+
+def wait_for_workers(process):
+    """The worker processes, once there are two at work."""
+    end_s = time.monotonic() + 60
+    while time.monotonic() < end_s:
+        workers = [p for p in psutil.Process(process.pid).children() if "LokyProcess" in " ".join(p.cmdline())]
+        if len(workers) == 2 and all(p.cpu_times().user > 1.0 for p in workers):
+            return workers
+        time.sleep(0.2)
+    raise AssertionError("no two worker processes came to work")
 
 
 def test_a_grid_file_runs(bench):
