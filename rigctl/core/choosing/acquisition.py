@@ -14,27 +14,18 @@ import numpy as np
 
 from rigctl.core.ascent import climb
 from rigctl.core.choosing.improvement import Scored
+from rigctl.core.choosing.screening import Screening, starts
 from rigctl.core.costing.cost_field import CostField
 from rigctl.core.expectations import FLOOR, Expectations, IntArray, ValueSpread
 from rigctl.core.gp.kernels import FloatArray
-from rigctl.core.pointwise import sobol
 from rigctl.core.space import Space
 from rigctl.core.surrogate import Posterior
 
-SOBOL_POINTS = (64, 256, 512)
-"""Settings of the whole cube screened for a control set of one, two, and three or more variables."""
-DATA_POINTS = 32
-"""Trials with the best means, around which more settings are screened."""
-NEIGHBOURS = (32, 96, 256)
-"""For as many variables: how many settings are screened around those trials."""
-REACHES = (0.5, 0.15, 0.05)
-"""How far from them, lengthscales: an acquisition that has narrowed down peaks ever closer to the best trial."""
-MOST_MOVED = 6.0
-"""Neighbours differ in about this many variables at most: in high dimension a step in all of them goes nowhere."""
+SCREENING = Screening(cube=(64, 256, 512), around=(32, 96, 256), reaches=(0.5, 0.15, 0.05), most_moved=6.0)
+"""An acquisition that has narrowed down peaks ever closer to the best trial; in high dimension a step in all variables
+goes nowhere."""
 CLIMBERS, FEWEST_CLIMBERS = 32, 8
 """Settings that are climbed from: so many shared out evenly over the control sets, and so many of each at least."""
-APART = 0.5
-"""They are at least this far apart in some variable, lengthscales."""
 TOLERANCE = 1e-6
 """A climb ends when it promises less; so scores must be logarithms, or in spreads of the outcome."""
 MOST_VALUES = 1 << 17
@@ -157,13 +148,17 @@ def best_settings(
     """
     expectations = Expectations.of(posterior, space)
     search = _Search(expectations, ValueSpread(expectations), space, field, score)
-    points, sets = _candidates(search, rng)
+    every = range(len(space.control_sets))
+    points, sets = SCREENING.settings(expectations, every, search.lengthscales, rng)
     mean, sd = search.moments(points, sets)
     scores = score(mean, sd, search.costs(points, sets, field.mean)).value
-    starts, groups = _starts(search, points, sets, scores, warm_starts or {})
+    climbers = max(CLIMBERS // len(every), FEWEST_CLIMBERS)
+    cold, cold_groups = starts(expectations, points, sets, scores, search.lengthscales, count=climbers)
+    warm, warm_groups = _warm(space, warm_starts or {})
+    groups = np.concatenate([cold_groups, warm_groups])
     maxima = climb(
         lambda x, index: search.value_and_gradient(x, groups[index]),
-        starts,
+        np.concatenate([cold, warm]),
         expectations.mask[groups],
         groups,
         search.lengthscales,
@@ -174,57 +169,15 @@ def best_settings(
         np.concatenate([groups, sets]),
         np.concatenate([maxima.values, scores]),
     )
-    return tuple(_pick(search, i, pool, fits) for i in range(len(space.control_sets)))
+    return tuple(_pick(search, i, pool, fits) for i in every)
 
 
-def _candidates(search: _Search, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-    """Settings to screen as rows (c, d), and their control sets (c,): of the whole cube, and around the best trials."""
-    e = search.expectations
-    d = e.mask.shape[1]
-    x = np.clip(e.posterior.x, 0.0, 1.0)
-    kept = min(DATA_POINTS, len(x))
-    common = sobol(d, SOBOL_POINTS[-1], rng)
-    count = NEIGHBOURS[-1] if kept else 0
-    reach = np.resize(np.array(REACHES), count)[:, None]
-    moved = rng.random((count, d))
-    noise = rng.standard_normal((count, d)) * reach * search.lengthscales
-    points, sets = [], []
-    for i, chosen in enumerate(search.space.control_sets):
-        size = len(chosen.indices)
-        row = min(size, len(SOBOL_POINTS)) - 1
-        here = np.full(len(x), i)
-        order = np.argsort(-e.mean(e.inner(x, here), here), kind="stable")[:kept]
-        steps = noise * (moved < MOST_MOVED / size)
-        around = (np.resize(x[order], (count, d)) + steps)[: NEIGHBOURS[row]]
-        mine = np.concatenate([common[: SOBOL_POINTS[row]], np.clip(around, 0.0, 1.0)])
-        points.append(mine)
-        sets.append(np.full(len(mine), i))
-    return np.concatenate(points), np.concatenate(sets)
-
-
-def _starts(
-    search: _Search, points: FloatArray, sets: IntArray, scores: FloatArray, warm: Mapping[int, FloatArray]
-) -> tuple[FloatArray, IntArray]:
-    """Of every control set the best candidates that are apart, and the warm starts: rows (b, d) and sets (b,)."""
-    chosen, groups = [], []
-    climbers = max(CLIMBERS // len(search.space.control_sets), FEWEST_CLIMBERS)
-    for i in range(len(search.space.control_sets)):
-        mine = np.flatnonzero(sets == i)
-        place = points[mine] / (APART * search.lengthscales) * search.expectations.mask[i]
-        left = scores[mine].copy()
-        for _ in range(climbers):
-            best = int(left.argmax())
-            if left[best] == -np.inf:  # all others are close to one taken
-                break
-            chosen.append(points[mine[best]])
-            groups.append(i)
-            left[np.abs(place - place[best]).max(axis=1) < 1.0] = -np.inf
-        if i in warm:
-            full = points[mine[0]].copy()
-            full[list(search.space.control_sets[i].indices)] = np.clip(warm[i], 0.0, 1.0)
-            chosen.append(full)
-            groups.append(i)
-    return np.array(chosen), np.array(groups)
+def _warm(space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, IntArray]:
+    """Settings (k,) as rows (r, d), and their control sets (r,)."""
+    points = np.full((len(given), space.dimension), 0.5)
+    for row, (i, setting) in enumerate(given.items()):
+        points[row, list(space.control_sets[i].indices)] = np.clip(setting, 0.0, 1.0)
+    return points, np.array(list(given), dtype=np.int64)
 
 
 def _pick(search: _Search, i: int, pool: _Pool, fits: Fits) -> Found:
