@@ -126,3 +126,13 @@ def test_help_needs_no_heavy_library():
     )
     found = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_linear_algebra_keeps_to_one_thread():
+    """Here as on the command line: the last bits of a decision depend on it, and many tests compare them."""
+    import sklearn.gaussian_process  # noqa: F401 - only loaded libraries are listed
+    from threadpoolctl import threadpool_info
+
+    pools = [pool for pool in threadpool_info() if pool["user_api"] == "blas"]
+    assert pools
+    assert {pool["num_threads"] for pool in pools} == {1}

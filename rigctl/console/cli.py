@@ -7,7 +7,6 @@ What a verb needs is imported when it runs, so that `rigctl --help` stays fast.
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from rigctl.console.algebra import keep_to_one_thread
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
@@ -349,13 +349,8 @@ def schema() -> None:
 
 
 def main() -> None:
-    """Entry point. Linear algebra keeps to one thread, whatever the environment says.
-
-    A decision's matrices are small: more threads double its CPU time, take cores from the buses, and change the last
-    bits of its result, which `replay` compares.
-    """
-    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ[variable] = "1"
+    """Entry point."""
+    keep_to_one_thread()
     app(prog_name="rigctl")
 
 

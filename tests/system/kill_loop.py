@@ -25,6 +25,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
+from rigctl.console.algebra import keep_to_one_thread  # noqa: E402
+
+keep_to_one_thread()  # lives are forked from here: they must decide to the same bits as `rigctl replay`
+
 from rigctl.campaign.journal import open_reader  # noqa: E402
 from rigctl.config.load import Overrides, load  # noqa: E402
 from rigctl.errors import UsageError  # noqa: E402
