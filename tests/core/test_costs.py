@@ -5,8 +5,8 @@ from math import log, sqrt
 
 import pytest
 
-from rigctl.core.costs import believe, horizon
-from rigctl.core.history import History
+from rigctl.core.costs import FREE_SHARE, believe, booked, horizon
+from rigctl.core.history import History, Observation
 from rigctl.core.money import to_micros
 from tests.core.conftest import make_history
 
@@ -68,3 +68,30 @@ def test_known_costs_need_no_learning(problem):
     """Costs given in the configuration are believed."""
     beliefs = believe(replace(problem, known_costs=(0.1, 0.2, 1.0)), History(), "hoeffding")
     assert [b.lcb for b in beliefs] == [0.1, 0.2, 1.0]
+
+
+def charged(*rows):
+    """Rows of (control set, cost, whether it was metered)."""
+    return History.of(Observation(t, i, X, 1.0, to_micros(c), known) for t, (i, c, known) in enumerate(rows, start=1))
+
+
+def test_a_set_that_is_never_metered_is_not_free(problem):
+    """What its trials were charged stands in; what one may cost is no less than the dearest of any set."""
+    history = charged((0, 1.0, True), (2, 6.0, False), (2, 6.0, False), (1, 0.5, False))
+    beliefs = believe(problem, history, "empirical-bernstein")
+    assert beliefs[2].mean == 6.0
+    assert beliefs[2].lcb > 0.0
+    assert [b.upper for b in beliefs] == [to_micros(1), to_micros(6), to_micros(6)]
+
+
+def test_one_metered_trial_outweighs_all_estimates(problem):
+    """An estimate may be of half a trial."""
+    history = charged((0, 1.0, False), (0, 2.0, True), (0, 9.0, False))
+    assert believe(problem, history, "hoeffding")[0].mean == 2.0
+
+
+def test_taking_turns_a_free_trial_counts_a_little(problem):
+    """By spend a free set would else have its turn for ever; the points known beforehand count for nobody."""
+    history = charged((-1, 0.0, True), *[(0, 0.0, True)] * 4, (1, 2.0, True))
+    beliefs = believe(problem, history, "hoeffding")
+    assert booked(history, beliefs) == (4 * to_micros(2 * FREE_SHARE), to_micros(2), 0)

@@ -106,11 +106,28 @@ def test_first_points_are_sobol_points_inside_the_cube(problem):
 
 def test_exploration_ends_by_plays_or_by_share(problem):
     """Tau plays of each set, or a share of the budget, whichever comes first."""
-    history = make_history([(i, X, 1.0, 0.5) for i in (0, 1, 2)])
-    assert not ExploreThenCommit(explore=Exploration(plays=1))._exploring(problem, history)
-    assert ExploreThenCommit(explore=Exploration(plays=2))._exploring(problem, history)
-    assert not ExploreThenCommit(explore=Exploration(plays=2, share=0.15))._exploring(problem, history)
-    assert ExploreThenCommit(explore=Exploration(share=0.16))._exploring(problem, history)
+    outlook = outlook_of(problem, make_history([(i, X, 1.0, 0.5) for i in (0, 1, 2)]), (1, 1, 1), (0, 0, 0))
+    assert not ExploreThenCommit(explore=Exploration(plays=1))._exploring(outlook)
+    assert ExploreThenCommit(explore=Exploration(plays=2))._exploring(outlook)
+    assert not ExploreThenCommit(explore=Exploration(plays=2, share=0.15))._exploring(outlook)
+    assert ExploreThenCommit(explore=Exploration(share=0.16))._exploring(outlook)
+
+
+def test_exploration_does_not_wait_for_a_set_that_no_longer_fits(problem):
+    """With plays alone, a set too dear for what is left would keep it from ever committing."""
+    rows = [(2, X, 1.0, 4.0), *[(i, X, 1.0, 0.5) for i in (0, 1) for _ in range(5)]]
+    outlook = outlook_of(problem, make_history(rows), (1, 1, 1), (0, 0, 0))
+    assert not outlook.fits(2)
+    assert not ExploreThenCommit(explore=Exploration(plays=5, share=None))._exploring(outlook)
+    assert ExploreThenCommit(explore=Exploration(plays=6, share=None))._exploring(outlook)
+
+
+def test_a_free_set_does_not_take_every_turn(problem):
+    """Balanced by spend, sets that have cost nothing yet take turns, and exploration ends."""
+    policy = ExploreThenCommit(explore=Exploration(by="spend"))
+    proposals, _ = campaign(policy, replace(problem, budget=to_micros(6)), (0.0, 1.0, 2.0), hill, limit=40)
+    assert [p.control_set for p in proposals[:3]] == [0, 1, 2]
+    assert "commit" in {p.phase for p in proposals}
 
 
 def test_commit_plays_the_cheapest_of_the_good_enough(problem):

@@ -210,3 +210,11 @@ def test_no_setting_is_played_that_does_not_fit_the_budget(policy):
             y = float(x[-1] + hill(x))
             history = history.append(Observation(trial, proposal.control_set, tuple(map(float, x)), y, cost))
         assert len(history)
+
+
+def test_a_free_set_does_not_take_all_trials():
+    """What costs nothing is explored with first, but harvest has its turn all the same."""
+    proposals, history = campaign(LikelyMaximisers(), problem_of(budget=6.0), costs=(0.0, 0.1, 0.2, 1.0), most=260)
+    harvested = [p for p in proposals if p.phase == "harvest"]
+    assert harvested
+    assert to_units(history.spent) > 0.5

@@ -12,9 +12,9 @@ from math import fsum, sqrt
 
 import numpy as np
 
+from rigctl.core.costs import charges
 from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.history import History
-from rigctl.core.money import to_units
 from rigctl.core.policy import Problem
 
 APART = 3.0
@@ -61,14 +61,7 @@ def estimates(problem: Problem, history: History) -> tuple[CostEstimate | None, 
     """
     if problem.known_costs is not None:
         return tuple(CostEstimate(c) for c in problem.known_costs)
-    return estimated([_charges(history, i) for i in range(len(problem.space.control_sets))])
-
-
-def _charges(history: History, control_set: int) -> FloatArray:
-    known = history.costs(control_set)
-    if known.size:
-        return known
-    return np.array([to_units(o.cost) for o in history.observations if o.control_set == control_set])
+    return estimated([charges(history, i) for i in range(len(problem.space.control_sets))])
 
 
 def estimated(costs: Sequence[FloatArray]) -> tuple[CostEstimate | None, ...]:

@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.costs import CostBound
+from rigctl.core.costs import CostBound, booked
 from rigctl.core.decision import Intersection, Outlook, first_point, look, remember
 from rigctl.core.history import History
 from rigctl.core.model import sign
@@ -83,7 +83,7 @@ class ExploreThenCommit:
         outlook = look(problem, history, state, self.cost_bound, rng)
         count = len(problem.space.control_sets)
         seen = Intersection.restarted(count) if outlook.changed else Intersection.of(state, count)
-        exploring = self._exploring(problem, history)
+        exploring = self._exploring(outlook)
         if exploring:
             proposal, seen = self._explore(outlook, seen, sobol_seed)
         else:
@@ -92,10 +92,11 @@ class ExploreThenCommit:
         kept = {**remember(outlook), **seen.to_state(), "sobol_seed": sobol_seed, "commit_trials": commit_trials}
         return proposal, kept
 
-    def _exploring(self, problem: Problem, history: History) -> bool:
-        sets = range(len(problem.space.control_sets))
-        played = self.explore.plays is not None and all(history.trials_of(i) >= self.explore.plays for i in sets)
-        share = self.explore.share
+    def _exploring(self, outlook: Outlook) -> bool:
+        """Plays are only asked of sets that still fit: one too dear for what is left would keep it from ending."""
+        problem, history, share = outlook.problem, outlook.history, self.explore.share
+        fitting = [i for i in range(len(problem.space.control_sets)) if outlook.fits(i)]
+        played = self.explore.plays is not None and all(history.trials_of(i) >= self.explore.plays for i in fitting)
         spent = share is not None and to_units(history.spent) >= share * to_units(problem.budget)
         return not (played or spent)
 
@@ -111,10 +112,10 @@ class ExploreThenCommit:
         history, space = outlook.history, outlook.problem.space
         sets = range(len(space.control_sets))
         if self.explore.by == "spend":
-            had = [sum(o.cost for o in history.observations if o.control_set == i) for i in sets]
+            had = booked(history, outlook.costs)
         else:
-            had = [history.trials_of(i) for i in sets]
-        chosen = min(outlook.affordable(sets), key=lambda i: (had[i], i))
+            had = tuple(history.trials_of(i) for i in sets)
+        chosen = min(outlook.affordable(sets), key=lambda i: (had[i], history.trials_of(i), i))
         seen = seen.narrowed(outlook.lower, {chosen: outlook.upper[chosen]})
         bounds = outlook.bounds[chosen]
         setting = tuple(float(v) for v in bounds.upper_at)

@@ -18,6 +18,7 @@ import numpy as np
 
 from rigctl.core.choosing.proposing import Choice, cost_at, fitting_sets, label_of, proposal_of, too_few_outcomes
 from rigctl.core.choosing.valuing import Play, Valuing, never_tried
+from rigctl.core.costs import booked, booked_when_free
 from rigctl.core.decision import Outlook, look, remember
 from rigctl.core.history import History
 from rigctl.core.money import MICROS_PER_UNIT, Micros
@@ -99,7 +100,7 @@ class LikelyMaximisers:
         sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
         outlook = look(problem, history, state, "empirical-bernstein", rng)
         fitting = fitting_sets(outlook)
-        harvested, explored = _harvested(state, history), int(state.get("explored", 0))
+        harvested, explored = _harvested(state, outlook), int(state.get("explored", 0))
         if too_few_outcomes(outlook):
             choice = _meter(outlook, fitting)
         else:
@@ -118,7 +119,7 @@ class LikelyMaximisers:
     def _harvest(self, valuing: Valuing, fitting: Sequence[int], harvested: Micros) -> Choice | None:
         """The best there is, if harvest's share of the money allows for it now."""
         outlook = valuing.outlook
-        problem, spent = outlook.problem, outlook.history.spent
+        problem, spent = outlook.problem, sum(booked(outlook.history, outlook.costs))
         play, why = _best_known(valuing, fitting)
         untried = play.control_set in valuing.guessed
         if untried and spent < UNTRIED * problem.budget and len(fitting) > 1:
@@ -146,10 +147,13 @@ class LikelyMaximisers:
         return Choice(play.control_set, "explore", reason, sets, setting=play.setting)
 
 
-def _harvested(state: Mapping[str, Any], history: History) -> Micros:
-    """All that harvest has cost, the trial of the last decision included if it was one."""
-    total, place = int(state.get("harvested", 0)), state.get("harvesting")
-    return total if place is None or place >= len(history) else total + history.observations[place].cost
+def _harvested(state: Mapping[str, Any], outlook: Outlook) -> Micros:
+    """All that was booked for harvest, the trial of the last decision included if it was one."""
+    total: Micros = int(state.get("harvested", 0))
+    place, history = state.get("harvesting"), outlook.history
+    if place is None or place >= len(history):
+        return total
+    return total + (history.observations[place].cost or booked_when_free(outlook.costs))
 
 
 def _meter(outlook: Outlook, fitting: Sequence[int]) -> Choice:
@@ -168,19 +172,21 @@ def _best_known(valuing: Valuing, fitting: Sequence[int]) -> tuple[Play, str]:
     best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
     if best.best_mean - attained > LEAST_RISE * best.best_mean_sd:
         rises = {i: outlook.bounds[i].best_mean - attained for i in fitting}
-        chosen = outlook.bounds[_cheapest_of_the_best(outlook, rises)]
+        at = {i: outlook.bounds[i].best_mean_at for i in fitting}
+        chosen = outlook.bounds[_cheapest_of_the_best(outlook, rises, at)]
         return Play(
             chosen.control_set, chosen.best_mean_at
         ), "has the best expected outcome, better than what was played"
-    chosen = outlook.bounds[_cheapest_of_the_best(outlook, {i: outlook.upper[i] - attained for i in fitting})]
+    rises = {i: outlook.upper[i] - attained for i in fitting}
+    chosen = outlook.bounds[_cheapest_of_the_best(outlook, rises, {i: outlook.bounds[i].upper_at for i in fitting})]
     return Play(chosen.control_set, chosen.upper_at), "promises most; the best expected setting has been played"
 
 
-def _cheapest_of_the_best(outlook: Outlook, rises: Mapping[int, float]) -> int:
-    """Of the control sets that rise nearly as far as the best one does, the cheapest; of equals the best."""
+def _cheapest_of_the_best(outlook: Outlook, rises: Mapping[int, float], at: Mapping[int, tuple[float, ...]]) -> int:
+    """Of the control sets that, at these settings, rise nearly as far as the best: the cheapest; of equals the best."""
     top = max(rises.values())
     near = [i for i, rise in rises.items() if rise >= top - (1 - NEARLY) * abs(top)]
-    return min(near, key=lambda i: (cost_at(outlook, i, outlook.bounds[i].upper_at), -rises[i], i))
+    return min(near, key=lambda i: (cost_at(outlook, i, at[i]), -rises[i], i))
 
 
 def _cheap(outlook: Outlook, fitting: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -13,9 +13,9 @@ import numpy as np
 
 from rigctl.core.choosing.proposing import Choice, fitting_sets, label_of, proposal_of
 from rigctl.core.choosing.valuing import Valuing
+from rigctl.core.costs import booked
 from rigctl.core.decision import Outlook, look, remember
 from rigctl.core.history import History
-from rigctl.core.money import to_units
 from rigctl.core.policy import JsonState, Problem, Proposal
 
 WIDELY = 8
@@ -58,7 +58,7 @@ class ValuePerCost:
         """
         sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
         outlook = look(problem, history, state, "empirical-bernstein", rng)
-        exploring = to_units(history.spent) < self.explore * to_units(problem.budget)
+        exploring = sum(booked(history, outlook.costs)) < self.explore * problem.budget
         choice = self._explore(outlook) if exploring else self._weigh(outlook, rng)
         return proposal_of(self.name, outlook, choice, sobol_seed), {**remember(outlook), "sobol_seed": sobol_seed}
 
@@ -66,8 +66,9 @@ class ValuePerCost:
     def _explore(outlook: Outlook) -> Choice:
         """The set that least was spent on, where it promises most."""
         fitting = fitting_sets(outlook)
-        spent = {i: sum(o.cost for o in outlook.history.observations if o.control_set == i) for i in fitting}
-        chosen = min(fitting, key=lambda i: (spent[i], len(outlook.problem.space.control_sets[i].indices), i))
+        sets, history = outlook.problem.space.control_sets, outlook.history
+        spent = booked(history, outlook.costs)
+        chosen = min(fitting, key=lambda i: (spent[i], history.trials_of(i), len(sets[i].indices), i))
         reason = f"exploring: least has been spent on {label_of(outlook, chosen)}; at its upper-bound maximiser"
         return Choice(chosen, "explore", reason, fitting)
 
