@@ -11,6 +11,7 @@ from math import inf
 
 import numpy as np
 
+from rigctl.core.affording import within
 from rigctl.core.bounds import SetBounds, best_bounds
 from rigctl.core.costing.cost_field import CostField
 from rigctl.core.costing.cost_fields import cost_field, predicted_upper
@@ -52,7 +53,8 @@ class Outlook:
     def predicted(self, control_set: int, setting: Sequence[float] | None = None) -> Micros:
         """What a trial of this set may cost at most.
 
-        Where costs depend on the setting: at the setting (k,) given, else at the set's upper maximiser.
+        Where costs depend on the setting: at the setting (k,) given, else at the set's upper maximiser, of those that
+        fit what is left (`affording.within`).
         """
         if self.problem.cost_model == "per-set" and self.problem.known_cost_field is None:
             return self.costs[control_set].upper
@@ -107,9 +109,13 @@ def look(
     warm = {int(i): np.array(at) for i, at in state.get("maximisers", {}).items()}
     bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, warm)
     costs = believe(problem, history, cost_bound)
+    field = cost_field(problem, history)
+    if problem.cost_model == "per-setting" or problem.known_cost_field is not None:
+        left = to_units(max(0, problem.budget - history.spent))
+        bounds = within(left, problem, fitted.posterior, bounds, field, rng=rng)
     changed = fitted.refitted or state.get("naturals", fingerprint(problem.space)) != fingerprint(problem.space)
     floor = value_floor(problem, history)
-    return Outlook(problem, history, fitted, bounds, costs, cost_field(problem, history), floor, changed)
+    return Outlook(problem, history, fitted, bounds, costs, field, floor, changed)
 
 
 def remember(outlook: Outlook) -> dict[str, object]:

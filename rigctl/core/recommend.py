@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from rigctl.core.bounds import SetBounds, best_bounds
-from rigctl.core.costs import CostBelief, believe
+from rigctl.core.costing.cost_fields import cost_field
+from rigctl.core.costs import believe
 from rigctl.core.history import History
 from rigctl.core.model import fit_history, sign, value_floor
-from rigctl.core.money import to_units
 from rigctl.core.nature.naturals import present
 from rigctl.core.policy import JsonState, Problem
 from rigctl.core.several.trade_off import Front, front_of
@@ -21,8 +23,6 @@ from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-    import numpy as np
 
     from rigctl.core.gp.hyperparameters import Hyperparameters
 
@@ -43,7 +43,7 @@ class Option:
     """Lower end of the interval for the expected outcome."""
     high: float
     cost_per_trial: float | None
-    """Mean metered cost; None: never tried."""
+    """Mean metered cost, of this setting where costs depend on it; None: never tried."""
     trials: int
     loss: float = 0.0
     """How much worse (positive) or better (negative) its expected outcome is than the recommended one's."""
@@ -96,13 +96,12 @@ def recommend(
     problem, _ = present(problem, history)
     fitted = fit_history(problem, history, hyperparameters)
     bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, None)
-    costs = believe(problem, history, "empirical-bernstein")
     floor = value_floor(problem, history)
     tried = sorted({o.control_set for o in history.complete if o.control_set >= 0}) or list(range(len(bounds)))
     best = max(bounds[i].best_mean for i in tried)
     threshold = min(best, floor + (1 - tolerance) * (best - floor))
     good = [i for i in tried if bounds[i].best_mean >= threshold]
-    charged = [_charged(history, i, costs[i]) for i in range(len(costs))]
+    charged = _charged(problem, history, bounds)
     chosen = min(good, key=lambda i: (charged[i] or 0.0, -bounds[i].best_mean))
     options = [_option(problem, history, i, bounds[i], charged[i]) for i in range(len(bounds))]
     choice = options[chosen]
@@ -117,12 +116,17 @@ def recommend(
     )
 
 
-def _charged(history: History, index: int, cost: CostBelief) -> float | None:
-    """Mean known cost of a trial, else the mean of what was charged by estimate; None: never tried."""
-    if cost.mean is not None:
-        return cost.mean
-    estimated = [o.cost for o in history.observations if o.control_set == index]
-    return to_units(sum(estimated)) / len(estimated) if estimated else None
+def _charged(problem: Problem, history: History, bounds: Sequence[SetBounds]) -> list[float | None]:
+    """(m,): what a trial of each set costs on average, at its best setting where that matters; None: nobody knows."""
+    means = [c.mean for c in believe(problem, history, "empirical-bernstein")]
+    told = problem.known_cost_field is not None
+    if problem.cost_model == "per-set" and not told:
+        return means
+    field = cost_field(problem, history)
+    return [
+        float(field.mean(i, np.array([b.best_mean_at]))[0]) if told or means[i] is not None else None
+        for i, b in enumerate(bounds)
+    ]
 
 
 def _option(problem: Problem, history: History, index: int, b: SetBounds, cost: float | None) -> Option:

@@ -92,3 +92,18 @@ def test_without_an_outcome_there_is_nothing_to_recommend(problem):
     """An empty history is told, with the remedy."""
     with pytest.raises(PolicyError, match="run some first"):
         recommend(problem, History(), trial_rng(0, 1), tolerance=0.1)
+
+
+def test_where_costs_depend_on_the_setting_the_recommended_one_is_priced(problem):
+    """Not the mean of what was explored: a was tried where it is cheap, and is best where it is dear."""
+    tried_at = [*np.linspace(0.05, 0.65, 14).tolist(), 0.97]
+    rows = [(0, (v, 0.5), v, 0.2 + 5 * v**2) for v in tried_at]
+    rows += [(1, (0.95, v), 0.95, 2.0) for v in np.linspace(0, 1, 8).tolist()]
+    history = make_history(rows)
+    per_setting = replace(problem, cost_model="per-setting", budget=to_micros(100))
+    found = recommend(per_setting, history, trial_rng(0, 1), tolerance=0.0)
+    options = {o.control_set: o for o in (found.choice, *found.alternatives)}
+    price = options[("a",)].cost_per_trial
+    at = options[("a",)].setpoints["a"] / 10.0
+    assert price == pytest.approx(0.2 + 5 * at**2, rel=0.15)
+    assert price > 1.5 * np.mean([o.cost / 1e6 for o in history.observations if o.control_set == 0])

@@ -134,6 +134,7 @@ def best_settings(
     *,
     rng: np.random.Generator,
     warm_starts: Mapping[int, FloatArray] | None = None,
+    margin: float = 1.0,
 ) -> tuple[Found, ...]:
     """Every control set's best setting that fits the budget, in the order of the space's control sets.
 
@@ -145,6 +146,7 @@ def best_settings(
         fits: whether a predicted cost fits the budget.
         rng: points to screen; the same generator state gives the same settings bit for bit.
         warm_starts: settings (k,) on the unit cube to start from as well, by control set.
+        margin: where the best setting does not fit, another is taken whose cost fits even divided by this.
     """
     expectations = Expectations.of(posterior, space)
     search = _Search(expectations, ValueSpread(expectations), space, field, score)
@@ -169,7 +171,7 @@ def best_settings(
         np.concatenate([groups, sets]),
         np.concatenate([maxima.values, scores]),
     )
-    return tuple(_pick(search, i, pool, fits) for i in every)
+    return tuple(_pick(search, i, pool, fits, margin) for i in every)
 
 
 def _warm(space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, IntArray]:
@@ -180,7 +182,7 @@ def _warm(space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, In
     return points, np.array(list(given), dtype=np.int64)
 
 
-def _pick(search: _Search, i: int, pool: _Pool, fits: Fits) -> Found:
+def _pick(search: _Search, i: int, pool: _Pool, fits: Fits, margin: float) -> Found:
     """The best of one control set's settings that fits the budget; the best of all if none does."""
     mine = np.flatnonzero(pool.sets == i)
     order = mine[np.argsort(-pool.scores[mine], kind="stable")]
@@ -189,7 +191,7 @@ def _pick(search: _Search, i: int, pool: _Pool, fits: Fits) -> Found:
     at, fitting = 0, fits(float(most[0]))
     if not fitting:  # rarely, at the end of a campaign; so not looked at before
         most = search.costs(rows, sets, search.field.upper)
-        below = [row for row, cost in enumerate(most) if fits(float(cost))]
+        below = [row for row, cost in enumerate(most) if fits(float(cost) / margin)]
         at, fitting = (below[0], True) if below else (0, False)
     best = rows[at : at + 1]
     mean, sd = search.moments(best, sets[:1])

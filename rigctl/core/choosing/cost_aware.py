@@ -62,7 +62,8 @@ class View:
     def worth_it(self, found: Found) -> bool:
         """The stopping rule (section 3.2) turned round: whether a trial there gains more than it costs.
 
-        EI(best) > lambda c exactly where the index exceeds the best, so it can be asked of any policy's choice.
+        EI(best) > lambda c exactly where the index exceeds the best: the answer for a setting chosen by its index, or
+        by EI per cost, holds for all settings; for another choice it holds for that one only.
         """
         return self.gain(found) > self.fitted.hyperparameters.y_scale * self.rate * found.cost
 

@@ -25,13 +25,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from rigctl.core.affording import margin
 from rigctl.core.choosing.acquisition import Found, Score, best_settings
 from rigctl.core.choosing.cost_aware import (
     View,
     all_variables,
     best_so_far,
     best_that_fits,
-    nothing_fits,
     proposal_of,
     stopped,
     typical_cost,
@@ -99,7 +99,14 @@ class CostAware(ABC):
         view = self._look(state, problem, history)
         warm = {int(i): np.array(at) for i, at in state.get("maximisers", {}).items()}
         found = best_settings(
-            view.fitted.posterior, problem.space, view.field, self._score(view), view.fits, rng=rng, warm_starts=warm
+            view.fitted.posterior,
+            problem.space,
+            view.field,
+            self._score(view),
+            view.fits,
+            rng=rng,
+            warm_starts=warm,
+            margin=margin(problem),
         )
         kept = {
             **state,
@@ -112,7 +119,7 @@ class CostAware(ABC):
             return self._sobol_point(view, found, sobol_seed), kept
         chosen = best_that_fits(view, found)
         reason = self._praise(view, chosen)
-        if not view.worth_it(chosen):
+        if not view.worth_it(chosen) and not self._other_is_worth_it(view, rng):
             consequence, remembered = self._not_worth_it(view, chosen)
             reason, kept = reason + consequence, {**kept, **remembered}
         return proposal_of(self.name, view, found, chosen, reason=reason), kept
@@ -130,6 +137,10 @@ class CostAware(ABC):
     def _weight(self, state: JsonState) -> float:  # noqa: ARG002 - what is remembered may change lambda
         """Today's lambda."""
         return self.cost_weight
+
+    def _other_is_worth_it(self, view: View, rng: np.random.Generator) -> bool:  # noqa: ARG002 - some have to look
+        """Whether a setting is worth its cost although the one chosen is not: never where the score weighs costs."""
+        return False
 
     def _not_worth_it(self, view: View, chosen: Found) -> tuple[str, dict[str, object]]:
         """What follows when the stopping rule fires: more for the reason, and more to remember.
@@ -171,17 +182,22 @@ class CostAware(ABC):
         return problem.space.dimension + 1 if problem.model.hyperparameters == "learned" else 1
 
     def _sobol_point(self, view: View, found: tuple[Found, ...], sobol_seed: int) -> Proposal:
-        """The control set with the fewest trials, of those that fit, at its next Sobol point."""
+        """The control set with the fewest trials, of those that fit, at its next Sobol point.
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+        """
         history, sets = view.history, view.problem.space.control_sets
         points = [first_point(len(s.indices), history.trials_of(i), sobol_seed) for i, s in enumerate(sets)]
         most = [float(view.field.upper(i, np.array([point]))[0]) for i, point in enumerate(points)]
         fitting = [i for i, cost in enumerate(most) if view.fits(cost)]
-        if not fitting or history.spent >= view.problem.budget:
-            raise nothing_fits(view, min(most))
-        i = min(fitting, key=lambda i: (history.trials_of(i), i))
         done, wanted = len(history.complete), self._initial_outcomes(view.problem)
-        reason = f"at a Sobol point: {done} of the {wanted} outcomes are there that the first model needs"
-        at = replace(found[i], setting=points[i], most=most[i])
+        few = f"{done} of the {wanted} outcomes are there that the first model needs"
+        if not fitting or history.spent >= view.problem.budget:
+            at = best_that_fits(view, found)
+            return proposal_of(self.name, view, found, at, reason=f"at a setting that fits: {few}", phase="initial")
+        i = min(fitting, key=lambda i: (history.trials_of(i), i))
+        at, reason = replace(found[i], setting=points[i], most=most[i]), f"at a Sobol point: {few}"
         return proposal_of(self.name, view, found, at, reason=reason, phase="initial")
 
 
@@ -263,6 +279,17 @@ class ExpectedImprovement(CostAware):
 
     def _score(self, view: View) -> Score:
         return lambda mean, sd, _cost: log_expected_improvement(mean, sd, view.best)
+
+    def _other_is_worth_it(self, view: View, rng: np.random.Generator) -> bool:
+        """Asked of the largest improvement per cost, which the rule spares longest; this policy does not go there."""
+        if self.stopping != "cost-per-sample":
+            return False
+
+        def per_cost(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Scored:
+            return log_improvement_per_cost(mean, sd, view.best, cost)
+
+        found = best_settings(view.fitted.posterior, view.problem.space, view.field, per_cost, view.fits, rng=rng)
+        return any(view.worth_it(f) for f in found if f.fits)
 
     def _praise(self, view: View, chosen: Found) -> str:
         return (

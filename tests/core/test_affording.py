@@ -1,0 +1,89 @@
+"""What is left of the budget, where costs depend on the setting."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from rigctl.core.affording import margin, within
+from rigctl.core.bounds import best_bounds
+from rigctl.core.history import History, Observation
+from rigctl.core.model import fit_history
+from rigctl.core.money import to_micros, to_units
+from rigctl.core.policies.explore_then_commit import ExploreThenCommit
+from rigctl.core.policies.gittins import GittinsIndex
+from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.core.policies.psq import UcbPsq
+from rigctl.core.policies.value_per_cost import ValuePerCost
+from rigctl.core.policy import BudgetSpent, trial_rng
+from tests.core.conftest import make_history, make_space
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Costs 1 + 4 times the set's first variable."""
+
+    def mean(self, control_set, settings):
+        return 1.0 + 4.0 * settings[:, 0]
+
+    def gradient(self, control_set, settings):
+        out = np.zeros(settings.shape)
+        out[:, 0] = 4.0
+        return out
+
+    def upper(self, control_set, settings):
+        return self.mean(control_set, settings)
+
+
+@pytest.fixture
+def known(problem):
+    """A posterior that rises with the first variable, and the bounds it gives."""
+    x = np.random.default_rng(1).random((25, 2))
+    posterior = fit_history(problem, make_history([(2, row, row[0], 1.0) for row in x])).posterior
+    return posterior, best_bounds(posterior, problem.space, problem.model, np.random.default_rng(2))
+
+
+def test_maximisers_move_to_what_is_affordable(problem, known):
+    """To the best setting of those well within what is left; values are those of the posterior there."""
+    posterior, bounds = known
+    moved = within(4.0, problem, posterior, bounds, Slope(), rng=np.random.default_rng(3))
+    dearest = (margin(problem) * 4.0 - 1.0) / 4.0
+    for before, after in zip(bounds[::2], moved[::2], strict=True):
+        assert before.best_mean_at[0] > dearest
+        assert after.upper_at[0] <= dearest
+        assert dearest - 0.05 < after.best_mean_at[0] <= dearest
+        assert after.upper == pytest.approx(after.mean_at_upper + problem.model.beta * after.sd_at_upper)
+        assert after.best_mean == pytest.approx(after.best_mean_at[0], abs=0.05)
+        assert after.upper <= before.upper
+        assert after.lower == before.lower
+    assert dearest - 0.05 < moved[0].upper_at[0]
+
+
+def test_what_fits_or_cannot_be_made_to_fit_stays(problem, known):
+    """With money enough nothing moves, bit for bit; with too little for any setting neither."""
+    posterior, bounds = known
+    for left in (5.0, 0.9):
+        assert within(left, problem, posterior, bounds, Slope(), rng=np.random.default_rng(3)) == bounds
+
+
+@pytest.mark.parametrize(
+    "policy", [LikelyMaximisers(), ValuePerCost(), ExploreThenCommit(), GittinsIndex(), UcbPsq()], ids=lambda p: p.name
+)
+def test_a_campaign_uses_its_budget(policy, problem):
+    """Dear settings are out of reach at first, being unknown, and at the end: cheap ones are played then."""
+    learning = replace(problem, space=make_space((("a",),)), cost_model="per-setting", budget=to_micros(30))
+    history, state = History(), policy.initial_state(learning)
+    for trial in range(1, 80):
+        try:
+            proposal, state = policy.propose(state, learning, history, trial_rng(0, trial))
+        except BudgetSpent:
+            break
+        state = json.loads(json.dumps(dict(state)))
+        (a,) = proposal.setting
+        cost = to_micros(0.2 + 5.0 * a**2)
+        history = history.append(Observation(trial, 0, (a, 0.5), a, cost))
+    left = to_units(learning.budget - history.spent)
+    assert 0 <= left < 1.5
