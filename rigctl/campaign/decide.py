@@ -18,6 +18,8 @@ from rigctl.core.policy import Finished, Policy, Problem, Proposal, trial_rng, v
 from rigctl.errors import PolicyError
 
 T = TypeVar("T")
+FRUITLESS = 3
+"""Trials of one control set in a row that gave no outcome, before something else is tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,17 @@ class Question:
 def decide(question: Question) -> Decision:
     """What the policy proposes; or safe exploration, where that cannot be played (fault 42).
 
+    Trials without an outcome teach a policy nothing, so it asks for the same setting again: after a few of one control
+    set in a row something else is tried, before as many failures in a row end the campaign.
+
     Raises:
         BudgetSpent: nothing fits the remaining budget.
         Finished: the policy's own stopping rule fired.
     """
+    fruitless = _fruitless(question.history)
+    if fruitless is not None:
+        label = question.problem.space.control_sets[fruitless].label
+        return explore(question, "rejected", f"the last {FRUITLESS} trials, of {label}, gave no outcome")
     try:
         proposal, state = _ask_policy(question)
     except Finished:
@@ -61,6 +70,15 @@ def explore(question: Question, origin: Origin, why: str) -> Decision:
     """
     rng = trial_rng(question.seed, question.trial)
     return _decision(question, fallback(question.problem, question.history, rng, why), None, origin, why)
+
+
+def _fruitless(history: History) -> int | None:
+    """The control set that the last few trials were all of, if none of them gave an outcome."""
+    last = history.observations[-FRUITLESS:]
+    sets = {o.control_set for o in last}
+    if len(last) < FRUITLESS or len(sets) > 1 or any(o.y is not None for o in last):
+        return None
+    return sets.pop()
 
 
 def _ask_policy(question: Question) -> tuple[Proposal, Mapping[str, Any]]:

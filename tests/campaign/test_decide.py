@@ -7,7 +7,9 @@ import threading
 
 import pytest
 
-from rigctl.campaign.decide import DecisionThread
+from rigctl.campaign.decide import FRUITLESS, DecisionThread, Question, decide
+from rigctl.core.history import History, Observation
+from tests.campaign.fakes import make_spec
 
 
 @pytest.fixture
@@ -92,3 +94,22 @@ async def test_without_another_thread_the_next_call_is_not_taken_for_late(monkey
         with pytest.raises(RuntimeError, match="new thread"):
             await decisions.call(lambda: 1, None)
     assert await decisions.call(lambda: 2, None) == 2
+
+
+def decided(*outcomes):
+    """The decision after trials of control set 0 with these outcomes; None: it gave none."""
+    spec = make_spec()
+    size = spec.problem.space.dimension
+    history = History.of(
+        Observation(t, 0, None if y is None else (0.5,) * size, y, 1) for t, y in enumerate(outcomes, start=1)
+    )
+    return decide(Question(spec.policy, spec.problem, 7, history, None))
+
+
+def test_what_gives_no_outcome_is_not_asked_for_for_ever():
+    """After a few trials of one control set without an outcome something else is tried, and said; once."""
+    fruitless = decided(1.0, *[None] * FRUITLESS)
+    assert (fruitless.origin, fruitless.control_set != ("a",)) == ("rejected", True)
+    assert f"the last {FRUITLESS} trials, of a, gave no outcome" in fruitless.note
+    for others in ([None] * (FRUITLESS - 1), [*[None] * FRUITLESS, 1.0]):
+        assert decided(1.0, *others).origin == "policy"
