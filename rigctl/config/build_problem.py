@@ -31,7 +31,10 @@ def build_problem(context: Context) -> Problem | None:
         findings.add(("budget",), f'got "{config.budget}", must be more than nothing')
     ceiling = None
     if config.cost_ceiling is not None:
-        ceiling = to_units(findings.attempt(("cost_ceiling",), 0, context.units.money, config.cost_ceiling))
+        most = findings.attempt(("cost_ceiling",), 1, context.units.money, config.cost_ceiling)
+        if most <= 0:
+            findings.add(("cost_ceiling",), f'got "{config.cost_ceiling}", must be more than nothing, or left out')
+        ceiling = to_units(most)
     whole = [v for v in variables if v is not None]
     known = _known_costs(context, sets)
     floor = _floor(context, ("outcome",), config.outcome)
