@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -23,7 +24,14 @@ JsonState = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ModelOptions:
-    """How the surrogate is fitted and which confidence bound is used (algorithms 2 and 3)."""
+    """How the surrogate is fitted and which confidence bound is used (algorithms 2 and 3).
+
+    The ranges are what the mathematics takes; a configuration's `model` is narrower for `noise_sd`, `nodes` and
+    `max_points`.
+
+    Raises:
+        ValueError: a number is out of its range.
+    """
 
     hyperparameters: Literal["learned", "fixed"] = "learned"
     kernel: Literal["squared-exponential", "matern-5/2"] = "squared-exponential"
@@ -45,6 +53,21 @@ class ModelOptions:
     prior: Literal["dimension-scaled", "gamma"] = "dimension-scaled"
     """What hyper-parameters are learned under: log-normal lengthscales that grow with the dimension (Hvarfner,
     Hellsten, Nardi 2024), or BoTorch's earlier Gamma(3, 6), short in every dimension, with less noise."""
+
+    def __post_init__(self) -> None:
+        for name in ("signal_sd", "beta"):
+            value = getattr(self, name)
+            if value is not None and not (isfinite(value) and value > 0):
+                raise ValueError(f"{name}: got {value}, must be finite and > 0")
+        if self.noise_sd is not None and not (isfinite(self.noise_sd) and self.noise_sd >= 0):
+            raise ValueError(f"noise_sd: got {self.noise_sd}, must be finite and >= 0")
+        if self.mean is not None and not isfinite(self.mean):
+            raise ValueError(f"mean: got {self.mean}, must be finite")
+        if self.lengthscales is not None and not all(isfinite(v) and v > 0 for v in self.lengthscales):
+            raise ValueError(f"lengthscales: got {list(self.lengthscales)}, must all be finite and > 0")
+        for name in ("nodes", "max_points"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: got {getattr(self, name)}, must be >= 1")
 
 
 @dataclass(frozen=True, slots=True)

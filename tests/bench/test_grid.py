@@ -78,7 +78,7 @@ def test_a_file_may_hold_several_grids(tmp_path):
         ("hartmann3", "moderate", 0.04, "mine", 1, 20.0),
         ("levy4", "varying", 0.0, "default", 7, 100.0),
     ]
-    assert cells[0].policy.model == {"beta": 3, "hyperparameters": "fixed", "kernel": "matern-5/2"}
+    assert cells[0].policy.model == {"beta": 3, "hyperparameters": "fixed", "kernel": "squared-exponential"}
     assert cells[1].policy.model["beta"] == 1
     assert build_policy(cells[1].policy) == ExploreThenCommit(explore=Exploration(plays=3, share=None))
 
@@ -95,7 +95,7 @@ BASE = "{problem: hartmann3, policy: default, budget: 3"
         (f"{BASE}, seeds: []}}", "no seeds"),
         (f"{BASE}, seeds: [-1]}}", "must be 0 or more"),
         ("{problem: hartmann3, policy: default, budget: 0}", "must be more than nothing"),
-        ("{problem: hartmann3, policy: default, budget: much}", "grid 1: could not convert"),
+        ("{problem: hartmann3, policy: default, budget: much}", "grid 1: budget: got 'much', must be one number"),
         (f"{BASE}, model: {{betta: 1}}}}", "model: option: got 'betta'.*did you mean 'beta'"),
         (f"{BASE}, model: {{bounds: wide}}}}", "bounds: got 'wide', must be 'integrated' or 'pointwise'"),
         ("{problem: x, policy: defalt, budget: 1}", "policy: got 'defalt'.*did you mean 'default'"),
@@ -120,11 +120,11 @@ def test_a_file_that_is_not_there_is_refused(tmp_path):
     ("options", "message"),
     [
         ({"tolernce": 0.1}, "option: got 'tolernce'.*did you mean 'tolerance'"),
-        ({"tolerance": "much"}, "tolerance: got 'much', must be float"),
-        ({"tolerance": True}, "tolerance: got True, must be float"),
+        ({"tolerance": "much"}, "tolerance: got 'much', must be a finite number"),
+        ({"tolerance": True}, "tolerance: got True, must be a finite number"),
         ({"cost_bound": "loose"}, "cost_bound: got 'loose', must be 'hoeffding' or 'empirical-bernstein'"),
         ({"explore": {"play": 3}}, "explore: option: got 'play'.*did you mean 'plays'"),
-        ({"explore": {"plays": 1.5}}, "plays: got 1.5, must be int or null"),
+        ({"explore": {"plays": 1.5}}, "plays: got 1.5, must be a whole number or null"),
         ({"explore": {"plays": None, "share": None}}, "give plays, share or both"),
         ({"tolerance": 1.0}, "tolerance: got 1.0"),
     ],

@@ -219,5 +219,5 @@ def test_simple_regret_begins_with_what_is_known(hartmann):
 def test_an_option_of_the_wrong_kind_is_refused():
     """By name of label, policy and option."""
     wrong = PolicySpec("odd", "explore-then-commit", {"tolerance": 2.0})
-    with pytest.raises(UsageError, match="odd: explore-then-commit: tolerance: got 2"):
+    with pytest.raises(UsageError, match=r"policy odd \(explore-then-commit\): options\.tolerance: got 2"):
         run_cell(quick_cell(policy=wrong))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from rigctl.bench.asking.checking import check_cells
 from rigctl.bench.asking.labels import policy_spec
-from rigctl.bench.asking.options import check_policy
+from rigctl.bench.asking.options import merged_model
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.names import must_be_one_of
-from rigctl.bench.problems.catalogue import check, usual_costs, varies
+from rigctl.bench.problems.catalogue import usual_costs, varies
+from rigctl.core.money import MICROS_PER_UNIT
 from rigctl.errors import UsageError
 
 VARIANCES = (0.04,)
@@ -38,15 +42,17 @@ class Block:
     seeds: tuple[int, ...] = tuple(range(SEEDS))
     model: Mapping[str, Any] = field(default_factory=dict)
     """Model options of all its policies; a policy's own come before them."""
+    where: str = field(default="grid", compare=False)
+    """Where it stands, for messages."""
 
     def __post_init__(self) -> None:
         for name in ("problems", "policies", "costs", "variances", "seeds"):
             if getattr(self, name) == ():
-                raise UsageError(f"grid: no {name}; give at least one")
-        if not self.budget > 0:
-            raise UsageError(f"grid: budget: got {self.budget}, must be more than nothing")
+                raise UsageError(f"{self.where}: no {name}; give at least one")
+        if not (isfinite(self.budget) and self.budget * MICROS_PER_UNIT >= 1):
+            raise UsageError(f"{self.where}: budget: got {self.budget}, must be more than nothing, and finite")
         if any(seed < 0 for seed in self.seeds):
-            raise UsageError(f"grid: seeds: got {list(self.seeds)}, must be 0 or more")
+            raise UsageError(f"{self.where}: seeds: got {list(self.seeds)}, must be 0 or more")
 
     def cells(self, data: Path | None = None) -> tuple[Cell, ...]:
         """Problem by problem, seed by seed, so that a stopped grid has every policy on the same seeds."""
@@ -55,7 +61,7 @@ class Block:
                 problem,
                 costs,
                 variance if varies(problem) else 0.0,
-                replace(policy, model={**self.model, **policy.model}),
+                replace(policy, model=merged_model(self.model, policy.model)),
                 seed,
                 self.budget,
                 None if data is None else str(data),
@@ -75,23 +81,21 @@ class Grid:
     blocks: tuple[Block, ...]
 
     def cells(self, data: Path | None = None) -> tuple[Cell, ...]:
-        """All cells, each once, their names and options checked.
+        """All cells, each once, and nothing wrong with them that can be known before they run.
 
         Raises:
-            UsageError: a problem, costs, a policy or an option does not exist, or two definitions share a label.
+            UsageError: a name, an option or data do not hold, a policy does not fit a problem, or two definitions share
+                a label.
         """
+        for block in self.blocks:
+            check_cells(block.cells(data), block.where)
         cells = {cell.id: cell for block in self.blocks for cell in block.cells(data)}
-        for cell in {(c.problem, c.costs): c for c in cells.values()}.values():
-            check(cell)
-        specs = {repr(c.policy): c.policy for c in cells.values()}
-        for spec in specs.values():
-            check_policy(spec)
         _labels_differ(tuple(cells.values()))
         return tuple(cells.values())
 
     def to_json(self) -> list[dict[str, Any]]:
         """What was asked, block by block."""
-        return [asdict(block) for block in self.blocks]
+        return [{k: v for k, v in asdict(block).items() if k != "where"} for block in self.blocks]
 
 
 def _labels_differ(cells: Sequence[Cell]) -> None:
@@ -122,7 +126,7 @@ def read_grid(path: Path) -> Grid:
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: is not YAML: {error}") from error
     blocks = content.get("grids", [content]) if isinstance(content, Mapping) else content
-    if not isinstance(blocks, list) or not all(isinstance(b, Mapping) for b in blocks):
+    if not isinstance(blocks, list) or not blocks or not all(isinstance(b, Mapping) for b in blocks):
         raise UsageError(f"{path}: must be a mapping with the keys {', '.join(KEYS)}, or a list of them under `grids`")
     return Grid(tuple(block_of(b, f"{path}: grid {i}") for i, b in enumerate(blocks, 1)))
 
@@ -166,20 +170,43 @@ def block_of(given: Mapping[str, Any], where: str) -> Block:
     for key in ("problem", "policy", "budget"):
         if key not in content:
             raise UsageError(f"{where}: {key} is missing")
-    seeds = content.get("seeds", SEEDS)
-    try:
-        return Block(
-            problems=tuple(str(v) for v in _listed(content["problem"])),
-            policies=tuple(policy_spec(v) for v in _listed(content["policy"])),
-            budget=float(content["budget"]),
-            costs=tuple(str(v) for v in _listed(content["costs"])) if content.get("costs") is not None else None,
-            variances=tuple(float(v) for v in _listed(content.get("variance", list(VARIANCES)))),
-            seeds=tuple(int(v) for v in (range(seeds) if isinstance(seeds, int) else _listed(seeds))),
-            model=dict(content.get("model") or {}),
-        )
-    except (TypeError, ValueError) as error:
-        raise UsageError(f"{where}: {error}") from error
+    costs, variance = content.get("costs"), content.get("variance", list(VARIANCES))
+    model = content.get("model") or {}
+    if not isinstance(model, Mapping):
+        raise UsageError(f"{where}: model: got {model!r}, must be a mapping of model options")
+    return Block(
+        problems=_texts(content["problem"], f"{where}: problem"),
+        policies=tuple(policy_spec(v, f"{where}: policy") for v in _listed(content["policy"])),
+        budget=_number(content["budget"], f"{where}: budget", "one number; for more budgets give more grids"),
+        costs=None if costs is None else _texts(costs, f"{where}: costs"),
+        variances=tuple(_number(v, f"{where}: variance", "a number or a list of numbers") for v in _listed(variance)),
+        seeds=_seeds(content.get("seeds", SEEDS), f"{where}: seeds"),
+        model=dict(model),
+        where=where,
+    )
 
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else [value]
+
+
+def _texts(value: Any, where: str) -> tuple[str, ...]:
+    for name in _listed(value):
+        if not isinstance(name, str):
+            raise UsageError(f"{where}: got {name!r}, must be a name or a list of names")
+    return tuple(_listed(value))
+
+
+def _number(value: Any, where: str, allowed: str) -> float:
+    if isinstance(value, int | float | str) and not isinstance(value, bool):
+        with suppress(ValueError, OverflowError):
+            return float(value)  # from text too: to YAML 1.1, `1e3` is text
+    raise UsageError(f"{where}: got {value!r}, must be {allowed}")
+
+
+def _seeds(value: Any, where: str) -> tuple[int, ...]:
+    if any(isinstance(v, bool) or not isinstance(v, int) for v in _listed(value)):
+        raise UsageError(f"{where}: got {value!r}, must be how many, or a list of whole numbers")
+    if isinstance(value, int) and value < 1:
+        raise UsageError(f"{where}: got {value}, must be at least 1, or a list of seeds")
+    return tuple(range(value) if isinstance(value, int) else value)

@@ -24,6 +24,8 @@ PLAIN = (
     "mo-ucb",
 )
 """Policies with their default options."""
+KEYS = ("label", "policy", "options", "model")
+"""Of a definition in a grid file."""
 PER_COST = ("/cost", "-per-cost")
 """Two ways to write the same."""
 HALVING = {"tolerance": 0.1, "tolerance_decay": "halving", "cost_bound": "hoeffding"}
@@ -43,8 +45,8 @@ def predefined() -> Mapping[str, PolicySpec]:
         PolicySpec("u-alg1-tau5", "explore-then-commit", {**HALVING, "explore": {"plays": 5, "share": None}}),
         PolicySpec("u-alg1-tau2", "explore-then-commit", {**HALVING, "explore": {"plays": 2, "share": None}}),
         PolicySpec("u-alg1-share", "explore-then-commit", {**HALVING, "explore": {"share": 0.6}}),
-        # what a configuration that says nothing runs
-        PolicySpec("default", "likely-maximisers", {}, {"kernel": "matern-5/2"}),
+        # what a configuration that says nothing runs: its kernel depends on whether hyper-parameters are learned
+        PolicySpec("default", "likely-maximisers", {}, {"kernel": None}),
     ]
     # M: outcomes weighed in their own units instead of their ranges, weights of the order of costs as printed
     specs += [
@@ -60,29 +62,44 @@ def predefined() -> Mapping[str, PolicySpec]:
     return {spec.label: spec for spec in specs}
 
 
-def policy_spec(given: str | Mapping[str, Any]) -> PolicySpec:
+def policy_spec(given: object, where: str = "policy") -> PolicySpec:
     """A policy of a grid, from a label or a definition `{label, policy, options, model}`.
 
     A label that is not predefined may be any installed policy's name: it then has its default options.
 
+    Args:
+        given: text or a mapping.
+        where: what messages begin with, e.g. the grid's place in its file.
+
     Raises:
         UsageError: the label is unknown, or the definition does not hold.
     """
-    if isinstance(given, str):
-        known = predefined()
-        if given in known:
-            return known[given]
-        must_be_one_of(given, [*known, *(n for n in policy_names() if n not in known)], "policy")
-        return PolicySpec(given, given)
+    if isinstance(given, Mapping):
+        return _defined(given, where)
+    if not isinstance(given, str):
+        raise UsageError(f"{where}: got {given!r}, must be a label or a mapping of {', '.join(KEYS)}")
+    known = predefined()
+    if given in known:
+        return known[given]
+    must_be_one_of(given, [*known, *(n for n in policy_names() if n not in known)], where)
+    return PolicySpec(given, given)
+
+
+def _defined(given: Mapping[Any, Any], where: str) -> PolicySpec:
     for key in given:
-        must_be_one_of(key, ["label", "policy", "options", "model"], f"policy {dict(given)}: key")
-    base = policy_spec(str(given.get("policy", given.get("label", ""))))
-    options, model = given.get("options") or {}, given.get("model") or {}
-    if not (isinstance(options, Mapping) and isinstance(model, Mapping)):
-        raise UsageError(f"policy {dict(given)}: options and model must be mappings")
+        must_be_one_of(key, KEYS, f"{where} {dict(given)}: key")
+    if "label" not in given and "policy" not in given:
+        raise UsageError(f"{where} {dict(given)}: policy is missing, must be a label or an installed policy's name")
+    for key in ("label", "policy"):
+        if key in given and not (isinstance(given[key], str) and given[key]):
+            raise UsageError(f"{where} {dict(given)}: {key}: got {given[key]!r}, must be text; put numbers in quotes")
+    for key in ("options", "model"):
+        if not isinstance(given.get(key) or {}, Mapping):
+            raise UsageError(f"{where} {dict(given)}: {key}: got {given[key]!r}, must be a mapping of options")
+    base = policy_spec(given.get("policy", given.get("label")), where)
     return PolicySpec(
-        label=str(given.get("label", base.label)),
+        label=given.get("label", base.label),
         policy=base.policy,
-        options={**base.options, **options},
-        model={**base.model, **model},
+        options={**base.options, **(given.get("options") or {})},
+        model={**base.model, **(given.get("model") or {})},
     )

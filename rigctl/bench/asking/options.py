@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
+from math import isfinite
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -13,58 +14,94 @@ from rigctl.core.policy import ModelOptions, Policy
 from rigctl.core.registry import policy_class
 from rigctl.errors import UsageError
 
+MODEL_LEAST = {"nodes": 16, "max_points": 50}
+MODEL_MOST = {"nodes": 4096}
+"""As of a configuration's `model` (`rigctl/config/schema.py`, which the bench may not import): a test compares them."""
+PLAIN = {float: "a finite number", int: "a whole number", str: "text", bool: "true or false", type(None): "null"}
+
 
 def build_policy(spec: PolicySpec, defaults: Mapping[str, Any] | None = None) -> Policy:
     """The policy a label stands for; `defaults` are options that the problem provides.
 
     Raises:
-        UsageError: the policy or an option does not exist, or an option has a value it may not have.
+        UsageError: the policy or an option does not exist, or an option is missing or has a value it may not have.
     """
     cls = policy_class(spec.policy)
-    where = spec.policy if spec.label == spec.policy else f"{spec.label}: {spec.policy}"
-    built: Policy = build(cls, {**(defaults or {}), **spec.options}, where)
+    built: Policy = build(cls, {**(defaults or {}), **spec.options}, _options_of(spec))
     return built
 
 
 def model_overrides(spec: PolicySpec) -> Mapping[str, Any]:
-    """The spec's model options, each known and of the right type.
+    """The spec's model options, each known, of the right type and in the range that a configuration allows.
 
     Raises:
         UsageError: one is not.
     """
-    return checked(ModelOptions, spec.model, f"{spec.label}: model")
+    where = f"policy {spec.label}: model"
+    given = checked(ModelOptions, as_configured(spec.model), where)
+    for name, least in MODEL_LEAST.items():
+        if name in given and not least <= given[name] <= MODEL_MOST.get(name, given[name]):
+            most = f" and at most {MODEL_MOST[name]}" if name in MODEL_MOST else ""
+            raise UsageError(f"{where}.{name}: got {given[name]}, must be at least {least}{most}")
+    if given.get("noise_sd") == 0:
+        raise UsageError(f"{where}.noise_sd: got {given['noise_sd']}, must be finite and > 0")
+    build(ModelOptions, given, where)
+    return given
+
+
+def merged_model(of_all: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Model options of one policy: its own come before those of all, but a kernel that it leaves open (None)."""
+    left_open = "kernel" in own and own["kernel"] is None
+    said = {name: value for name, value in own.items() if not (left_open and name == "kernel")}
+    return as_configured({**({"kernel": None} if left_open else {}), **of_all, **said})
+
+
+def as_configured(model: Mapping[str, Any]) -> Mapping[str, Any]:
+    """With the kernel of a configuration that names none, where it is left open (None)."""
+    if model.get("kernel", "") is not None:
+        return model
+    return {**model, "kernel": "squared-exponential" if model.get("hyperparameters") == "fixed" else "matern-5/2"}
 
 
 def check_policy(spec: PolicySpec) -> None:
-    """Nothing, if the policy is installed and takes these options.
+    """Nothing, if the policy is installed and takes these options, and its model options hold.
 
     Raises:
         UsageError: it is not, or does not.
     """
     cls = policy_class(spec.policy)
     model_overrides(spec)
-    given = checked(cls, spec.options, spec.label)
-    declared = fields(cls)  # type: ignore[arg-type]  # a policy is a dataclass: its fields are its options
-    required = {f.name for f in declared if f.init and f.default is MISSING and f.default_factory is MISSING}
-    if required <= set(given):  # what is missing comes with the problem
-        build_policy(spec)
+    checked(cls, spec.options, _options_of(spec))
+
+
+def _options_of(spec: PolicySpec) -> str:
+    """For messages: a label need not say whose options it sets."""
+    return f"policy {spec.label}{'' if spec.label == spec.policy else f' ({spec.policy})'}: options"
 
 
 def build(cls: type[Any], options: Mapping[str, Any], where: str) -> Any:
     """A frozen dataclass from a mapping of its fields.
 
     Raises:
-        UsageError: an option does not exist, or has a value it may not have.
+        UsageError: an option does not exist, is missing, or has a value it may not have.
     """
     values = checked(cls, options, where)
+    for f in fields(cls):
+        if f.init and f.default is MISSING and f.default_factory is MISSING and f.name not in values:
+            raise UsageError(f"{where}.{f.name}: is missing, must be {_allowed(get_type_hints(cls)[f.name])}")
     try:
         return cls(**values)
     except (TypeError, ValueError) as error:
-        raise UsageError(f"{where}: {error}") from error
+        of_a_field = str(error).partition(":")[0] in values
+        raise UsageError(f"{where}{'.' if of_a_field else ': '}{error}") from error
 
 
 def checked(cls: type[Any], options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The options as the types that the dataclass' fields are annotated with."""
+    """The options as the types that the dataclass' fields are annotated with.
+
+    Raises:
+        UsageError: an option does not exist, or is of another type.
+    """
     hints = get_type_hints(cls)
     names = [f.name for f in fields(cls) if f.init]
     for name in options:
@@ -74,16 +111,18 @@ def checked(cls: type[Any], options: Mapping[str, Any], where: str) -> dict[str,
 
 def _value(hint: Any, value: Any, where: str) -> Any:
     """The value as one of the annotation's alternatives."""
-    alternatives = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
     if isinstance(value, Mapping):
-        nested = [h for h in alternatives if is_dataclass(h)]
+        nested = [h for h in _alternatives(hint) if is_dataclass(h)]
         if len(nested) == 1 and isinstance(nested[0], type):
             return build(nested[0], value, where)
     given = _tuple(value)
-    if not any(_fits(h, given) for h in alternatives):
-        allowed = " or ".join(_described(h) for h in alternatives)
-        raise UsageError(f"{where}: got {value!r}, must be {allowed}")
+    if not _fits(hint, given):
+        raise UsageError(f"{where}: got {value!r}, must be {_allowed(hint)}")
     return given
+
+
+def _alternatives(hint: Any) -> tuple[Any, ...]:
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
 
 
 def _tuple(value: Any) -> Any:
@@ -92,19 +131,40 @@ def _tuple(value: Any) -> Any:
 
 
 def _fits(hint: Any, value: Any) -> bool:
+    return any(_fits_one(h, value) for h in _alternatives(hint))
+
+
+def _fits_one(hint: Any, value: Any) -> bool:
     if get_origin(hint) is Literal:
         return value in get_args(hint)
     if hint is type(None):
         return value is None
     if isinstance(value, bool):
-        return hint is bool
+        return hint in (bool, Any)
     if hint is float:
-        return isinstance(value, int | float)
+        return isinstance(value, int | float) and isfinite(value)
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and _elements_fit(get_args(hint), value)
     plain = get_origin(hint) or hint
     return isinstance(value, plain) if isinstance(plain, type) else True
+
+
+def _elements_fit(hints: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
+    if hints[1:] == (...,):
+        return all(_fits(hints[0], v) for v in values)
+    return len(hints) == len(values) and all(_fits(h, v) for h, v in zip(hints, values, strict=True))
+
+
+def _allowed(hint: Any) -> str:
+    return " or ".join(_described(h) for h in _alternatives(hint))
 
 
 def _described(hint: Any) -> str:
     if get_origin(hint) is Literal:
         return " or ".join(map(repr, get_args(hint)))
-    return "null" if hint is type(None) else str(getattr(hint, "__name__", hint))
+    if get_origin(hint) is tuple:
+        each = [_allowed(h) for h in get_args(hint) if h is not ...]
+        return f"a list (each {each[0]})" if ... in get_args(hint) else f"a list ({', '.join(each)})"
+    if is_dataclass(hint):
+        return f"a mapping of {', '.join(f.name for f in fields(hint) if f.init)}"
+    return PLAIN.get(hint) or str(getattr(hint, "__name__", hint))

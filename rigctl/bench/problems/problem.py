@@ -33,6 +33,8 @@ NOISY_FROM = 0.1
 SMALLEST_COST = 0.001
 NOISE_SD = 0.01
 """Of observations (C, appendix C)."""
+LENGTHSCALE = 0.2
+"""Of fixed hyper-parameters, unit cube, where no paper has one for the problem."""
 INITIAL_POINTS = 5
 SUBSETS_OF_3 = ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
 SETS_OF_12 = tuple(tuple(range(*r)) for r in ((0, 3), (3, 6), (6, 9), (9, 12), (0, 6), (6, 12), (0, 12)))
@@ -125,8 +127,8 @@ class BenchProblem:
     noise_sd: float = NOISE_SD
     initial: Callable[[np.random.Generator], FloatArray] | None = None
     """The free points known beforehand, (n, d), unit cube; None: five, uniform over the cube."""
-    fixed: ModelOptions = field(default_factory=ModelOptions)
-    """The papers' hyper-parameters, for `hyperparameters: fixed`."""
+    fixed: ModelOptions | None = None
+    """The papers' hyper-parameters, for `hyperparameters: fixed`; None: the usual ones, with `LENGTHSCALE`."""
     model: ModelOptions = field(default_factory=ModelOptions)
     """What policies start from otherwise."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -140,9 +142,14 @@ class BenchProblem:
         return rng.random((INITIAL_POINTS, self.space.dimension)) if self.initial is None else self.initial(rng)
 
     def problem(self, budget: float, model: Mapping[str, Any] | None = None) -> Problem:
-        """What the policy is told; `model` overrides single model options."""
+        """What the policy is told; `budget` in currency units, `model` overrides single model options.
+
+        Raises:
+            ValueError: the budget is not finite, or a model option is out of its range.
+        """
         given = dict(model or {})
-        base = self.fixed if given.get("hyperparameters") == "fixed" else self.model
+        fixed = self.fixed or fixed_model(LENGTHSCALE, self.space.dimension)
+        base = fixed if given.get("hyperparameters") == "fixed" else self.model
         return Problem(
             space=self.space,
             budget=to_micros(budget),
@@ -153,6 +160,11 @@ class BenchProblem:
             known_cost_field=self.costs.field,
             further=self.further,
         )
+
+
+def fixed_model(lengthscale: float, dimension: int) -> ModelOptions:
+    """The papers' fixed hyper-parameters: one lengthscale (unit cube), signal 1, noise 0.01, mean 0."""
+    return ModelOptions("fixed", lengthscales=(lengthscale,) * dimension, signal_sd=1.0, noise_sd=NOISE_SD, mean=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,30 +200,37 @@ def cost_names() -> tuple[str, ...]:
     return tuple(base + kind for base in COST_SETS for kind in ("", "-exact", "-known"))
 
 
-def control_set_problem(name: str, costs: str, variance: float, seed: int, data: Path | None = None) -> BenchProblem:
-    """One of `recipes()`.
+def control_set_problem(
+    name: str, costs: str, variance: float, seed: int, data: Path | None = None, *, solved: bool = True
+) -> BenchProblem:
+    """One of `recipes()`; not `solved`, it has no truth, which can take seconds to find.
 
     Raises:
         UsageError: its data are not there, or no truncated normal has that variance.
     """
     recipe = recipes()[name]
     objective = recipe.objective(seed, data)
-    try:
-        marginal = TruncatedNormal.from_moments(0.5, sqrt(variance))
-    except ValueError as error:
-        raise UsageError(f"variance: got {variance:g}; {error}") from error
-    variables = [Variable(f"x{i + 1}", "", 0.0, 1.0, marginal) for i in range(recipe.dimension)]
+    marginals = [_marginal(variance)] * recipe.dimension
+    variables = [Variable(f"x{i + 1}", "", 0.0, 1.0, marginal) for i, marginal in enumerate(marginals)]
     space = Space.of(variables, [[f"x{i + 1}" for i in s] for s in recipe.control_sets])
-    lengthscales = (recipe.lengthscale,) * recipe.dimension
     return BenchProblem(
         name=name,
         space=space,
         objective=_of_first(objective),
         costs=SetCosts.named(costs),
-        truth=SettingTruth.of(objective, [marginal] * recipe.dimension, recipe.control_sets, recipe.floor),
+        truth=SettingTruth.of(objective, marginals, recipe.control_sets, recipe.floor) if solved else None,
         floor=recipe.floor,
-        fixed=ModelOptions("fixed", lengthscales=lengthscales, signal_sd=1.0, noise_sd=NOISE_SD, mean=0.0),
+        fixed=fixed_model(recipe.lengthscale, recipe.dimension),
     )
+
+
+def _marginal(variance: float) -> TruncatedNormal:
+    if not variance > 0:
+        raise UsageError(f"variance: got {variance:g}, must be more than 0 and less than the uniform's 1/12")
+    try:
+        return TruncatedNormal.from_moments(0.5, sqrt(variance))
+    except ValueError as error:
+        raise UsageError(f"variance: got {variance:g}; {error}") from error
 
 
 def _of_first(objective: Objective) -> Callable[[FloatArray], FloatArray]:
