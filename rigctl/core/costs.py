@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import ceil, log, sqrt
+from math import ceil, fsum, log, sqrt
 from typing import Literal
 
 import numpy as np
@@ -28,9 +28,14 @@ class CostBelief:
     """Lower confidence bound of the mean, never negative; 0 before the first."""
     upper: Micros
     """What the next trial is predicted to cost at most: two standard deviations above the mean, exact where costs
-    never vary, so that a trial which costs exactly what is left still runs."""
+    never vary, so that a trial which costs exactly what is left still runs. A set with few trials is taken to vary as
+    the others do."""
 
 
+OWN_SCATTER = 4
+"""From so many trials on a set's costs alone say how much they vary."""
+SHARED_WORTH = 2
+"""Degrees of freedom that what all sets have shown together is worth before that."""
 FREE_SHARE = 0.02
 """Of the dearest set's mean cost."""
 
@@ -78,7 +83,8 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
     costs = [charges(history, i) for i in sets]
     dearest = problem.cost_ceiling or max((float(c.max()) for c in costs if c.size), default=0.0)
     log_horizon = log(max(2.0, horizon(problem, history)))
-    beliefs = (_belief(c, bound, dearest, log_horizon) for c in costs)
+    scatter = _relative_scatter(costs)
+    beliefs = (_belief(c, bound, dearest, log_horizon, scatter) for c in costs)
     # a charge by estimate may be of half a trial: what a whole one costs at most is no less than the dearest elsewhere
     vague = [c.size > 0 and not history.costs(i).size for i, c in enumerate(costs)]
     most = to_micros(dearest)
@@ -92,7 +98,14 @@ def horizon(problem: Problem, history: History) -> float:
     return trials + (max(0.0, remaining(problem, history)) / mean if mean > 0 else 0.0)
 
 
-def _belief(costs: FloatArray, bound: CostBound, dearest: float, log_horizon: float) -> CostBelief:
+def _relative_scatter(costs: Sequence[FloatArray]) -> float:
+    """Variance of repeated trials' costs around their set's mean, as a share of its square; 0 without any."""
+    repeated = [c for c in costs if c.size > 1 and c.mean() > 0]
+    freedom = sum(c.size - 1 for c in repeated)
+    return fsum(float(c.var() * c.size / c.mean() ** 2) for c in repeated) / freedom if freedom else 0.0
+
+
+def _belief(costs: FloatArray, bound: CostBound, dearest: float, log_horizon: float, scatter: float) -> CostBelief:
     n = costs.size
     if n == 0:
         return CostBelief(0, None, 0.0, to_micros(dearest))
@@ -102,14 +115,15 @@ def _belief(costs: FloatArray, bound: CostBound, dearest: float, log_horizon: fl
         # The range of n uniform draws falls short of the true one by (n-1)/(n+1) on average.
         spread = float(np.ptp(costs)) * (n + 1) / (n - 1)
         width = min(width, sqrt(2 * float(costs.var()) * log_horizon / n) + 3 * spread * log_horizon / n)
-    return CostBelief(n, mean, max(mean - width, 0.0), _upper(costs))
+    return CostBelief(n, mean, max(mean - width, 0.0), _upper(costs, scatter))
 
 
-def _upper(costs: FloatArray) -> Micros:
+def _upper(costs: FloatArray, scatter: float) -> Micros:
     """Mean + 2 sd in micro-units; whole numbers throughout, so that equal costs give back exactly themselves."""
     micros: Sequence[int] = [round(float(c) * MICROS_PER_UNIT) for c in costs]
     n, total = len(micros), sum(micros)
-    if min(micros) == max(micros):
+    worth = SHARED_WORTH if n < OWN_SCATTER and scatter > 0 else 0
+    if min(micros) == max(micros) and not worth:
         return micros[0]
-    scatter = sqrt(sum((m - total / n) ** 2 for m in micros) / (n - 1))
-    return ceil(total / n + 2 * scatter)
+    squares = sum((m - total / n) ** 2 for m in micros) + worth * scatter * (total / n) ** 2
+    return ceil(total / n + 2 * sqrt(squares / (n - 1 + worth)))

@@ -95,3 +95,13 @@ def test_taking_turns_a_free_trial_counts_a_little(problem):
     history = charged((-1, 0.0, True), *[(0, 0.0, True)] * 4, (1, 2.0, True))
     beliefs = believe(problem, history, "hoeffding")
     assert booked(history, beliefs) == (4 * to_micros(2 * FREE_SHARE), to_micros(2), 0)
+
+
+def test_a_set_with_few_trials_is_taken_to_vary_as_the_others_do(problem):
+    """One trial shows no scatter; taken for exact it would overspend. From a few trials on its own costs count."""
+    varying = [(0, c, True) for c in (0.8, 1.0, 1.2, 0.9, 1.1)]
+    few = believe(problem, charged(*varying, (1, 2.0, True)), "hoeffding")[1]
+    scatter = 0.1 / 4
+    assert few.upper == pytest.approx(to_micros(2.0 * (1 + 2 * sqrt(scatter))), abs=1)
+    several = believe(problem, charged(*varying, *[(1, 2.0, True)] * 4), "hoeffding")[1]
+    assert several.upper == to_micros(2)
