@@ -39,6 +39,8 @@ class Outlook:
     """The worst value the outcome can take."""
     changed: bool = False
     """Whether hyper-parameters or marginals are others than at the last decision: bounds from before do not count."""
+    moved: frozenset[int] = frozenset()
+    """Control sets whose maximisers are those of what is affordable now: their bounds do not count later."""
 
     @property
     def upper(self) -> tuple[float, ...]:
@@ -109,13 +111,15 @@ def look(
     warm = {int(i): np.array(at) for i, at in state.get("maximisers", {}).items()}
     bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, warm)
     costs = believe(problem, history, cost_bound)
-    field = cost_field(problem, history)
+    field, moved = cost_field(problem, history), frozenset[int]()
     if problem.cost_model == "per-setting" or problem.known_cost_field is not None:
         left = to_units(max(0, problem.budget - history.spent))
-        bounds = within(left, problem, fitted.posterior, bounds, field, rng=rng)
+        affordable = within(left, problem, fitted.posterior, bounds, field, rng=rng)
+        moved = frozenset(i for i, (new, old) in enumerate(zip(affordable, bounds, strict=True)) if new is not old)
+        bounds = affordable
     changed = fitted.refitted or state.get("naturals", fingerprint(problem.space)) != fingerprint(problem.space)
     floor = value_floor(problem, history)
-    return Outlook(problem, history, fitted, bounds, costs, field, floor, changed)
+    return Outlook(problem, history, fitted, bounds, costs, field, floor, changed, moved)
 
 
 def remember(outlook: Outlook) -> dict[str, object]:

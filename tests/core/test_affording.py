@@ -10,6 +10,7 @@ import pytest
 
 from rigctl.core.affording import margin, within
 from rigctl.core.bounds import best_bounds
+from rigctl.core.decision import Intersection, look
 from rigctl.core.history import History, Observation
 from rigctl.core.model import fit_history
 from rigctl.core.money import to_micros, to_units
@@ -67,6 +68,19 @@ def test_what_fits_or_cannot_be_made_to_fit_stays(problem, known):
     posterior, bounds = known
     for left in (5.0, 0.9):
         assert within(left, problem, posterior, bounds, Slope(), rng=np.random.default_rng(3)) == bounds
+
+
+def test_bounds_of_what_is_affordable_now_are_not_kept(problem):
+    """They would exclude a set later, when more is known of its cost and its best setting is within reach again."""
+    x = np.random.default_rng(1).random((25, 2))
+    short = replace(problem, known_cost_field=Slope(), budget=to_micros(29))
+    history = make_history([(2, row, row[0], 1.0) for row in x])
+    outlook = look(short, history, {}, "hoeffding", np.random.default_rng(2))
+    assert {0, 2} <= outlook.moved
+    _, seen = ExploreThenCommit()._commit(outlook, Intersection.restarted(3), 0.1)
+    assert [seen.ucb[i] == np.inf for i in (0, 2)] == [True, True]
+    rich = look(replace(short, budget=to_micros(99)), history, {}, "hoeffding", np.random.default_rng(2))
+    assert rich.moved == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ class ExploreThenCommit:
         else:
             had = tuple(history.trials_of(i) for i in sets)
         chosen = min(outlook.affordable(sets), key=lambda i: (had[i], history.trials_of(i), i))
-        seen = seen.narrowed(outlook.lower, {chosen: outlook.upper[chosen]})
+        seen = seen.narrowed(outlook.lower, {i: outlook.upper[i] for i in {chosen} - outlook.moved})
         bounds = outlook.bounds[chosen]
         setting = tuple(float(v) for v in bounds.upper_at)
         where = "at its upper-bound maximiser"
@@ -132,7 +132,7 @@ class ExploreThenCommit:
     def _commit(self, outlook: Outlook, seen: Intersection, tolerance: float) -> tuple[Proposal, Intersection]:
         """Lines 14 to 26: the cheapest-looking of the sets that may be good enough."""
         sets = range(len(outlook.bounds))
-        today = dict(enumerate(outlook.upper))
+        today = {i: u for i, u in enumerate(outlook.upper) if i not in outlook.moved}
         seen = seen.narrowed(outlook.lower, today)
         good = _good_enough(seen, outlook.floor, tolerance)
         if not good:
