@@ -21,9 +21,9 @@ def rig_time_s() -> float:
 
 
 def patient(rig) -> None:
-    """Doses that take seconds of wall time: a weak stock, and no cap in the way."""
-    rig["dosing"]["ca_doser"]["effect"] = "0.001 mM/mL"
-    rig["safety"]["limits"]["ca_doser"] = {"per_dose": "20 L", "per_day": "200 L"}
+    """Doses that take most of a minute of wall time: a weak stock, and no cap in the way."""
+    rig["dosing"]["ca_doser"]["effect"] = "0.0001 mM/mL"
+    rig["safety"]["limits"]["ca_doser"] = {"per_dose": "200 L", "per_day": "2000 L"}
 
 
 def dosing(state) -> list[dict[str, object]]:
