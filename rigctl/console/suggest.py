@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.config.load import LoadedConfig
@@ -16,9 +17,12 @@ from rigctl.console.memory import memory
 from rigctl.core.explain import explain
 from rigctl.core.history import History
 from rigctl.core.money import to_units
-from rigctl.core.nature.naturals import initial_state, propose
-from rigctl.core.policy import BudgetSpent, Finished, JsonState, Proposal, SetReport, trial_rng
+from rigctl.core.nature.naturals import initial_state
+from rigctl.core.policy import BudgetSpent, Finished, JsonState, Proposal, SetReport
 from rigctl.errors import PolicyError, UsageError
+
+SQLITE = b"SQLite format 3"
+"""What every journal begins with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,8 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Pa
         return Past(past, memory(loaded, past) or fresh)
     if not source.exists():
         raise UsageError(f"--history {source}: not there; give a .csv file, a journal or a state directory")
+    if source.is_file() and not _may_be_journal(source):
+        raise UsageError(f"--history {source}: is neither a .csv file nor a journal; give one, or a state directory")
     with open_reader(source) as reader:
         # a control set may be gone from the configuration since
         try:
@@ -66,8 +72,14 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Pa
         return Past(past, reader.policy_state() or fresh)
 
 
+def _may_be_journal(file: Path) -> bool:
+    """By its name or its first bytes: what is wrong with a journal is the journal's to say."""
+    with file.open("rb") as stream:
+        return file.name == FILE_NAME or stream.read(len(SQLITE)) == SQLITE
+
+
 def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
-    """Ask the policy, as a running campaign would.
+    """Ask the policy, as a running campaign would: what cannot be played is replaced by safe exploration, and said.
 
     Raises:
         PolicyError: it cannot decide, nothing fits the remaining budget, or its stopping rule fired.
@@ -75,8 +87,7 @@ def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
     trial = len(past.history) + 1
     began = time.perf_counter()
     try:
-        rng = trial_rng(loaded.seed, trial)
-        proposal, _ = propose(loaded.policy, past.state, loaded.problem, past.history, rng)
+        decision = decide(Question(loaded.policy, loaded.problem, loaded.seed, past.history, past.state))
     except BudgetSpent as spent:
         known = len(past.history)
         raise PolicyError(
@@ -88,7 +99,9 @@ def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
             f"suggest: no trial {trial}, the policy's stopping rule fired after {len(past.history)} trials: "
             f"{finished}; ask `rigctl recommend` for what to run from now on"
         ) from finished
-    return Suggestion(trial, proposal, time.perf_counter() - began)
+    if decision.proposal is None:
+        raise AssertionError("unreachable: only trials done by hand have none")
+    return Suggestion(trial, decision.proposal, time.perf_counter() - began)
 
 
 def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping[str, Any]:

@@ -138,3 +138,11 @@ def test_a_history_that_is_not_there_is_refused(bench):
     """A path with nothing at it gives a usage error, not an empty history."""
     assert "none.csv" in bench.rigctl("suggest", "bench.yaml", "--history", "none.csv", code=2).err
     assert "not there" in bench.rigctl("suggest", "bench.yaml", "--history", "nowhere", code=2).err
+
+
+def test_a_history_of_another_kind_is_refused(bench):
+    """A CSV under another name, or the configuration: neither is taken for a damaged journal."""
+    bench.write("trials.txt", TRIALS)
+    for file in ("trials.txt", "bench.yaml"):
+        error = bench.rigctl("suggest", "bench.yaml", "--history", file, code=2).err
+        assert f"--history {file}: is neither a .csv file nor a journal" in error

@@ -1,0 +1,69 @@
+"""Policies of others that do not work, met at the command line."""
+
+from __future__ import annotations
+
+import math
+import sys
+import textwrap
+
+import pytest
+
+from tests.bench.players import RAISES, install_plugin
+from tests.console.conftest import BENCH
+
+WRONG = """
+    from dataclasses import dataclass
+    from rigctl.core.policy import Proposal
+
+    @dataclass(frozen=True)
+    class Wrong:
+        name = "wrong"
+
+        def initial_state(self, problem):
+            return {}
+
+        def propose(self, state, problem, history, rng):
+            return Proposal(1, "wrong", "p", %s, %s, "because"), {}
+"""
+
+
+def use(bench, monkeypatch, name, attribute, source):
+    """The bench by hand with that plug-in's policy."""
+    install_plugin(bench.folder, f"{name}_policy", textwrap.dedent(source), name, attribute)
+    monkeypatch.syspath_prepend(bench.folder)
+    monkeypatch.delitem(sys.modules, f"{name}_policy", raising=False)
+    bench.write("other.yaml", BENCH.replace("{name: explore-then-commit, tolerance: 0.05}", f"{{name: {name}}}"))
+
+
+@pytest.mark.parametrize(
+    ("control_set", "setting"),
+    [("0", '(float("nan"),)'), ("0", "(2.0,)"), ("99", "(0.5,)"), ("0", "(0.5, 0.5)")],
+    ids=["NaN", "out of range", "no such set", "wrong length"],
+)
+def test_what_cannot_be_played_is_not_suggested(bench, monkeypatch, control_set, setting):
+    """As in a running campaign: something safe instead, and the reason says so."""
+    use(bench, monkeypatch, "wrong", "Wrong", WRONG % (control_set, setting))
+    answer = bench.rigctl("suggest", "other.yaml", "--json").json
+    assert "PolicyError" in answer["reason"]
+    assert all(math.isfinite(v) for v in answer["setpoints"].values())
+    assert answer["control_set"] == list(answer["setpoints"])
+
+
+def test_a_policy_that_raises_does_not_keep_anyone_from_the_next_trial(bench, monkeypatch):
+    """The error is told, no traceback."""
+    use(bench, monkeypatch, "raises", "Raises", RAISES)
+    assert "a bug of its own" in bench.rigctl("suggest", "other.yaml", "--json").json["reason"]
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [("import not_there", "No module named 'not_there'"), ("", "has no attribute"), ("class Odd: pass", "a dataclass")],
+    ids=["import", "attribute", "no dataclass"],
+)
+def test_a_plug_in_that_cannot_be_loaded_is_named(bench, monkeypatch, source, told):
+    """Its entry point, what is wrong, and what to do; exit 2."""
+    use(bench, monkeypatch, "odd", "Odd", source)
+    error = bench.rigctl("check", "other.yaml", code=2).err
+    assert "policy odd (odd_policy:Odd" in error
+    assert told in error
+    assert "repair it, or uninstall it" in error
