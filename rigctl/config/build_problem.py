@@ -18,6 +18,12 @@ MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""
 
 
+COLUMNS = frozenset(
+    {"trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"}
+)
+"""Of an export, beside those of the variables and outcomes, whose names must not be among them."""
+
+
 def build_problem(context: Context) -> Problem | None:
     """The problem, or None when something it needs does not hold."""
     config, findings = context.config, context.findings
@@ -110,8 +116,10 @@ def _all_sets(context: Context, wired: bool) -> list[list[str]]:
 
 def _further(context: Context) -> tuple[FurtherOutcome, ...]:
     """Every outcome is measured once under its own name: two of one name could not be told apart."""
-    config = context.config
-    taken = dict.fromkeys(context.declared["variables"], "a variable")
+    config, column = context.config, "a column of every history and export"
+    for name in COLUMNS & set(context.declared["variables"]):
+        context.findings.add(("variables", name), f"is {column}; rename it")
+    taken = dict.fromkeys(COLUMNS, column) | dict.fromkeys(context.declared["variables"], "a variable")
     outcomes: list[FurtherOutcome] = []
     for path, section in context.outcomes:
         if section.name in taken:

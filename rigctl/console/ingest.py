@@ -53,6 +53,8 @@ def row_from_options(
         name, equals, text = part.partition("=")
         if not equals:
             raise UsageError(f'--values: got "{part}", must be name=value, separated by commas')
+        if name.strip() in measured:
+            raise UsageError(f"--values: {name.strip()} stands more than once; give one value")
         measured[name.strip()] = _number(text, f"--values {name.strip()}")
     amount = _money(cost.removesuffix(loaded.currency).strip(), "--cost")
     return checked(loaded, tuple(m.strip() for m in control_set.split("+")), measured, outcome, amount)

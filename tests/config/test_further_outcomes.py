@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
 from rigctl.config import load
+from rigctl.config.build_problem import COLUMNS
+from rigctl.console.export import _trial_columns
 from rigctl.core.policies.ca_mobo import CaMobo
 from rigctl.core.policy import FurtherOutcome
 from rigctl.rig.spec import OutcomeWiring
@@ -80,3 +83,16 @@ def test_an_order_is_written_as_a_list():
     assert config.policy.width.beta == 4.0
     (told,) = problems(two + "policy: {name: ca-mobo, order: ph}\n").values()
     assert told == 'got "ph", must be a list'
+
+
+def test_names_of_export_columns_are_refused():
+    """A variable `cost` would be written over by the trial's cost; so would an outcome."""
+    named = BY_HAND.replace("  ca: {", "  cost: {").replace("name: growth", "name: control_set")
+    found = "\n".join(f"{where}: {what}" for where, what in problems(named).items())
+    assert "variables.cost: is a column of every history and export; rename it" in found
+    assert 'outcome.name: got "control_set", which is a column of every history and export' in found
+
+
+def test_they_are_those_of_the_export():
+    """Whatever an export adds to variables and outcomes."""
+    assert set(_trial_columns(SimpleNamespace(names=()), ())) == COLUMNS

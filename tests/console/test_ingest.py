@@ -103,3 +103,9 @@ def test_a_list_is_recorded_whole_or_not_at_all(bench):
         bench.rigctl("ingest", "bench.yaml", "trials.csv", code=code)
         assert len(bench.rigctl("export", "--format", "jsonl").out.splitlines()) == trials
     assert bench.rigctl("status", "bench.yaml", "--json").json["spent"] == 2.35
+
+
+def test_a_value_given_twice_is_refused(bench):
+    """Which one is meant nobody knows."""
+    twice = ("--control-set", "ph", "--values", "ph=6.0,ca=2,ca=3", "--outcome", "1", "--cost", "0.1")
+    assert "--values: ca stands more than once" in bench.rigctl("ingest", "bench.yaml", *twice, code=2).err
