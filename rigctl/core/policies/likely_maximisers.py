@@ -138,13 +138,13 @@ class LikelyMaximisers:
         if self.spread and explored % self.spread == self.spread - 1:
             chosen = max(cheapest, key=lambda i: (outlook.upper[i], -i))
             reason = f"exploring widely: {label_of(outlook, chosen)} is the most promising of the cheapest control sets"
-            return Choice(chosen, "explore", reason, cheapest)
+            return Choice(chosen, "explore", reason, fitting)
         play = valuing.reduction_per_cost(sets, rng)
         reason = (
             f"exploring: this setting of {label_of(outlook, play.control_set)} tells most for its money about the "
             f"settings that may be the best"
         )
-        return Choice(play.control_set, "explore", reason, sets, setting=play.setting)
+        return Choice(play.control_set, "explore", reason, fitting, setting=play.setting)
 
 
 def _harvested(state: Mapping[str, Any], outlook: Outlook) -> Micros:
@@ -161,7 +161,7 @@ def _meter(outlook: Outlook, fitting: Sequence[int]) -> Choice:
     sets = outlook.problem.space.control_sets
     cheap, _ = _cheap(outlook, fitting)
     chosen = min(cheap, key=lambda i: (outlook.history.trials_of(i), len(sets[i].indices), i))
-    return Choice(chosen, "explore", f"exploring: {label_of(outlook, chosen)} has been tried least", cheap)
+    return Choice(chosen, "explore", f"exploring: {label_of(outlook, chosen)} has been tried least", fitting)
 
 
 def _best_known(valuing: Valuing, fitting: Sequence[int]) -> tuple[Play, str]:
