@@ -78,11 +78,12 @@ def run(
     costs: Annotated[list[str] | None, typer.Option(help="Repeatable; default: each problem's usual ones.")] = None,
     variance: Annotated[list[float] | None, typer.Option(help="Of uncontrolled variables; repeatable.")] = None,
     policy: Annotated[list[str] | None, typer.Option(metavar="LABEL", help="Repeatable.")] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="How many, from 0 on.")] = 10,
+    seeds: Annotated[int | None, typer.Option(min=1, help="How many, from 0 on; default: 10.")] = None,
     budget: Annotated[float | None, typer.Option(help="Currency units.")] = None,
-    model: Annotated[Hyperparameters, typer.Option(help="Hyper-parameters: learned, or the papers' fixed ones.")] = (
-        Hyperparameters.LEARNED
-    ),
+    model: Annotated[
+        Hyperparameters | None,
+        typer.Option(help="Hyper-parameters: learned (the default), or the papers' fixed ones."),
+    ] = None,
     form: TableFormat = Table.PARQUET,
     jobs: Jobs = 1,
     dask: Dask = None,
@@ -90,22 +91,25 @@ def run(
     json: AsJson = False,
 ) -> None:
     """Simulate campaigns: problems x costs x variances x policies x seeds; what is finished is skipped."""
-    from rigctl.bench.asking.grid import from_options, read_grid
+    from rigctl.bench.asking.grid import SEEDS, from_options, read_grid
     from rigctl.console import bench_run
     from rigctl.console.output import print_json
 
-    given = {"--problem": problem, "--policy": policy, "--budget": budget, "--costs": costs, "--variance": variance}
+    needed = {"--problem": problem, "--policy": policy, "--budget": budget}
+    given = {**needed, "--costs": costs, "--variance": variance, "--seeds": seeds, "--model": model}
     if grid is not None:
         extra = [name for name, value in given.items() if value]
         if extra:
             raise UsageError(f"bench run: --grid names everything; leave out {', '.join(extra)}")
         asked = read_grid(grid)
     elif problem and policy and budget is not None:
+        kind = (model or Hyperparameters.LEARNED).value
         asked = from_options(
-            problem, policy, budget, costs=costs, variances=variance, seeds=seeds, hyperparameters=model.value
+            problem, policy, budget, costs=costs, variances=variance, seeds=seeds or SEEDS, hyperparameters=kind
         )
     else:
-        raise UsageError("bench run: give --problem, --policy and --budget, or a --grid FILE")
+        missing = ", ".join(name for name, value in needed.items() if not value)
+        raise UsageError(f"bench run: {missing} missing; give --problem, --policy and --budget, or a --grid FILE")
     ran = bench_run.run(asked, bench_run.Where(out, form.value, jobs, dask, data), json=json)
     if json:
         print_json(bench_run.ran_json(ran))
@@ -125,6 +129,9 @@ def summary(
     """Show means and standard errors of the regrets, per problem and policy."""
     from rigctl.bench.running.store import load
     from rigctl.console.bench_run import show_summary
+
+    if published and ours is None:
+        raise UsageError("bench summary: --published compares with --ours LABEL; give both, or neither")
 
     show_summary(load(directory), ours, published or (), json=json)
 

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigctl.bench.asking.grid import Grid
+from rigctl.bench.cell import Cell
 from rigctl.bench.running.outcome import Outcome
 from rigctl.bench.running.parallel import Ran, run_grid
 from rigctl.bench.running.provenance import code_version
 from rigctl.bench.running.store import Form, Store, need
 from rigctl.console.output import console, print_json
+from rigctl.errors import UsageError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -43,6 +45,7 @@ def run(grid: Grid, where: Where, *, json: bool) -> Ran:
     store = Store(where.out, where.form)
     screen = console(stderr=json)
     finished = store.finished()
+    _same_labels(cells, finished, where.out)
     kept = [cell.id for cell in cells if cell.id in finished]
     left = len(cells) - len(kept)
     screen.print(f"{len(cells)} cells, {len(kept)} finished before; results in {where.out}")
@@ -64,6 +67,22 @@ def run(grid: Grid, where: Where, *, json: bool) -> Ran:
             f"rigctl: {len(ran.failed)} of {len(cells)} cells failed; tracebacks in {where.out / 'failed'}\n"
         )
     return ran
+
+
+def _same_labels(cells: Sequence[Cell], finished: Collection[str], out: Path) -> None:
+    """Nothing, if no finished cell is one of these but for what its label stands for: tables could not tell them apart.
+
+    Raises:
+        UsageError: one is.
+    """
+    before = {cell.rpartition("-")[0]: cell for cell in finished}
+    for cell in cells:
+        other = before.get(cell.id.rpartition("-")[0], cell.id)
+        if other != cell.id:
+            raise UsageError(
+                f"bench: policy {cell.policy.label} stood for other options or another model in {out} ({other}); give "
+                f"it a label of its own in a grid file, or another --out"
+            )
 
 
 @contextmanager

@@ -99,3 +99,28 @@ def test_a_missing_extra_names_the_command():
     """What to install, by extra."""
     with pytest.raises(UsageError, match=r"needs no_such_library: pip install 'rigctl\[dask\]'"):
         need("no_such_library", "dask")
+
+
+def test_damaged_files_are_named(tmp_path):
+    """A table, and the record of what was asked: each says what to do."""
+    store = Store(tmp_path)
+    (tmp_path / "cells" / "a-cell.parquet").write_bytes(b"PAR1 no more")
+    with pytest.raises(UsageError, match=r"a-cell\.parquet: cannot be read .* delete it, and its cell is run again"):
+        load(tmp_path)
+    (tmp_path / "grid.json").write_text("{")
+    with pytest.raises(UsageError, match=r"grid\.json: is damaged .* delete it"):
+        store.write_grid(Grid((Block(("hartmann3",), (PolicySpec("a", "a"),), 1.0),)))
+
+
+def test_a_full_disk_is_told(tmp_path, monkeypatch):
+    """What was being written is gone, what is finished stays, and the remedy is said."""
+    store = Store(tmp_path)
+    store.write("first", run_cell(quick_cell()))
+
+    def full(_descriptor):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(UsageError, match=r"cannot be written: No space left on device; what is finished is kept"):
+        store.write("second", run_cell(quick_cell(1)))
+    assert [p.name for p in (tmp_path / "cells").iterdir()] == ["first.parquet"]

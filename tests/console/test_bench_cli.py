@@ -88,6 +88,33 @@ def test_a_grid_file_runs(bench):
     assert "--grid names everything; leave out --policy" in refused.err
 
 
+def test_what_would_be_ignored_is_refused(bench):
+    """Options beside a grid file, and a comparison with nobody."""
+    bench.write("grid.yaml", "{problem: hartmann3, policy: default, seeds: 1, budget: 0.4}")
+    for extra in (["--seeds", "1"], ["--model", "fixed"]):
+        refused = bench.rigctl("bench", "run", "--grid", "grid.yaml", *extra, "--out", "results", code=2)
+        assert f"leave out {extra[0]}" in refused.err
+    assert "--budget missing" in bench.rigctl(*RUN[:-2], "--policy", "default", "--out", "results", code=2).err
+    assert "with --ours" in bench.rigctl("bench", "summary", "results", "--published", "etc-50", code=2).err
+
+
+def test_a_label_keeps_its_meaning_in_a_directory(bench):
+    """Tables could not tell two meanings apart: refused before anything runs, and the results stay readable."""
+    bench.rigctl(*QUICK, "--seeds", "1", "--out", "results", "--format", "csv")
+    other = [*QUICK, "--seeds", "1", "--out", "results"]
+    other[other.index("fixed")] = "learned"
+    refused = bench.rigctl(*other, code=2).err
+    assert "policy default stood for other options or another model in results" in refused
+    assert "another --out" in refused
+    assert len(bench.rigctl("bench", "summary", "results", "--json").json["summary"]) == 1
+
+
+def test_results_that_cannot_be_kept_are_told(bench):
+    """No directory where one has to be."""
+    bench.write("file", "")
+    assert "file: cannot be a directory of results" in bench.rigctl(*QUICK, "--out", "file", code=2).err
+
+
 def test_figures_are_written(bench):
     """One file per figure and format, named on standard output."""
     bench.rigctl(*QUICK, "--seeds", "2", "--out", "results")

@@ -14,7 +14,7 @@ from rigctl.bench.asking.labels import policy_spec
 from rigctl.bench.asking.options import merged_model
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.names import must_be_one_of
-from rigctl.bench.problems.catalogue import usual_costs, varies
+from rigctl.bench.problems.catalogue import problem_names, usual_costs, varies
 from rigctl.core.money import MICROS_PER_UNIT
 from rigctl.errors import UsageError
 
@@ -88,6 +88,8 @@ class Grid:
                 a label.
         """
         for block in self.blocks:
+            for problem in block.problems:
+                must_be_one_of(problem, problem_names(), f"{block.where}: problem")
             check_cells(block.cells(data), block.where)
         cells = {cell.id: cell for block in self.blocks for cell in block.cells(data)}
         _labels_differ(tuple(cells.values()))
@@ -123,8 +125,11 @@ def read_grid(path: Path) -> Grid:
         content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror}") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: is not YAML: {error}") from error
+    if isinstance(content, Mapping) and "grids" in content and len(content) > 1:
+        beside = ", ".join(str(key) for key in content if key != "grids")
+        raise UsageError(f"{path}: beside grids stands {beside}, which belongs into each of the grids")
     blocks = content.get("grids", [content]) if isinstance(content, Mapping) else content
     if not isinstance(blocks, list) or not blocks or not all(isinstance(b, Mapping) for b in blocks):
         raise UsageError(f"{path}: must be a mapping with the keys {', '.join(KEYS)}, or a list of them under `grids`")
@@ -165,13 +170,15 @@ def block_of(given: Mapping[str, Any], where: str) -> Block:
         UsageError: a key is unknown or missing, or a value is of the wrong kind.
     """
     content = {PLURALS.get(str(key), str(key)): value for key, value in given.items()}
+    if len(content) < len(given):
+        raise UsageError(f"{where}: got {', '.join(map(str, given))}, must name each key once, singular or plural")
     for key in content:
         must_be_one_of(key, KEYS, f"{where}: key")
     for key in ("problem", "policy", "budget"):
         if key not in content:
             raise UsageError(f"{where}: {key} is missing")
     costs, variance = content.get("costs"), content.get("variance", list(VARIANCES))
-    model = content.get("model") or {}
+    model = {} if content.get("model") is None else content["model"]
     if not isinstance(model, Mapping):
         raise UsageError(f"{where}: model: got {model!r}, must be a mapping of model options")
     return Block(

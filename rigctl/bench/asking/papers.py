@@ -39,7 +39,7 @@ def grid_of(
 
     Args:
         name: one of `PAPERS`.
-        quick: a few cells that finish within about half a minute on one core, without arrays.
+        quick: a few cells that finish within about a minute on one core, without arrays.
         arrays: False leaves out the problems that need a directory of arrays.
         seeds: how many instead of the published number, from 0 on.
         problems: only these; none: all of the paper's.

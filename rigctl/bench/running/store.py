@@ -10,6 +10,7 @@ import io
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -36,7 +37,10 @@ class Store:
         need("pandas")
         if self.form == "parquet":
             need("pyarrow")
-        self._cells.mkdir(parents=True, exist_ok=True)
+        try:
+            self._cells.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(f"{self.directory}: cannot be a directory of results: {error.strerror}") from error
 
     @property
     def _cells(self) -> Path:
@@ -78,7 +82,10 @@ class Store:
     def write_grid(self, grid: Grid) -> None:
         """What was asked, added to what was asked before in this directory."""
         path = self.directory / "grid.json"
-        asked: list[Any] = json.loads(path.read_text(encoding="utf-8"))["grids"] if path.is_file() else []
+        try:
+            asked: list[Any] = json.loads(path.read_text(encoding="utf-8"))["grids"] if path.is_file() else []
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise UsageError(f"{path}: is damaged ({error}); delete it: it only says what was asked before") from error
         wanted = json.loads(json.dumps(grid.to_json()))
         asked += [block for block in wanted if block not in asked]
         _replace(path, (json.dumps({"grids": asked}, indent=2) + "\n").encode())
@@ -122,7 +129,10 @@ def _read(path: Path) -> pd.DataFrame:
         kinds = {name: _kind(name) for name in table[0]} if table else {}
         return pd.DataFrame({name: [kind(row[name]) for row in table] for name, kind in kinds.items()})
     need("pyarrow")
-    return pd.read_parquet(path)
+    try:
+        return pd.read_parquet(path)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{path}: cannot be read ({error}); delete it, and its cell is run again") from error
 
 
 def _kind(column: str) -> Callable[[str], Any]:
@@ -132,11 +142,18 @@ def _kind(column: str) -> Callable[[str], Any]:
 def _replace(path: Path, content: bytes) -> None:
     """All of the content under this name, or what was there before."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
-    with draft.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    draft.replace(path)
+    try:
+        with draft.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+        raise UsageError(
+            f"{path}: cannot be written: {error.strerror}; what is finished is kept: make room, then run the same again"
+        ) from error
 
 
 def need(module: str, extra: str = "bench") -> None:
