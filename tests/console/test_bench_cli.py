@@ -69,6 +69,25 @@ def test_a_stopped_grid_ends_its_workers(stop, code, tmp_path):
             os.killpg(process.pid, signal.SIGKILL)
 
 
+def test_a_stopped_grid_ends_without_workers_too(tmp_path):
+    """SIGTERM in the middle of a cell of this process: it is no failure of that cell, and the others do not run."""
+    command = [sys.executable, "-m", "rigctl", *LONG, "--out", str(tmp_path / "results")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            at_work = psutil.Process(process.pid)
+            end_s = time.monotonic() + 60
+            while at_work.cpu_times().user < 4.0:
+                assert time.monotonic() < end_s, "it never came to work"
+                time.sleep(0.2)
+            process.terminate()
+            _, error = process.communicate(timeout=30)
+        finally:
+            process.kill()
+    assert process.returncode == 143
+    assert "the same command goes on from there" in error
+    assert not (tmp_path / "results" / "failed").exists()
+
+
 def wait_for_workers(process):
     """The worker processes, once there are two at work."""
     end_s = time.monotonic() + 60

@@ -46,7 +46,7 @@ def attempt(cell: Cell) -> Outcome:
     threadpool_limits(limits=1)
     try:
         return Outcome(cell, tuple(run_cell(cell)))
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - policies are plug-ins: whatever one raises, others go on
+    except Exception as error:  # noqa: BLE001 - policies are plug-ins: whatever one raises, the other cells go on
         told = str(error) if isinstance(error, RigctlError) else f"{type(error).__name__}: {error}"
         return Outcome(cell, error=told, traceback=traceback.format_exc())
 

@@ -121,6 +121,8 @@ class LikelyMaximisers:
         outlook = valuing.outlook
         problem, spent = outlook.problem, sum(booked(outlook.history, outlook.costs))
         play, why = _best_known(valuing, fitting)
+        if not outlook.fits(play.control_set, play.setting):
+            return None  # where costs depend on the setting: its set fits elsewhere
         untried = play.control_set in valuing.guessed
         if untried and spent < UNTRIED * problem.budget and len(fitting) > 1:
             return None
