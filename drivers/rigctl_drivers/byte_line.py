@@ -72,6 +72,11 @@ class TextLine:
         self._dropped = (self._dropped + self._buffer + self._wire.settle())[-MAX_LINE_BYTES:]
         self._buffer.clear()
 
+    def press_on(self) -> None:
+        """Waive the silence that is owed, and drop what has arrived."""
+        self._wire.press_on()
+        self._buffer.clear()
+
     def take_dropped(self) -> bytes:
         """What `resync` has dropped since this was last asked, the last 64 KiB of it."""
         dropped, self._dropped = self._dropped, b""

@@ -165,6 +165,14 @@ class ModbusLine:
         """Stay silent until no late answer can come any more, then drop what has arrived."""
         self._wire.settle()
 
+    def press_on(self) -> None:
+        """Waive the silence that is owed, and drop what has arrived."""
+        self._wire.press_on()
+
+    def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
+        """Wall seconds of frames of this many bytes on the wire, with the silence between them."""
+        return (sent_bytes + answer_bytes) * self._timing.per_byte_s + 2 * self._timing.silence_s
+
     def read_registers(
         self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
     ) -> Sequence[int]:
@@ -213,6 +221,12 @@ class ModbusLine:
         question = Question(unit, 0x05, f"coil {address}")
         answer = self._exchange(question, lambda: self._client.write_coil(address, value, device_id=unit), deadline)
         self._match_echo(question, (answer.address, *answer.bits[:1]), (address, value))
+
+    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
+        """Write neighbouring coils in one frame, sent exactly once; errors as `write_registers`."""
+        question, bits = Question(unit, 0x0F, f"coils {address} to {address + len(values) - 1}"), list(values)
+        answer = self._exchange(question, lambda: self._client.write_coils(address, bits, device_id=unit), deadline)
+        self._match_echo(question, (answer.address, answer.count), (address, len(bits)))
 
     def _read(
         self, question: Question, ask: Ask, values: Callable[[ModbusPDU], Sequence[Value]], deadline: Deadline

@@ -142,6 +142,11 @@ class Wire:
         """An answer may still be on its way: `settle` will wait until `quiet_s` of wall time from now."""
         self._silent_until_s = max(self._silent_until_s, time.monotonic() + quiet_s)
 
+    def press_on(self) -> None:
+        """Waive the silence and drop what has arrived."""
+        self._silent_until_s = 0.0
+        self.drain()
+
     def settle(self, deadline: Deadline = Deadline(math.inf)) -> bytes:  # noqa: B008 - frozen
         """Stay silent while the wire is not trusted, or up to the deadline; returns what has arrived until then."""
         found = self.drain()

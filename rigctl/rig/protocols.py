@@ -11,6 +11,7 @@ faster than the wall by one factor that both share.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict
 
 from rigctl.errors import DeviceTimeout
+
+LOOK_S = 0.05
+"""A line that waits for an answer looks at its deadline at least this often, wall seconds."""
 
 
 class Severity(IntEnum):
@@ -49,11 +53,24 @@ class Reading:
         return self.severity < Severity.INVALID
 
 
+@dataclass(slots=True)
+class Hurry:
+    """Lets a bus cut short what is under way, because something urgent waits. Mutable, shared with the bus's thread."""
+
+    at_s: float = math.inf
+    """The monotonic wall instant by which whatever can be broken off must be over."""
+
+
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """The monotonic wall instant by which an I/O call must be over."""
+    """The monotonic wall instant by which an I/O call must be over.
+
+    A line that waits looks again at least every `LOOK_S`: with `hurry` the instant may come nearer meanwhile.
+    """
 
     at_s: float
+    hurry: Hurry | None = None
+    """Of an exchange that may be broken off without harm: a question."""
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
@@ -63,11 +80,12 @@ class Deadline:
     @property
     def remaining_s(self) -> float:
         """Wall seconds left, never negative."""
-        return max(0.0, self.at_s - time.monotonic())
+        at_s = self.at_s if self.hurry is None else min(self.at_s, self.hurry.at_s)
+        return max(0.0, at_s - time.monotonic())
 
     def within(self, seconds: float) -> Deadline:
         """This deadline, or `seconds` of wall time from now if that is earlier."""
-        return Deadline(min(self.at_s, time.monotonic() + seconds))
+        return Deadline(min(self.at_s, time.monotonic() + seconds), self.hurry)
 
     def check(self, doing: str) -> None:
         """Raise `DeviceTimeout` naming what was being done, once the deadline has passed."""
@@ -111,6 +129,14 @@ class Line(Protocol):
 
     def resync(self) -> None:
         """After a timeout: stay silent longer than the slowest late answer, then drop what has arrived."""
+        ...
+
+    def press_on(self) -> None:
+        """Waive the silence that is owed after a timeout, and drop what has arrived: the next command must leave now.
+
+        Only on the way to the safe state, where commands may be repeated and a read-back has the last word: a late
+        answer may be taken for the next one's.
+        """
         ...
 
 
@@ -158,6 +184,14 @@ class RegisterLine(Line, Protocol):
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
         """Write one coil (function 05)."""
+        ...
+
+    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
+        """Write neighbouring coils in one frame (function 0Fh)."""
+        ...
+
+    def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
+        """Wall seconds that frames of this many bytes take on the wire, without the device's own turnaround."""
         ...
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
+from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import DeviceOptions
 
 Statistic = Literal["median", "mean"]
@@ -67,6 +68,62 @@ class VariableWiring:
     """How far a setpoint read back may be from the one sent, engineering units."""
 
 
+Action = Literal["warn", "fail", "hold", "safe", "trip"]
+"""What follows when an interlock fires: an alarm; this trial fails; everything safe until it is clear; the campaign
+ends; the trip is latched."""
+
+
+@dataclass(frozen=True, slots=True)
+class InterlockSpec:
+    """A condition that must not hold."""
+
+    name: str
+    when: Condition
+    then: Action
+    for_s: float = 0.0
+    """Rig seconds it must have held."""
+    until: Condition | None = None
+    """What ends it once it has fired (hysteresis); None: that `when` holds no longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class SensorRules:
+    """What the watch expects of one sensor."""
+
+    every_s: float | None = None
+    """Wall seconds between readings taken for the watch; None: only readings that the trial takes anyway."""
+    stale_after_s: float | None = None
+    """Wall seconds after which a reading that the watch takes is too old; None: three periods and a timeout."""
+    frozen_after_s: float | None = None
+    """Rig seconds of bit-identical readings after which a sensor counts as frozen; None: not by time."""
+    frozen_after_trials: int | None = 3
+    """Trials of bit-identical readings, while something else changed, after which it does; None: not by trials."""
+    max_rate_per_s: float | None = None
+    """Engineering units per rig second: a faster step is not believed before it is confirmed; None: any."""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedSensor:
+    """A device that only interlocks look at: neither a variable's sensor nor an outcome's."""
+
+    name: str
+    rules: SensorRules = SensorRules()
+
+
+@dataclass(frozen=True, slots=True)
+class WatchSpec:
+    """The watch."""
+
+    every_s: float = 1.0
+    """Wall seconds between two looks."""
+    clear_for_s: float = 60.0
+    """Rig seconds a condition must be gone before a held campaign goes on."""
+    interlocks: tuple[InterlockSpec, ...] = ()
+    sensors: tuple[WatchedSensor, ...] = ()
+    rules: Mapping[str, SensorRules] = field(default_factory=dict)
+    """By variable or outcome."""
+
+
 @dataclass(frozen=True, slots=True)
 class OutcomeWiring:
     """Which instrument measures an outcome besides the first."""
@@ -118,6 +175,8 @@ class MeterSpec:
     """Currency units per kWh (energy), per mL (volume), per hour (time) or per trial (fixed); exact."""
     max_per_trial: float | None = None
     """A difference above this cannot be true: the trial's cost becomes unknown (estimated)."""
+    rated_per_h: float | None = None
+    """The most that can be used in an hour (kWh or mL), as the device's rating says; None: it is not declared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +196,11 @@ class RigSpec:
     plausible: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Per sensor: readings outside are INVALID."""
     speedup: float = 1.0
+    watch: WatchSpec = WatchSpec()
+    safe_within_s: float | None = None
+    """Wall seconds within which everything must be told to go safe, or the rig is refused; None: only a warning."""
+    unanswered_doses: int = 6
+    """Doses of one pump without response, over all trials since the last that had one, after which it is latched."""
     further: tuple[OutcomeWiring, ...] = ()
     """Outcomes besides the first, in the order policies know them by."""
 

@@ -45,6 +45,9 @@ class SilentLine:
     def resync(self) -> None:
         """Nothing to drop."""
 
+    def press_on(self) -> None:
+        """Nothing to waive."""
+
     def take_dropped(self) -> bytes:
         """Nothing was dropped."""
         return b""
@@ -72,6 +75,14 @@ class SilentLine:
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:  # noqa: ARG002
         """Never confirms."""
         self._wait(deadline)
+
+    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:  # noqa: ARG002
+        """Never confirms."""
+        self._wait(deadline)
+
+    def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:  # noqa: ARG002
+        """No wire, no time."""
+        return 0.0
 
     def _wait(self, deadline: Deadline) -> NoReturn:
         self.asked.append(deadline)
@@ -122,6 +133,10 @@ class ScriptedLine:
         """Drop what is on its way."""
         self.pending.clear()
 
+    def press_on(self) -> None:
+        """Drop what is on its way."""
+        self.pending.clear()
+
     def take_dropped(self) -> bytes:
         """Nothing is remembered."""
         return b""
@@ -158,6 +173,9 @@ class MemoryLine:
     def resync(self) -> None:
         """Nothing to drop."""
 
+    def press_on(self) -> None:
+        """Nothing to waive."""
+
     def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
         """From the table."""
         deadline.check(self.url)
@@ -178,6 +196,15 @@ class MemoryLine:
         deadline.check(self.url)
         self.cells[(unit, "coil", address)] = int(value)
 
+    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
+        """Into the table."""
+        deadline.check(self.url)
+        self.cells |= {(unit, "coil", address + i): int(value) for i, value in enumerate(values)}
+
+    def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:  # noqa: ARG002
+        """No wire, no time."""
+        return 0.0
+
 
 Sent = tuple[Any, ...]
 """`("write", data)`, `("write_registers", unit, address, values)` or `("write_coil", unit, address, value)`."""
@@ -196,18 +223,9 @@ class RecordingLine:
         self.lose_replies = False
         """What is sent arrives and is carried out, but no answer to it is ever seen."""
         self._inner = inner
-
-    def open(self) -> None:
-        """Pass on."""
-        self._inner.open()
-
-    def close(self) -> None:
-        """Pass on."""
-        self._inner.close()
-
-    def resync(self) -> None:
-        """Pass on."""
-        self._inner.resync()
+        self.open, self.close = inner.open, inner.close
+        self.resync, self.press_on = inner.resync, inner.press_on
+        self.exchange_s = getattr(inner, "exchange_s", None)
 
     def take_dropped(self) -> bytes:
         """Pass on."""
@@ -253,6 +271,12 @@ class RecordingLine:
         """Remember and pass on."""
         self._note("write_coil", unit, address, value)
         self._inner.write_coil(unit, address, value, deadline)
+        self._lose()
+
+    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
+        """Remember and pass on."""
+        self._note("write_coils", unit, address, tuple(values))
+        self._inner.write_coils(unit, address, values, deadline)
         self._lose()
 
     def _note(self, *what: Any) -> None:

@@ -32,6 +32,8 @@ class Alarm:
     source: str
     """Device, actuator or part that raises it."""
     message: str
+    detail: str = ""
+    """For whoever mends it: a traceback."""
 
 
 @dataclass(frozen=True, slots=True)

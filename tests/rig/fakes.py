@@ -73,6 +73,9 @@ class FakeLine:
     def resync(self) -> None:
         self.log.append("resync")
 
+    def press_on(self) -> None:
+        self.log.append("press on")
+
 
 class Faulty:
     """Raises what was queued for an operation, before or after doing it."""

@@ -143,6 +143,49 @@ _V1 = (
     "CREATE UNIQUE INDEX trips_latched ON trips ((1)) WHERE reset_utc IS NULL",
 )
 
-MIGRATIONS: Final = (_V1,)
+_V2 = (
+    """CREATE TABLE phases (                  -- the campaign's own states
+        id INTEGER PRIMARY KEY,
+        phase TEXT NOT NULL CHECK (phase IN ('RUNNING', 'HOLDING', 'PAUSED', 'WAITING', 'ENDED')),
+        why TEXT NOT NULL,
+        until_s REAL,                       -- campaign seconds, where it is known how long
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL,
+        start INTEGER REFERENCES starts (id)
+    )""",
+    """CREATE TABLE pins (                    -- which instrument stands where; the last row of a device counts
+        id INTEGER PRIMARY KEY,
+        device TEXT NOT NULL,
+        model TEXT NOT NULL,
+        serial TEXT NOT NULL,
+        place TEXT NOT NULL,                -- stable name of the port, where the instrument has no number of its own
+        utc TEXT NOT NULL,
+        accepted INTEGER NOT NULL           -- 1: by a person; 0: as first found
+    )""",
+    """CREATE TABLE idle (                    -- what was used while no trial was under way
+        id INTEGER PRIMARY KEY,
+        meter TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        quantity REAL,
+        unit TEXT NOT NULL,
+        amount_micros INTEGER NOT NULL CHECK (typeof(amount_micros) = 'integer' AND amount_micros >= 0),
+        before_trial INTEGER NOT NULL,      -- the trial that came after it
+        note TEXT NOT NULL,
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL
+    )""",
+    """CREATE TABLE answers (                 -- what a dose did to the reading that judges it
+        dose INTEGER PRIMARY KEY REFERENCES doses (id),
+        probe TEXT NOT NULL,
+        moved REAL NOT NULL,                -- change of the reading, sensor's unit
+        expected REAL NOT NULL,
+        answered INTEGER NOT NULL,
+        forgiven INTEGER NOT NULL DEFAULT 0 -- 1: a person has found the cause since
+    )""",
+    "ALTER TABLE alarms ADD COLUMN detail TEXT NOT NULL DEFAULT ''",  # a traceback
+    "ALTER TABLE starts ADD COLUMN closed INTEGER NOT NULL DEFAULT 0",  # 1: the file was closed in good order
+)
+
+MIGRATIONS: Final = (_V1, _V2)
 VERSION: Final = len(MIGRATIONS)
 """The newest version this rigctl can read and write."""

@@ -140,6 +140,7 @@ class Journal:
             "severity": int(alarm.severity),
             "source": alarm.source,
             "message": alarm.message,
+            "detail": alarm.detail,
             "utc": self.time.utc(),
             "at_s": self.time.now_s(),
         }

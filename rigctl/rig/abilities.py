@@ -1,0 +1,66 @@
+"""Abilities that a device may have besides those of `rigctl.rig.protocols`; each is asked for, none is required."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from rigctl.rig.protocols import Actuator, Deadline
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How long a healthy device takes over its part in going safe, wall seconds, answer included."""
+
+    command_s: float
+    """The command itself."""
+    confirm_s: float
+    """Asking afterwards whether it holds."""
+
+
+@runtime_checkable
+class Paced(Protocol):
+    """A device that knows how long its exchanges take; of one that does not, its timeout is assumed for each."""
+
+    def pace(self) -> Pace:
+        """From baud, latency and frame lengths; sends nothing."""
+        ...
+
+
+@runtime_checkable
+class SafeTogether(Protocol):
+    """An actuator that can go to its safe state in one exchange with its neighbours."""
+
+    def safe_group(self) -> Hashable | None:
+        """Those with equal groups may go together, e.g. coils of one unit; None: this one goes alone."""
+        ...
+
+    def safe_all(self, group: Sequence[Actuator], deadline: Deadline) -> None:
+        """Send all of the group (this one among them) to their safe states in as few frames as can be.
+
+        Raises:
+            DeviceFault: the device refuses such frames; each must be told by itself.
+        """
+        ...
+
+    def safe_all_s(self, group: Sequence[Actuator]) -> float:
+        """How long that takes with a healthy device, wall seconds; sends nothing."""
+        ...
+
+
+@runtime_checkable
+class SaysSimulated(Protocol):
+    """A device that can be asked whether it is simulated; rig time may run faster than the wall only on such a rig."""
+
+    def simulated(self, deadline: Deadline) -> bool:
+        """Whether it says of itself that it is simulated; False where it cannot say."""
+        ...
+
+
+@runtime_checkable
+class Anonymous(Protocol):
+    """A device that cannot be told from another of its kind: identifying it shows only that something answers."""
+
+    anonymous: bool
+    """True: before a safe command it need not be recognised, for there is nothing to recognise it by."""

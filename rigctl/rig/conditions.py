@@ -1,0 +1,103 @@
+"""Conditions over readings: comparisons joined by and, or, not, in three-valued logic (Kleene). Pure.
+
+A reading that is missing, stale or INVALID makes a comparison unknown (None), never false.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+Comparison = Literal["<", "<=", ">", ">="]
+
+
+class Condition(Protocol):
+    """A statement about readings that is true, false or unknown."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The readings it speaks of."""
+        ...
+
+    def holds(self, values: Mapping[str, float | None]) -> bool | None:
+        """Whether it is true of these values, engineering units; None where that cannot be known."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """A reading against a limit."""
+
+    name: str
+    sign: Comparison
+    limit: float
+    """Unit of the reading."""
+    unit: str = ""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The one reading."""
+        return frozenset({self.name})
+
+    def holds(self, values: Mapping[str, float | None]) -> bool | None:
+        """Whether the reading is on that side of the limit."""
+        value = values.get(self.name)
+        if value is None or value != value:  # noqa: PLR0124  # NaN
+            return None
+        match self.sign:
+            case "<":
+                return value < self.limit
+            case "<=":
+                return value <= self.limit
+            case ">":
+                return value > self.limit
+            case ">=":
+                return value >= self.limit
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.sign} {self.limit:g} {self.unit}".rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite."""
+
+    inner: Condition
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Those of what is negated."""
+        return self.inner.names
+
+    def holds(self, values: Mapping[str, float | None]) -> bool | None:
+        """True where the inner one is false; unknown where it is."""
+        inner = self.inner.holds(values)
+        return None if inner is None else not inner
+
+    def __str__(self) -> str:
+        return f"not ({self.inner})"
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """All of them (and), or any (or)."""
+
+    word: Literal["and", "or"]
+    parts: tuple[Condition, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Those of all parts."""
+        return frozenset().union(*(part.names for part in self.parts))
+
+    def holds(self, values: Mapping[str, float | None]) -> bool | None:
+        """Known as soon as one part decides it."""
+        deciding = self.word == "or"
+        answers = [part.holds(values) for part in self.parts]
+        if deciding in answers:
+            return deciding
+        return None if None in answers else not deciding
+
+    def __str__(self) -> str:
+        return f" {self.word} ".join(f"({p})" if isinstance(p, Joined) else str(p) for p in self.parts)
