@@ -57,18 +57,19 @@ class Exchanger:
         self._wire = wire
         self._framing = framing
         self._unanswered = 0
-        """Questions in a row that were asked over this TCP connection and not answered."""
+        """Questions in a row that were asked over this connection and not answered."""
+        self._stale = False
+        """Whether an answer may still come over this connection."""
 
     def open(self) -> None:
         """Open or reopen the port; raises `PortUnavailable`."""
-        self._unanswered = 0
+        self._unanswered, self._stale = 0, False
         self._wire.open()
 
     def press_on(self) -> None:
         """Let the next command leave although an earlier answer may still come."""
         self._wire.press_on()
-        if self._unanswered < HALF_OPEN:
-            self._unanswered = 0
+        self._stale = self._unanswered >= HALF_OPEN
 
     def read(
         self, request: Request, values: Callable[[Answer], Sequence[Value]], count: int, deadline: Deadline
@@ -109,13 +110,13 @@ class Exchanger:
         what = f"{self._url}: {request}"
         self._wire.settle(deadline, command=request.writes)
         deadline.check(what)
-        if self._unanswered and not self.timing.quiet_s:
+        if self._stale and not self.timing.quiet_s:
             self._wire.close()
         if not self._wire.is_open:
-            self._unanswered = 0
+            self._unanswered, self._stale = 0, False
             self._wire.ensure_open(deadline)
         answer = self._answer(request, what, deadline)
-        self._unanswered = 0
+        self._unanswered, self._stale = 0, False
         self._wire.silence.space(self.timing.silence_s)
         if answer.function_code & 0x7F != request.function:
             self._refuse(f"{what}: got the answer to function {answer.function_code:02X}")
@@ -142,7 +143,7 @@ class Exchanger:
             )
             self._refuse(f"{what}: {problem}{hint}", problem)
         except DeviceTimeout as problem:
-            self._unanswered += 1
+            self._unanswered, self._stale = self._unanswered + 1, True
             self._wire.distrust(self.timing.quiet_s)
             raise DeviceTimeout(f"{what}: {problem}") from problem
 

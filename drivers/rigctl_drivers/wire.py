@@ -190,9 +190,9 @@ class Wire:
 
     def press_on(self) -> None:
         """Waive, for commands, the silence owed by now and the pause before reconnecting; drop what has arrived."""
+        self.drain()
         self.silence.waived_until_s = self.silence.owed_until_s
         self._back_off.not_before_s = 0.0
-        self.drain()
 
     def settle(self, deadline: Deadline = Deadline(math.inf), *, command: bool = False) -> bytes:  # noqa: B008 - frozen
         """Stay silent while the wire is not trusted, or up to the deadline; returns what has arrived until then.
