@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, GuardRefused, IdentityMismatch, ReadBackMismatch
@@ -43,6 +43,8 @@ class Imposer:
     dispenser: Dispenser
     rest: Rest
     on_alarm: Callable[[Alarm], None]
+    driven: dict[str, float] = field(default_factory=dict)
+    """What is imposed now, by actuator; from the moment a command is sent. Whoever goes safe clears it."""
 
     async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
         """See `Rig.control`."""
@@ -100,8 +102,10 @@ class Imposer:
         """Apply a value, or release (None). If the answer is lost, nothing is sent again: the read-back decides."""
         try:
             if value is None:
+                self.driven.pop(actuator.name, None)
                 await self.guard.release(actuator)
             else:
+                self.driven[actuator.name] = value
                 await self.guard.apply(actuator, value)
         except (DeviceFault, DeviceBusy, IdentityMismatch):
             raise
@@ -124,6 +128,24 @@ class Imposer:
             message = f"{self._serves(actuator.name)}: {actuator.name} reads back {told(state, unit)}, wanted {wanted}"
             self.on_alarm(Alarm(Severity.MAJOR, actuator.name, message))
             raise ReadBackMismatch(message)
+
+    async def verify(self) -> Mapping[str, str]:
+        """See `Rig.verify`."""
+        driven = dict(self.driven)
+        said = await together(*(self._deviation(self.wiring.actuators[n], value) for n, value in driven.items()))
+        return {name: text for name, text in zip(driven, said, strict=True) if text}
+
+    async def _deviation(self, actuator: Handle[Actuator], value: float) -> str:
+        """What it says instead of holding `value`, or nothing."""
+        try:
+            state = await actuator.ask(actuator.device.read_back, "read back")
+        except DeviceError as error:
+            wrong = f"{type(error).__name__}: {error}"
+        else:
+            unit = actuator.device.unit
+            fits = holds(state, value, self._tolerance(actuator.name))
+            wrong = "" if fits else f"reads back {told(state, unit)}, wanted {value:g} {unit}".rstrip()
+        return wrong if self.driven.get(actuator.name) == value else ""
 
     async def _still(self, pump: Handle[Doser]) -> None:
         """A pump that is not chosen stands still; one that runs is stopped, and asked again."""
