@@ -16,7 +16,6 @@ from typing import Any
 
 import structlog
 
-from rigctl.campaign import safe_file
 from rigctl.campaign.clock import boot_id
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
@@ -36,6 +35,7 @@ from rigctl.campaign.notify import notify
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
 from rigctl.campaign.runner import Runner, StopRequest
+from rigctl.campaign.safe_file import Word
 from rigctl.campaign.safe_state import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.status import Status
@@ -151,6 +151,7 @@ class Session:
         self.stop = StopRequest()
         self.tick = SafetyTick(lambda: notify("WATCHDOG=1"), self._beat)
         self.task: asyncio.Task[CampaignResult] | None = None
+        self._word = Word(spec.rig, journal)
         self._runner = Runner(spec, rig, journal, clock, desk, self.stop)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
@@ -160,7 +161,6 @@ class Session:
         self._past_is_settled = False
         self._report = SafeReport(())
         self._safe_was_tried = asyncio.Event()
-        self._left_word = False
         self._leaving = False
 
     def stop_after_trial(self, why: str) -> dict[str, str]:
@@ -243,32 +243,20 @@ class Session:
             os._exit(SECOND_INTERRUPT_EXIT)
         if not self._report.ok:
             self.desk.alarm(Alarm(Severity.MAJOR, "safe state", f"the process ends: {standing(self._report)}"))
-        elif self._left_word:
-            await self._take_back_word()
+        else:
+            await self._word.take_back()
         if self.rig.tripped is not None:
             self._latch(self.rig.tripped)
 
     def _latch(self, reason: str) -> None:
         self.desk.keep("trip", lambda j: j.trips.latch(reason))
 
-    async def _leave_word(self, *, driven: bool) -> None:
-        """What whoever comes next must drive safe; on disk before the first command."""
-        content = safe_file.of_rig(self.spec.rig, driven=driven)
-        await self.journal.call(lambda j: safe_file.write(j.path.parent, content))
-        self._left_word = driven
-
-    async def _take_back_word(self) -> None:
-        try:
-            await self._leave_word(driven=False)
-        except JournalError as error:  # the next start goes safe once more, which does no harm
-            self._log.warning("not taken back that the rig is driven", error=str(error))
-
     async def _trials(self) -> tuple[Ending, str]:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
         await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
-        await self._refuse_if_tripped()
+        await _refuse_if_tripped(self.journal)
         await self.rig.open()
-        await self._leave_word(driven=True)
+        await self._word.leave()
         self._untouched = False
         recovered = await recover(self.spec, self.rig, self.journal)
         self._past_is_settled = True
@@ -277,14 +265,6 @@ class Session:
         self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
         notify("READY=1")
         return await self._runner.run()
-
-    async def _refuse_if_tripped(self) -> None:
-        trip = await self.journal.call(lambda j: j.trips.latched())
-        if trip is not None:
-            raise Tripped(
-                f"tripped on {trip.utc}: {trip.reason}. Nothing may move. Find the cause, then "
-                "`rigctl reset-trip CONFIG` (with the same --state), and run again"
-            )
 
     async def _close_abandoned(self, why: str) -> None:
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, why)
@@ -318,3 +298,12 @@ class Session:
 
     def _beat(self) -> None:
         self.desk.keep("heartbeat", lambda j: j.beat())
+
+
+async def _refuse_if_tripped(journal: JournalThread) -> None:
+    trip = await journal.call(lambda j: j.trips.latched())
+    if trip is not None:
+        raise Tripped(
+            f"tripped on {trip.utc}: {trip.reason}. Nothing may move. Find the cause, then "
+            "`rigctl reset-trip CONFIG` (with the same --state), and run again"
+        )

@@ -11,11 +11,16 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+import structlog
 
 from rigctl.campaign.alive import Writer
-from rigctl.errors import JournalUnwritable, RigctlError
+from rigctl.errors import JournalError, JournalUnwritable, RigctlError
 from rigctl.rig.spec import RigSpec
+
+if TYPE_CHECKING:
+    from rigctl.campaign.journal.thread import JournalThread
 
 FILE_NAME = "safe.json"
 VERSION = 1
@@ -99,6 +104,37 @@ def _sync(directory: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+class Word:
+    """A running campaign's word of what it may drive; mutable."""
+
+    def __init__(self, spec: RigSpec, journal: JournalThread) -> None:
+        self._spec = spec
+        self._journal = journal
+        self._left = False
+
+    async def leave(self) -> None:
+        """Before the first command; when this returns, it is on disk.
+
+        Raises:
+            JournalUnwritable: it cannot be, so nothing may move.
+        """
+        await self._write(driven=True)
+        self._left = True
+
+    async def take_back(self) -> None:
+        """Once everything is confirmed safe; harmless if there is nothing to take back."""
+        if not self._left:
+            return
+        try:
+            await self._write(driven=False)
+        except JournalError as error:  # the next start goes safe once more, which does no harm
+            structlog.get_logger("rigctl.campaign").warning("safe.json still says driven", error=str(error))
+
+    async def _write(self, *, driven: bool) -> None:
+        content = of_rig(self._spec, driven=driven)
+        await self._journal.call(lambda j: write(j.path.parent, content))
 
 
 def read(directory: Path) -> SafeFile | None:
