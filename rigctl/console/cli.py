@@ -362,7 +362,13 @@ def schema() -> None:
 def main(signals: Signals | None = None) -> None:
     """Run the verb on the command line; `signals` are caught already if it moves something."""
     keep_to_one_thread()
-    app(prog_name="rigctl", obj=signals)
+    if signals is None:
+        app(prog_name="rigctl")
+        return
+    from rigctl.console.sink import outlets
+
+    with outlets():
+        app(prog_name="rigctl", obj=signals)
 
 
 def _tell(answer: Any, json: bool) -> None:
