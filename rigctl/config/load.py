@@ -63,6 +63,8 @@ class LoadedConfig:
     """Every option of the policy, defaults included; JSON."""
     rig: RigSpec
     """Without devices when a person does the trials."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know but may want, each with file, line and key."""
 
     @property
     def wired(self) -> bool:
@@ -123,6 +125,7 @@ def load_text(
         policy_name=config.policy.name,
         policy_options=dataclasses.asdict(policy),  # type: ignore[call-overload]  # policies are dataclasses
         rig=rig,
+        warnings=findings.warnings,
     )
 
 

@@ -39,6 +39,9 @@ class Kind:
 
 DURATION: Final = Kind("a duration", "20 min", "s")
 VOLUME: Final = Kind("a volume", "20 mL", "mL")
+ENERGY: Final = Kind("an energy", "5 kWh", "kWh")
+POWER: Final = Kind("a power", "3 kW", "kW")
+FLOW: Final = Kind("a flow", "58.5 mL/min", "mL/h")
 PER_KWH: Final = Kind("a price per energy", "0.31 EUR/kWh", "kWh")
 PER_ML: Final = Kind("a price per volume", "4.2 EUR/L", "mL")
 PER_HOUR: Final = Kind("a price per time", "1.5 EUR/h", "h")
