@@ -23,6 +23,7 @@ from rigctl.rig.protocols import (
     RegisterLine,
     Severity,
 )
+from rigctl_drivers import modbus_claims
 from rigctl_drivers.registers import NumberType, WordOrder, decode, encode, width
 
 Address = Field(ge=0, le=0xFFFF)
@@ -147,6 +148,9 @@ class ModbusRegisterDriver:
     summary: ClassVar[str] = "a sensor, actuator or counter in Modbus registers or coils"
     schemes: ClassVar[tuple[str, ...]] = ("modbus_tcp", "modbus_rtu")
     options: ClassVar[type[DeviceOptions]] = ModbusOptions
+    occupies = staticmethod(modbus_claims.occupies)
+    misfits = staticmethod(modbus_claims.misfits)
+    grain = staticmethod(modbus_claims.grain)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:

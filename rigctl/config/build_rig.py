@@ -178,11 +178,7 @@ def _serves(context: Context, path: Path, device: str, unit: str | None) -> None
         return
     if context.findings.attempt(("devices", device, "unit"), None, context.units.unit, its_unit) is None:
         return
-    try:
-        same = context.units.factor(its_unit, unit) == 1
-    except ValueError:
-        same = False
-    if not same:
+    if not context.units.same(its_unit, unit):
         context.findings.add(path, f'got "{device}", which speaks {its_unit}; must speak {unit} as used here')
 
 

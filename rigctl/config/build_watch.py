@@ -10,14 +10,13 @@ from rigctl.config.conditions import can_hold, parse
 from rigctl.config.context import Context
 from rigctl.config.document import Path
 from rigctl.config.findings import unknown
+from rigctl.config.instruments import built
 from rigctl.config.schema import InterlockSection, SensedSection
 from rigctl.config.units import DURATION
-from rigctl.errors import BrokenDriver, UnknownDriver
 from rigctl.rig.conditions import Condition
-from rigctl.rig.protocols import Device, Sensor
+from rigctl.rig.protocols import Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import DeviceSpec, InterlockSpec, SensorRules, WatchedSensor, WatchSpec
-from rigctl.rig.testing import ManualClock
 
 WATCHED_EVERY_S: Final = 2.0
 """Between readings of a sensor that an interlock needs, wall seconds: the slowest probe in use takes 0.9 s."""
@@ -52,18 +51,11 @@ class Readings:
             raise ValueError(unknown(name, known, "a variable, an outcome or a sensor: "))
         device = self._devices[name]
         made = None if device is None else built(device, self._registry)
-        if made is not None and not isinstance(made, Sensor):
-            raise ValueError(f'got "{name}", which is no sensor')
-        return made.unit if isinstance(made, Sensor) else ""
-
-
-def built(device: DeviceSpec, registry: Registry) -> Device | None:
-    """The device on a line that stays closed; None where its URL does not hold (which is told elsewhere)."""
-    try:
-        line = registry.open_line(device.url, ManualClock())
-        return registry.driver(device.driver).connect(device.name, device.options, line)
-    except (ValueError, UnknownDriver, BrokenDriver):
-        return None
+        if made is None:  # told where the device is described
+            return ""
+        if isinstance(made[1], Sensor):
+            return made[1].unit
+        raise ValueError(f'got "{name}", which is no sensor')
 
 
 def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> WatchSpec:

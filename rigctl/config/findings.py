@@ -29,6 +29,10 @@ class Findings:
         if not self.muted(path):
             self._problems.append(Problem(self._document.where(path), what))
 
+    def told(self, path: Path) -> bool:
+        """Whether something has been found at `path` already, or it is muted."""
+        return self.muted(path) or any(p.where == self._document.where(path) for p in self._problems)
+
     def warn(self, path: Path, what: str) -> None:
         """Note what a person should know but may want, unless it stands in a muted part."""
         if not self.muted(path):

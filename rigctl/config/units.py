@@ -92,6 +92,13 @@ class Units:
         """
         return float(self._convert(Decimal(1), unit, other))
 
+    def same(self, unit: str, other: str) -> bool:
+        """Whether two names are of one unit, such as uM and umol/L."""
+        try:
+            return self.factor(unit, other) == 1
+        except ValueError:
+            return False
+
     def to(self, value: str | float, unit: str, what: str) -> float:
         """A quantity in `unit`; a bare number already is.
 
