@@ -6,21 +6,22 @@ import math
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from rigctl.rig.abilities import Claim
+from rigctl_drivers.modbus_options import ModbusOptions
 from rigctl_drivers.registers import encode, width
 
 _FLOATS: Final = {"float32": 24, "float64": 53}
 """Binary digits of a float's significand."""
 
 
-def occupies(options: Any) -> Sequence[Claim]:
+def occupies(options: ModbusOptions) -> Sequence[Claim]:
     """Every word and coil that a device with these options reads or writes."""
     return tuple(replace(claim, place=f"unit {options.address} {claim.place}") for claim in _claims(options))
 
 
-def misfits(options: Any, setpoints: Sequence[float]) -> Sequence[str]:
+def misfits(options: ModbusOptions, setpoints: Sequence[float]) -> Sequence[str]:
     """Setpoints, and the values for safe and released, that the registers cannot hold."""
     own = {"safe_value": options.safe_value, "release_value": options.release_value}
     named = [("setpoint", value) for value in setpoints]
@@ -28,14 +29,14 @@ def misfits(options: Any, setpoints: Sequence[float]) -> Sequence[str]:
     return [f"{name} {value:g} {why}" for name, value in named if (why := _misfit(options, value))]
 
 
-def grain(options: Any, total: float) -> float:
+def grain(options: ModbusOptions, total: float) -> float:
     """The smallest step of the counter at this count."""
     read = options.read
     if read is None or read.table in ("coil", "discrete"):
         return 0.0
     if read.type in _FLOATS:
-        return float(abs(read.scale)) * float_step((total - read.offset) / read.scale, _FLOATS[read.type])
-    return float(abs(read.scale))
+        return abs(read.scale) * float_step((total - read.offset) / read.scale, _FLOATS[read.type])
+    return abs(read.scale)
 
 
 def float_step(value: float, digits: int = 24) -> float:
@@ -48,18 +49,18 @@ def meter_claims(address: int) -> Sequence[Claim]:
     return (Claim(f"unit {address} as an energy meter", "keeps"),)
 
 
-def _claims(options: Any) -> Iterator[Claim]:
+def _claims(options: ModbusOptions) -> Iterator[Claim]:
     read, write, enable = options.read, options.write, options.enable
     if read is not None and read.table in ("coil", "discrete"):
         yield _bit(read.table, read.at, "reads")
     elif read is not None:
-        bit = getattr(read, "bit", None)
-        yield from _words(read.table, read.at, width(read.type), "reads", "" if bit is None else f" bit {bit}")
+        part = "" if read.bit is None else f" bit {read.bit}"
+        yield from _words(read.table, read.at, width(read.type), "reads", part)
     if write is not None:
         yield from _words(write.table, write.at, width(write.type), "writes")
-    if enable is not None and getattr(enable, "at", None) is not None:
+    if enable is not None and enable.at is not None:
         yield from _words("holding", enable.at, 1, "writes")
-    elif enable is not None:
+    elif enable is not None and enable.coil is not None:
         yield _bit("coil", enable.coil, "writes")
 
 
@@ -73,7 +74,7 @@ def _bit(table: str, at: int, use: Literal["reads", "writes"]) -> Claim:
     return Claim(f"{table} {at}", use, str(at))
 
 
-def _misfit(options: Any, value: float) -> str:
+def _misfit(options: ModbusOptions, value: float) -> str:
     """Why a device with these options cannot hold a setpoint; empty if it can."""
     write = options.write
     if write is None:

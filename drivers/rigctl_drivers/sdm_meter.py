@@ -6,10 +6,10 @@ Function 04, float32 ABCD, two registers per value. The meter wants at least 60 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
@@ -17,6 +17,7 @@ from rigctl.errors import IdentityMismatch
 from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine, Severity
 from rigctl_drivers.modbus_claims import float_step, meter_claims
+from rigctl_drivers.modbus_unit import says_simulated
 from rigctl_drivers.registers import decode
 
 VOLTAGE = 0x00
@@ -24,6 +25,8 @@ FREQUENCY = 0x46
 COUNTERS = MappingProxyType({"import": 0x48, "export": 0x4A, "total": 0x0156})
 GAP_S = 0.06
 """Rig seconds between requests."""
+
+Answer = TypeVar("Answer")
 
 
 class SdmOptions(DeviceOptions):
@@ -120,6 +123,10 @@ class SdmMeter:
             )
         return Identity(self._model.name)
 
+    def simulated(self, deadline: Deadline) -> bool:
+        """Whether the meter says of itself that it is simulated."""
+        return self._spaced(lambda: says_simulated(self._line, self._options.address, deadline))
+
     def read(self, deadline: Deadline) -> Reading:
         """Active power now, W."""
         watts = self._value(self._model.power, deadline)
@@ -139,12 +146,17 @@ class SdmMeter:
         return Reading(value, unit, now_s)
 
     def _value(self, register: int, deadline: Deadline) -> float:
+        address = self._options.address
+        words = self._spaced(lambda: self._line.read_registers(address, "input", register, 2, deadline))
+        return decode(words, "float32")
+
+    def _spaced(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask when the meter is ready to be asked again."""
         clock = self._line.clock
         pause_s = self._asked_s + GAP_S - clock.now_s()
         if pause_s > 0:
             clock.sleep(pause_s)
         try:
-            words = self._line.read_registers(self._options.address, "input", register, 2, deadline)
+            return ask()
         finally:
             self._asked_s = clock.now_s()
-        return decode(words, "float32")

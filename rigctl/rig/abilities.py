@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from rigctl.rig.protocols import Actuator, Deadline
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,14 @@ class Anonymous(Protocol):
 
     anonymous: bool
     """True: before a safe command it need not be recognised, for there is nothing to recognise it by."""
+
+
+def said(question: Callable[[], T], otherwise: T) -> T:
+    """What a device says of itself; no driver's bug in saying it may keep anything from going safe."""
+    try:
+        return question()
+    except Exception:  # noqa: BLE001 -- `check_driver` finds it; here there is another way
+        return otherwise
 
 
 # abilities of a driver: asked of its class, of options alone, so that nothing need be connected ---------------------

@@ -178,8 +178,10 @@ class RegisterLine(Line, Protocol):
         """`count` bits."""
         ...
 
-    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:
-        """Write holding registers (function 06 for one, 10h for more)."""
+    def write_registers(
+        self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
+    ) -> None:
+        """Write holding registers (function 06 for one unless `multiple`, 10h for more)."""
         ...
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:

@@ -12,6 +12,7 @@ from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import Imposer, told
 from rigctl.rig.measuring import Probe, Rest, invalid, judged, reduced, resting, sample_window
+from rigctl.rig.pacing import time_to_safe
 from rigctl.rig.protocols import (
     Actuator,
     ActuatorState,
@@ -29,7 +30,7 @@ from rigctl.rig.protocols import (
 from rigctl.rig.safing import drive_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.together import combined, together
-from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport
+from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wire import BusTiming
 from rigctl.rig.wiring import Instruments, wired
 
@@ -181,7 +182,7 @@ class Rig:
         return {p.name: r for p, r in zip(probes, readings, strict=True)}
 
     async def safe(self) -> SafeReport:
-        """Drive everything to its declared safe state in less than 2 s of wall time, ahead of all that waits.
+        """Drive everything to its declared safe state, ahead of all that waits, within bounded time (`time_to_safe`).
 
         Pumps are stopped, treatments released. Raises nothing; the report says what could not be confirmed, and an
         alarm what could be confirmed the last time. Needs no `open`. Cancel a running `control` first: it would go on
@@ -193,6 +194,10 @@ class Rig:
                 self._on_alarm(Alarm(Severity.MAJOR, name, f"not confirmed in its safe state: {why}"))
         self._unsafe = frozenset(report.failed)
         return report
+
+    def time_to_safe(self) -> SafeTimes:
+        """How long `safe` takes at most while every device answers as it should; asks nobody, needs no `open`."""
+        return time_to_safe(self.spec, self._wiring)
 
     async def settle_doses(self, open_doses: Sequence[OpenDose]) -> None:
         """Settle doses whose end was not recorded, after a crash or a cancelled `control`; sends none.

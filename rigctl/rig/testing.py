@@ -68,7 +68,15 @@ class SilentLine:
         """Never answers."""
         self._wait(deadline)
 
-    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:  # noqa: ARG002
+    def write_registers(
+        self,
+        unit: int,  # noqa: ARG002
+        address: int,  # noqa: ARG002
+        values: Sequence[int],  # noqa: ARG002
+        deadline: Deadline,
+        *,
+        multiple: bool = False,  # noqa: ARG002
+    ) -> None:
         """Never confirms."""
         self._wait(deadline)
 
@@ -186,7 +194,15 @@ class MemoryLine:
         deadline.check(self.url)
         return [bool(self.cells.get((unit, kind, address + i), 0)) for i in range(count)]
 
-    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:
+    def write_registers(
+        self,
+        unit: int,
+        address: int,
+        values: Sequence[int],
+        deadline: Deadline,
+        *,
+        multiple: bool = False,  # noqa: ARG002
+    ) -> None:
         """Into the table, holding registers."""
         deadline.check(self.url)
         self.cells |= {(unit, "holding", address + i): value for i, value in enumerate(values)}
@@ -261,10 +277,12 @@ class RecordingLine:
         self._lose()
         return values
 
-    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:
+    def write_registers(
+        self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
+    ) -> None:
         """Remember and pass on."""
         self._note("write_registers", unit, address, tuple(values))
-        self._inner.write_registers(unit, address, values, deadline)
+        self._inner.write_registers(unit, address, values, deadline, multiple=multiple)
         self._lose()
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:

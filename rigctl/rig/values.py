@@ -43,11 +43,27 @@ class SafeReport:
     reached: tuple[str, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
     """Actuator -> why it could not be brought there (or confirmed)."""
+    told_s: float | None = None
+    """Wall seconds until every command had been sent, and answered or waited for; None: one is still waiting."""
+    confirmed_s: float | None = None
+    """Wall seconds until everything was confirmed; None: not everything was."""
 
     @property
     def ok(self) -> bool:
         """Whether every actuator is confirmed safe."""
         return not self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class SafeTimes:
+    """How long going safe takes at most while every device answers as it should, wall seconds."""
+
+    told_s: float
+    """Until everything has been told, beginning with a question under way on every bus that has to be cut short."""
+    confirmed_s: float
+    """Until everything has been asked as well."""
+    by_bus: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Both for each bus that has something to make safe, by its URL; buses go safe side by side."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def test_the_options_decide_what_it_can_do(wire, options, abilities):
     ("options", "says"),
     [
         ({}, "give `read`, `write` or `enable`"),
-        ({"write": WRITE}, "needs `enable` .a coil. or `release_value`, else it can never be released"),
+        ({"write": WRITE}, "needs `enable` or `release_value`, else it can never be released"),
         ({"read": READ, "release_value": 1.0}, "`release_value` needs `write`"),
         ({"write": WRITE, "enable": {"coil": 1}, "release_value": 0.0}, "does not go with `enable`"),
         ({"counter": True, "enable": {"coil": 1}}, "`counter` needs `read`, and nothing else"),
