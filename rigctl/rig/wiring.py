@@ -102,6 +102,8 @@ class _Wirer:
         return cast("Handle[D]", handle)
 
     def probe(self, where: str, name: str, sensor: str) -> Probe | None:
+        if not sensor:
+            return None  # a rig that only goes safe looks at nothing
         handle = self.role(where, sensor, Sensor)  # type: ignore[type-abstract]
         return None if handle is None else Probe(name, handle, self.spec.plausible.get(sensor), self.clock)
 
