@@ -14,6 +14,7 @@ from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Identity, Line, Reading, Severity
+from rigctl_drivers import scpi_claims
 
 OVERFLOW = 9.9e37
 """SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
@@ -46,6 +47,7 @@ class ScpiDriver:
     summary: ClassVar[str] = "a reading of an SCPI instrument (serial or TCP)"
     schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
     options: ClassVar[type[DeviceOptions]] = ScpiOptions
+    occupies = staticmethod(scpi_claims.occupies)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
