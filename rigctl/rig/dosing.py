@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
 from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, IdentityMismatch, Tripped
 from rigctl.rig.guard import DosePermit, Guard
@@ -42,6 +43,8 @@ class DoseTiming:
         return self.slack * volume_ml + self.slack_ml
 
 
+STOPS = 2
+"""Times a pump is stopped before it counts as one that does not stop."""
 RESOLUTION_ML = 0.01
 """Of a pump's total."""
 
@@ -257,9 +260,16 @@ class Dispenser:
         raise Tripped(f"{reason}. Look at the pump, then reset the trip")
 
     async def _halt(self, pump: Handle[Doser]) -> DoseStatus:
-        """Stop the pump and ask whether it did."""
-        await self._guard.stop(pump, within_s=2 * pump.timeout_s)
-        return await pump.ask(pump.device.dose_status, "dose status", urgent=True)
+        """Stop the pump and ask whether it did; once more if not."""
+        reset = False
+        for _ in range(STOPS):
+            with suppress(DeviceTimeout):  # no sign that it arrived: the pump is asked all the same
+                await self._guard.stop(pump, within_s=2 * pump.timeout_s)
+            status = await pump.ask(pump.device.dose_status, "dose status", urgent=True)
+            reset = reset or status.reset
+            if not status.running:
+                break
+        return replace(status, reset=reset)
 
     async def _testified(self, dose: _Dose) -> float | None:
         try:
