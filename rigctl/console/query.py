@@ -20,7 +20,7 @@ from rigctl.core.explain import explain
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import DeviceError, JournalError, RigctlError, UsageError
-from rigctl.rig.protocols import DoseLog
+from rigctl.rig.protocols import DoseLog, Unanswered
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.values import SafeReport
@@ -257,3 +257,10 @@ class _NoDoses(DoseLog):
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
         """Nothing is known."""
         return 0.0
+
+    async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
+        """Cannot be: nothing was dosed."""
+
+    async def unanswered(self, actuator: str, probe: str) -> Unanswered:  # noqa: ARG002  # the protocol's signature
+        """Nothing is known."""
+        return Unanswered(0, 0)

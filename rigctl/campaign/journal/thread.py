@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from rigctl.campaign.files import Held
 from rigctl.campaign.journal.database import guarded
 from rigctl.campaign.journal.writer import Journal
+from rigctl.rig.protocols import Unanswered
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -105,3 +106,11 @@ class JournalDoseLog:
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         """Volume of all doses since this rig time, open intents in full; for the caps."""
         return await self._thread.call(lambda j: j.doses.volume_since_ml(actuator, since_s))
+
+    async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
+        """Record what the last dose of this pump did to the reading that judges it, the probe's units."""
+        await self._thread.call(lambda j: j.answers.keep(actuator, probe, moved, expected, answered=answered))
+
+    async def unanswered(self, actuator: str, probe: str) -> Unanswered:
+        """The doses since the last that this probe answered, over all trials, the forgiven ones left out."""
+        return await self._thread.call(lambda j: j.answers.unanswered(actuator, probe))

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rigctl.campaign.journal.answers import AnswerBook
 from rigctl.campaign.journal.database import guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
 from rigctl.campaign.journal.inserts import Decision, Statements
@@ -73,6 +74,7 @@ class Journal:
         self.doses = DoseBook(self._connection, self.time)
         self.trips = TripBook(self._connection, self.time)
         self.pins = PinBook(self._connection, self.time)
+        self.answers = AnswerBook(self._connection)
         self._do = Statements(self._connection, self.time)
         self._start: int | None = None
 
