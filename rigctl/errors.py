@@ -22,8 +22,9 @@ RigctlError                     exit 1
 ├── JournalError                         the journal cannot be used
 │   ├── JournalCorrupt                   its contents do not check out
 │   ├── JournalUnwritable                disk full or read-only: nothing may move
+│   │   └── JournalBusy                  another program holds its lock: the same, until it lets go
 │   └── JournalNewer            exit 4   written by a newer rigctl
-└── Locked                      exit 4   another process holds this state directory
+└── Locked                      exit 4   another process holds this state directory, or drives one of its buses
 ```
 
 A message says what, where, got, allowed, remedy, as far as they apply.
@@ -149,6 +150,10 @@ class JournalUnwritable(JournalError):
     """Nothing can be written (disk full, read-only), so nothing may move."""
 
 
+class JournalBusy(JournalUnwritable):
+    """Another program has held the journal's lock for too long, so nothing may move until it lets go."""
+
+
 class JournalNewer(JournalError):
     """The journal was written by a newer rigctl."""
 
@@ -156,6 +161,6 @@ class JournalNewer(JournalError):
 
 
 class Locked(RigctlError):
-    """Another process holds this state directory or port."""
+    """Another process holds this state directory, or drives one of its buses."""
 
     exit_code = 4

@@ -16,6 +16,7 @@ from typing import Any
 
 import structlog
 
+from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.clock import boot_id
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
@@ -32,6 +33,7 @@ from rigctl.campaign.events import (
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.notify import notify
+from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
 from rigctl.campaign.runner import Runner, StopRequest
@@ -87,14 +89,15 @@ async def run_campaign(
         signals: what is caught already, and what came before; None: signals are caught while the campaign runs.
 
     Raises:
-        Locked: another process runs it.
+        Locked: another process runs it, or drives one of its buses.
         UsageError: the configuration is not the one it was started with.
         JournalError: the journal cannot be used; nothing has moved.
         DeviceError: the rig cannot be opened or made safe, or trials keep failing.
         Tripped: the rig has tripped.
     """
     make = open_journal or (lambda directory, clock: Journal(directory, clock, boot_id()))
-    with state_lock(state_dir), JournalThread(lambda: make(state_dir, clock)) as journal:
+    urls = [device.url for device in spec.rig.devices.values()]
+    with state_lock(state_dir), bus_locks(urls), JournalThread(lambda: make(state_dir, clock)) as journal:
         status = Status(spec.rig.name, spec.currency)
 
         def tell(event: CampaignEvent) -> None:
@@ -255,7 +258,8 @@ class Session:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
         await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
         await _refuse_if_tripped(self.journal)
-        await self.rig.open()
+        found = await self.rig.open()
+        await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
         await self._word.leave()
         self._untouched = False
         recovered = await recover(self.spec, self.rig, self.journal)

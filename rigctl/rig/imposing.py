@@ -14,7 +14,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Rest
 from rigctl.rig.protocols import Actuator, ActuatorState, Doser, Severity
 from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
-from rigctl.rig.titration import Titration
+from rigctl.rig.titration import Evidence, Titration
 from rigctl.rig.together import together
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
@@ -43,6 +43,7 @@ class Imposer:
     dispenser: Dispenser
     rest: Rest
     on_alarm: Callable[[Alarm], None]
+    evidence: Evidence
     driven: dict[str, float] = field(default_factory=dict)
     """What is imposed now, by actuator; from the moment a command is sent. Whoever goes safe clears it."""
 
@@ -183,6 +184,7 @@ class Imposer:
             dispenser=self.dispenser,
             rest=self.rest,
             on_alarm=self.on_alarm,
+            evidence=self.evidence,
         )
 
     def _tolerance(self, actuator: str) -> float:

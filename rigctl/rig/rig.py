@@ -23,6 +23,7 @@ from rigctl.rig.protocols import (
 )
 from rigctl.rig.safing import drive_safe
 from rigctl.rig.spec import RigSpec
+from rigctl.rig.titration import Evidence
 from rigctl.rig.together import together
 from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wire import BusTiming
@@ -65,7 +66,8 @@ class Rig:
         self._unsafe: frozenset[str] = frozenset()
         self._wiring = wired(spec, registry, clock, on_alarm, bus_timing)
         self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
-        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm)
+        evidence = Evidence(doses, spec.unanswered_doses, self.trip)
+        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm, evidence)
 
     @property
     def tripped(self) -> str | None:

@@ -95,6 +95,8 @@ class FakeRig:
     """Used right after every reading of the meters, so that something is used between any two trials."""
     further: dict = field(default_factory=dict)
     """Outcomes besides `y`: name -> function of `a` and `b`."""
+    found: dict = field(default_factory=lambda: {"pump": Identity("fake")})
+    """Who answers, by device."""
     calls: list = field(default_factory=list)
     tripped: str | None = None
 
@@ -110,7 +112,7 @@ class FakeRig:
 
     async def open(self):
         await self._op("open")
-        return {"pump": Identity("fake")}
+        return self.found
 
     async def control(self, setpoints):
         await self._op("control")

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rigctl.campaign.journal.beside import Beside
 from rigctl.campaign.journal.database import guarded, open_for_reading
 from rigctl.campaign.journal.rows import (
     AlarmRow,
@@ -110,6 +111,7 @@ class Reader:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self.beside = Beside(connection)
 
     def campaign(self) -> CampaignRow:
         """What the journal is about.
@@ -259,7 +261,16 @@ class Reader:
         """Every alarm, in order."""
         rows = ask(self._connection, "SELECT * FROM alarms ORDER BY id")
         return tuple(
-            AlarmRow(r["trial"], Severity(r["severity"]), r["source"], r["message"], r["utc"], r["at_s"]) for r in rows
+            AlarmRow(
+                trial=r["trial"],
+                severity=Severity(r["severity"]),
+                source=r["source"],
+                message=r["message"],
+                utc=r["utc"],
+                at_s=r["at_s"],
+                detail=r["detail"] if "detail" in r.keys() else "",  # noqa: SIM118 - an older version's has none
+            )
+            for r in rows
         )
 
     def starts(self) -> tuple[StartRow, ...]:

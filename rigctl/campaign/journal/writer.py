@@ -14,11 +14,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rigctl.campaign.journal.answers import AnswerBook
 from rigctl.campaign.journal.database import guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
 from rigctl.campaign.journal.inserts import Decision, Statements
 from rigctl.campaign.journal.past import Past
+from rigctl.campaign.journal.pins import PinBook
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, ask
+from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.journal.time import Wall, continued, utc_now
 from rigctl.campaign.journal.trips import TripBook
 from rigctl.campaign.ledger import LedgerLine, PastLine
@@ -70,6 +73,8 @@ class Journal:
         self.past = Past(self._connection, self.time)
         self.doses = DoseBook(self._connection, self.time)
         self.trips = TripBook(self._connection, self.time)
+        self.pins = PinBook(self._connection, self.time)
+        self.answers = AnswerBook(self._connection)
         self._do = Statements(self._connection, self.time)
         self._start: int | None = None
 
@@ -146,6 +151,19 @@ class Journal:
         }
         with self._change():
             self._do.insert("alarms", values)
+
+    def phase(self, phase: CampaignPhase, why: str, until_s: float | None = None) -> None:
+        """Keep a change of the campaign's own state; `until_s` is rig time, where it is known how long it lasts."""
+        values = {
+            "phase": phase,
+            "why": why,
+            "until_s": None if until_s is None else until_s + self.time.offset_s,
+            "utc": self.time.utc(),
+            "at_s": self.time.now_s(),
+            "start": self._start,
+        }
+        with self._change():
+            self._do.insert("phases", values)
 
     # Trials -----------------------------------------------------------------------------------------------------
 
