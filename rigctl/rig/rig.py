@@ -11,7 +11,8 @@ from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import Imposer, told
-from rigctl.rig.measuring import Probe, Rest, invalid, judged, reduced, resting, sample_window
+from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
+from rigctl.rig.metering import Metering
 from rigctl.rig.protocols import (
     Actuator,
     ActuatorState,
@@ -70,6 +71,7 @@ class Rig:
         self._unsafe: frozenset[str] = frozenset()
         self._wiring = wired(spec, registry, clock, on_alarm, bus_timing)
         self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
+        self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm)
         self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm)
 
     @property
@@ -94,6 +96,7 @@ class Rig:
         await together(*(self._open_bus(bus, found, errors) for bus in wiring.buses.values()))
         if errors:
             raise combined(errors)
+        self._metering.start()
         return {name: found[name] for name in wiring.handles}
 
     async def _open_bus(self, bus: Bus, found: dict[str, Identity], errors: list[DeviceError]) -> None:
@@ -160,19 +163,11 @@ class Rig:
         return out
 
     async def meters(self) -> Mapping[str, Reading]:
-        """The counters now, by meter name (kinds energy and volume); one that cannot be read is INVALID."""
-        handles = self._wiring.meters
-        readings = await together(*(self._metered(n, h) for n, h in handles.items()))
-        return dict(zip(handles, readings, strict=True))
+        """The counters now, by meter name (kinds energy and volume); one that cannot be read is INVALID.
 
-    async def _metered(self, name: str, handle: Handle[Meter]) -> Reading:
-        try:
-            reading = judged(await handle.ask(handle.device.total, "total"), None)
-        except DeviceError as error:
-            reading = invalid(handle.device.meter_unit, self._clock.now_s(), f"{type(error).__name__}: {error}")
-        if not reading.valid:
-            self._on_alarm(Alarm(Severity.MINOR, handle.name, f"meter {name} cannot be read: {reading.detail}"))
-        return reading
+        Beside them our own that say how far they can be believed; see `rigctl.rig.metering`.
+        """
+        return await self._metering.read()
 
     async def snapshot(self) -> Mapping[str, Reading]:
         """One reading of each sensor now, by the names of variables and outcomes; INVALID if it cannot be read."""
@@ -221,6 +216,7 @@ class Rig:
 
     async def close(self) -> None:
         """Close every bus; what still waits on one is dropped."""
+        await self._metering.stop()
         await together(*(bus.close() for bus in self._wiring.buses.values()))
 
 
