@@ -115,10 +115,9 @@ def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ..
     MAJOR: a meter that cannot be believed any more (fault 41, 69): no trial before a person has looked at it. MINOR: a
     line for which there was nothing to estimate from.
     """
-    rows = [row for row in journal.read.trials() if row.whole and row.trial <= number][-2:]
-    whole = [row for row in rows if journal.read.meter_readings(row.trial, "after")]
-    recent = [(_metered(journal, rig, row.trial), row.control_set) for row in whole]
-    found = doubts(rig.meters, recent, journal.past_lines()) if whole and whole[-1].trial == number else {}
+    metered = journal.past.metered_trials(number, 2)
+    recent = [(_metered(journal, rig, n), journal.read.trial(n).control_set) for n in metered]
+    found = doubts(rig.meters, recent, journal.past_lines()) if metered[-1:] == [number] else {}
     zeros = [line for line in journal.read.ledger(number) if line.estimated and line.note.endswith(UNKNOWN)]
     return (
         *(

@@ -254,8 +254,10 @@ def _switched(meter: MeterSpec, used: Consumption) -> str:
     before, after = used.before.get(meter.name), used.after.get(meter.name)
     if before is None or after is None or not (before.valid and after.valid) or before.value <= 0 or after.value <= 0:
         return ""
-    factor = after.value / before.value
-    if any(abs(factor * other - 1.0) < SWITCHED_WITHIN for other in (SWITCHED, 1 / SWITCHED)):
+    power = integral(meter, used)
+    used_kwh = 0.0 if power is None else min(float(power.kwh), before.value / 10.0)
+    within = SWITCHED_WITHIN * before.value + DENSE * used_kwh
+    if any(abs(after.value * factor - before.value) < within for factor in (SWITCHED, 1 / SWITCHED)):
         return f"went from {before.value:g} to {after.value:g} {after.unit} in a trial: its unit was switched"
     return ""
 

@@ -56,9 +56,9 @@ class IdleBook:
 
     def since_last_trial(self) -> tuple[IdleRow, ...]:
         """What has been booked since the last trial that was metered."""
-        sql = "SELECT coalesce(max(trial), 0) FROM meter_readings WHERE phase = 'before'"
-        (last,) = self._connection.execute(sql).fetchone()
-        return tuple(row for row in idle_rows(self._connection) if row.before_trial > last)
+        sql = "SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1"
+        last = self._connection.execute(sql).fetchone() or (0,)
+        return tuple(row for row in idle_rows(self._connection) if row.before_trial > last[0])
 
 
 def idle_rows(connection: sqlite3.Connection) -> tuple[IdleRow, ...]:

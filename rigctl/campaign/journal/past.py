@@ -16,7 +16,7 @@ from rigctl.rig.protocols import Reading, Severity
 _LAST_METERED = """
     SELECT e.at_s, e.utc, s.epoch, e.start = (SELECT max(id) FROM starts) AS ours
     FROM events e LEFT JOIN starts s ON s.id = e.start
-    WHERE e.trial = (SELECT max(trial) FROM meter_readings WHERE phase = 'before')
+    WHERE e.trial = (SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1)
     AND e.state NOT IN ('PROPOSED', 'ARMED', 'RUNNING') ORDER BY e.id LIMIT 1"""
 """The event that came with the last trial's readings `after`."""
 
@@ -60,6 +60,17 @@ class Past:
         """Where the meters stood at the end of the last trial that was metered, and the rig seconds since; rig time."""
         return {name: known for name, known in self._left().items() if not is_own(name)}
 
+    def metered_trials(self, last: int, count: int) -> list[int]:
+        """The last so many trials up to this one that were measured and metered, in order."""
+        rows = ask(
+            self.connection,
+            "SELECT DISTINCT trial FROM meter_readings r WHERE phase = 'after' AND trial <= ? "
+            "AND EXISTS (SELECT 1 FROM measurements WHERE trial = r.trial) ORDER BY trial DESC LIMIT ?",
+            last,
+            count,
+        )
+        return [row["trial"] for row in reversed(rows)]
+
     def rested_s(self) -> float:
         """Rig seconds since that trial in which the campaign had the rig and ran no trial.
 
@@ -100,7 +111,7 @@ class Past:
         rows = ask(
             self.connection,
             "SELECT * FROM meter_readings WHERE phase = 'after' AND severity < ? AND value IS NOT NULL "
-            "AND trial = (SELECT max(trial) FROM meter_readings WHERE phase = 'before')",
+            "AND trial = (SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1)",
             int(Severity.INVALID),
         )
         return {
