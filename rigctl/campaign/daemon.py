@@ -279,11 +279,12 @@ class Session:
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
         space = self.spec.problem.space
         history = await self.journal.call(lambda j: j.read.history(space))
+        campaign = await self.journal.call(lambda j: j.read.campaign())
         result = CampaignResult(
             ending=ending,
             reason=reason,
             trials=len(history),
-            spent=history.spent,
+            spent=campaign.spent,
             budget=self.spec.problem.budget,
             safe=self._report,
             worst_tick_delay_s=self.tick.worst_delay_s,

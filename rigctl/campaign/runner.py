@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field, replace
 
 from rigctl.campaign.clock import rest
-from rigctl.campaign.closing import close_open_trial, record
+from rigctl.campaign.closing import arm, book_idle, close_open_trial, meter_alarms, record
 from rigctl.campaign.decide import DecisionThread, Question, decide, explore
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, TrialEnded, TrialProposed, TrialStep
@@ -21,6 +21,7 @@ from rigctl.campaign.safe_state import standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
 from rigctl.core.history import History
+from rigctl.core.money import Micros
 from rigctl.core.policy import BudgetSpent, Finished
 from rigctl.errors import DeviceError, GuardRefused, JournalUnwritable, PolicyError, Tripped
 from rigctl.rig.protocols import Clock, Reading, Severity
@@ -62,6 +63,8 @@ class Runner:
     _strikes: _Strikes = field(default_factory=_Strikes)
     _noted: tuple[str, ...] = ()
     """By the last decision: what holds for many trials is an alarm once."""
+    _idle: Micros = 0
+    """What was used beside trials so far."""
     _held: bool = False
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
 
@@ -78,6 +81,10 @@ class Runner:
         history = await self.journal.call(lambda j: j.read.history(space))
         while True:
             ended = self._ended(history)
+            if ended is None:
+                await book_idle(self.spec, self.rig, self.journal)
+                self._idle = await self.journal.call(lambda j: j.read.idle_spent())
+                ended = self._ended(history)
             if ended is not None:
                 return ended
             try:
@@ -91,14 +98,16 @@ class Runner:
                 history = await self.journal.call(lambda j: j.read.history(space))
                 continue
             history = history.append(observation(space, row))
-            self.desk.tell(TrialEnded(row, history.spent, self.spec.problem.budget))
+            campaign = await self.journal.call(lambda j: j.read.campaign())
+            self.desk.tell(TrialEnded(row, campaign.spent, self.spec.problem.budget))
+            await self._believe_meters(row)
             await self._count_failures(row)
 
     def _ended(self, history: History) -> tuple[Ending, str] | None:
         limit = self.spec.max_trials
         if self.stop.finish is not None:
             return "stopped", self.stop.finish
-        if history.spent >= self.spec.problem.budget:
+        if history.spent + self._idle >= self.spec.problem.budget:
             return "budget", "all of it is spent"
         if limit is not None and len(history) >= limit:
             return "trials", f"{len(history)} of {limit} trials done"
@@ -146,7 +155,8 @@ class Runner:
     async def _decide(self, history: History) -> Decision:
         spec = self.spec
         state = await self.journal.call(lambda j: j.read.policy_state())
-        question = Question(spec.policy, spec.problem, spec.seed, history, state)
+        problem = replace(spec.problem, budget=spec.problem.budget - self._idle)  # what is left for trials
+        question = Question(spec.policy, problem, spec.seed, history, state)
         try:
             decision = await self._decisions.call(lambda: decide(question), spec.decision_limit_s)
         except TimeoutError:
@@ -175,7 +185,7 @@ class Runner:
         unread = [f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid]
         if unread:
             raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
-        await self.journal.call(lambda j: j.arm(number, before))
+        await self.journal.call(arm, spec.rig, number, before)
         self.desk.tell(TrialStep(number, State.ARMED))
         states = await self.rig.control(trial.setpoints)
         await self.journal.call(lambda j: j.run(number, states))
@@ -188,12 +198,12 @@ class Runner:
         return await self.journal.call(record, spec.rig, spec.problem, number)
 
     async def _before(self) -> dict[str, Reading]:
-        """Where the meters stand: as the last trial left them, so that none misses what was used since; else read."""
-        before = await self.journal.call(lambda j: j.past.meters())
-        if self._held:  # charged to this trial, but no evidence of what one costs
-            why = "includes what was used until everything was confirmed safe"
-            before = {n: replace(r, severity=Severity.MINOR, detail=why) for n, r in before.items()}
-            self._held = False
+        """Where the meters stand: as the last trial left them, so that none misses what was used since.
+
+        Read afresh if something lies between that is no trial's: what was used in it is booked by itself.
+        """
+        before = {} if self._held else await self.journal.call(lambda j: j.past.meters())
+        self._held = False
         if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
             return before
         return {**await self.rig.meters(), **before}
@@ -217,6 +227,15 @@ class Runner:
         """No trial before everything is confirmed safe."""
         self._held = self._held or not report.ok
         self._report = await until_confirmed(self.rig, self.desk, report, lambda: self.stop.finish is not None)
+
+    async def _believe_meters(self, row: TrialRow) -> None:
+        """No further trial on a meter that cannot be believed any more (faults 41, 69)."""
+        alarms = await self.journal.call(meter_alarms, self.spec.rig, row.trial)
+        for alarm in alarms:
+            self.desk.alarm(alarm)
+        if any(alarm.severity is Severity.MAJOR for alarm in alarms):
+            await self._make_safe()
+            raise DeviceError("; ".join(f"{a.source}: {a.message}" for a in alarms))
 
     async def _count_failures(self, row: TrialRow) -> None:
         self._strikes.failures = self._strikes.failures + 1 if row.state is State.FAILED else 0

@@ -36,7 +36,7 @@ class Outcome:
     recommendation: Recommendation | None
     """None: no trial has given an outcome."""
     ledger: int
-    """Sum of all ledger lines, micro-units."""
+    """Sum of all ledger lines, idle ones among them, micro-units."""
 
     @property
     def exit_code(self) -> int:
@@ -58,7 +58,7 @@ def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signal
     with watching(loaded, console) as listener:
         result = daemon.run(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
     with open_reader(directory) as reader:
-        ledger = sum(line.amount for line in reader.ledger())
+        ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle())
         try:
             recommendation = report.from_journal(loaded, reader)
         except PolicyError:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rigctl.errors import DeviceError
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
-from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import Imposer
-from rigctl.rig.measuring import Probe, Rest, invalid, judged, reduced, resting, sample_window
+from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
+from rigctl.rig.metering import Metering
 from rigctl.rig.opening import open_all, probed
 from rigctl.rig.pacing import time_to_safe
 from rigctl.rig.protocols import (
@@ -17,7 +16,6 @@ from rigctl.rig.protocols import (
     Clock,
     DoseLog,
     Identity,
-    Meter,
     Reading,
     Severity,
 )
@@ -67,6 +65,7 @@ class Rig:
         self._wiring = wired(spec, registry, clock, on_alarm, bus_timing)
         self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
         evidence = Evidence(doses, spec.unanswered_doses, self.trip)
+        self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm)
         self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm, evidence)
 
     @property
@@ -85,7 +84,9 @@ class Rig:
                 holder), `IdentityMismatch` the wrong instrument, `DeviceFault` the register, `DeviceTimeout` the
                 silent device. What could be opened stays open, so that it can still go `safe`; `close` closes it.
         """
-        return await open_all(self._wiring)
+        found = await open_all(self._wiring)
+        self._metering.start()
+        return found
 
     async def probe(self) -> Mapping[str, str]:
         """Read-only: who answers and one reading, by device name; errors as text. Needs no `open`."""
@@ -143,19 +144,11 @@ class Rig:
         return out
 
     async def meters(self) -> Mapping[str, Reading]:
-        """The counters now, by meter name (kinds energy and volume); one that cannot be read is INVALID."""
-        handles = self._wiring.meters
-        readings = await together(*(self._metered(n, h) for n, h in handles.items()))
-        return dict(zip(handles, readings, strict=True))
+        """The counters now, by meter name (kinds energy and volume); one that cannot be read is INVALID.
 
-    async def _metered(self, name: str, handle: Handle[Meter]) -> Reading:
-        try:
-            reading = judged(await handle.ask(handle.device.total, "total"), None)
-        except DeviceError as error:
-            reading = invalid(handle.device.meter_unit, self._clock.now_s(), f"{type(error).__name__}: {error}")
-        if not reading.valid:
-            self._on_alarm(Alarm(Severity.MINOR, handle.name, f"meter {name} cannot be read: {reading.detail}"))
-        return reading
+        Beside them our own that say how far they can be believed; see `rigctl.rig.metering`.
+        """
+        return await self._metering.read()
 
     async def snapshot(self) -> Mapping[str, Reading]:
         """One reading of each sensor now, by the names of variables and outcomes; INVALID if it cannot be read."""
@@ -209,4 +202,5 @@ class Rig:
 
     async def close(self) -> None:
         """Close every bus; what still waits on one is dropped."""
+        await self._metering.stop()
         await together(*(bus.close() for bus in self._wiring.buses.values()))

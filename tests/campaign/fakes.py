@@ -307,5 +307,5 @@ def metered(journal, meter):
 
 
 def charged(journal, meter):
-    """What the ledger says was used."""
-    return sum(line.quantity for line in journal.ledger() if line.meter == meter)
+    """What the ledger says was used, in trials and beside them."""
+    return sum(line.quantity for line in (*journal.ledger(), *journal.idle()) if line.meter == meter)

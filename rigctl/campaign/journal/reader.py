@@ -15,6 +15,7 @@ import numpy as np
 
 from rigctl.campaign.journal.beside import Beside
 from rigctl.campaign.journal.database import guarded, open_for_reading
+from rigctl.campaign.journal.idle import IdleRow, idle_rows, idle_spent
 from rigctl.campaign.journal.rows import (
     AlarmRow,
     CampaignRow,
@@ -30,6 +31,7 @@ from rigctl.campaign.journal.rows import (
 )
 from rigctl.campaign.trial import TRANSITIONS, Event, State
 from rigctl.core.history import History, Observation
+from rigctl.core.money import Micros
 from rigctl.core.space import Space
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Reading, Severity
@@ -135,7 +137,7 @@ class Reader:
             seed=r["seed"],
             currency=r["currency"],
             budget=r["budget_micros"],
-            spent=r["spent"],
+            spent=r["spent"] + self.idle_spent(),
             outcome=r["outcome"],
             fingerprint=r["fingerprint"],
             identity=json.loads(r["identity"]),
@@ -236,6 +238,14 @@ class Reader:
             )
             for r in ask(self._connection, sql, trial)
         )
+
+    def idle(self) -> tuple[IdleRow, ...]:
+        """What was used while no trial was under way, in order."""
+        return idle_rows(self._connection)
+
+    def idle_spent(self) -> Micros:
+        """What that has cost."""
+        return idle_spent(self._connection)
 
     def doses(self, trial: int | None = None) -> tuple[DoseRow, ...]:
         """Every dose of one trial or of all, in order."""

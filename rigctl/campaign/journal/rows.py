@@ -34,7 +34,7 @@ class CampaignRow:
     currency: str
     budget: Micros
     spent: Micros
-    """Sum of all ledger lines."""
+    """Sum of all ledger and idle lines."""
     outcome: str
     fingerprint: str
     identity: Mapping[str, str]
