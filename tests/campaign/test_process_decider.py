@@ -7,7 +7,10 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import psutil
 import pytest
 
@@ -15,6 +18,7 @@ from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.process_decider import ProcessDecider
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
+from rigctl.config.load import load
 from rigctl.core.history import History, Observation
 from rigctl.core.money import to_micros
 from rigctl.core.policy import BudgetSpent, Finished, ModelOptions, Problem
@@ -24,6 +28,7 @@ from tests.campaign.fakes import SoonContent, TenLines, make_space
 from tests.campaign.fakes import make_spec as any_spec
 from tests.system.stack import wait_until
 
+CONFIG = Path(__file__).parents[2] / "config"
 LONG_S = 60.0
 
 
@@ -78,6 +83,22 @@ async def test_it_is_told_of_each_trial_once(decider):
     assert sent[0] > 5000
     assert max(sent[1:]) < 1000
     assert await the_process(decider) == child._process.pid
+
+
+@pytest.mark.parametrize("example", ["greenhouse", "lathe", "wind-tunnel"])
+async def test_the_examples_decide_there_to_the_same_bits(decider, example):
+    """Problem and policy of every example arrive as they are, and what the process keeps changes no decision."""
+    loaded = load(CONFIG / f"{example}.yaml")
+    space, nature = loaded.problem.space, np.random.default_rng(3)
+    history, state = History(), None
+    for trial in range(1, 16):
+        asked = Question(loaded.policy, loaded.problem, 5, history, state)
+        decision = await decider.decide(asked, LONG_S)
+        assert decision == decide(replace(asked, history=History.of(history.observations)))
+        assert decision.origin == "policy"
+        x, chosen, state = nature.random(space.dimension), decision.proposal.control_set, decision.policy_state
+        x[list(space.control_sets[chosen].indices)] = decision.proposal.setting
+        history = history.append(Observation(trial, chosen, tuple(map(float, x)), float(x.sum()), 100_000))
 
 
 @pytest.mark.parametrize(
