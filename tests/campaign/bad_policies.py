@@ -6,9 +6,9 @@ import ctypes
 import os
 import sys
 import threading
-import time
 from dataclasses import dataclass, field
 
+from rigctl.core.policy import Policy
 from tests.campaign.fakes import TenLines
 
 LIBC = ctypes.PyDLL(None)
@@ -75,7 +75,17 @@ class NotFound(TenLines):
         vars(self).update(state)
 
 
-def hold_for(seconds):
-    """Keep this process's interpreter lock."""
-    LIBC.sleep(seconds)
-    time.sleep(0)
+@dataclass(frozen=True)
+class Holding:
+    """Keeps the interpreter lock for so many seconds, then decides as another policy does."""
+
+    inner: Policy
+    seconds: int
+    name: str = "holding"
+
+    def initial_state(self, problem):
+        return self.inner.initial_state(problem)
+
+    def propose(self, state, problem, history, rng):
+        LIBC.sleep(self.seconds)
+        return self.inner.propose(state, problem, history, rng)
