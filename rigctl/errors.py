@@ -5,6 +5,7 @@ RigctlError                     exit 1
 ├── UsageError                  exit 2   a command was called wrongly
 ├── ConfigError                 exit 2   the configuration does not hold; carries every problem found
 ├── PolicyError                          a policy cannot decide, or proposed what it may not
+│   └── NoAnswer                         it was late, or its process ended
 ├── DriverError                 exit 2   a driver or line scheme cannot be used
 │   ├── UnknownDriver                    nothing of this name is installed
 │   ├── BrokenDriver                     it is installed but does not load
@@ -74,6 +75,15 @@ class ConfigError(RigctlError):
 
 class PolicyError(RigctlError):
     """A policy cannot decide, or proposed what it may not."""
+
+
+class NoAnswer(PolicyError):
+    """A policy was asked and gave no answer: it was late, or its process ended."""
+
+    def __init__(self, message: str, traceback: str = "") -> None:
+        super().__init__(message)
+        self.traceback = traceback
+        """Where it stood, as far as is known."""
 
 
 class DriverError(RigctlError):

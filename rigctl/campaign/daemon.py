@@ -1,6 +1,7 @@
 """A campaign as a process: one event loop, the trials in it, the safety tick beside them, signals and a control socket.
 
-Threads: the event loop's, the journal's, the decision's, and one per bus (the rig's). The tick waits for none of them.
+Threads: the event loop's, the journal's, and one per bus (the rig's). Decisions are made by a process of its own. The
+tick waits for none of them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.clock import boot_id
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
+from rigctl.campaign.decider import Decider
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import (
     CampaignEnded,
@@ -34,6 +36,7 @@ from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.notify import notify
 from rigctl.campaign.pins import hold_pins
+from rigctl.campaign.process_decider import ProcessDecider
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
 from rigctl.campaign.runner import Runner, StopRequest
@@ -76,6 +79,7 @@ async def run_campaign(
     *,
     open_journal: Callable[[Path, Clock], Journal] | None = None,
     signals: Signals | None = None,
+    decider: Decider | None = None,
 ) -> CampaignResult:
     """Start the campaign, or resume it where the journal says it was; returns when it has ended and all is safe.
 
@@ -87,6 +91,7 @@ async def run_campaign(
         listener: is told what happens, in the event loop.
         open_journal: opens the journal in a directory; None: `Journal`.
         signals: what is caught already, and what came before; None: signals are caught while the campaign runs.
+        decider: is asked for decisions; None: a process of its own.
 
     Raises:
         Locked: another process runs it, or drives one of its buses.
@@ -106,7 +111,7 @@ async def run_campaign(
 
         desk = Desk(journal, tell)
         rig = rig_factory(JournalDoseLog(journal), desk.alarm)
-        session = Session(spec, rig, journal, clock, desk)
+        session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider())
         return await _supervise(session, status, state_dir, signals or Signals())
 
 
@@ -146,7 +151,16 @@ def _obeying(session: Session, signals: Signals) -> AbstractContextManager[None]
 class Session:
     """One process's part of a campaign."""
 
-    def __init__(self, spec: CampaignSpec, rig: CampaignRig, journal: JournalThread, clock: Clock, desk: Desk) -> None:
+    def __init__(
+        self,
+        spec: CampaignSpec,
+        rig: CampaignRig,
+        journal: JournalThread,
+        clock: Clock,
+        desk: Desk,
+        *,
+        decider: Decider,
+    ) -> None:
         self.spec = spec
         self.rig = rig
         self.journal = journal
@@ -155,7 +169,8 @@ class Session:
         self.tick = SafetyTick(lambda: notify("WATCHDOG=1"), self._beat)
         self.task: asyncio.Task[CampaignResult] | None = None
         self._word = Word(spec.rig, journal)
-        self._runner = Runner(spec, rig, journal, clock, desk, self.stop)
+        self._decider = decider
+        self._runner = Runner(spec, rig, journal, clock, desk, self.stop, decider)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True
@@ -221,6 +236,7 @@ class Session:
             raise
         finally:
             notify("STOPPING=1")
+            await self._decider.close()
             await self.rig.close()
         await self._last_words(ending)
         return await self._result(ending, reason, safe_after_s)
@@ -258,6 +274,7 @@ class Session:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
         await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
         await _refuse_if_tripped(self.journal)
+        await self._decider.start(self.spec.policy, self.spec.problem)
         found = await self.rig.open()
         await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
         await self._word.leave()

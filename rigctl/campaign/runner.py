@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from rigctl.campaign.clock import rest
 from rigctl.campaign.closing import arm, book_idle, close_open_trial, meter_alarms, record
-from rigctl.campaign.decide import DecisionThread, Question, decide, explore
+from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
+from rigctl.campaign.decider import Decider, DecisionThread
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, TrialEnded, TrialProposed, TrialStep
 from rigctl.campaign.journal.inserts import Decision
@@ -23,7 +24,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.core.history import History
 from rigctl.core.money import Micros
 from rigctl.core.policy import BudgetSpent, Finished
-from rigctl.errors import DeviceError, GuardRefused, JournalUnwritable, PolicyError, Tripped
+from rigctl.errors import DeviceError, GuardRefused, JournalUnwritable, NoAnswer, PolicyError, Tripped
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.values import Alarm, SafeReport
 
@@ -59,7 +60,7 @@ class Runner:
     clock: Clock
     desk: Desk
     stop: StopRequest
-    _decisions: DecisionThread = field(default_factory=DecisionThread)
+    decider: Decider
     _strikes: _Strikes = field(default_factory=_Strikes)
     _noted: tuple[str, ...] = ()
     """By the last decision: what holds for many trials is an alarm once."""
@@ -158,11 +159,13 @@ class Runner:
         problem = replace(spec.problem, budget=spec.problem.budget - self._idle)  # what is left for trials
         question = Question(spec.policy, problem, spec.seed, history, state)
         try:
-            decision = await self._decisions.call(lambda: decide(question), spec.decision_limit_s)
-        except TimeoutError:
-            late = f"no decision within {spec.decision_limit_s:g} s"
+            decision = await self.decider.decide(question, spec.decision_limit_s)
+        except NoAnswer as silent:
+            why, told = str(silent), silent.traceback
+            last = last_that_worked(await self.journal.call(lambda j: j.read.trials()))
             # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
-            decision = await DecisionThread().call(lambda: explore(question, "timed-out", late), None)
+            decision = await DecisionThread().call(lambda: without_answer(question, last, why), None)
+            decision = replace(decision, traceback=told)
         if decision.origin == "policy":
             self._strikes.unusable = 0
             notes = () if decision.proposal is None else decision.proposal.notes
@@ -171,8 +174,8 @@ class Runner:
             self._noted = notes
             return decision
         self._strikes.unusable += 1
-        message = f"trial {decision.trial}: {decision.note}; exploring safely instead"
-        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {spec.policy_name}", message))
+        message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
+        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {spec.policy_name}", message, decision.traceback))
         if self._strikes.unusable >= spec.max_failures:
             raise PolicyError(
                 f"{self._strikes.unusable} decisions in a row could not be used; the last: {decision.note}"

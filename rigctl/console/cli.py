@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rigctl.console.algebra import keep_to_one_thread
+from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,

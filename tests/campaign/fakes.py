@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from rigctl.campaign.daemon import run_campaign
+from rigctl.campaign.decider import ThreadDecider
 from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.spec import CampaignSpec
@@ -281,7 +282,7 @@ class Stage:
 
         return factory
 
-    async def run(self, spec=None, journal=open_journal, **faults):
+    async def run(self, spec=None, journal=open_journal, decider=None, **faults):
         return await run_campaign(
             spec or make_spec(),
             self.state,
@@ -289,6 +290,7 @@ class Stage:
             self.clock(),
             self.told.append,
             open_journal=journal,
+            decider=decider or ThreadDecider(),
         )
 
     def journal(self):

@@ -5,6 +5,7 @@ import resource
 import pytest
 
 from rigctl.campaign import runner, safe_state
+from rigctl.campaign.decider import ThreadDecider
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.replay import replay
@@ -122,7 +123,7 @@ async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
         desk = Desk(thread, stage.told.append)
         rig = stage.make_rig(fail={"measure": disk.fill, "safe": lambda: setattr(stop, "finish", "enough")})
         made = rig(JournalDoseLog(thread), desk.alarm)
-        ended = await runner.Runner(spec, made, thread, stage.clock(), desk, stop).run()
+        ended = await runner.Runner(spec, made, thread, stage.clock(), desk, stop, ThreadDecider()).run()
     assert ended == ("stopped", "enough")
     disk.free()
     await stage.run(make_spec(max_trials=1))
