@@ -32,14 +32,16 @@ from rigctl.campaign.events import (
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.notify import notify
+from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
 from rigctl.campaign.runner import Runner, StopRequest
 from rigctl.campaign.safe_state import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.status import Status
-from rigctl.campaign.tick import SafetyTick
-from rigctl.campaign.trial import Event
+from rigctl.campaign.trial import Event, State
+from rigctl.campaign.watch import rules_of
+from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalError, RigctlError, Tripped
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.values import Alarm, SafeReport
@@ -93,7 +95,7 @@ async def run_campaign(
 
         desk = Desk(journal, tell)
         rig = rig_factory(JournalDoseLog(journal), desk.alarm)
-        session = Session(spec, rig, journal, clock, desk)
+        session = Session(spec, rig, journal, clock, desk, Surroundings(state_dir, lambda: ""))
         return await _supervise(session, status, state_dir)
 
 
@@ -105,7 +107,7 @@ async def _supervise(session: Session, status: Status, state_dir: Path) -> Campa
     }
     try:
         async with serving(state_dir, verbs), asyncio.TaskGroup() as group:
-            ticking = group.create_task(session.tick.run())
+            ticking = group.create_task(session.watchman.run())
             campaign = group.create_task(session.run())
             session.task = campaign
             campaign.add_done_callback(lambda _: ticking.cancel())
@@ -140,15 +142,35 @@ def _signals(session: Session) -> Iterator[None]:
 class Session:
     """One process's part of a campaign."""
 
-    def __init__(self, spec: CampaignSpec, rig: CampaignRig, journal: JournalThread, clock: Clock, desk: Desk) -> None:
+    def __init__(  # noqa: PLR0917  # the campaign's parts, each handed in once
+        self,
+        spec: CampaignSpec,
+        rig: CampaignRig,
+        journal: JournalThread,
+        clock: Clock,
+        desk: Desk,
+        surroundings: Surroundings,
+    ) -> None:
         self.spec = spec
         self.rig = rig
         self.journal = journal
         self.desk = desk
         self.stop = StopRequest()
-        self.tick = SafetyTick(lambda: notify("WATCHDOG=1"), self._beat)
+        self.watchman = Watchman(
+            rules=rules_of(spec.rig.watch),
+            clock=clock,
+            desk=desk,
+            surroundings=surroundings,
+            journal_s=lambda: 0.0,
+            alive=lambda: notify("WATCHDOG=1"),
+            beat=self._beat,
+            period_s=spec.rig.watch.every_s,
+        )
         self.task: asyncio.Task[CampaignResult] | None = None
-        self._runner = Runner(spec, rig, journal, clock, desk, self.stop)
+        patience = Patience(
+            journal, clock, desk, self.watchman, spec.rig.watch.clear_for_s, lambda: self.stop.finish is not None
+        )
+        self._runner = Runner(spec, rig, journal, clock, desk, self.stop, self.watchman, patience)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True
@@ -208,6 +230,7 @@ class Session:
             raise
         finally:
             notify("STOPPING=1")
+            self.watchman.rig = None
             await self.rig.close()
         await self._last_words(ending)
         return await self._result(ending, reason, safe_after_s)
@@ -244,6 +267,7 @@ class Session:
         await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
         await self._refuse_if_tripped()
         await self.rig.open()
+        self.watchman.rig = self.rig.look
         self._untouched = False
         recovered = await recover(self.spec, self.rig, self.journal)
         self._past_is_settled = True
@@ -270,6 +294,7 @@ class Session:
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
         space = self.spec.problem.space
         history = await self.journal.call(lambda j: j.read.history(space))
+        states = [row.state for row in await self.journal.call(lambda j: j.read.trials())]
         result = CampaignResult(
             ending=ending,
             reason=reason,
@@ -277,7 +302,8 @@ class Session:
             spent=history.spent,
             budget=self.spec.problem.budget,
             safe=self._report,
-            worst_tick_delay_s=self.tick.worst_delay_s,
+            recorded=states.count(State.RECORDED),
+            worst_tick_delay_s=self.watchman.worst_delay_s,
             safe_after_s=safe_after_s,
         )
         self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)

@@ -11,6 +11,7 @@ from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import Imposer, told
+from rigctl.rig.lookout import Lookout
 from rigctl.rig.measuring import Probe, Rest, invalid, judged, reduced, resting, sample_window
 from rigctl.rig.protocols import (
     Actuator,
@@ -29,7 +30,7 @@ from rigctl.rig.protocols import (
 from rigctl.rig.safing import drive_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.together import combined, together
-from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport
+from rigctl.rig.values import Alarm, Glance, Measurement, OpenDose, SafeReport
 from rigctl.rig.wire import BusTiming
 from rigctl.rig.wiring import Instruments, wired
 
@@ -71,6 +72,17 @@ class Rig:
         self._wiring = wired(spec, registry, clock, on_alarm, bus_timing)
         self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
         self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm)
+        self._lookout = Lookout(
+            wiring=self._wiring,
+            spec=spec.watch,
+            guard=self.guard,
+            doses=doses,
+            clock=clock,
+            driven=lambda: self.driven,
+            denial=self._imposer.denial,
+            dosing=lambda: self._dispenser.turns,
+            on_alarm=on_alarm,
+        )
 
     @property
     def tripped(self) -> str | None:
@@ -187,12 +199,36 @@ class Rig:
         alarm what could be confirmed the last time. Needs no `open`. Cancel a running `control` first: it would go on
         imposing.
         """
+        self._imposer.driven.clear()
         report = await drive_safe(self.spec, self._wiring, self.guard)
         for name, why in report.failed.items():
             if name not in self._unsafe:  # one alarm, not one per attempt
                 self._on_alarm(Alarm(Severity.MAJOR, name, f"not confirmed in its safe state: {why}"))
         self._unsafe = frozenset(report.failed)
         return report
+
+    @property
+    def driven(self) -> Mapping[str, float]:
+        """Actuators that hold a value now, as far as is known."""
+        return self._imposer.driven
+
+    async def verify(self) -> Mapping[str, str]:
+        """Read back every driven actuator; those that do not hold, and what they say instead.
+
+        Raises:
+            DeviceError: one cannot be asked.
+        """
+        return await self._imposer.verify()
+
+    def look(self) -> Glance:
+        """What the rig was last seen to be; begins what has to be asked, and waits for nothing."""
+        return self._lookout.glance()
+
+    async def roll_call(self) -> Mapping[str, str]:
+        """Ask every device who it is; what is wrong, by the name of those that do not answer as they should."""
+        handles = self._wiring.handles
+        answers = await together(*map(_missing, handles.values()))
+        return {name: why for name, why in zip(handles, answers, strict=True) if why}
 
     async def settle_doses(self, open_doses: Sequence[OpenDose]) -> None:
         """Settle doses whose end was not recorded, after a crash or a cancelled `control`; sends none.
@@ -221,7 +257,16 @@ class Rig:
 
     async def close(self) -> None:
         """Close every bus; what still waits on one is dropped."""
+        await self._lookout.close()
         await together(*(bus.close() for bus in self._wiring.buses.values()))
+
+
+async def _missing(handle: Handle[Device]) -> str:
+    try:
+        await handle.identify()
+    except DeviceError as error:
+        return str(error)
+    return ""
 
 
 def _any_reading(device: Device, deadline: Deadline) -> str:

@@ -147,6 +147,19 @@ class Journal:
         with self._change():
             self._do.insert("alarms", values)
 
+    def phase(self, phase: str, why: str, until_s: float | None = None) -> None:
+        """Keep that the campaign as a whole goes on, holds or waits; `until_s` is rig time."""
+        values = {
+            "phase": phase,
+            "why": why,
+            "until_s": None if until_s is None else until_s + self.time.offset_s,
+            "utc": self.time.utc(),
+            "at_s": self.time.now_s(),
+            "start": self._start,
+        }
+        with self._change():
+            self._do.insert("phases", values)
+
     # Trials -----------------------------------------------------------------------------------------------------
 
     def propose(self, decision: Decision) -> None:
