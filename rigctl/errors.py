@@ -142,6 +142,15 @@ class GuardRefused(RigctlError):
     """A command to an actuator was out of range, over a cap, or not a number."""
 
 
+class CapReached(GuardRefused):
+    """A dose does not fit what the pump may still dispense in these 24 hours; it will later."""
+
+    def __init__(self, message: str, actuator: str = "", volume_ml: float = 0.0) -> None:
+        self.actuator = actuator
+        self.volume_ml = volume_ml
+        super().__init__(message)
+
+
 class Tripped(RigctlError):
     """The trip is latched; only a person resets it."""
 

@@ -35,6 +35,7 @@ from rigctl.campaign.events import (
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.notify import notify
+from rigctl.campaign.patience import Patience
 from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.process_decider import ProcessDecider
 from rigctl.campaign.protocols import CampaignRig, RigFactory
@@ -44,8 +45,9 @@ from rigctl.campaign.safe_file import Word
 from rigctl.campaign.safe_state import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.status import Status
-from rigctl.campaign.tick import SafetyTick
-from rigctl.campaign.trial import Event
+from rigctl.campaign.trial import Event, State
+from rigctl.campaign.watch import rules_of
+from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalError, RigctlError, Tripped
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.values import Alarm, SafeReport
@@ -111,7 +113,8 @@ async def run_campaign(
 
         desk = Desk(journal, tell)
         rig = rig_factory(JournalDoseLog(journal), desk.alarm)
-        session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider())
+        around = Surroundings(state_dir, journal.still_there)
+        session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
         return await _supervise(session, status, state_dir, signals or Signals())
 
 
@@ -123,7 +126,7 @@ async def _supervise(session: Session, status: Status, state_dir: Path, signals:
     }
     try:
         async with serving(state_dir, verbs), asyncio.TaskGroup() as group:
-            ticking = group.create_task(session.tick.run())
+            ticking = group.create_task(session.watchman.run())
             campaign = group.create_task(session.run())
             session.task = campaign
             campaign.add_done_callback(lambda _: ticking.cancel())
@@ -160,17 +163,30 @@ class Session:
         desk: Desk,
         *,
         decider: Decider,
+        surroundings: Surroundings,
     ) -> None:
         self.spec = spec
         self.rig = rig
         self.journal = journal
         self.desk = desk
         self.stop = StopRequest()
-        self.tick = SafetyTick(lambda: notify("WATCHDOG=1"), self._beat)
+        self.watchman = Watchman(
+            rules=rules_of(spec.rig.watch),
+            clock=clock,
+            desk=desk,
+            surroundings=surroundings,
+            journal_s=journal.oldest_call_s,
+            alive=lambda: notify("WATCHDOG=1"),
+            beat=self._beat,
+            period_s=spec.rig.watch.every_s,
+        )
         self.task: asyncio.Task[CampaignResult] | None = None
         self._word = Word(spec.rig, journal)
         self._decider = decider
-        self._runner = Runner(spec, rig, journal, clock, desk, self.stop, decider)
+        patience = Patience(
+            journal, clock, desk, self.watchman, spec.rig.watch.clear_for_s, lambda: self.stop.finish is not None
+        )
+        self._runner = Runner(spec, rig, journal, clock, desk, self.stop, decider, self.watchman, patience)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True
@@ -236,6 +252,7 @@ class Session:
             raise
         finally:
             notify("STOPPING=1")
+            self.watchman.rig = None
             await self._decider.close()
             await self.rig.close()
         await self._last_words(ending)
@@ -278,6 +295,7 @@ class Session:
         found = await self.rig.open()
         await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
         await self._word.leave()
+        self.watchman.rig = self.rig.look
         self._untouched = False
         recovered = await recover(self.spec, self.rig, self.journal)
         self._past_is_settled = True
@@ -297,6 +315,7 @@ class Session:
         space = self.spec.problem.space
         history = await self.journal.call(lambda j: j.read.history(space))
         campaign = await self.journal.call(lambda j: j.read.campaign())
+        states = [row.state for row in await self.journal.call(lambda j: j.read.trials())]
         result = CampaignResult(
             ending=ending,
             reason=reason,
@@ -304,7 +323,8 @@ class Session:
             spent=campaign.spent,
             budget=self.spec.problem.budget,
             safe=self._report,
-            worst_tick_delay_s=self.tick.worst_delay_s,
+            recorded=states.count(State.RECORDED),
+            worst_tick_delay_s=self.watchman.worst_delay_s,
             safe_after_s=safe_after_s,
         )
         self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)

@@ -40,8 +40,10 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """0 unless something could not be brought to its safe state."""
-        return 0 if self.result.safe.ok else 1
+        """0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes."""
+        result = self.result
+        fruitless = result.trials > 0 and result.recorded == 0 and result.ending != "abandoned"
+        return 1 if not result.safe.ok or fruitless or result.ending == "interlock" else 0
 
 
 def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signals: Signals | None = None) -> Outcome:

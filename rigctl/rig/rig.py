@@ -7,9 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.imposing import Imposer
+from rigctl.rig.lookout import Lookout
 from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
 from rigctl.rig.metering import Metering
-from rigctl.rig.opening import open_all, probed
+from rigctl.rig.opening import missing, open_all, probed
 from rigctl.rig.pacing import time_to_safe
 from rigctl.rig.protocols import (
     ActuatorState,
@@ -23,7 +24,7 @@ from rigctl.rig.safing import drive_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
 from rigctl.rig.together import together
-from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
+from rigctl.rig.values import Alarm, Glance, Measurement, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wire import BusTiming
 from rigctl.rig.wiring import Instruments, wired
 
@@ -67,6 +68,17 @@ class Rig:
         evidence = Evidence(doses, spec.unanswered_doses, self.trip)
         self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm)
         self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm, evidence)
+        self._lookout = Lookout(
+            wiring=self._wiring,
+            spec=spec.watch,
+            guard=self.guard,
+            doses=doses,
+            clock=clock,
+            driven=lambda: self.driven,
+            denial=self._imposer.denial,
+            dosing=lambda: self._dispenser.turns,
+            on_alarm=on_alarm,
+        )
 
     @property
     def tripped(self) -> str | None:
@@ -175,6 +187,14 @@ class Rig:
         """How long `safe` takes at most while every device answers as it should; asks nobody, needs no `open`."""
         return time_to_safe(self.spec, self._wiring)
 
+    def look(self) -> Glance:
+        """What the rig was last seen to be; begins what has to be asked, and waits for nothing."""
+        return self._lookout.glance()
+
+    async def roll_call(self) -> Mapping[str, str]:
+        """Ask every device who it is; what is wrong, by the name of those that do not answer as they should."""
+        return await missing(self._wiring)
+
     async def settle_doses(self, open_doses: Sequence[OpenDose]) -> None:
         """Settle doses whose end was not recorded, after a crash or a cancelled `control`; sends none.
 
@@ -203,4 +223,5 @@ class Rig:
     async def close(self) -> None:
         """Close every bus; what still waits on one is dropped."""
         await self._metering.stop()
+        await self._lookout.close()
         await together(*(bus.close() for bus in self._wiring.buses.values()))
