@@ -116,7 +116,7 @@ class Bus:
         self._thread: threading.Thread | None = None
         self._running: _Running | None = None
         self._hurry = Hurry()
-        self._urgent = 0
+        self._pressing = 0
         self._counting = threading.Lock()  # for both of them
         self._left: _Job | None = None
         self._trouble = ""
@@ -201,14 +201,15 @@ class Bus:
         return self._told(future)
 
     async def close(self) -> None:
-        """Close the line after the exchange under way; what still waits is dropped. A stuck thread is left behind."""
-        if self._closed:
+        """Close the line after the exchange under way, a question cut short; what still waits is dropped.
+
+        A stuck thread is left behind.
+        """
+        if self._closed or self._thread is None:
+            self._closed = True
             return
+        last = self._put(_CLOSE, None, "close")
         self._closed = True
-        if self._thread is None:
-            return
-        last = _Job(_CLOSE, next(self._serial), None, "close")
-        self._queue.put(last)
         closed, stuck = await asyncio.wait({asyncio.wrap_future(last.outcome)}, timeout=self._timing.prepare_s)
         for future in closed:
             future.result()
@@ -227,8 +228,8 @@ class Bus:
             future.cancel()  # no effect once it is done; drops it from the queue if its turn has not come
         return self._told(future)
 
-    def _put(self, priority: int, work: Callable[[], Any], doing: str) -> _Job:
-        """Into the queue; a question under way is to be over soon if this is urgent."""
+    def _put(self, priority: int, work: Callable[[], Any] | None, doing: str) -> _Job:
+        """Into the queue; unless it is in no hurry, a question under way is to be over soon."""
         if self._closed:
             raise DeviceError(f"{self.url}: {doing}: the bus is closed")
         if self._thread is None:
@@ -237,8 +238,8 @@ class Bus:
             self._thread.start()
         job = _Job(priority, next(self._serial), work, doing)
         with self._counting:
-            if priority == _URGENT:
-                self._urgent += 1
+            if priority != _NORMAL:
+                self._pressing += 1
                 running = self._running
                 still_s = HURRY_S if running is None else running.hurried_s
                 self._hurry.at_s = min(self._hurry.at_s, time.monotonic() + still_s)
@@ -301,12 +302,12 @@ class Bus:
                 job.outcome.set_result(answer)
 
     def _next(self) -> _Job:
-        """The next job; with the last urgent one out of the queue there is no hurry any more."""
+        """The next job; with the last pressing one out of the queue there is no hurry any more."""
         job = self._queue.get()
-        if job.priority == _URGENT:
+        if job.priority != _NORMAL:
             with self._counting:
-                self._urgent -= 1
-                if not self._urgent:
+                self._pressing -= 1
+                if not self._pressing:
                     self._hurry.at_s = math.inf
         return job
 
