@@ -118,7 +118,7 @@ class Bus:
         self._hurry = Hurry()
         self._pressing = 0
         self._counting = threading.Lock()  # for both of them
-        self._left: _Job | None = None
+        self._left: dict[str, _Job] = {}
         self._trouble = ""
         self._closed = False
 
@@ -181,15 +181,15 @@ class Bus:
         """Run `work` in the bus's thread before everything that waits, and return what it returns.
 
         If the caller gives up, or the thread is stuck, it stays in the queue and runs when its time comes (late is
-        better than never), but only the last of those that were left so.
+        better than never), unless the same is to be done again by then.
 
         Raises:
             DeviceTimeout: a driver overran its deadline and holds the bus.
             PortUnavailable: the line cannot be opened.
             DeviceError: the bus is closed.
         """
-        if self._left is not None:
-            self._left.outcome.cancel()
+        if doing in self._left:
+            self._left.pop(doing).outcome.cancel()
         turn = Turn(partial(self._reach, doing), self._exchange)
         job = self._put(_URGENT, lambda: work(turn), doing)
         future: asyncio.Future[T] = asyncio.wrap_future(job.outcome)
@@ -197,7 +197,8 @@ class Bus:
         try:
             await self._patiently(future, doing)
         finally:
-            self._left = None if future.done() else job
+            if not future.done():
+                self._left[doing] = job
         return self._told(future)
 
     async def close(self) -> None:
