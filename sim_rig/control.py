@@ -57,6 +57,7 @@ class ControlDesk:
             "dstart": (self._dstart, BUS | {"ml"}),
             "pump": (self._pump_fault, BUS | {"dry", "short", "stuck", "unpowered"}),
             "energy_reset": (lambda _: self._rig.reset_energy(), frozenset()),
+            "jump_kwh": (lambda r: self._rig.jump_energy(float(r.get("kwh", 1e6))), frozenset({"kwh"})),
             "energy_unit": (self._energy_unit, frozenset({"as"})),
             "word_swap": (self._word_swap, BUS | {"on"}),
             "unplug": (lambda r: self._hardware.unplug(text(r, "bus")), BUS),

@@ -6,7 +6,7 @@ Function 04, float32 ABCD, two registers per value. The meter wants at least 60 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import ClassVar, Literal, TypeVar
@@ -14,7 +14,9 @@ from typing import ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from rigctl.errors import IdentityMismatch
+from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine, Severity
+from rigctl_drivers.modbus_claims import float_step, meter_claims
 from rigctl_drivers.modbus_unit import says_simulated
 from rigctl_drivers.registers import decode
 
@@ -47,6 +49,15 @@ class _Model:
     """Register of the active power of the whole connection, W."""
 
 
+def _occupies(options: SdmOptions) -> Sequence[Claim]:
+    return meter_claims(options.address)
+
+
+def _grain(options: SdmOptions, total_kwh: float) -> float:
+    per_count_kwh = 1000.0 if options.counts_in == "MWh" else 1.0
+    return per_count_kwh * float_step(total_kwh / per_count_kwh)
+
+
 class Sdm120Driver:
     """Driver of the one-phase meter."""
 
@@ -54,6 +65,8 @@ class Sdm120Driver:
     summary: ClassVar[str] = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
     schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp")
     options: ClassVar[type[DeviceOptions]] = SdmOptions
+    occupies = staticmethod(_occupies)
+    grain = staticmethod(_grain)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
@@ -68,6 +81,8 @@ class Sdm630Driver:
     summary: ClassVar[str] = "Eastron SDM630 energy meter, three phases (kWh counted, W now)"
     schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp")
     options: ClassVar[type[DeviceOptions]] = SdmOptions
+    occupies = staticmethod(_occupies)
+    grain = staticmethod(_grain)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:

@@ -64,3 +64,17 @@ def _any_reading(device: Device, deadline: Deadline) -> str:
 
 def _in_words(reading: Reading) -> str:
     return f"{reading.value:g} {reading.unit}" if reading.valid else f"INVALID ({reading.detail})"
+
+
+async def missing(wiring: Wiring) -> Mapping[str, str]:
+    """Ask every device who it is; what is wrong, by the name of those that do not answer as they should."""
+    answers = await together(*map(_wrong_with, wiring.handles.values()))
+    return {name: why for name, why in zip(wiring.handles, answers, strict=True) if why}
+
+
+async def _wrong_with(handle: Handle[Device]) -> str:
+    try:
+        await handle.identify()
+    except DeviceError as error:
+        return str(error)
+    return ""

@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rigctl.errors import DeviceError
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
-from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import Imposer
-from rigctl.rig.measuring import Probe, Rest, invalid, judged, reduced, resting, sample_window
-from rigctl.rig.opening import open_all, probed
+from rigctl.rig.lookout import Lookout
+from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
+from rigctl.rig.metering import Metering
+from rigctl.rig.opening import missing, open_all, probed
 from rigctl.rig.pacing import time_to_safe
 from rigctl.rig.protocols import (
     ActuatorState,
     Clock,
     DoseLog,
     Identity,
-    Meter,
     Reading,
     Severity,
 )
 from rigctl.rig.safing import drive_safe
 from rigctl.rig.spec import RigSpec
+from rigctl.rig.titration import Evidence
 from rigctl.rig.together import together
-from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
+from rigctl.rig.values import Alarm, Glance, Measurement, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wire import BusTiming
 from rigctl.rig.wiring import Instruments, wired
 
@@ -65,7 +65,20 @@ class Rig:
         self._unsafe: frozenset[str] = frozenset()
         self._wiring = wired(spec, registry, clock, on_alarm, bus_timing)
         self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
-        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm)
+        evidence = Evidence(doses, spec.unanswered_doses, self.trip)
+        self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm)
+        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm, evidence)
+        self._lookout = Lookout(
+            wiring=self._wiring,
+            spec=spec.watch,
+            guard=self.guard,
+            doses=doses,
+            clock=clock,
+            driven=lambda: self.driven,
+            denial=self._imposer.denial,
+            dosing=lambda: self._dispenser.turns,
+            on_alarm=on_alarm,
+        )
 
     @property
     def tripped(self) -> str | None:
@@ -83,7 +96,9 @@ class Rig:
                 holder), `IdentityMismatch` the wrong instrument, `DeviceFault` the register, `DeviceTimeout` the
                 silent device. What could be opened stays open, so that it can still go `safe`; `close` closes it.
         """
-        return await open_all(self._wiring)
+        found = await open_all(self._wiring)
+        self._metering.start()
+        return found
 
     async def probe(self) -> Mapping[str, str]:
         """Read-only: who answers and one reading, by device name; errors as text. Needs no `open`."""
@@ -141,19 +156,11 @@ class Rig:
         return out
 
     async def meters(self) -> Mapping[str, Reading]:
-        """The counters now, by meter name (kinds energy and volume); one that cannot be read is INVALID."""
-        handles = self._wiring.meters
-        readings = await together(*(self._metered(n, h) for n, h in handles.items()))
-        return dict(zip(handles, readings, strict=True))
+        """The counters now, by meter name (kinds energy and volume); one that cannot be read is INVALID.
 
-    async def _metered(self, name: str, handle: Handle[Meter]) -> Reading:
-        try:
-            reading = judged(await handle.ask(handle.device.total, "total"), None)
-        except DeviceError as error:
-            reading = invalid(handle.device.meter_unit, self._clock.now_s(), f"{type(error).__name__}: {error}")
-        if not reading.valid:
-            self._on_alarm(Alarm(Severity.MINOR, handle.name, f"meter {name} cannot be read: {reading.detail}"))
-        return reading
+        Beside them our own that say how far they can be believed; see `rigctl.rig.metering`.
+        """
+        return await self._metering.read()
 
     async def snapshot(self) -> Mapping[str, Reading]:
         """One reading of each sensor now, by the names of variables and outcomes; INVALID if it cannot be read."""
@@ -179,6 +186,14 @@ class Rig:
     def time_to_safe(self) -> SafeTimes:
         """How long `safe` takes at most while every device answers as it should; asks nobody, needs no `open`."""
         return time_to_safe(self.spec, self._wiring)
+
+    def look(self) -> Glance:
+        """What the rig was last seen to be; begins what has to be asked, and waits for nothing."""
+        return self._lookout.glance()
+
+    async def roll_call(self) -> Mapping[str, str]:
+        """Ask every device who it is; what is wrong, by the name of those that do not answer as they should."""
+        return await missing(self._wiring)
 
     async def settle_doses(self, open_doses: Sequence[OpenDose]) -> None:
         """Settle doses whose end was not recorded, after a crash or a cancelled `control`; sends none.
@@ -207,4 +222,6 @@ class Rig:
 
     async def close(self) -> None:
         """Close every bus; what still waits on one is dropped."""
+        await self._metering.stop()
+        await self._lookout.close()
         await together(*(bus.close() for bus in self._wiring.buses.values()))
