@@ -16,6 +16,7 @@ import signal
 import struct
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rigctl.campaign.algebra import keep_to_one_thread
@@ -83,7 +84,9 @@ class _Respondent:
             import rigctl.core.gp.learning  # noqa: F401, PLC0415 - nor the first fit
         return None
 
-    def _decide(self, seed: int, known: int, fresh: tuple[Observation, ...], state: Mapping[str, Any] | None) -> object:
+    def _decide(
+        self, seed: int, budget: int, known: int, fresh: tuple[Observation, ...], state: Mapping[str, Any] | None
+    ) -> object:
         from rigctl.campaign.decide import Question, decide  # noqa: PLC0415
         from rigctl.core.history import History  # noqa: PLC0415
         from rigctl.core.policy import BudgetSpent, Finished  # noqa: PLC0415
@@ -97,7 +100,7 @@ class _Respondent:
                 self._history = self._history.append(observation)
         policy, problem = self._subject
         try:
-            return decide(Question(policy, problem, seed, self._history, state))
+            return decide(Question(policy, replace(problem, budget=budget), seed, self._history, state))
         except Finished as finished:  # a plug-in's own kind of it might not survive the way back
             return (BudgetSpent if isinstance(finished, BudgetSpent) else Finished)(str(finished))
 
