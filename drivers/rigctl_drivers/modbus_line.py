@@ -1,6 +1,7 @@
-"""Modbus TCP and RTU lines.
+"""Modbus lines: TCP, RTU on a serial port, and RTU behind a serial device server.
 
-`modbus_tcp://host:502` and `modbus_rtu://sim/mains?baud=9600&parity=N&stopbits=1&quiet=0.5`.
+`modbus_tcp://host:502`, `modbus_rtu://sim/mains?baud=9600&parity=N&stopbits=1&quiet=0.5&echo=auto` and
+`rtu_tcp://host:4001?quiet=0.5&echo=auto`.
 
 `modbus_exchange` says what is repeated (reads), what never is (writes), and when the line is trusted again; here are
 the functions, and that a confirmation must be the one of *this* write.
@@ -8,18 +9,25 @@ the functions, and that a confirmation must be the one of *this* write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
 from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.byte_line import DEFAULT_QUIET_S, PATIENCE_S, serial_opener, socket_opener
+from rigctl_drivers.modbus_echo import Echo
 from rigctl_drivers.modbus_exchange import Exchanger, Timing
-from rigctl_drivers.urls import SERIAL_FRAME, LineUrl, positive
-from rigctl_drivers.wire import Wire
+from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, one_of, positive
+from rigctl_drivers.wire import OpenPort, Wire
 
 MODBUS_PORT = 502
 RTU_BREAK_S = 0.1
 """An RTU answer that pauses this long has ended: far above 1.5 characters, which no USB adapter keeps."""
+RTU_TCP_BREAK_S = 0.5
+"""The same behind a network, which may have to send a piece of it again."""
+RTU: Mapping[str, Convert] = MappingProxyType(
+    {"quiet": positive, "echo": one_of({"AUTO": None, "YES": True, "NO": False})}
+)
 
 
 def open_tcp(url: str, clock: Clock) -> ModbusLine:
@@ -29,8 +37,7 @@ def open_tcp(url: str, clock: Clock) -> ModbusLine:
         ValueError: the URL does not hold.
     """
     where = LineUrl.parse(url, {})
-    wire = Wire(url, socket_opener(where, MODBUS_PORT), patience_s=PATIENCE_S)
-    return ModbusLine(url, clock, wire, Exchanger(url, clock, wire, frames.Framing(rtu=False), Timing(0, 0, 0, None)))
+    return _line(where, clock, socket_opener(where, MODBUS_PORT), Timing(0.0, 0.0, 0.0, None), rtu=False)
 
 
 def open_rtu(url: str, clock: Clock) -> ModbusLine:
@@ -39,20 +46,36 @@ def open_rtu(url: str, clock: Clock) -> ModbusLine:
     Raises:
         ValueError: the URL does not hold.
     """
-    where = LineUrl.parse(url, {**SERIAL_FRAME, "quiet": positive})
+    where = LineUrl.parse(url, {**SERIAL_FRAME, **RTU})
     per_byte_s = 11.0 / where.options.get("baud", 9600)
     # 3.5 characters, but never below 1.75 ms: MODBUS over Serial Line V1.02, section 2.5.1.1.
     silence_s = max(3.5 * per_byte_s, 0.00175)
     timing = Timing(where.options.get("quiet", DEFAULT_QUIET_S), silence_s, per_byte_s, RTU_BREAK_S)
-    wire = Wire(url, serial_opener(where), patience_s=PATIENCE_S)
-    return ModbusLine(url, clock, wire, Exchanger(url, clock, wire, frames.Framing(rtu=True), timing))
+    return _line(where, clock, serial_opener(where), timing, rtu=True)
+
+
+def open_rtu_tcp(url: str, clock: Clock) -> ModbusLine:
+    """The Modbus RTU bus behind a serial device server at `url`, still closed: RTU frames over TCP.
+
+    Raises:
+        ValueError: the URL does not hold.
+    """
+    where = LineUrl.parse(url, RTU)
+    timing = Timing(where.options.get("quiet", DEFAULT_QUIET_S), 0.0, 0.0, RTU_TCP_BREAK_S)
+    return _line(where, clock, socket_opener(where, MODBUS_PORT), timing, rtu=True)
+
+
+def _line(where: LineUrl, clock: Clock, open_port: OpenPort, timing: Timing, *, rtu: bool) -> ModbusLine:
+    wire = Wire(where.text, open_port, patience_s=PATIENCE_S)
+    echo = Echo(where.options.get("echo") if rtu else False)
+    return ModbusLine(clock, wire, Exchanger(clock, wire, frames.Framing(rtu=rtu), timing, echo))
 
 
 class ModbusLine:
     """A `RegisterLine`."""
 
-    def __init__(self, url: str, clock: Clock, wire: Wire, exchanger: Exchanger) -> None:
-        self.url = url
+    def __init__(self, clock: Clock, wire: Wire, exchanger: Exchanger) -> None:
+        self.url = wire.where
         self.clock = clock
         self._wire = wire
         self._exchanger = exchanger

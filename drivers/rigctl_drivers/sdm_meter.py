@@ -52,7 +52,7 @@ class Sdm120Driver:
 
     name: ClassVar[str] = "sdm120"
     summary: ClassVar[str] = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
-    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp")
+    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
     options: ClassVar[type[DeviceOptions]] = SdmOptions
 
     @staticmethod
@@ -66,7 +66,7 @@ class Sdm630Driver:
 
     name: ClassVar[str] = "sdm630"
     summary: ClassVar[str] = "Eastron SDM630 energy meter, three phases (kWh counted, W now)"
-    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp")
+    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
     options: ClassVar[type[DeviceOptions]] = SdmOptions
 
     @staticmethod
