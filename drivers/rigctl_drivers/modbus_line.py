@@ -15,6 +15,7 @@ from types import MappingProxyType
 from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
 from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.byte_line import DEFAULT_QUIET_S, PATIENCE_S, serial_opener, socket_opener
+from rigctl_drivers.modbus_blocks import Block, Blocks
 from rigctl_drivers.modbus_echo import Echo
 from rigctl_drivers.modbus_exchange import Exchanger, Timing
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, one_of, positive
@@ -79,6 +80,7 @@ class ModbusLine:
         self.clock = clock
         self._wire = wire
         self._exchanger = exchanger
+        self._blocks = Blocks(clock)
 
     @property
     def read_retries(self) -> int:
@@ -91,6 +93,7 @@ class ModbusLine:
 
     def close(self) -> None:
         """Close the port; harmless when closed."""
+        self._blocks.forget()
         self._wire.close()
 
     def resync(self) -> None:
@@ -116,6 +119,11 @@ class ModbusLine:
         request = frames.reading_registers(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.registers, count, deadline)
 
+    def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
+        """The registers of a block and when they arrived, rig time; one request for all who ask at the same time."""
+        unit, kind, address, count = block
+        return self._blocks.take(block, asker, lambda: self.read_registers(unit, kind, address, count, deadline))
+
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
         """`count` bits; errors as `read_registers`."""
         request = frames.reading_bits(unit, kind, address, count)
@@ -126,7 +134,7 @@ class ModbusLine:
     ) -> None:
         """Write holding registers, sent exactly once; any error but `DeviceFault` leaves it unknown what happened."""
         request = frames.writing_registers(unit, address, values, multiple=multiple)
-        answer = self._exchanger.ask(request, deadline)
+        answer = self._write(request, deadline)
         one = request.is_its_own_answer
         got = (answer.address, *answer.registers) if one else (answer.address, answer.count)
         self._match(request, got, (address, values[0] if one else len(values)))
@@ -134,18 +142,22 @@ class ModbusLine:
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
         """Write one coil, sent exactly once; errors as `write_registers`."""
         request = frames.writing_coil(unit, address, value)
-        answer = self._exchanger.ask(request, deadline)
+        answer = self._write(request, deadline)
         self._match(request, (answer.address, *answer.bits[:1]), (address, value))
 
     def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
         """Write neighbouring coils in one frame, sent exactly once; errors as `write_registers`."""
         request = frames.writing_coils(unit, address, values)
-        answer = self._exchanger.ask(request, deadline)
+        answer = self._write(request, deadline)
         self._match(request, (answer.address, answer.count), (address, len(values)))
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
         """The vendor's name as the unit says it (function 2B, 0E); most units refuse: `DeviceFault`."""
         return frames.vendor_of(self._exchanger.ask(frames.asking_vendor(unit), deadline))
+
+    def _write(self, request: frames.Request, deadline: Deadline) -> frames.Answer:
+        self._blocks.forget()
+        return self._exchanger.ask(request, deadline)
 
     def _match(self, request: frames.Request, got: Sequence[int], sent: Sequence[int]) -> None:
         """Raise `GarbledReply` if the answer confirms something else than what was sent: an older write's late echo."""

@@ -65,7 +65,7 @@ def meter_bank(readings: MeterReadings, model: Literal["SDM120", "SDM630"], node
 def _phase(bank: Bank, readings: MeterReadings, at: int, phases: int) -> None:
     """V, A, W, VA and power factor of one phase, VAr and angle as 0.
 
-    The manuals keep like quantities of the three phases together. The single-phase meter uses the first phase's addresses.
+    The manuals keep like quantities of the three phases together; the single-phase meter uses the first one's places.
     """
 
     def apparent_va() -> float:
