@@ -78,7 +78,7 @@ def test_fault_69_a_counter_that_jumps_is_estimated_and_teaches_nothing(sim, cam
     """A million kilowatt-hours in one trial: charged about what such a trial costs, marked, and no evidence."""
     campaign.until(lambda: campaign.count("RUNNING"), "a trial under way")
     usual = campaign.rows("SELECT max(amount_micros) AS amount FROM ledger WHERE meter = 'electricity'")[0]["amount"]
-    sim.control({"fault": "jump_kwh", "kwh": 1e6})
+    sim.control({"fault": "energy_jump", "kwh": 1e6})
     (line,) = campaign.until(
         lambda: campaign.rows("SELECT * FROM ledger WHERE estimated AND note LIKE 'rose by%'"), "an estimate"
     )
@@ -87,7 +87,7 @@ def test_fault_69_a_counter_that_jumps_is_estimated_and_teaches_nothing(sim, cam
     assert 0 < line["amount_micros"] < 3 * usual
     assert not known_to_the_policy(campaign_config, campaign, line["trial"]).cost_known
     assert campaign.rows("SELECT state FROM trials WHERE trial = ?", line["trial"])[0]["state"] == "RECORDED"
-    sim.control({"fault": "jump_kwh", "kwh": -1e6})
+    sim.control({"fault": "energy_jump", "kwh": -1e6})
     fallen = campaign.until(
         lambda: campaign.rows("SELECT * FROM ledger WHERE trial > ? AND note LIKE 'fell%'", line["trial"]), "its return"
     )[0]
@@ -98,7 +98,7 @@ def test_fault_69_a_counter_that_jumps_is_estimated_and_teaches_nothing(sim, cam
 def test_fault_41_a_counter_switched_to_mwh_stops_the_campaign(sim, campaign, shared, campaign_config):
     """From kWh to MWh: no trial is recorded at a thousandth of its cost, MAJOR alarms say why, before and after."""
     (usual,) = campaign.rows("SELECT max(amount_micros) AS amount FROM ledger WHERE meter = 'electricity'")
-    sim.control({"fault": "jump_kwh", "kwh": 400.0})  # an old meter
+    sim.control({"fault": "energy_jump", "kwh": 400.0})  # an old meter
     next_trial(campaign, "RECORDED", after=next_trial(campaign, "RECORDED")["trial"])
     sim.control({"fault": "energy_unit", "as": "MWh"})
     assert campaign.wait() == 1
