@@ -121,13 +121,21 @@ def catches(run: Process) -> bool:
     return bool(int(mask, 16) >> (signal.SIGTERM - 1) & 1)
 
 
+def importing(run: Process) -> bool:
+    """Whether the process has come to the first of its imports that take time."""
+    try:
+        return "pydantic_core" in Path(f"/proc/{run.process.pid}/maps").read_text(encoding="utf-8")
+    except OSError:
+        return False
+
+
 # phases: each leaves a process in it -------------------------------------------------------------------------------
 
 
 def before_open(bench: Bench) -> Process:
     """Right after the start that follows a crash, while it still imports."""
     run = bench.run(bench.crashed())
-    until(run, lambda: catches(run), "a handler")
+    until(run, lambda: importing(run), "its imports")
     return run
 
 

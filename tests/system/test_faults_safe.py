@@ -70,7 +70,7 @@ def crashed(sim, stack, config, state) -> None:
 
 @pytest.fixture
 def config(tmp_path) -> Path:
-    return greenhouse(tmp_path / "rig.yaml", [("b", "nh4", "k")], settle="100 min")
+    return greenhouse(tmp_path / "rig.yaml", [("b", "nh4", "k")], settle="10000 min")
 
 
 # the start after a crash --------------------------------------------------------------------------------------------
