@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.journal.inserts import Decision
+from rigctl.campaign.decision import Decision
 from rigctl.core.policy import Policy, Problem
 from rigctl.errors import NoAnswer
 

@@ -38,7 +38,7 @@ def framed(value: object) -> bytes:
 
 def main() -> None:
     """Answer until the parent hangs up."""
-    # whoever tells rigctl to end tells all of it; when this process ends is the parent's to say
+    # Before anything is imported that takes time: whoever tells rigctl to end tells all of it; when this process ends is the parent's to say
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     _end_with(parent=int(sys.argv[1]))
@@ -69,14 +69,12 @@ class _Respondent:
     def __call__(self, frame: Any) -> object:
         return self._prepare(frame) if isinstance(frame, bytes) else self._decide(*frame)
 
-    def _prepare(self, subject: bytes) -> Exception | None:
+    def _prepare(self, subject: bytes) -> str | None:
         """Load policy and problem, and what they will need; None, or what is wrong with them."""
-        from rigctl.errors import PolicyError  # noqa: PLC0415 - nothing is imported before the signals are heeded
-
         try:
             self._subject = pickle.loads(subject)  # noqa: S301 - from our own parent
         except Exception as error:  # noqa: BLE001 - loading a plug-in may raise anything
-            return PolicyError(f"cannot be loaded in a process of its own: {type(error).__name__}: {error}")
+            return f"{type(error).__name__}: {error}"
         import rigctl.campaign.decide  # noqa: PLC0415 - so that the first question need not wait for it
 
         if self._subject[1].model.hyperparameters == "learned":
@@ -84,7 +82,7 @@ class _Respondent:
         return None
 
     def _decide(self, seed: int, known: int, fresh: tuple[Observation, ...], state: Mapping[str, Any] | None) -> object:
-        from rigctl.campaign.decide import Question, decide  # noqa: PLC0415
+        from rigctl.campaign.decide import Question, decide  # noqa: PLC0415 - see `main`: nothing heavy comes first
         from rigctl.core.history import History  # noqa: PLC0415
         from rigctl.core.policy import BudgetSpent, Finished  # noqa: PLC0415
 

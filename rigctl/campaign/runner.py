@@ -10,9 +10,9 @@ from rigctl.campaign.clock import rest
 from rigctl.campaign.closing import close_open_trial, record
 from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
 from rigctl.campaign.decider import Decider, DecisionThread
+from rigctl.campaign.decision import Decision
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, TrialEnded, TrialProposed, TrialStep
-from rigctl.campaign.journal.inserts import Decision
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread

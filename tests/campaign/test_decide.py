@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 
 import pytest
@@ -114,3 +116,13 @@ def test_what_gives_no_outcome_is_not_asked_for_for_ever():
     assert f"the last {FRUITLESS} trials, of a, gave no outcome" in fruitless.note
     for others in ([None] * (FRUITLESS - 1), [*[None] * FRUITLESS, 1.0]):
         assert decided(1.0, *others).origin == "policy"
+
+
+def test_deciding_needs_neither_the_journal_nor_what_it_brings():
+    """The process that decides is spared the libraries of the controller, which would be memory twice."""
+    code = (
+        "import sys, rigctl.campaign.decide, rigctl.campaign.deciding\n"
+        "print(sorted({'asyncio', 'pydantic', 'sqlite3', 'structlog', 'pint'} & set(sys.modules)))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.strip() == "[]"

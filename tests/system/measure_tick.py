@@ -20,9 +20,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rigctl.campaign.algebra import keep_to_one_thread
+
+keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.main`
+
+# ruff: noqa: E402
+
 import numpy as np
 
-from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.decider import Decider, ThreadDecider
@@ -108,7 +113,6 @@ def quantiles() -> Sequence[tuple[str, float]]:
 
 def main() -> None:
     """Measure as the arguments say."""
-    keep_to_one_thread()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--known", type=int, default=1000)
     parser.add_argument("--trials", type=int, default=5)

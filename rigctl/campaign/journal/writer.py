@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.database import guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
-from rigctl.campaign.journal.inserts import Decision, Statements
+from rigctl.campaign.journal.inserts import Statements
 from rigctl.campaign.journal.past import Past
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, ask
 from rigctl.campaign.journal.time import Wall, continued, utc_now

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.daemon import run_campaign
+from rigctl.campaign.decider import ThreadDecider
 from rigctl.campaign.journal import Journal
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import campaign_spec, rig_factory
@@ -106,6 +107,7 @@ class Lives:
             clock,
             lambda _: None,
             open_journal=lambda directory, clock: reaper.watch(Journal(directory, clock, boot_id())),
+            decider=ThreadDecider(),  # so that a life is spent on trials, not on another process's imports
         )
 
 
