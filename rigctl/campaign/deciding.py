@@ -38,7 +38,8 @@ def framed(value: object) -> bytes:
 
 def main() -> None:
     """Answer until the parent hangs up."""
-    # Before anything is imported that takes time: whoever tells rigctl to end tells all of it; when this process ends is the parent's to say
+    # Before anything is imported that takes time. Whoever tells rigctl to end tells all its processes; when this one
+    # ends is its parent's to say.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     _end_with(parent=int(sys.argv[1]))
