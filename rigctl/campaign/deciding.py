@@ -16,6 +16,8 @@ import signal
 import struct
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rigctl.campaign.algebra import keep_to_one_thread
@@ -106,8 +108,8 @@ def _end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the kernel was asked to tell
         os._exit(0)
-    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123
-        score.write(FIRST_TO_GO)
+    with suppress(OSError):  # not everywhere to be had
+        Path("/proc/self/oom_score_adj").write_text(FIRST_TO_GO, encoding="ascii")
 
 
 def _private_pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -17,7 +17,6 @@ from contextlib import suppress
 from typing import Any
 
 from rigctl.campaign.decide import TRACEBACK_CHARS, Question
-from rigctl.campaign.decider import late
 from rigctl.campaign.deciding import HEAD, framed
 from rigctl.campaign.decision import Decision
 from rigctl.core.history import Observation
@@ -65,7 +64,7 @@ class ProcessDecider:
             await self.start(question.policy, question.problem)
             raise
         except asyncio.CancelledError:
-            self._ready = None  # it has been ended
+            await self.close()  # its answer to this question must not be taken for one to the next
             raise
 
     async def close(self) -> None:
@@ -91,10 +90,8 @@ class ProcessDecider:
             async with asyncio.timeout(limit_s):
                 return await child.ask(question)
         except TimeoutError:
-            raise NoAnswer(late(limit_s), await child.end(signal.SIGABRT)) from None
-        except asyncio.CancelledError:  # its answer to this question must not be taken for one to the next
-            await child.end()
-            raise
+            told = await child.end(signal.SIGABRT)
+            raise NoAnswer(f"no decision within {limit_s:g} s", told) from None
 
 
 class _Child:

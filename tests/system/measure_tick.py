@@ -30,7 +30,7 @@ import numpy as np
 
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.daemon import run_campaign
-from rigctl.campaign.decider import Decider, ThreadDecider
+from rigctl.campaign.decider import Decider
 from rigctl.campaign.events import TrialProposed
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.writer import ManualTrial
@@ -39,7 +39,7 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import Overrides, load
 from rigctl.console.assemble import campaign_spec, rig_factory
 from tests.campaign.bad_policies import Holding
-from tests.campaign.fakes import unsynced
+from tests.campaign.fakes import ThreadDecider, unsynced
 from tests.campaign.records import make_decision
 from tests.simulated import start_sim
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.daemon import run_campaign
-from rigctl.campaign.decider import ThreadDecider
 from rigctl.campaign.journal import Journal
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import campaign_spec, rig_factory
+from tests.campaign.fakes import ThreadDecider
 from tests.campaign.reaper import Reaper
 
 MAX_INSTANT = 45
