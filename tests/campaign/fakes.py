@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import math
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from rigctl.campaign.daemon import run_campaign
-from rigctl.campaign.decider import ThreadDecider
+from rigctl.campaign.decide import decide
 from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.spec import CampaignSpec
@@ -19,6 +20,7 @@ from rigctl.core.marginals import Uniform
 from rigctl.core.money import to_micros, to_units
 from rigctl.core.policy import BudgetSpent, NotWorthIt, Problem, Proposal
 from rigctl.core.space import Space, Variable
+from rigctl.errors import NoAnswer
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import Glance, Measurement, SafeReport
@@ -192,6 +194,22 @@ class FakeRig:
 
     async def close(self):
         await self._op("close")
+
+
+class ThreadDecider:
+    """Decides beside the event loop, in its process: for policies that stand in a test, and return."""
+
+    async def start(self, policy, problem):
+        pass
+
+    async def decide(self, question, limit_s):
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(decide, question), limit_s)
+        except TimeoutError:
+            raise NoAnswer(f"no decision within {limit_s:g} s") from None
+
+    async def close(self):
+        pass
 
 
 @dataclass(frozen=True)

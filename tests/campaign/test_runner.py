@@ -344,7 +344,7 @@ async def test_decisions_that_stay_unusable_end_the_campaign(stage):
 
 
 async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(stage):
-    """Past its limit the decision is left behind; while it still runs the next is late at once."""
+    """Past its limit a decision is not waited for, whatever makes it; the loop turns all the while."""
     release, ticks, asked = threading.Event(), [], []
 
     @dataclass(frozen=True)
@@ -370,7 +370,7 @@ async def test_fault_50_a_late_decision_is_replaced_and_the_loop_never_waits(sta
     assert [(row.origin, row.state) for row in rows] == [("timed-out", State.RECORDED)] * 2
     assert "no decision within 0.05 s" in rows[0].note
     assert len(ticks) > 10
-    assert asked == [0]
+    assert asked == [0, 1]
 
 
 async def test_nothing_that_fits_is_the_end_for_the_fallback_too(stage):

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from rigctl.campaign.decision import proposal_from_json
 from rigctl.campaign.journal.beside import Beside
 from rigctl.campaign.journal.database import guarded, open_for_reading
 from rigctl.campaign.journal.idle import IdleRow, idle_rows, idle_spent
@@ -27,7 +28,6 @@ from rigctl.campaign.journal.rows import (
     StartRow,
     StateRow,
     TrialRow,
-    proposal_from_json,
 )
 from rigctl.campaign.trial import TRANSITIONS, Event, State
 from rigctl.core.history import History, Observation

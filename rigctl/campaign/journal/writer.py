@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.answers import AnswerBook
 from rigctl.campaign.journal.database import guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
 from rigctl.campaign.journal.idle import IdleBook
-from rigctl.campaign.journal.inserts import Decision, Statements
+from rigctl.campaign.journal.inserts import Statements
 from rigctl.campaign.journal.past import Past
 from rigctl.campaign.journal.pins import PinBook
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, ask
