@@ -156,14 +156,6 @@ DOUBTS = {
     "reading a setpoint": (changed(device(f"{PLC}, unit: mM, read: {{register: holding, at: 2, type: float32}}")),
                            "more reads what ca_valve was sent, which is no measurement"),
     "untreated": (changed(*UNTREATED), "doser only lowers ph: a trial fails where the setpoint is above what it finds"),
-    "coarse": (
-        changed(("0.31 EUR/kWh", "0.31 EUR/kWh, rated: 200 W")),
-        "meters[0]: mains counts in steps of 0.0078 kWh at 100000 kWh: too coarse for a trial of at most 0.083 kWh"),
-    "coarse by hand": (changed(("0.31 EUR/kWh", "0.31 EUR/kWh, max_per_trial: 0.1 kWh")), "mains counts in steps"),
-    "coarse counter": (
-        changed(device(f"{PLC}, unit: mL, counter: true, read: {{at: 40, type: uint32, scale: 10}}"),
-                ("device: doser, price: 4.2 EUR/L", "device: more, price: 4.2 EUR/L, max_per_trial: 100 mL")),
-        "meters[1]: more counts in steps of 10 mL at 0 mL"),
 }  # fmt: skip
 
 
