@@ -22,7 +22,8 @@ SERIAL: Final = ("serial", "modbus_rtu")
 PORTS: Final[Mapping[str, str]] = {"modbus_tcp": "502"}
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
-_REAL: Final = re.compile(r"/dev/(tty|serial/)")
+_REAL: Final = re.compile(r"/dev/(?!pts/)")
+"""A pseudo-terminal has a program at its other end; every other port has a plug."""
 _WHOLE_LINE: Final = Claim("the line", "keeps")
 
 
