@@ -63,8 +63,9 @@ class Drive:
         o = self._unit.options
         command_s = sum(map(self._write_s, self.safe_writes()))
         count = 0 if o.write is None else width(o.write.type)
-        questions = [(5 + 2 * count)] * (count > 0) + [7] * (o.enable is not None)
-        return Pace(command_s, sum(self._exchange_s(8, answer_bytes) for answer_bytes in questions))
+        answers = [5 + 2 * count] * (o.write is not None)
+        answers += [] if o.enable is None else [6 if o.enable.at is None else 7]
+        return Pace(command_s, sum(self._exchange_s(8, answer_bytes) for answer_bytes in answers))
 
     def safe_all_s(self, group: Sequence[Actuator]) -> float:
         """How long `safe_all` takes with a healthy device, wall seconds."""
@@ -100,9 +101,10 @@ class Drive:
             DeviceFault: the unit refuses such frames; if it knows none of the kind, none is asked of it again.
         """
         failure: DeviceError | None = None
-        for write in _merged(self._writes_of(group)):
+        frames = _merged(self._writes_of(group))
+        for left, write in zip(range(len(frames), 0, -1), frames, strict=True):
             try:
-                self._send(write, deadline)
+                self._send(write, deadline.within(deadline.remaining_s / left))
             except Refused as refusal:
                 for drive in map(_drive_of, group):
                     drive.together = drive.together and refusal.code not in NOT_THIS_WAY

@@ -30,7 +30,7 @@ def tcp(peer, unit):
 
 def rtu_line(peer, line, unit, quiet):
     end = peer(PtyPeer, cut_rtu, unit.rtu)
-    return line(f"modbus_rtu://{end.path}?baud=9600&quiet={quiet}")
+    return line(f"modbus_rtu://{end.path}?baud=9600&echo=no&quiet={quiet}")
 
 
 def test_on_rtu_the_next_command_does_not_wait_for_the_silence(peer, line, unit):
@@ -105,6 +105,6 @@ def test_on_tcp_a_late_answer_confirms_no_other_write(line, unit, tcp):
     with pytest.raises(DeviceTimeout):
         made.write_coil(1, 7, True, soon())
     made.press_on()
-    with pytest.raises(DeviceError, match="no valid answer|no answer"):
+    with pytest.raises(DeviceError, match=r"no valid answer|no answer"):
         made.write_coil(1, 7, True, Deadline.after(1.5))
     assert (len(unit.pdus), tcp.connections) == (2, 1)
