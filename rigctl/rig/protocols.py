@@ -311,7 +311,11 @@ class Doser(Device, Protocol):
         ...
 
     def stop(self, deadline: Deadline) -> None:
-        """Stop at once; harmless when nothing runs."""
+        """Stop at once; harmless when nothing runs. Whether the pump stands still then, `dose_status` tells.
+
+        Raises:
+            DeviceTimeout: no sign that the command arrived.
+        """
         ...
 
 

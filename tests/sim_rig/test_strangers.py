@@ -182,7 +182,7 @@ def test_a_terminal_talks_to_the_ph_circuit(greenhouse):
         port.reset_input_buffer()
         value, ok = ask(port, "r")
         assert (float(value), ok) == (pytest.approx(greenhouse.state()["plant"]["values"]["ph"], abs=0.05), "*OK")
-        assert ask(port, "I") == ["?I,pH,2.14", "*OK"]
+        assert ask(port, "I") == ["?I,pH,SIM2.14", "*OK"]
         assert ask(port, "C,1") == ["*OK"]
         assert 5.0 < float(port.read_until(b"\r")) < 7.2
 
