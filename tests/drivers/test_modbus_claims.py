@@ -91,3 +91,13 @@ def test_readings_of_one_scpi_instrument_share_its_line():
     volts, kelvin = (ScpiDriver.occupies(ScpiOptions(query=q)) for q in ("MEAS:VOLT?", "MEAS:TEMP?"))
     assert {c.use for c in volts} == {"shares", "reads"}
     assert set(volts) & set(kelvin) == {Claim("the line", "shares", "SCPI")}
+
+
+def test_a_command_belongs_to_one_scpi_setpoint():
+    """Two setpoints of one supply are two commands; an output that both would switch is refused to the second."""
+    output = {"on": "OUTP ON", "off": "OUTP OFF", "state": "OUTP?"}
+    volts = ScpiOptions.model_validate({"set": "VOLT {value}", "confirm": "VOLT?", "enable": output})
+    claimed = set(ScpiDriver.occupies(volts))
+    assert {Claim("command VOLT {value}", "writes"), Claim("command OUTP ON", "writes")} <= claimed
+    assert ScpiDriver.misfits(volts, [7.7]) == []
+    assert "takes 0 or 1" in ScpiDriver.misfits(ScpiOptions.model_validate({"enable": output}), [0.0, 7.7])[0]
