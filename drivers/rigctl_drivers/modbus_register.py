@@ -10,6 +10,7 @@ import math
 from typing import ClassVar
 
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Line, Reading, RegisterLine, Severity
+from rigctl_drivers import modbus_claims
 from rigctl_drivers.modbus_drive import Drive
 from rigctl_drivers.modbus_options import ModbusOptions
 from rigctl_drivers.modbus_unit import Unit
@@ -22,6 +23,9 @@ class ModbusRegisterDriver:
     summary: ClassVar[str] = "a sensor, actuator or counter in Modbus registers or coils"
     schemes: ClassVar[tuple[str, ...]] = ("modbus_tcp", "modbus_rtu", "rtu_tcp")
     options: ClassVar[type[DeviceOptions]] = ModbusOptions
+    occupies = staticmethod(modbus_claims.occupies)
+    misfits = staticmethod(modbus_claims.misfits)
+    grain = staticmethod(modbus_claims.grain)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:

@@ -14,10 +14,14 @@ from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Identity, Line, Reading, Severity
+from rigctl_drivers import scpi_claims
 
 OVERFLOW = 9.9e37
 """SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
-ERROR_ENTRY = re.compile(r"""[+-]?\d+\s*,\s*["']""")
+ERROR_ENTRY = re.compile(r"""([+-]?\d+)(?:(?:\s*,\s*|\s+)(["'A-Za-z].*))?""")
+"""Code and text: `0,"No error"` by the standard; `0`, `0,No Error`, `0 No Error` in the field."""
+SIMULATED = "SIMULATED"
+"""Stands in the maker's field of a simulated instrument."""
 MAX_ERRORS = 50
 """A queue that is longer never empties."""
 ERROR_SHARE = 0.25
@@ -46,6 +50,7 @@ class ScpiDriver:
     summary: ClassVar[str] = "a reading of an SCPI instrument (serial or TCP)"
     schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
     options: ClassVar[type[DeviceOptions]] = ScpiOptions
+    occupies = staticmethod(scpi_claims.occupies)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
@@ -87,6 +92,10 @@ class ScpiInstrument:
             raise IdentityMismatch(f"{self._where}: model {model!r} answers, expected {wanted!r}; check `bus`")
         return Identity(model, firmware, serial)
 
+    def simulated(self, deadline: Deadline) -> bool:
+        """Whether the maker's name in `*IDN?` says that it is simulated."""
+        return SIMULATED in self._ask("*IDN?", deadline).partition(",")[0].upper()
+
     def read(self, deadline: Deadline) -> Reading:
         """Ask the query; an overflow or not-a-number sentinel is INVALID. Errors found from before make it MINOR.
 
@@ -122,7 +131,7 @@ class ScpiInstrument:
             return self._ask(self._options.query, deadline.within(deadline.remaining_s * (1 - ERROR_SHARE)))
         except DeviceTimeout:
             try:
-                self._raise_errors(deadline)
+                self._raise_errors(deadline, late=True)
             finally:
                 self._in_step = False  # the answer may still come
             raise
@@ -157,29 +166,27 @@ class ScpiInstrument:
         self._emptied = True
         return errors
 
-    def _errors(self, deadline: Deadline) -> list[str]:
+    def _errors(self, deadline: Deadline, *, late: bool = False) -> list[str]:
         """Empty the error queue."""
         errors: list[str] = []
-        while len(errors) < MAX_ERRORS and not _is_no_error(entry := self._next_error(deadline)):
+        while len(errors) < MAX_ERRORS and (entry := self._next_error(deadline, late=late)):
             errors.append(entry)
         return errors
 
-    def _raise_errors(self, deadline: Deadline) -> None:
+    def _raise_errors(self, deadline: Deadline, *, late: bool = False) -> None:
         """Empty the error queue; raise `DeviceFault` with what was in it."""
-        errors = self._errors(deadline)
+        errors = self._errors(deadline, late=late)
         if errors:
             raise DeviceFault(f"{self._where}: {self._options.query}: the instrument reports {'; '.join(errors)}")
 
-    def _next_error(self, deadline: Deadline) -> str:
-        """One entry of the error queue; a line of another form is a late answer to the query."""
+    def _next_error(self, deadline: Deadline, *, late: bool) -> str:
+        """One entry of the error queue, empty when there is none; a line of another form is a late answer to the query.
+
+        Where such an answer may still come (`late`), a bare number is not taken for a code.
+        """
         self._in_step = False
         self._line.write(b"SYST:ERR?" + self._end, deadline)
-        while not ERROR_ENTRY.match(entry := self._answer("SYST:ERR?", deadline)):
+        while not (found := ERROR_ENTRY.fullmatch(self._answer("SYST:ERR?", deadline))) or (late and not found[2]):
             continue
         self._in_step = True
-        return entry
-
-
-def _is_no_error(entry: str) -> bool:
-    """Whether a `SYST:ERR?` answer says that the queue is empty: code 0, written `0,"No error"` or `+0,...`."""
-    return int(entry.partition(",")[0]) == 0
+        return "" if int(found[1]) == 0 else found[0]

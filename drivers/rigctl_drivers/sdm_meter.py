@@ -15,7 +15,9 @@ from typing import ClassVar, Literal, TypeVar
 from pydantic import Field
 
 from rigctl.errors import DeviceFault, IdentityMismatch
+from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine, Severity
+from rigctl_drivers.modbus_claims import float_step, meter_claims
 from rigctl_drivers.modbus_unit import says_simulated
 from rigctl_drivers.registers import decode
 
@@ -52,6 +54,15 @@ class _Model:
     """Holding register that tells what energy is counted in: 0 kWh, 1 MWh; None: there is no choice."""
 
 
+def _occupies(options: SdmOptions) -> Sequence[Claim]:
+    return meter_claims(options.address)
+
+
+def _grain(options: SdmOptions, total_kwh: float) -> float:
+    per_count_kwh = 1000.0 if options.counts_in == "MWh" else 1.0
+    return per_count_kwh * float_step(total_kwh / per_count_kwh)
+
+
 class Sdm120Driver:
     """Driver of the one-phase meter."""
 
@@ -59,6 +70,8 @@ class Sdm120Driver:
     summary: ClassVar[str] = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
     schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
     options: ClassVar[type[DeviceOptions]] = SdmOptions
+    occupies = staticmethod(_occupies)
+    grain = staticmethod(_grain)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
@@ -73,6 +86,8 @@ class Sdm630Driver:
     summary: ClassVar[str] = "Eastron SDM630 energy meter, three phases (kWh counted, W now)"
     schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
     options: ClassVar[type[DeviceOptions]] = SdmOptions
+    occupies = staticmethod(_occupies)
+    grain = staticmethod(_grain)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import structlog
+
 from rigctl.campaign.events import (
     AlarmRaised,
     CampaignEnded,
@@ -20,6 +22,7 @@ from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Board, Labels
 from rigctl.console.output import number, settings
+from rigctl.console.sink import LAST_MESSAGES_S, Sink
 from rigctl.core.money import to_units
 
 if TYPE_CHECKING:
@@ -33,10 +36,11 @@ FRONT_TRIALS = 8
 
 @contextmanager
 def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
-    """A listener that shows what happens on this console while the block runs."""
+    """A listener that shows what happens on this console while the block runs, drawn in a thread of its own."""
     board = Board(Labels.of(loaded), loaded.problem.budget)
     if not console.is_terminal:
-        yield lambda event: _tell(board, event, console)
+        with _beside(lambda event: _tell(board, event, console), console) as listener:
+            yield listener
         return
     from rich.live import Live  # noqa: PLC0415  # only at a terminal
 
@@ -47,7 +51,28 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
             board.follow(event)
             live.update(display(board), refresh=True)
 
-        yield show
+        with _beside(show, console) as listener:
+            yield listener
+
+
+@contextmanager
+def _beside(show: Listener, console: Console) -> Iterator[Listener]:
+    """A listener that never waits: what it is told is shown by a thread, while the block runs and shortly after."""
+
+    def shown(event: CampaignEvent) -> None:
+        try:
+            show(event)
+        except Exception:  # a display that fails must not stop the rig (fault 46)
+            structlog.get_logger("rigctl.console").warning(
+                "not shown", campaign_event=type(event).__name__, exc_info=True
+            )
+            raise
+
+    sink: Sink[CampaignEvent] = Sink("display", shown, lambda n: console.print(f"({n} events were not shown)"))
+    try:
+        yield sink.put
+    finally:
+        sink.close(LAST_MESSAGES_S)
 
 
 # at a terminal ----------------------------------------------------------------------------------------------------

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign import control
 from rigctl.campaign.clock import RealClock
+from rigctl.campaign.going_safe import NoDoses
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.lock import state_lock
 from rigctl.campaign.replay import ReplayedTrial, replay
 from rigctl.config.load import LoadedConfig
 from rigctl.console import trade_off
@@ -19,11 +19,9 @@ from rigctl.console.assemble import Campaign, campaign_spec, require_devices
 from rigctl.core.explain import explain
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
-from rigctl.errors import DeviceError, JournalError, RigctlError, UsageError
-from rigctl.rig.protocols import DoseLog
+from rigctl.errors import DeviceError, JournalError, UsageError
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
-from rigctl.rig.values import SafeReport
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -162,41 +160,6 @@ def probe(loaded: LoadedConfig) -> Mapping[str, str]:
     return asyncio.run(ask())
 
 
-def make_safe(directory: Path, configured: Callable[[], LoadedConfig]) -> SafeReport | None:
-    """Everything to its safe state: by the running campaign (None: it was told), else by us.
-
-    Args:
-        directory: where the campaign's state is.
-        configured: the configuration, if it is needed.
-
-    Raises:
-        UsageError: the configuration has no devices.
-        DeviceError: the rig cannot be reached.
-    """
-    try:
-        control.ask(directory, "safe")
-    except UsageError:  # nobody is running it
-        loaded = configured()
-    else:
-        return None
-    require_devices(loaded)
-
-    async def safe() -> SafeReport:
-        rig = _rig(loaded)
-        try:
-            return await rig.safe()  # needs no open(): one missing instrument must not keep the others unsafe
-        finally:
-            await rig.close()
-
-    with state_lock(directory):
-        return asyncio.run(safe())
-
-
-def safe_json(report: SafeReport) -> Mapping[str, Any]:
-    """What reached its safe state."""
-    return {"ok": report.ok, "reached": list(report.reached), "failed": dict(report.failed)}
-
-
 def any_silent(answers: Mapping[str, str]) -> bool:
     """Whether a device did not answer a probe as it should."""
     return any(_is_error(answer) for answer in answers.values())
@@ -235,25 +198,4 @@ def driver_lines(found: Sequence[Mapping[str, Any]]) -> Sequence[str]:
 
 
 def _rig(loaded: LoadedConfig) -> Rig:
-    return Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), _NoDoses(), lambda _: None)
-
-
-class _NoDoses(DoseLog):
-    """For verbs that never dose: a dose without a record must not happen."""
-
-    async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
-        """Refuse."""
-        raise RigctlError(f"{actuator}: {volume_ml:g} mL after {total_before_ml:g} mL: no journal is open, no dose")
-
-    async def sent(self, dose: int) -> None:
-        """Cannot be: nothing was intended."""
-
-    async def done(self, dose: int, volume_ml: float, note: str) -> None:
-        """Cannot be: nothing was intended."""
-
-    async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
-        """Cannot be: nothing was intended."""
-
-    async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
-        """Nothing is known."""
-        return 0.0
+    return Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), NoDoses(), lambda _: None)

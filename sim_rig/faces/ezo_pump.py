@@ -9,7 +9,7 @@ import math
 from typing import Protocol
 
 from sim_rig.clock import Handle, Timer
-from sim_rig.faces.ezo import Answer, Circuit, Command, NotUnderstood, asks, none, number
+from sim_rig.faces.ezo import SIMULATED, Answer, Circuit, Command, NotUnderstood, asks, none, number
 
 FOREVER_ML = 1e9
 """`D,*`: until it is stopped."""
@@ -64,7 +64,7 @@ class Mechanics(Protocol):
 class PumpCircuit:
     """The command set of the EZO-PMP."""
 
-    def __init__(self, timer: Timer, pump: Mechanics, identity: str = "?I,PMP,1.06") -> None:
+    def __init__(self, timer: Timer, pump: Mechanics, name: str = "") -> None:
         self.pump = pump
         self.dstart_ml = 0.0
         """What it would dispense at power-up."""
@@ -84,7 +84,7 @@ class PumpCircuit:
             "DSTART": self._dstart,
             "C": self._continuous,
         }
-        self.circuit = Circuit(timer, identity, commands)
+        self.circuit = Circuit(timer, f"?I,PMP,{SIMULATED}1.06", commands, name=name)
         self.feed = self.circuit.feed
 
     def power_cycle(self) -> None:

@@ -40,9 +40,10 @@ def build(clock: SimClock, seed: np.random.SeedSequence, response: Response) -> 
     plc = Station("plc", {1: _plc(tank, sensors)}, WireFaults(), clock.now_s)
     readings = MeterReadings(tank.power_w, lambda: tank.energy.counter_kwh)
     mains = Station("mains", {1: meter_bank(readings, "SDM120")}, WireFaults(), clock.now_s)
-    ph = PhCircuit(timer, sensors["ph_probe"])
-    ca, acid = PumpCircuit(timer, tank.ca_pump), PumpCircuit(timer, tank.acid_pump)
-    camera = ScpiInstrument(timer, "Simulated Instruments,GC-1,1027,2.3", "MEASure:GROWth", sensors["camera"])
+    ph = PhCircuit(timer, sensors["ph_probe"], "nutrient_ph")
+    ca = PumpCircuit(timer, tank.ca_pump, "calcium")
+    acid = PumpCircuit(timer, tank.acid_pump, "acid")
+    camera = ScpiInstrument(timer, "SIMULATED,GC-1,1027,2.3", "MEASure:GROWth", sensors["camera"])
     assembly = Assembly(
         scenario="greenhouse",
         clock=clock,
@@ -62,6 +63,7 @@ def build(clock: SimClock, seed: np.random.SeedSequence, response: Response) -> 
         circuits={"ph": ph, "ca": ca, "acid": acid, "cam": camera},
         meters={"mains": readings},
         reset_energy=tank.energy.reset,
+        jump_energy=tank.energy.jump,
     )
     timer.sync = assembly.sync
     return assembly

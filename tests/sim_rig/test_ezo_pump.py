@@ -49,7 +49,7 @@ def test_done_may_come_between_a_query_and_its_reply(bench):
 @pytest.mark.parametrize(
     ("command", "answer"),
     [
-        ("i", ["?I,PMP,1.06", "*OK"]),
+        ("i", ["?I,PMP,SIM1.06", "*OK"]),
         ("DC,?", ["?MAXRATE,58.5", "*OK"]),
         ("Dstart,?", ["?DSTART,0.00", "*OK"]),
         ("PV,?", ["?PV,12.00", "*OK"]),
