@@ -1,6 +1,7 @@
 """A campaign as a process: one event loop, the trials in it, the safety tick beside them, signals and a control socket.
 
-Threads: the event loop's, the journal's, the decision's, and one per bus (the rig's). The tick waits for none of them.
+Threads: the event loop's, the journal's, and one per bus (the rig's). Decisions are made by a process of its own. The
+tick waits for none of them.
 """
 
 from __future__ import annotations
@@ -16,9 +17,11 @@ from typing import Any
 
 import structlog
 
+from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.clock import boot_id
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
+from rigctl.campaign.decider import Decider
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import (
     CampaignEnded,
@@ -32,6 +35,9 @@ from rigctl.campaign.events import (
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.notify import notify
+from rigctl.campaign.patience import Patience
+from rigctl.campaign.pins import hold_pins
+from rigctl.campaign.process_decider import ProcessDecider
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
 from rigctl.campaign.runner import Runner, StopRequest
@@ -39,8 +45,9 @@ from rigctl.campaign.safe_file import Word
 from rigctl.campaign.safe_state import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.status import Status
-from rigctl.campaign.tick import SafetyTick
-from rigctl.campaign.trial import Event
+from rigctl.campaign.trial import Event, State
+from rigctl.campaign.watch import rules_of
+from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalError, RigctlError, Tripped
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.values import Alarm, SafeReport
@@ -74,6 +81,7 @@ async def run_campaign(
     *,
     open_journal: Callable[[Path, Clock], Journal] | None = None,
     signals: Signals | None = None,
+    decider: Decider | None = None,
 ) -> CampaignResult:
     """Start the campaign, or resume it where the journal says it was; returns when it has ended and all is safe.
 
@@ -85,16 +93,18 @@ async def run_campaign(
         listener: is told what happens, in the event loop.
         open_journal: opens the journal in a directory; None: `Journal`.
         signals: what is caught already, and what came before; None: signals are caught while the campaign runs.
+        decider: is asked for decisions; None: a process of its own.
 
     Raises:
-        Locked: another process runs it.
+        Locked: another process runs it, or drives one of its buses.
         UsageError: the configuration is not the one it was started with.
         JournalError: the journal cannot be used; nothing has moved.
         DeviceError: the rig cannot be opened or made safe, or trials keep failing.
         Tripped: the rig has tripped.
     """
     make = open_journal or (lambda directory, clock: Journal(directory, clock, boot_id()))
-    with state_lock(state_dir), JournalThread(lambda: make(state_dir, clock)) as journal:
+    urls = [device.url for device in spec.rig.devices.values()]
+    with state_lock(state_dir), bus_locks(urls), JournalThread(lambda: make(state_dir, clock)) as journal:
         status = Status(spec.rig.name, spec.currency)
 
         def tell(event: CampaignEvent) -> None:
@@ -103,7 +113,8 @@ async def run_campaign(
 
         desk = Desk(journal, tell)
         rig = rig_factory(JournalDoseLog(journal), desk.alarm)
-        session = Session(spec, rig, journal, clock, desk)
+        around = Surroundings(state_dir, journal.still_there)
+        session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
         return await _supervise(session, status, state_dir, signals or Signals())
 
 
@@ -115,7 +126,7 @@ async def _supervise(session: Session, status: Status, state_dir: Path, signals:
     }
     try:
         async with serving(state_dir, verbs), asyncio.TaskGroup() as group:
-            ticking = group.create_task(session.tick.run())
+            ticking = group.create_task(session.watchman.run())
             campaign = group.create_task(session.run())
             session.task = campaign
             campaign.add_done_callback(lambda _: ticking.cancel())
@@ -143,16 +154,39 @@ def _obeying(session: Session, signals: Signals) -> AbstractContextManager[None]
 class Session:
     """One process's part of a campaign."""
 
-    def __init__(self, spec: CampaignSpec, rig: CampaignRig, journal: JournalThread, clock: Clock, desk: Desk) -> None:
+    def __init__(
+        self,
+        spec: CampaignSpec,
+        rig: CampaignRig,
+        journal: JournalThread,
+        clock: Clock,
+        desk: Desk,
+        *,
+        decider: Decider,
+        surroundings: Surroundings,
+    ) -> None:
         self.spec = spec
         self.rig = rig
         self.journal = journal
         self.desk = desk
         self.stop = StopRequest()
-        self.tick = SafetyTick(lambda: notify("WATCHDOG=1"), self._beat)
+        self.watchman = Watchman(
+            rules=rules_of(spec.rig.watch),
+            clock=clock,
+            desk=desk,
+            surroundings=surroundings,
+            journal_s=journal.oldest_call_s,
+            alive=lambda: notify("WATCHDOG=1"),
+            beat=self._beat,
+            period_s=spec.rig.watch.every_s,
+        )
         self.task: asyncio.Task[CampaignResult] | None = None
         self._word = Word(spec.rig, journal)
-        self._runner = Runner(spec, rig, journal, clock, desk, self.stop)
+        self._decider = decider
+        patience = Patience(
+            journal, clock, desk, self.watchman, spec.rig.watch.clear_for_s, lambda: self.stop.finish is not None
+        )
+        self._runner = Runner(spec, rig, journal, clock, desk, self.stop, decider, self.watchman, patience)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True
@@ -218,6 +252,8 @@ class Session:
             raise
         finally:
             notify("STOPPING=1")
+            self.watchman.rig = None
+            await self._decider.close()
             await self.rig.close()
         await self._last_words(ending)
         return await self._result(ending, reason, safe_after_s)
@@ -255,8 +291,11 @@ class Session:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
         await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
         await _refuse_if_tripped(self.journal)
-        await self.rig.open()
+        await self._decider.start(self.spec.policy, self.spec.problem)
+        found = await self.rig.open()
+        await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
         await self._word.leave()
+        self.watchman.rig = self.rig.look
         self._untouched = False
         recovered = await recover(self.spec, self.rig, self.journal)
         self._past_is_settled = True
@@ -275,14 +314,17 @@ class Session:
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
         space = self.spec.problem.space
         history = await self.journal.call(lambda j: j.read.history(space))
+        campaign = await self.journal.call(lambda j: j.read.campaign())
+        states = [row.state for row in await self.journal.call(lambda j: j.read.trials())]
         result = CampaignResult(
             ending=ending,
             reason=reason,
             trials=len(history),
-            spent=history.spent,
+            spent=campaign.spent,
             budget=self.spec.problem.budget,
             safe=self._report,
-            worst_tick_delay_s=self.tick.worst_delay_s,
+            recorded=states.count(State.RECORDED),
+            worst_tick_delay_s=self.watchman.worst_delay_s,
             safe_after_s=safe_after_s,
         )
         self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)

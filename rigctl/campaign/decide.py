@@ -1,25 +1,25 @@
-"""One decision: a pure function of the journal's contents, and the thread it runs in."""
+"""One decision: a pure function of the journal's contents."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import Any
 
 from rigctl.campaign.journal.inserts import Decision
-from rigctl.campaign.journal.rows import Origin, proposal_from_json, proposal_to_json
-from rigctl.core.fallback import fallback
+from rigctl.campaign.journal.rows import Origin, TrialRow, proposal_from_json, proposal_to_json
+from rigctl.core.fallback import REPEAT, fallback, repeat
 from rigctl.core.history import History
 from rigctl.core.nature.naturals import initial_state, propose
 from rigctl.core.policy import Finished, Policy, Problem, Proposal, trial_rng, validate
 from rigctl.errors import PolicyError
 
-T = TypeVar("T")
 FRUITLESS = 3
 """Trials of one control set in a row that gave no outcome, before something else is tried."""
+TRACEBACK_CHARS = 10_000
+"""Of a plug-in's traceback that long an end is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,8 @@ def decide(question: Question) -> Decision:
     except Finished:
         raise
     except Exception as error:  # noqa: BLE001 - policies are plug-ins: whatever they raise, the rig goes on
-        return explore(question, "rejected", f"{type(error).__name__}: {error}")
+        told = "".join(traceback.format_exception(error))[-TRACEBACK_CHARS:]
+        return replace(explore(question, "rejected", f"{type(error).__name__}: {error}"), traceback=told)
     return _decision(question, proposal, state, "policy", "")
 
 
@@ -70,6 +71,35 @@ def explore(question: Question, origin: Origin, why: str) -> Decision:
     """
     rng = trial_rng(question.seed, question.trial)
     return _decision(question, fallback(question.problem, question.history, rng, why), None, origin, why)
+
+
+def without_answer(question: Question, last: Proposal | None, why: str) -> Decision:
+    """What is played when the policy gave no answer (faults 50 and 60); its memory stays as it was.
+
+    Args:
+        question: what it was asked.
+        last: see `last_that_worked`; played again if it can be, else it is safe exploration.
+        why: the policy is silent.
+
+    Raises:
+        BudgetSpent: nothing fits the remaining budget.
+    """
+    again = None
+    if last is not None and last.control_set != _fruitless(question.history):
+        again = repeat(question.problem, question.history, last, why)
+    return explore(question, "timed-out", why) if again is None else _decision(question, again, None, "timed-out", why)
+
+
+def done_instead(decision: Decision) -> str:
+    """In a few words, for whoever is told that the policy did not decide."""
+    repeated = decision.proposal is not None and decision.proposal.phase == REPEAT
+    return "playing its last good proposal again" if repeated else "exploring safely"
+
+
+def last_that_worked(trials: Iterable[TrialRow]) -> Proposal | None:
+    """The policy's own last proposal whose trial gave an outcome."""
+    own = [t.proposal for t in trials if t.origin == "policy" and t.outcome is not None]
+    return own[-1] if own else None
 
 
 def _fruitless(history: History) -> int | None:
@@ -110,53 +140,3 @@ def _decision(
         budget=question.problem.budget,
         note=note,
     )
-
-
-class DecisionThread:
-    """Runs one decision at a time beside the event loop.
-
-    A thread cannot be stopped: one that is late is left behind (it dies with the process), and until its work has come
-    to its end the next call is late at once.
-    """
-
-    def __init__(self) -> None:
-        self._working = threading.Lock()
-        """Taken by a call, released by its thread before the answer is on its way: who has the answer may ask again,
-        however long the thread itself takes to end."""
-
-    async def call(self, work: Callable[[], T], limit_s: float | None) -> T:
-        """What `work` returns or raises.
-
-        Raises:
-            TimeoutError: it took longer than the limit (None: there is none), or the last one still runs.
-        """
-        if not self._working.acquire(blocking=False):
-            raise TimeoutError("the last decision still runs")
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[T] = loop.create_future()
-
-        def deliver(result: T | None, error: BaseException | None) -> None:
-            if answer.done():
-                return
-            if error is not None:
-                answer.set_exception(error)
-            else:
-                answer.set_result(result)  # type: ignore[arg-type]  # no error, so there is a result
-
-        def body() -> None:
-            result, error = None, None
-            try:
-                result = work()
-            except BaseException as raised:  # noqa: BLE001 - handed to the caller
-                error = raised
-            self._working.release()
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(deliver, result, error)
-
-        try:
-            threading.Thread(target=body, name="decide", daemon=True).start()
-        except RuntimeError:  # no more threads: nothing runs that could release it
-            self._working.release()
-            raise
-        async with asyncio.timeout(limit_s):
-            return await answer

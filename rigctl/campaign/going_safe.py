@@ -10,7 +10,7 @@ from dataclasses import replace
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.safe_file import Driven
 from rigctl.errors import RigctlError
-from rigctl.rig.protocols import DoseLog
+from rigctl.rig.protocols import DoseLog, Unanswered
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming
@@ -92,3 +92,10 @@ class NoDoses(DoseLog):
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
         """Nothing is known."""
         return 0.0
+
+    async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
+        """Cannot be: nothing was dosed."""
+
+    async def unanswered(self, actuator: str, probe: str) -> Unanswered:  # noqa: ARG002  # the protocol's signature
+        """Nothing is known."""
+        return Unanswered(0, 0)

@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from rigctl.campaign.decide import Question, decide, explore
+from rigctl.campaign.decide import Question, decide, explore, last_that_worked, without_answer
 from rigctl.campaign.journal.inserts import Decision
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Origin, TrialRow
 from rigctl.campaign.spec import CampaignSpec
+from rigctl.core.fallback import REPEAT
 from rigctl.core.history import History
-from rigctl.core.policy import BudgetSpent, Finished
+from rigctl.core.policy import BudgetSpent, Finished, Proposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def _differences(reader: Reader, spec: CampaignSpec, row: TrialRow, history: His
     problem = replace(spec.problem, budget=row.budget)
     question = Question(spec.policy, problem, row.seed, history, reader.policy_state(before=row.trial))
     try:
-        again = explore(question, "timed-out", row.note) if row.origin == "timed-out" else decide(question)
+        again = _again(reader, row, row.proposal, question)
     except BudgetSpent as spent:
         yield f"now finds that nothing fits the budget: {spent}"
         return
@@ -55,6 +56,15 @@ def _differences(reader: Reader, spec: CampaignSpec, row: TrialRow, history: His
         yield f"now finds that the policy's stopping rule fires: {finished}"
         return
     yield from _compared(row, again)
+
+
+def _again(reader: Reader, row: TrialRow, played: Proposal, question: Question) -> Decision:
+    """The decision made anew; a policy that gave no answer is not asked again: it might do as it did then."""
+    if row.origin != "timed-out":
+        return decide(question)
+    if played.phase != REPEAT:
+        return explore(question, "timed-out", row.note)
+    return without_answer(question, last_that_worked(t for t in reader.trials() if t.trial < row.trial), row.note)
 
 
 def _compared(row: TrialRow, again: Decision) -> Iterator[str]:

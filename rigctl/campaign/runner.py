@@ -3,28 +3,48 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
+import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from rigctl.campaign.clock import rest
-from rigctl.campaign.closing import close_open_trial, record
-from rigctl.campaign.decide import DecisionThread, Question, decide, explore
+from rigctl.campaign.closing import arm, book_idle, close_open_trial, meter_alarms, record
+from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
+from rigctl.campaign.decider import Decider, DecisionThread
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, TrialEnded, TrialProposed, TrialStep
+from rigctl.campaign.frozen import judged_by_past, looked_back
+from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.inserts import Decision
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.ledger import COUNTED
+from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.safe_state import standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import MOVING, Event, State
+from rigctl.campaign.watch import Finding
+from rigctl.campaign.watchman import Interrupted, Watchman
 from rigctl.core.history import History
+from rigctl.core.money import Micros
 from rigctl.core.policy import BudgetSpent, Finished
-from rigctl.errors import DeviceError, GuardRefused, JournalUnwritable, PolicyError, Tripped
+from rigctl.errors import (
+    CapReached,
+    DeviceError,
+    GuardRefused,
+    JournalUnwritable,
+    NoAnswer,
+    PolicyError,
+    ReadBackMismatch,
+    RigctlError,
+    Tripped,
+)
 from rigctl.rig.protocols import Clock, Reading, Severity
-from rigctl.rig.values import Alarm, SafeReport
+from rigctl.rig.values import Alarm, Measurement, SafeReport
 
 RETRY_UNWRITABLE_S = 10.0
 """Wall seconds between looks whether the journal can be written again."""
@@ -58,26 +78,40 @@ class Runner:
     clock: Clock
     desk: Desk
     stop: StopRequest
-    _decisions: DecisionThread = field(default_factory=DecisionThread)
+    decider: Decider
+    watchman: Watchman
+    patience: Patience
     _strikes: _Strikes = field(default_factory=_Strikes)
     _noted: tuple[str, ...] = ()
     """By the last decision: what holds for many trials is an alarm once."""
+    _idle: Micros = 0
+    """What was used beside trials so far."""
     _held: bool = False
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
+    _under_way: asyncio.Task[TrialRow] | None = None
+    _demanded: Finding | None = None
+    _frozen: Mapping[str, float] = field(default_factory=dict)
+    """Sensors that the last trial found frozen, and what they read."""
 
     async def run(self) -> tuple[Ending, str]:
         """Run trials; returns how it ended, and why.
 
         Raises:
-            DeviceError: too many trials in a row failed.
+            DeviceError: too many trials in a row failed, though every instrument answers.
             PolicyError: too many decisions in a row could not be used.
             Tripped: the rig has tripped.
             asyncio.CancelledError: abandoned in mid-trial; whoever cancels makes safe and closes the trial.
         """
         space = self.spec.problem.space
+        self.watchman.demand = self._interrupt
         history = await self.journal.call(lambda j: j.read.history(space))
         while True:
+            await self._until_ready()
             ended = self._ended(history)
+            if ended is None:
+                await book_idle(self.spec, self.rig, self.journal)
+                self._idle = await self.journal.call(lambda j: j.read.idle_spent())
+                ended = self._ended(history)
             if ended is not None:
                 return ended
             try:
@@ -90,15 +124,21 @@ class Runner:
                 await self._wait_until_writable(error)
                 history = await self.journal.call(lambda j: j.read.history(space))
                 continue
+            if row is None:  # nothing had moved: the same proposal goes on when all is well again
+                continue
             history = history.append(observation(space, row))
-            self.desk.tell(TrialEnded(row, history.spent, self.spec.problem.budget))
+            campaign = await self.journal.call(lambda j: j.read.campaign())
+            self.desk.tell(TrialEnded(row, campaign.spent, self.spec.problem.budget))
+            await self._believe_meters(row)
             await self._count_failures(row)
 
     def _ended(self, history: History) -> tuple[Ending, str] | None:
         limit = self.spec.max_trials
         if self.stop.finish is not None:
             return "stopped", self.stop.finish
-        if history.spent >= self.spec.problem.budget:
+        for finding in self.watchman.standing.demanding("safe"):
+            return "interlock", str(finding)
+        if history.spent + self._idle >= self.spec.problem.budget:
             return "budget", "all of it is spent"
         if limit is not None and len(history) >= limit:
             return "trials", f"{len(history)} of {limit} trials done"
@@ -106,17 +146,52 @@ class Runner:
 
     # One trial --------------------------------------------------------------------------------------------------
 
-    async def _one_trial(self, history: History) -> TrialRow:
-        trial = await self._propose(history)
+    async def _one_trial(self, history: History) -> TrialRow | None:
+        """A trial from its proposal to its end, however that comes; None if it has not begun to move."""
         try:
-            return await self._carry_out(trial)
-        except (DeviceError, GuardRefused) as error:
-            return await self._fail(trial, error)
+            return await self._interruptible(history)
+        except Interrupted as broken:
+            return await self._broken_off(broken.finding)
         except Tripped as tripped:
-            reason = self.rig.tripped or str(tripped)
-            self.desk.keep("trip", lambda j: j.trips.latch(reason))  # first of all: it must outlive this process
-            await self._fail(trial, tripped)
+            await self._latch(self.rig.tripped or str(tripped))
+            await self._fail(tripped)
             raise
+        except CapReached as cap:
+            return await self._until_room(cap)
+        except (DeviceError, GuardRefused) as error:
+            return await self._fail(error)
+        except (RigctlError, Finished):
+            raise
+        except Exception as error:  # noqa: BLE001 - a plug-in's mistake costs one trial, not the campaign
+            return await self._fail(error)
+
+    async def _interruptible(self, history: History) -> TrialRow:
+        """Run the trial as a task of its own, which the watch may break off.
+
+        Raises:
+            Interrupted: it has.
+        """
+        self._under_way = asyncio.create_task(self._carried_out(history))
+        try:
+            return await self._under_way
+        except asyncio.CancelledError:
+            task, finding = asyncio.current_task(), self._demanded
+            if finding is None or (task is not None and task.cancelling()):
+                raise
+            raise Interrupted(finding) from None
+        finally:
+            self._under_way = self._demanded = None
+
+    def _interrupt(self, finding: Finding) -> None:
+        """Break off the trial under way; between trials what stands is looked at before the next one."""
+        if self._under_way is not None and not self._under_way.done() and self._demanded is None:
+            self._demanded = finding
+            self._under_way.cancel()
+
+    async def _carried_out(self, history: History) -> TrialRow:
+        trial = await self._propose(history)
+        await self._until_caps_have_room(trial)
+        return await self._carry_out(trial)
 
     async def _propose(self, history: History) -> TrialRow:
         """The proposal that a process left behind before anything moved, else a new decision, committed."""
@@ -146,13 +221,16 @@ class Runner:
     async def _decide(self, history: History) -> Decision:
         spec = self.spec
         state = await self.journal.call(lambda j: j.read.policy_state())
-        question = Question(spec.policy, spec.problem, spec.seed, history, state)
+        problem = replace(spec.problem, budget=spec.problem.budget - self._idle)  # what is left for trials
+        question = Question(spec.policy, problem, spec.seed, history, state)
         try:
-            decision = await self._decisions.call(lambda: decide(question), spec.decision_limit_s)
-        except TimeoutError:
-            late = f"no decision within {spec.decision_limit_s:g} s"
+            decision = await self.decider.decide(question, spec.decision_limit_s)
+        except NoAnswer as silent:
+            why, told = str(silent), silent.traceback
+            last = last_that_worked(await self.journal.call(lambda j: j.read.trials()))
             # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
-            decision = await DecisionThread().call(lambda: explore(question, "timed-out", late), None)
+            decision = await DecisionThread().call(lambda: without_answer(question, last, why), None)
+            decision = replace(decision, traceback=told)
         if decision.origin == "policy":
             self._strikes.unusable = 0
             notes = () if decision.proposal is None else decision.proposal.notes
@@ -161,8 +239,8 @@ class Runner:
             self._noted = notes
             return decision
         self._strikes.unusable += 1
-        message = f"trial {decision.trial}: {decision.note}; exploring safely instead"
-        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {spec.policy_name}", message))
+        message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
+        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {spec.policy_name}", message, decision.traceback))
         if self._strikes.unusable >= spec.max_failures:
             raise PolicyError(
                 f"{self._strikes.unusable} decisions in a row could not be used; the last: {decision.note}"
@@ -175,36 +253,85 @@ class Runner:
         unread = [f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid]
         if unread:
             raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
-        await self.journal.call(lambda j: j.arm(number, before))
+        await self.journal.call(arm, spec.rig, number, before)
         self.desk.tell(TrialStep(number, State.ARMED))
         states = await self.rig.control(trial.setpoints)
         await self.journal.call(lambda j: j.run(number, states))
         self.desk.tell(TrialStep(number, State.RUNNING))
         await rest(self.clock, spec.rig.timing.settle_s)
-        measurements = await self.rig.measure()
+        measurements = await self._measured(number)
         after = await self.rig.meters()
         await self.journal.call(lambda j: j.measure(number, measurements, spec.rig.outcome_names, after))
         self.desk.tell(TrialStep(number, State.MEASURED))
         return await self.journal.call(record, spec.rig, spec.problem, number)
 
+    async def _measured(self, number: int) -> dict[str, Measurement]:
+        """The window of every sensor, believed only if all that is driven held its value to the end.
+
+        Raises:
+            ReadBackMismatch: something was let go, or set to something else, by another hand.
+        """
+        measurements = await self.rig.measure()
+        astray = await self.rig.verify()
+        if astray:
+            raise ReadBackMismatch("; ".join(f"{name}: {says}" for name, says in astray.items()))
+        rig = self.spec.rig
+
+        def judge(journal: Journal) -> dict[str, Measurement]:
+            trials = range(max(number - looked_back(rig), 1), number)
+            past = [{m.name: m for m in journal.read.measurements(n)} for n in trials]
+            return dict(judged_by_past(rig, measurements, past))
+
+        judged = await self.journal.call(judge)
+        self._frozen = {n: m.value for n, m in measurements.items() if m.severity < judged[n].severity}
+        return judged
+
     async def _before(self) -> dict[str, Reading]:
-        """Where the meters stand: as the last trial left them, so that none misses what was used since; else read."""
-        before = await self.journal.call(lambda j: j.past.meters())
-        if self._held:  # charged to this trial, but no evidence of what one costs
-            why = "includes what was used until everything was confirmed safe"
-            before = {n: replace(r, severity=Severity.MINOR, detail=why) for n, r in before.items()}
-            self._held = False
+        """Where the meters stand: as the last trial left them, so that none misses what was used since.
+
+        Read afresh if something lies between that is no trial's: what was used in it is booked by itself.
+        """
+        before = {} if self._held else await self.journal.call(lambda j: j.past.meters())
+        self._held = False
         if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
             return before
         return {**await self.rig.meters(), **before}
 
-    async def _fail(self, trial: TrialRow, error: Exception) -> TrialRow:
-        """An instrument let the trial down: everything safe, the trial charged."""
-        self.desk.alarm(Alarm(Severity.MAJOR, f"trial {trial.trial}", f"failed: {error}"))
+    # How it can end before its time ------------------------------------------------------------------------------
+
+    async def _fail(self, error: Exception) -> TrialRow | None:
+        """An instrument or a plug-in let the trial down: everything safe, the trial charged."""
+        text, detail = str(error), ""
+        if not isinstance(error, RigctlError):
+            text = f"{type(error).__name__}: {error} (a mistake in a driver or plug-in)"
+            detail = "".join(traceback.format_exception(error))
         report = await self.rig.safe()
-        row = await close_open_trial(self.spec, self.rig, self.journal, Event.FAIL, str(error))
+        row = await self._closed(Event.FAIL, text)
+        source = "trial" if row is None else f"trial {row.trial}"
+        self.desk.alarm(Alarm(Severity.MAJOR, source, f"failed: {text}", detail))
         await self._hold(report)
-        return await self.journal.call(lambda j: j.read.trial(trial.trial)) if row is None else row
+        return row
+
+    async def _broken_off(self, finding: Finding) -> TrialRow | None:
+        """The watch demands the end of the trial: safe first of all, then it is closed and charged."""
+        tripping = finding.then == "trip"
+        report = await (self.rig.trip(str(finding)) if tripping else self.rig.safe())
+        if tripping:
+            await self._latch(str(finding))
+        trial = await self.journal.call(lambda j: j.read.open_trial())
+        moving = trial is not None and trial.state in MOVING
+        row = await self._closed(Event.FAIL if moving else Event.ABANDON, str(finding))
+        await self._hold(report)
+        if tripping:
+            raise Tripped(str(finding))
+        return row
+
+    async def _latch(self, reason: str) -> None:
+        """Keep the trip, first of all: it must outlive this process."""
+        self.desk.keep("trip", lambda j: j.trips.latch(reason))
+
+    async def _closed(self, event: Event, why: str) -> TrialRow | None:
+        return await close_open_trial(self.spec, self.rig, self.journal, event, why)
 
     async def _make_safe(self) -> float:
         """Everything safe, and confirmed, before this returns (unless asked to stop); when it was first tried."""
@@ -218,14 +345,101 @@ class Runner:
         self._held = self._held or not report.ok
         self._report = await until_confirmed(self.rig, self.desk, report, lambda: self.stop.finish is not None)
 
+    async def _believe_meters(self, row: TrialRow) -> None:
+        """No further trial on a meter that cannot be believed any more (faults 41, 69)."""
+        alarms = await self.journal.call(meter_alarms, self.spec.rig, row.trial)
+        for alarm in alarms:
+            self.desk.alarm(alarm)
+        if any(alarm.severity is Severity.MAJOR for alarm in alarms):
+            await self._make_safe()
+            raise DeviceError("; ".join(f"{a.source}: {a.message}" for a in alarms))
+
+    # Patience ----------------------------------------------------------------------------------------------------
+
+    async def _until_ready(self) -> None:
+        """No trial begins while the watch objects.
+
+        Raises:
+            Tripped: it demands the trip.
+        """
+        try:
+            await self.patience.until_clear()
+        except Tripped as tripped:
+            await self.rig.trip(str(tripped))
+            await self._latch(str(tripped))
+            raise
+
+    async def _until_caps_have_room(self, trial: TrialRow) -> None:
+        """Wait until every pump this trial needs may dispense as much as it has needed before."""
+        pumps = {v.actuator: v.name for v in self.spec.rig.variables if v.actuator in self.spec.rig.dosing}
+        for pump, variable in pumps.items():
+            if pump is not None and variable in trial.control_set:
+                await self._until_window(pump, await self._dearest_trial_ml(pump))
+
+    async def _dearest_trial_ml(self, pump: str) -> float:
+        return await self.journal.call(lambda j: j.doses.dearest_trial_ml(pump))
+
+    async def _until_window(self, pump: str, volume_ml: float) -> None:
+        limits = self.spec.rig.limits.get(pump)
+        cap_ml = None if limits is None else limits.per_day_ml
+        if cap_ml is None:
+            return
+        needed_ml = min(volume_ml, cap_ml)
+        free_s = await self.journal.call(lambda j: j.doses.room_at_s(pump, needed_ml, cap_ml))
+        why = f"{pump}: {needed_ml:g} mL more would be beyond its cap of {cap_ml:g} mL in 24 h"
+        await self.patience.wait_until(free_s, why)
+
+    async def _until_room(self, cap: CapReached) -> TrialRow | None:
+        """A cap was reached in mid-trial: no failure, but it cannot be finished; the next waits for the window."""
+        report = await self.rig.safe()
+        row = await self._closed(Event.ABANDON, str(cap))
+        await self._hold(report)
+        await self._until_window(cap.actuator, cap.volume_ml)
+        return row
+
     async def _count_failures(self, row: TrialRow) -> None:
-        self._strikes.failures = self._strikes.failures + 1 if row.state is State.FAILED else 0
-        if self._strikes.failures >= self.spec.max_failures:
+        """After a failure: wait for what is missing, and leave time before the next trial.
+
+        Raises:
+            DeviceError: too many in a row, and nothing is missing.
+        """
+        if row.state is not State.FAILED:
+            self._strikes.failures = 0
+            self.patience.blame(frozenset())
+            return
+        self._strikes.failures += 1
+        unreliable = self.patience.blame(self._named(row.because))
+        if await self.patience.until_good(self._wrong):
+            self._held = True
+            self._strikes.failures = 0
+        elif unreliable:
+            self._held = True
+            await self.patience.until_steady(unreliable, self.rig.roll_call)
+        elif self._strikes.failures >= self.spec.max_failures:
             await self._make_safe()
             raise DeviceError(
                 f"{self._strikes.failures} trials in a row failed, the last one, {row.trial}: {row.because}; "
                 f"{standing(self._report)}; mend the rig, then run again"
             )
+        await self.patience.back_off(max(self._strikes.failures, 1))
+
+    def _named(self, because: str) -> frozenset[str]:
+        """The devices that a trial's end is put down to."""
+        rig = self.spec.rig
+        served = {v.name: v.sensor for v in rig.variables}
+        served |= {rig.outcome_name: rig.outcome_sensor, **{o.name: o.sensor for o in rig.further}}
+        words = set(re.findall(r"[\w-]+", because))
+        return frozenset({*(words & set(rig.devices)), *(d for n, d in served.items() if n in words)})
+
+    async def _wrong(self) -> Mapping[str, str]:
+        """What is wrong with the instruments now: those that do not answer, and frozen ones that have not moved."""
+        wrong = dict(await self.rig.roll_call())
+        if self._frozen:
+            readings = await self.rig.snapshot()
+            still = {n: v for n, v in self._frozen.items() if not readings[n].valid or readings[n].value == v}
+            wrong |= {n: f"still reads {v!r}, as in the last trials: the sensor is frozen" for n, v in still.items()}
+            self._frozen = still
+        return wrong
 
     # A journal that cannot be written ---------------------------------------------------------------------------
 

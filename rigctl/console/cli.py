@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from rigctl.console.algebra import keep_to_one_thread
+from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
@@ -206,6 +206,25 @@ def reset_trip(config: MaybeConfig = None, state: State = None, *, json: AsJson 
     from rigctl.console.assemble import find_state
 
     _tell(trip.reset(find_state(config, state)), json)
+
+
+@app.command("accept-device")
+def accept_device(
+    which: Annotated[list[str], typer.Argument(metavar="[CONFIG] NAME", help="Default: as last started.")],
+    state: State = None,
+    bus: Bus = None,
+    *,
+    json: AsJson = False,
+) -> None:
+    """Expect the instrument that answers as this device now, once a person has looked at it."""
+    from rigctl.console import trip
+    from rigctl.console.assemble import find_state
+
+    if len(which) > 2:
+        raise UsageError(f"accept-device: got {' '.join(which)}, must be [CONFIG] NAME")
+    config = Path(which[0]) if len(which) > 1 else None
+    directory = find_state(config, state)
+    _tell(trip.accept_device(_load_here(config, directory, bus), directory, which[-1]), json)
 
 
 @app.command()

@@ -36,12 +36,14 @@ class Outcome:
     recommendation: Recommendation | None
     """None: no trial has given an outcome."""
     ledger: int
-    """Sum of all ledger lines, micro-units."""
+    """Sum of all ledger lines, idle ones among them, micro-units."""
 
     @property
     def exit_code(self) -> int:
-        """0 unless something could not be brought to its safe state."""
-        return 0 if self.result.safe.ok else 1
+        """0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes."""
+        result = self.result
+        fruitless = result.trials > 0 and result.recorded == 0 and result.ending != "abandoned"
+        return 1 if not result.safe.ok or fruitless or result.ending == "interlock" else 0
 
 
 def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signals: Signals | None = None) -> Outcome:
@@ -58,7 +60,7 @@ def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signal
     with watching(loaded, console) as listener:
         result = daemon.run(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
     with open_reader(directory) as reader:
-        ledger = sum(line.amount for line in reader.ledger())
+        ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle())
         try:
             recommendation = report.from_journal(loaded, reader)
         except PolicyError:

@@ -1,15 +1,22 @@
-"""What is played when a policy's decision cannot be used: safe exploration, without any model (faults 42 and 50)."""
+"""What is played when a policy's decision cannot be used, without any model (faults 42 and 50).
+
+Safe exploration; or, where the policy gave no answer at all, the last proposal it made, once more.
+"""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
 from rigctl.core.costs import believe
 from rigctl.core.history import History
 from rigctl.core.money import to_units
-from rigctl.core.policy import BudgetSpent, Problem, Proposal
+from rigctl.core.policy import BudgetSpent, Problem, Proposal, validate
 
 NAME = "fallback"
+REPEAT = "repeat"
+"""The phase of a proposal that is played again."""
 
 
 def fallback(problem: Problem, history: History, rng: np.random.Generator, reason: str) -> Proposal:
@@ -42,4 +49,25 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
         setting=tuple(float(u) for u in setting),
         reason=f"{reason}; exploring the control set tried least",
         predicted_cost=to_units(beliefs[chosen].upper),
+    )
+
+
+def repeat(problem: Problem, history: History, last: Proposal, reason: str) -> Proposal | None:
+    """The same control set and setting once more; None if it may not be played or does not fit the budget."""
+    if validate(last, problem):
+        return None
+    upper = believe(problem, history, "hoeffding")[last.control_set].upper
+    left = problem.budget - history.spent
+    if left <= 0 or upper > left:
+        return None
+    return replace(
+        last,
+        trial=len(history) + 1,
+        policy=NAME,
+        phase=REPEAT,
+        reason=f"{reason}; playing the proposal of trial {last.trial} again",
+        sets=(),
+        threshold=None,
+        predicted_cost=to_units(upper),
+        notes=(),
     )

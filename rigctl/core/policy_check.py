@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
@@ -36,9 +37,9 @@ def check_policy(policy: Policy, *, outcomes: int = 1) -> PolicyReport:
     """Run short campaigns, to maximise and to minimise, with failed trials among them, and check every decision.
 
     The policy must be a frozen dataclass with a `name`. Of each decision it is checked that it may be played, that it
-    names its trial and gives a reason, that it is the same when asked again (for a given generator), that neither
-    state nor problem is changed, and that the state survives JSON. A campaign must end by `Finished` before it has
-    spent more than its budget.
+    names its trial and gives a reason, that a copy, made by value as for another process, decides the same (for a given
+    generator), that neither state nor problem is changed, and that the state survives JSON. A campaign must end by
+    `Finished` before it has spent more than its budget.
 
     Args:
         policy: with its options.
@@ -75,13 +76,25 @@ def _campaign(policy: Policy, problem: Problem) -> tuple[int, str]:
     raise PolicyError(f"{policy.name}: {MOST_TRIALS} trials on a budget for 30; raise BudgetSpent when nothing fits")
 
 
+def _copy(policy: Policy) -> Policy:
+    """By value, as a campaign hands it to the process that decides."""
+    try:
+        copy: Policy = pickle.loads(pickle.dumps(policy))  # noqa: S301 - what was just made of it
+    except Exception as error:
+        raise PolicyError(
+            f"{policy.name}: cannot be handed to another process by value ({type(error).__name__}: {error}); "
+            "its class must stand in a module, and its fields be plain values"
+        ) from error
+    return copy
+
+
 def _decision(
     policy: Policy, state: Mapping[str, Any], problem: Problem, history: History, trial: int
 ) -> tuple[Proposal, Mapping[str, Any]]:
     where = f"{policy.name}: trial {trial}"
     before = json.dumps(state)
     proposal, after = policy.propose(state, problem, history, trial_rng(SEED, trial))
-    again, after_again = policy.propose(json.loads(before), problem, history, trial_rng(SEED, trial))
+    again, after_again = _copy(policy).propose(json.loads(before), problem, history, trial_rng(SEED, trial))
     if json.dumps(state) != before:
         raise PolicyError(f"{where}: the state it was given has changed; return a new one")
     if proposal != again or json.dumps(_plain(after, policy, where)) != json.dumps(_plain(after_again, policy, where)):

@@ -122,6 +122,12 @@ class Bus:
         self._trouble = ""
         self._closed = False
 
+    @property
+    def stuck(self) -> str:
+        """What the driver was doing when it overran its deadline, if it has and still holds the line."""
+        running = self._running
+        return running.doing if running is not None and time.monotonic() > running.overdue_at_s else ""
+
     async def open(self) -> None:
         """Open the line.
 

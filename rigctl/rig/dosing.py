@@ -13,7 +13,16 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, IdentityMismatch, Tripped
+from rigctl.errors import (
+    DeviceError,
+    DeviceFault,
+    DeviceTimeout,
+    GarbledReply,
+    GuardRefused,
+    IdentityMismatch,
+    RigctlError,
+    Tripped,
+)
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Rest
@@ -108,6 +117,8 @@ class Dispenser:
         self._trip = trip
         self._timing = timing or DoseTiming()
         self._wall = wall
+        self.turns: dict[str, int] = {}
+        """By pump: how many doses it has been asked for; negative from the intent of one until it is settled."""
 
     async def dispense(self, pump: Handle[Doser], volume_ml: float) -> float:
         """Dispense a volume once; returns what was dispensed, mL.
@@ -123,6 +134,14 @@ class Dispenser:
         """
         permit = await self._guard.admit_dose(pump, volume_ml)
         before_ml = await self._ready(pump)
+        self.turns[pump.name] = -abs(self.turns.get(pump.name, 0)) - 1
+        try:
+            return await self._carried_out(pump, volume_ml, before_ml, permit)
+        except RigctlError:  # booked one way or the other; cancelled, it stays open until it is settled
+            self.turns[pump.name] = abs(self.turns[pump.name])
+            raise
+
+    async def _carried_out(self, pump: Handle[Doser], volume_ml: float, before_ml: float, permit: DosePermit) -> float:
         dose = _Dose(pump, await self._doses.intend(pump.name, volume_ml, before_ml), volume_ml, before_ml)
         started_s = self._clock.now_s()
         certain = await self._send(dose, permit)
@@ -225,6 +244,7 @@ class Dispenser:
 
     async def _done(self, dose: _Dose, actual_ml: float, note: str = "") -> float:
         await self._doses.done(dose.id, actual_ml, note)
+        self.turns[dose.pump.name] = abs(self.turns.get(dose.pump.name, 0))
         slack_ml = self._timing.slack_of(dose.volume_ml)
         if actual_ml < dose.volume_ml - slack_ml:
             self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: short, {actual_ml:g} mL dispensed")
@@ -241,6 +261,7 @@ class Dispenser:
     async def _unknown(self, dose: _Dose, why: str, kind: type[DeviceError] = DeviceTimeout) -> DeviceError:
         """Booked in full; the error to raise."""
         await self._doses.unknown(dose.id, dose.volume_ml, why)
+        self.turns[dose.pump.name] = abs(self.turns.get(dose.pump.name, 0))
         self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: unknown, booked in full: {why}")
         return kind(f"{dose}: unknown what was dispensed, booked in full: {why}")
 

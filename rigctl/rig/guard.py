@@ -14,7 +14,7 @@ from functools import partial
 from typing import Literal, Protocol, cast
 from weakref import WeakSet
 
-from rigctl.errors import GuardRefused, Tripped
+from rigctl.errors import CapReached, GuardRefused, Tripped
 from rigctl.rig.abilities import SafeTogether
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Actuator, Clock, Deadline, DoseLog, Doser
@@ -161,7 +161,8 @@ class Guard:
 
         Raises:
             Tripped: the trip is latched.
-            GuardRefused: not a positive number or over a cap.
+            CapReached: it does not fit these 24 hours any more.
+            GuardRefused: not a positive number or over the cap of a single dose.
         """
         booked_ml = await self._doses.volume_since_ml(doser.name, self._clock.now_s() - DAY_S)
         self._decide(Command(doser.name, "dose", volume_ml, "mL"), booked_ml)
@@ -224,5 +225,8 @@ class Guard:
         if limits is None:
             raise GuardRefused(f"{what}: refused, it has no limits. Declare them under safety.limits")
         against = objections(command, Facts(limits, dispensed_24h_ml), self._checks)
-        if against:
-            raise GuardRefused(f"{what}: refused: {'; '.join(against)}")
+        if not against:
+            return
+        message = f"{what}: refused: {'; '.join(against)}"
+        today_only = not objections(command, Facts(limits), self._checks)
+        raise CapReached(message, command.actuator, command.value) if today_only else GuardRefused(message)

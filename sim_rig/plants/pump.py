@@ -167,7 +167,7 @@ class EnergyBook:
     power_w: float = 0.0
     """At the moment."""
     offset_kwh: float = 0.0
-    """Subtracted from what the counter shows; set by a counter reset."""
+    """Subtracted from what the counter shows; set by a counter reset or jump."""
 
     def advance(self, seconds: float, energy_j: float = 0.0) -> None:
         """Let time pass at the present power, plus energy taken by what ran for a part of it."""
@@ -181,3 +181,7 @@ class EnergyBook:
     def reset(self) -> None:
         """The counter starts from zero again; the energy taken stays known."""
         self.offset_kwh = self.total_kwh
+
+    def jump(self, kwh: float) -> None:
+        """The counter shows so much more from now on (or less); nothing was taken."""
+        self.offset_kwh -= kwh

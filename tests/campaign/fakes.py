@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from rigctl.campaign.daemon import run_campaign
+from rigctl.campaign.decider import ThreadDecider
 from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.spec import CampaignSpec
@@ -20,7 +21,7 @@ from rigctl.core.policy import BudgetSpent, NotWorthIt, Problem, Proposal
 from rigctl.core.space import Space, Variable
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
-from rigctl.rig.values import Measurement, SafeReport
+from rigctl.rig.values import Glance, Measurement, SafeReport
 
 ML_PER_UNIT = 2.0
 SETTLE_S = 60.0
@@ -95,6 +96,16 @@ class FakeRig:
     """Used right after every reading of the meters, so that something is used between any two trials."""
     further: dict = field(default_factory=dict)
     """Outcomes besides `y`: name -> function of `a` and `b`."""
+    found: dict = field(default_factory=lambda: {"pump": Identity("fake")})
+    """Who answers, by device."""
+    glance: object = field(default_factory=Glance)
+    """What a look at it shows, or a function that says so."""
+    missing: list = field(default_factory=list)
+    """What roll calls find missing, one after the other; then nothing."""
+    reads: dict = field(default_factory=dict)
+    """What sensors read between trials."""
+    astray: dict = field(default_factory=dict)
+    """What reads back something else at the end of a trial."""
     calls: list = field(default_factory=list)
     tripped: str | None = None
 
@@ -110,7 +121,7 @@ class FakeRig:
 
     async def open(self):
         await self._op("open")
-        return {"pump": Identity("fake")}
+        return self.found
 
     async def control(self, setpoints):
         await self._op("control")
@@ -154,6 +165,24 @@ class FakeRig:
         self.world.do("safe")
         failed = self.unsafe.pop(0) if self.unsafe else {}
         return SafeReport(tuple(n for n in ("pump", "valve") if n not in failed), failed)
+
+    def look(self):
+        return self.glance() if callable(self.glance) else self.glance
+
+    async def roll_call(self):
+        await self._op("roll_call")
+        return self.missing.pop(0) if self.missing else {}
+
+    async def snapshot(self):
+        return {name: Reading(value, "1", self.world.now_s) for name, value in self.reads.items()}
+
+    async def verify(self):
+        await self._op("verify")
+        return self.astray
+
+    async def trip(self, reason):
+        self.tripped = self.tripped or reason
+        return await self.safe()
 
     async def settle_doses(self, open_doses):
         await self._op("settle_doses")
@@ -279,7 +308,7 @@ class Stage:
 
         return factory
 
-    async def run(self, spec=None, journal=open_journal, **faults):
+    async def run(self, spec=None, journal=open_journal, decider=None, **faults):
         return await run_campaign(
             spec or make_spec(),
             self.state,
@@ -287,6 +316,7 @@ class Stage:
             self.clock(),
             self.told.append,
             open_journal=journal,
+            decider=decider or ThreadDecider(),
         )
 
     def journal(self):
@@ -305,5 +335,5 @@ def metered(journal, meter):
 
 
 def charged(journal, meter):
-    """What the ledger says was used."""
-    return sum(line.quantity for line in journal.ledger() if line.meter == meter)
+    """What the ledger says was used, in trials and beside them."""
+    return sum(line.quantity for line in (*journal.ledger(), *journal.idle()) if line.meter == meter)

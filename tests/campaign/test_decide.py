@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from rigctl.campaign.decide import FRUITLESS, DecisionThread, Question, decide
+from rigctl.campaign.decide import FRUITLESS, Question, decide
+from rigctl.campaign.decider import DecisionThread
 from rigctl.core.history import History, Observation
 from tests.campaign.fakes import make_spec
 

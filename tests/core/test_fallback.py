@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from rigctl.core.fallback import fallback
+from rigctl.core.fallback import fallback, repeat
 from rigctl.core.history import History
-from rigctl.core.policy import BudgetSpent, trial_rng, validate
+from rigctl.core.policy import BudgetSpent, Proposal, trial_rng, validate
 from tests.core.conftest import make_history
 
 
@@ -47,3 +49,27 @@ def test_nothing_that_fits_ends_it(problem):
     history = make_history([(0, (0.5, 0.5), 1.0, 4.9), (1, (0.5, 0.5), 1.0, 4.0), (2, (0.5, 0.5), 1.0, 1.0)])
     with pytest.raises(BudgetSpent, match=r"0\.1 left; the cheapest, a\+b, takes 1"):
         fallback(problem, history, trial_rng(3, 4), "")
+
+
+def last_proposal(**changes):
+    """The policy's, of trial 1."""
+    return replace(Proposal(1, "p", "explore", 1, (0.25,), "because"), **changes)
+
+
+def test_a_proposal_is_played_again_where_it_can_be_paid(problem):
+    """Control set and setting are the last ones; trial, policy and reason say what happened."""
+    history = make_history([(1, (0.5, 0.5), 1.0, 0.1)] * 2)
+    again = repeat(problem, history, last_proposal(notes=("n",)), "no decision")
+    assert (again.trial, again.policy, again.control_set, again.setting) == (3, "fallback", 1, (0.25,))
+    assert again.reason == "no decision; playing the proposal of trial 1 again"
+    assert again.notes == ()
+    assert validate(again, problem) == []
+
+
+def test_a_proposal_that_cannot_be_played_or_paid_is_not_played_again(problem):
+    """Out of its range, of a control set that is gone, or dearer than what is left."""
+    history = make_history([(1, (0.5, 0.5), 1.0, 0.1)] * 2)
+    for last in (last_proposal(setting=(1.5,)), last_proposal(control_set=9)):
+        assert repeat(problem, history, last, "") is None
+    assert repeat(replace(problem, budget=history.spent), history, last_proposal(), "") is None
+    assert repeat(replace(problem, budget=history.spent + 1), history, last_proposal(), "") is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import threading
 import tomllib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -127,6 +128,12 @@ def test_a_broken_promise_is_named(breaks, says):
     """The error says which promise, and of which policy."""
     with pytest.raises(PolicyError, match=f"(?s)broken.*{says}"):
         check_policy(Broken(breaks))
+
+
+def test_a_policy_that_cannot_go_to_another_process_is_refused():
+    """A policy that decides here, but cannot be copied by value, is named with the remedy."""
+    with pytest.raises(PolicyError, match=r"broken: cannot be handed to another process .* plain values"):
+        check_policy(Broken(asked=threading.Lock()))
 
 
 def test_options_that_can_change_are_refused():

@@ -1,9 +1,10 @@
-"""Peak memory of the daemon over a long campaign against the simulated rig.
+"""Peak memory of the daemon, and of the process that decides, over a long campaign against the simulated rig.
 
     python tests/system/measure_memory.py --trials 1000
 
-Runs the real `rigctl run` with a budget nobody can spend, and prints one JSON line: trials, peak resident memory
-(VmHWM, the kernel's own high-water mark), wall seconds and the worst delay of the safety tick.
+Runs the real `rigctl run` with a budget nobody can spend, and prints one JSON line: trials, peak resident memory of
+each process (VmHWM, the kernel's own high-water mark), the most they held together (proportional set size, where a page
+that both have counts once), wall seconds and the worst delay of the safety tick.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from tests.simulated import start_sim
 
@@ -33,6 +36,14 @@ def high_water_mb(pid: int) -> float:
     return int(marks[0]) / 1024 if marks else 0.0
 
 
+def together_mb(process: psutil.Process) -> float:
+    """Proportional set size of a process and all it has started, MB; 0 once it has ended."""
+    try:
+        return sum(p.memory_full_info().pss for p in (process, *process.children())) / 2**20
+    except psutil.Error:
+        return 0.0
+
+
 def measure(trials: int, speed: float, folder: Path) -> dict[str, Any]:
     """Run one campaign of so many trials and watch its daemon."""
     sim = start_sim("greenhouse", folder, speed=speed)
@@ -43,12 +54,15 @@ def measure(trials: int, speed: float, folder: Path) -> dict[str, Any]:
     command += ["--budget", "1000000 EUR", "--max-trials", str(trials)]
     for name, url in sim.buses.items():
         command += ["--bus", f"{name}={url}"]
-    started_s, peak_mb = time.monotonic(), 0.0
+    started_s, daemon_mb, decider_mb, both_mb = time.monotonic(), 0.0, 0.0, 0.0
     output = folder / "out.json"
     with output.open("w", encoding="utf-8") as out, (folder / "err.log").open("w", encoding="utf-8") as err:
         daemon = subprocess.Popen(command, stdout=out, stderr=err)
         while daemon.poll() is None:
-            peak_mb = max(peak_mb, high_water_mb(daemon.pid))
+            process = psutil.Process(daemon.pid)
+            daemon_mb = max(daemon_mb, high_water_mb(daemon.pid))
+            decider_mb = max(decider_mb, *(high_water_mb(child.pid) for child in process.children()), 0.0)
+            both_mb = max(both_mb, together_mb(process))
             time.sleep(POLL_S)
     sim.stop()
     if daemon.returncode:
@@ -56,7 +70,9 @@ def measure(trials: int, speed: float, folder: Path) -> dict[str, Any]:
     result = json.loads(output.read_text(encoding="utf-8"))
     return {
         "trials": result.get("trials"),
-        "peak_mb": round(peak_mb, 1),
+        "daemon_peak_mb": round(daemon_mb, 1),
+        "decider_peak_mb": round(decider_mb, 1),
+        "together_peak_mb": round(both_mb, 1),
         "wall_s": round(time.monotonic() - started_s, 1),
         "worst_tick_delay_s": result.get("worst_tick_delay_s"),
     }

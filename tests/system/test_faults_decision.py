@@ -34,6 +34,34 @@ ASTRAY = '''
             chosen = 99 if trial == 7 else 0
             return Proposal(trial, self.name, "lost", chosen, setting, "because"), {}
 '''
+ROTTEN = '''
+    """A policy of somebody else's that breaks whatever it runs in."""
+    import ctypes
+    import os
+    from dataclasses import dataclass
+    from rigctl.core.policy import Proposal
+
+    LOCKED = ctypes.PyDLL(None)
+
+    @dataclass(frozen=True)
+    class Rotten:
+        name = "rotten"
+
+        def initial_state(self, problem):
+            return {}
+
+        def propose(self, state, problem, history, rng):
+            trial = len(history) + 1
+            if trial == 2:
+                ctypes.string_at(0)
+            if trial == 4:
+                return {}["no such key"]
+            if trial == 5:
+                os._exit(3)
+            if trial == 6:
+                LOCKED.sleep(8)
+            return Proposal(trial, self.name, "rotten", 0, (trial / 10,), "because"), {}
+'''
 WRONG = {
     1: "b: got nan on the unit cube",
     2: "b: got 1.5 on the unit cube",
@@ -46,12 +74,14 @@ WRONG = {
 
 @pytest.fixture
 def installed(tmp_path):
-    """Where that policy is installed, as a distribution of its own."""
+    """Where those policies are installed, each as a distribution of its own."""
     site = tmp_path / "site"
-    (site / "astray-1.dist-info").mkdir(parents=True)
-    (site / "astray.py").write_text(textwrap.dedent(ASTRAY), encoding="utf-8")
-    (site / "astray-1.dist-info/METADATA").write_text("Metadata-Version: 2.1\nName: astray\nVersion: 1\n")
-    (site / "astray-1.dist-info/entry_points.txt").write_text("[rigctl.policies]\nastray = astray:Astray\n")
+    for name, code in {"astray": ASTRAY, "rotten": ROTTEN}.items():
+        about = site / f"{name}-1.dist-info"
+        about.mkdir(parents=True)
+        (site / f"{name}.py").write_text(textwrap.dedent(code), encoding="utf-8")
+        (about / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+        (about / "entry_points.txt").write_text(f"[rigctl.policies]\n{name} = {name}:{name.capitalize()}\n")
     return str(site)
 
 
@@ -72,6 +102,30 @@ def test_fault_42_a_proposal_that_cannot_be_played_is_replaced(stack, tmp_path, 
     replayed = stack.rigctl("replay", "--state", tmp_path / "state", "--json", PYTHONPATH=installed)
     assert replayed.wait() == 0, replayed.said
     assert replayed.answer == {"trials": 8, "agree": 8, "differing": []}
+
+
+def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decision(stack, tmp_path, installed):
+    """A crash, an exit, an exception, the interpreter lock kept for 8 s: the campaign goes on, the tick comes in time.
+
+    What was done instead and where the policy stood is kept in the journal; replay agrees, and asks it for no crash.
+    """
+    config = greenhouse(tmp_path / "rig.yaml", edit=lambda rig: rig.update(policy={"name": "rotten"}))
+    run = stack.run(config, tmp_path / "state", "--max-trials", 7, PYTHONPATH=installed)
+    assert run.wait(90.0) == 0, run.said
+    trials = run.rows("SELECT state, origin, note, json_extract(proposal, '$.setting[0]') AS u FROM trials")
+    origins = ["policy", "timed-out", "policy", "rejected", "timed-out", "policy", "policy"]
+    assert [r["origin"] for r in trials] == origins
+    assert {r["state"] for r in trials} == {"RECORDED"}
+    assert (trials[1]["u"], trials[4]["u"]) == (0.1, 0.3)  # what had worked last
+    details = [r["detail"] for r in run.rows("SELECT detail FROM alarms WHERE source = 'policy rotten' ORDER BY id")]
+    assert ["Segmentation fault" in d for d in details] == [True, False, False]
+    assert "KeyError: 'no such key'" in details[1]
+    assert "rotten.py" in details[1]
+    assert run.alarms("trial 5: the policy's process ended (exit code 3); playing its last good proposal again")
+    assert run.answer["worst_tick_delay_s"] < 4.0
+    replayed = stack.rigctl("replay", "--state", tmp_path / "state", "--json", PYTHONPATH=installed)
+    assert replayed.wait(60.0) == 0, replayed.said
+    assert replayed.answer == {"trials": 7, "agree": 7, "differing": []}
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
-from rigctl.errors import JournalCorrupt, JournalError, JournalNewer, JournalUnwritable, UsageError
+from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalNewer, JournalUnwritable, UsageError
 
 MAGIC = b"SQLite format 3\x00"
-BUSY_MS = 5000
+BUSY_MS = 3000
+"""How long a statement waits for another program's lock; longer, and the campaign goes safe meanwhile (fault 73)."""
 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _UNWRITABLE = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 )
@@ -21,7 +23,7 @@ _UNWRITABLE = frozenset(
 
 @contextmanager
 def guarded(path: Path) -> Iterator[None]:
-    """Raise what SQLite reports as `JournalCorrupt`, `JournalUnwritable` or `JournalError`, naming the file."""
+    """Raise what SQLite reports as a `JournalError` of the kind that fits, naming the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -29,6 +31,11 @@ def guarded(path: Path) -> Iterator[None]:
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _DAMAGED:
             raise JournalCorrupt(_recovery_advice(path, str(error))) from error
+        if code in _BUSY:
+            raise JournalBusy(
+                f"{path}: another program holds its lock ({error}), so nothing may move until it lets go; "
+                f"`fuser {path}` shows which"
+            ) from error
         if code in _UNWRITABLE:
             raise JournalUnwritable(
                 f"{path}: cannot be written ({error}), so nothing may move; "

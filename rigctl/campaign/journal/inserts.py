@@ -37,6 +37,8 @@ class Decision:
     budget: Micros
     """Budget the decision knew."""
     note: str = ""
+    traceback: str = ""
+    """Of a policy that failed; goes into the alarm, not into the trial."""
 
 
 class Statements:

@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from rigctl.campaign.journal.beside import Beside
 from rigctl.campaign.journal.database import guarded, open_for_reading
+from rigctl.campaign.journal.idle import IdleRow, idle_rows, idle_spent
 from rigctl.campaign.journal.rows import (
     AlarmRow,
     CampaignRow,
@@ -29,6 +31,7 @@ from rigctl.campaign.journal.rows import (
 )
 from rigctl.campaign.trial import TRANSITIONS, Event, State
 from rigctl.core.history import History, Observation
+from rigctl.core.money import Micros
 from rigctl.core.space import Space
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Reading, Severity
@@ -110,6 +113,7 @@ class Reader:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self.beside = Beside(connection)
 
     def campaign(self) -> CampaignRow:
         """What the journal is about.
@@ -133,7 +137,7 @@ class Reader:
             seed=r["seed"],
             currency=r["currency"],
             budget=r["budget_micros"],
-            spent=r["spent"],
+            spent=r["spent"] + self.idle_spent(),
             outcome=r["outcome"],
             fingerprint=r["fingerprint"],
             identity=json.loads(r["identity"]),
@@ -235,6 +239,14 @@ class Reader:
             for r in ask(self._connection, sql, trial)
         )
 
+    def idle(self) -> tuple[IdleRow, ...]:
+        """What was used while no trial was under way, in order."""
+        return idle_rows(self._connection)
+
+    def idle_spent(self) -> Micros:
+        """What that has cost."""
+        return idle_spent(self._connection)
+
     def doses(self, trial: int | None = None) -> tuple[DoseRow, ...]:
         """Every dose of one trial or of all, in order."""
         sql = "SELECT * FROM doses WHERE ?1 IS NULL OR trial = ?1 ORDER BY id"
@@ -259,7 +271,16 @@ class Reader:
         """Every alarm, in order."""
         rows = ask(self._connection, "SELECT * FROM alarms ORDER BY id")
         return tuple(
-            AlarmRow(r["trial"], Severity(r["severity"]), r["source"], r["message"], r["utc"], r["at_s"]) for r in rows
+            AlarmRow(
+                trial=r["trial"],
+                severity=Severity(r["severity"]),
+                source=r["source"],
+                message=r["message"],
+                utc=r["utc"],
+                at_s=r["at_s"],
+                detail=r["detail"] if "detail" in r.keys() else "",  # noqa: SIM118 - an older version's has none
+            )
+            for r in rows
         )
 
     def starts(self) -> tuple[StartRow, ...]:

@@ -160,7 +160,8 @@ _V2 = (
         serial TEXT NOT NULL,
         place TEXT NOT NULL,                -- stable name of the port, where the instrument has no number of its own
         utc TEXT NOT NULL,
-        accepted INTEGER NOT NULL           -- 1: by a person; 0: as first found
+        accepted INTEGER NOT NULL,          -- 1: by a person; 0: as first found
+        who TEXT NOT NULL                   -- that person
     )""",
     """CREATE TABLE idle (                    -- what was used while no trial was under way
         id INTEGER PRIMARY KEY,

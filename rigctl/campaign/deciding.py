@@ -1,0 +1,128 @@
+"""The process that decides: `python -m rigctl.campaign.deciding PARENT`, started by `campaign.decider`.
+
+Frames, each a length and a pickle, come in on standard input and are answered on standard output. The first says which
+policy and problem it will be asked about. A later one has the trials that are new since the one before it, so that the
+history kept here, and what its memo saves, goes on growing.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import pickle
+import resource
+import signal
+import struct
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from rigctl.campaign.algebra import keep_to_one_thread
+
+if TYPE_CHECKING:
+    from rigctl.core.history import History, Observation
+
+HEAD = struct.Struct("!Q")
+"""Before each frame: how many bytes it has."""
+PR_SET_PDEATHSIG = 1
+FIRST_TO_GO = "500"
+"""Out of memory, the kernel ends this process rather than the one that holds the rig."""
+
+
+def framed(value: object) -> bytes:
+    """A value as a frame."""
+    body = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
+    return HEAD.pack(len(body)) + body
+
+
+def main() -> None:
+    """Answer until the parent hangs up."""
+    # whoever tells rigctl to end tells all of it; when this process ends is the parent's to say
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(number, signal.SIG_IGN)
+    _end_with(parent=int(sys.argv[1]))
+    keep_to_one_thread()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.enable(all_threads=False)  # a crash, and the parent's SIGABRT, say where
+    questions, answers = _private_pipes()
+    serve(questions, answers)
+    os._exit(0)  # without waiting for threads that a policy has left behind
+
+
+def serve(questions: BinaryIO, answers: BinaryIO) -> None:
+    """Answer one frame after the other, until there are no more."""
+    respond = _Respondent()
+    while head := questions.read(HEAD.size):
+        (size,) = HEAD.unpack(head)
+        answers.write(framed(respond(pickle.loads(questions.read(size)))))  # noqa: S301 - from our own parent
+        answers.flush()
+
+
+class _Respondent:
+    """What is kept from one question to the next."""
+
+    def __init__(self) -> None:
+        self._subject: tuple[Any, Any] | None = None
+        self._history: History | None = None
+
+    def __call__(self, frame: Any) -> object:
+        return self._prepare(frame) if isinstance(frame, bytes) else self._decide(*frame)
+
+    def _prepare(self, subject: bytes) -> Exception | None:
+        """Load policy and problem, and what they will need; None, or what is wrong with them."""
+        from rigctl.errors import PolicyError  # noqa: PLC0415 - nothing is imported before the signals are heeded
+
+        try:
+            self._subject = pickle.loads(subject)  # noqa: S301 - from our own parent
+        except Exception as error:  # noqa: BLE001 - loading a plug-in may raise anything
+            return PolicyError(f"cannot be loaded in a process of its own: {type(error).__name__}: {error}")
+        import rigctl.campaign.decide  # noqa: PLC0415 - so that the first question need not wait for it
+
+        if self._subject[1].model.hyperparameters == "learned":
+            import rigctl.core.gp.learning  # noqa: F401, PLC0415 - nor the first fit
+        return None
+
+    def _decide(
+        self, seed: int, budget: int, known: int, fresh: tuple[Observation, ...], state: Mapping[str, Any] | None
+    ) -> object:
+        from rigctl.campaign.decide import Question, decide  # noqa: PLC0415
+        from rigctl.core.history import History  # noqa: PLC0415
+        from rigctl.core.policy import BudgetSpent, Finished  # noqa: PLC0415
+
+        if self._subject is None or known not in (0, len(self._history or ())):
+            raise AssertionError(f"unreachable: asked about {known} trials before being told of them")
+        if known == 0 or self._history is None:
+            self._history = History.of(fresh)
+        else:
+            for observation in fresh:
+                self._history = self._history.append(observation)
+        policy, problem = self._subject
+        try:
+            return decide(Question(policy, replace(problem, budget=budget), seed, self._history, state))
+        except Finished as finished:  # a plug-in's own kind of it might not survive the way back
+            return (BudgetSpent if isinstance(finished, BudgetSpent) else Finished)(str(finished))
+
+
+def _end_with(parent: int) -> None:
+    """However the parent ends, so does this process, even in the middle of a decision that never returns."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before the kernel was asked to tell
+        os._exit(0)
+    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123
+        score.write(FIRST_TO_GO)
+
+
+def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
+    """Where frames come and go, out of a plug-in's reach: what it prints goes to standard error."""
+    questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return questions, answers
+
+
+if __name__ == "__main__":
+    main()

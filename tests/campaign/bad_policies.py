@@ -1,0 +1,91 @@
+"""Policies that are not to be trusted; they stand in a module, so that another process finds them."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+from dataclasses import dataclass, field
+
+from rigctl.core.policy import Policy
+from tests.campaign.fakes import TenLines
+
+LIBC = ctypes.PyDLL(None)
+"""Called through this, C code keeps the interpreter lock."""
+NEVER_S = 600
+
+
+@dataclass(frozen=True)
+class Bad(TenLines):
+    """As its kind says, from so many known trials on; before that it is as good as any."""
+
+    kind: str = "raises"
+    after: int = 0
+    seconds: int = NEVER_S
+
+    def propose(self, state, problem, history, rng):
+        if len(history) >= self.after:
+            getattr(self, self.kind)()
+        return super().propose(state, problem, history, rng)
+
+    def raises(self):
+        raise KeyError("somebody else's mistake")
+
+    def holds(self):
+        """Keep the interpreter lock."""
+        LIBC.sleep(self.seconds)
+
+    def waits(self):
+        threading.Event().wait(self.seconds)
+
+    def leaves(self):
+        os._exit(7)
+
+    def quits(self):
+        sys.exit("enough")
+
+    def segfaults(self):
+        ctypes.string_at(0)
+
+    def prints(self):
+        """More than a pipe takes, on both streams, and where an answer would go."""
+        for stream in (sys.stdout, sys.stderr):
+            stream.write("x" * 200_000)
+        os.write(1, b"y" * 200_000)
+        sys.stdin.read()
+
+
+@dataclass(frozen=True)
+class Homebound(TenLines):
+    """Cannot be handed on."""
+
+    lock: object = field(default_factory=threading.Lock)
+
+
+@dataclass(frozen=True)
+class NotFound(TenLines):
+    """Goes out, but does not arrive."""
+
+    home: int = field(default_factory=os.getpid)
+
+    def __setstate__(self, state):
+        if os.getpid() != state["home"]:
+            raise ImportError("no licence for this process")
+        vars(self).update(state)
+
+
+@dataclass(frozen=True)
+class Holding:
+    """Keeps the interpreter lock for so many seconds, then decides as another policy does."""
+
+    inner: Policy
+    seconds: int
+    name: str = "holding"
+
+    def initial_state(self, problem):
+        return self.inner.initial_state(problem)
+
+    def propose(self, state, problem, history, rng):
+        LIBC.sleep(self.seconds)
+        return self.inner.propose(state, problem, history, rng)

@@ -1,0 +1,277 @@
+"""The process that decisions are made in."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from rigctl.campaign.decide import Question, decide
+from rigctl.campaign.process_decider import ProcessDecider
+from rigctl.campaign.replay import replay
+from rigctl.campaign.trial import State
+from rigctl.config.load import load
+from rigctl.core.history import History, Observation
+from rigctl.core.money import to_micros
+from rigctl.core.policy import BudgetSpent, Finished, ModelOptions, Problem
+from rigctl.errors import NoAnswer, PolicyError
+from tests.campaign.bad_policies import Bad, Homebound, NotFound
+from tests.campaign.fakes import SoonContent, TenLines, make_space
+from tests.campaign.fakes import make_spec as any_spec
+from tests.system.stack import wait_until
+
+CONFIG = Path(__file__).parents[2] / "config"
+LONG_S = 60.0
+
+
+def make_spec(**changes):
+    """With a model that is known, so that nothing need be imported to learn it."""
+    known = ModelOptions("fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.1, mean=0.0)
+    return any_spec(**{"problem": Problem(make_space(), to_micros(100), model=known), **changes})
+
+
+def observed(count):
+    return tuple(Observation(t, t % 3, (0.25, 0.5), float(t), 1000) for t in range(1, count + 1))
+
+
+def question(count=0, policy=None, state=None, seed=7, spec=None):
+    spec = spec or make_spec()
+    return Question(policy or spec.policy, spec.problem, seed, History.of(observed(count)), state)
+
+
+@pytest.fixture
+async def decider():
+    """Ended with whatever it started."""
+    made = ProcessDecider()
+    yield made
+    await made.close()
+    assert psutil.Process().children() == []
+
+
+async def the_process(decider):
+    return (await decider._ready)._process.pid
+
+
+async def test_its_answers_are_those_of_this_process(decider):
+    """As the history grows, shrinks or is another one, decision and memory are the same as when made here."""
+    spec, state = make_spec(), None
+    for count in (0, 1, 2, 7, 7, 3, 4):
+        asked = question(count, state=state, spec=spec)
+        assert await decider.decide(asked, LONG_S) == decide(asked)
+        state = decide(asked).policy_state
+    other = Question(spec.policy, spec.problem, 7, History.of(o for o in observed(9) if o.trial > 2), state)
+    assert await decider.decide(other, LONG_S) == decide(other)
+
+
+async def test_it_is_told_of_each_trial_once(decider):
+    """What goes over with a question is the trials that are new, however many are known."""
+    spec, sent = make_spec(), []
+    await decider.start(spec.policy, spec.problem)
+    child = await decider._ready
+    write = child._process.stdin.write
+    child._process.stdin.write = lambda frame: (sent.append(len(frame)), write(frame))
+    for count in (300, 301, 302):
+        await decider.decide(question(count, spec=spec), LONG_S)
+    assert sent[0] > 5000
+    assert max(sent[1:]) < 1000
+    assert await the_process(decider) == child._process.pid
+
+
+@pytest.mark.parametrize("example", ["greenhouse", "lathe", "wind-tunnel"])
+async def test_the_examples_decide_there_to_the_same_bits(decider, example):
+    """Problem and policy of every example arrive as they are, and what the process keeps changes no decision."""
+    loaded = load(CONFIG / f"{example}.yaml")
+    space, nature = loaded.problem.space, np.random.default_rng(3)
+    history, state = History(), None
+    for trial in range(1, 16):
+        asked = Question(loaded.policy, loaded.problem, 5, history, state)
+        decision = await decider.decide(asked, LONG_S)
+        assert decision == decide(replace(asked, history=History.of(history.observations)))
+        assert decision.origin == "policy"
+        x, chosen, state = nature.random(space.dimension), decision.proposal.control_set, decision.policy_state
+        x[list(space.control_sets[chosen].indices)] = decision.proposal.setting
+        history = history.append(Observation(trial, chosen, tuple(map(float, x)), float(x.sum()), 100_000))
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("leaves", r"the policy's process ended \(exit code 7\)"),
+        ("quits", r"the policy's process ended \(exit code 1\)"),
+        ("segfaults", r"the policy's process ended \(signal 11, Segmentation fault\)"),
+    ],
+)
+async def test_fault_60_a_policy_that_ends_its_process_costs_one_decision(decider, kind, why):
+    """Who asked is told how it ended, with its last words; the next question is answered by a new process."""
+    spec = make_spec(policy=Bad(kind=kind, after=1))
+    await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)
+    first = await the_process(decider)
+    with pytest.raises(NoAnswer, match=why) as told:
+        await decider.decide(question(1, spec=spec, policy=spec.policy), LONG_S)
+    assert {"leaves": "", "quits": "enough", "segfaults": "in segfaults"}[kind] in told.value.traceback
+    assert (await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
+    assert await the_process(decider) != first
+    assert not psutil.pid_exists(first)
+
+
+@pytest.mark.parametrize("kind", ["holds", "waits"])
+async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind):
+    """Past the limit its process is ended, which says where it stood; a new one gets ready."""
+    spec = make_spec(policy=Bad(kind=kind, after=1))
+    assert (await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
+    first = await the_process(decider)
+    with pytest.raises(NoAnswer, match=r"no decision within 0.2 s") as told:
+        await decider.decide(question(1, spec=spec, policy=spec.policy), 0.2)
+    assert f"in {kind}" in told.value.traceback
+    assert not psutil.pid_exists(first)
+    assert (await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
+
+
+async def test_fault_60_the_loop_turns_while_the_interpreter_lock_is_held(decider):
+    """A policy that keeps the interpreter lock for two seconds keeps its own."""
+    spec, turns = make_spec(policy=Bad(kind="holds", seconds=2)), []
+
+    async def turn():
+        while True:
+            turns.append(asyncio.get_running_loop().time())
+            await asyncio.sleep(0.01)
+
+    await decider.start(spec.policy, spec.problem)
+    await decider._ready
+    async with asyncio.TaskGroup() as group:
+        turning = group.create_task(turn())
+        assert (await decider.decide(question(spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
+        turning.cancel()
+    assert len(turns) > 20
+
+
+async def test_what_a_policy_prints_harms_nothing(decider):
+    """Its output is neither taken for an answer nor waited for by anybody, and there is nothing for it to read."""
+    spec = make_spec(policy=Bad(kind="prints"))
+    assert (await decider.decide(question(spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
+
+
+async def test_fault_75_an_exception_comes_back_with_its_traceback(decider):
+    """The decision is replaced, its note is short, and the traceback says where the plug-in failed."""
+    spec = make_spec(policy=Bad(kind="raises"))
+    decision = await decider.decide(question(spec=spec, policy=spec.policy), LONG_S)
+    assert (decision.origin, decision.note) == ("rejected", 'KeyError: "somebody else\'s mistake"')
+    assert "bad_policies.py" in decision.traceback
+    assert "in raises" in decision.traceback
+
+
+async def test_the_end_of_a_campaign_comes_back_as_such(decider):
+    """A stopping rule and a spent budget arrive as what they are."""
+    spec = make_spec(policy=SoonContent())
+    with pytest.raises(Finished, match=r"no trial is worth 0.5"):
+        await decider.decide(question(2, spec=spec, policy=spec.policy), LONG_S)
+    spent = make_spec(policy=TenLines(cost=1e9))
+    with pytest.raises(BudgetSpent, match="left"):
+        await decider.decide(question(2, spec=spent, policy=spent.policy), LONG_S)
+
+
+async def test_what_cannot_be_handed_on_is_refused_at_the_start(decider):
+    """Before anything moves, with the policy's name and the remedy."""
+    spec = make_spec(policy=Homebound())
+    with pytest.raises(PolicyError, match=r"ten-lines: cannot be handed to a process of its own .* plain values"):
+        await decider.start(spec.policy, spec.problem)
+
+
+async def test_what_does_not_arrive_is_refused_before_the_first_decision(decider):
+    """A policy that the other process cannot load is an error, not a decision to be replaced."""
+    spec = make_spec(policy=NotFound())
+    await decider.start(spec.policy, spec.problem)
+    for _ in range(2):
+        with pytest.raises(PolicyError, match="no licence for this process") as refused:
+            await decider.decide(question(spec=spec, policy=spec.policy), LONG_S)
+        assert not isinstance(refused.value, NoAnswer)
+
+
+async def test_a_question_broken_off_leaves_no_answer_behind(decider):
+    """After a cancelled decision the next question gets its own answer."""
+    spec = make_spec(policy=Bad(kind="waits", after=1))
+    await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)
+    asking = asyncio.create_task(decider.decide(question(1, spec=spec, policy=spec.policy), LONG_S))
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    asked = question(0, spec=spec, policy=spec.policy, seed=8)
+    assert await decider.decide(asked, LONG_S) == decide(asked)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+async def test_who_ends_the_controller_ends_the_process_through_it(decider, number):
+    """A signal meant for all of rigctl does not end a decision."""
+    spec = make_spec()
+    await decider.decide(question(0, spec=spec), LONG_S)
+    process = await the_process(decider)
+    os.kill(process, number)
+    assert await decider.decide(question(1, spec=spec), LONG_S) == decide(question(1, spec=spec))
+    assert await the_process(decider) == process
+
+
+PARENT = """
+import asyncio, os
+from rigctl.campaign.process_decider import ProcessDecider
+from tests.campaign.bad_policies import Bad
+from tests.campaign.fakes import make_spec
+
+async def main():
+    decider, spec = ProcessDecider(), make_spec(policy=Bad(kind="holds"))
+    await decider.start(spec.policy, spec.problem)
+    child = await decider._ready
+    from tests.campaign.test_process_decider import question
+    asyncio.create_task(decider.decide(question(spec=spec, policy=spec.policy), 600))
+    await asyncio.sleep(0.2)
+    print(child._process.pid, flush=True)
+    await asyncio.sleep(600)
+
+asyncio.run(main())
+"""
+
+
+def over(process):
+    """Whether it has ended, though nobody may have asked how."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+def test_a_killed_controller_leaves_no_process_behind():
+    """When its parent is killed, so is the process that decides, though its policy holds the interpreter lock."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, env=environment) as parent:
+        process = psutil.Process(int(parent.stdout.readline()))
+        assert process.is_running()
+        parent.kill()
+    wait_until(lambda: over(process), "the end of the process that decides", LONG_S)
+
+
+@pytest.mark.parametrize(("kind", "limit_s"), [("holds", 0.5), ("segfaults", 30.0)])
+async def test_fault_60_a_campaign_goes_on_with_what_worked_last(stage, decider, kind, limit_s):
+    """A policy gone silent: its last good proposal is played again, an alarm says where it stood, replay agrees."""
+    spec = make_spec(policy=Bad(kind=kind, after=2), max_trials=5, decision_limit_s=limit_s)
+    result = await stage.run(spec, decider=decider)
+    assert result.trials == 5
+    with stage.journal() as journal:
+        rows = journal.trials()
+        agreed = [trial.differences for trial in replay(journal, spec)]
+    assert [row.origin for row in rows] == ["policy"] * 2 + ["timed-out"] * 3
+    assert {row.state for row in rows} == {State.RECORDED}
+    assert {(row.control_set, row.proposal.setting) for row in rows[2:]} == {
+        (rows[1].control_set, rows[1].proposal.setting)
+    }
+    assert agreed == [()] * 5
+    alarms = [a for a in stage.alarms() if "playing its last good proposal again instead" in a.message]
+    assert len(alarms) == 3
+    assert all(f"in {kind}" in a.detail for a in alarms)
