@@ -6,8 +6,8 @@ import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.abilities import Pace, Paced, SaysSimulated
-from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Identity, Meter, Severity
-from rigctl.rig.testing import RecordingLine, ScriptedLine
+from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Hurry, Identity, Meter, Severity
+from rigctl.rig.testing import RecordingLine, ScriptedLine, SilentLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
 from tests.drivers.circuits import Pump, Sleeper
 from tests.drivers.peers import PtyPeer, cut_lines
@@ -263,6 +263,16 @@ def test_a_simulated_pump_says_so(device, pump):
     assert not device.simulated(soon())
     pump.override["i"] = ["?I,PMP,SIM1.06", "*OK"]
     assert device.simulated(soon())
+
+
+@pytest.mark.parametrize("call", ["identify", "ready", "dose_status", "total_volume_ml", "simulated"])
+def test_a_question_may_be_hurried(call):
+    """Whatever a question waits for, something urgent may cut it short."""
+    line, hurry = SilentLine(), Hurry()
+    with pytest.raises(DeviceTimeout):
+        getattr(doser(line), call)(Deadline(soon().at_s - 0.9, hurry))
+    assert line.asked
+    assert all(deadline.hurry is hurry for deadline in line.asked if deadline.at_s > 0)
 
 
 def test_its_pace_is_300_ms_an_answer(device, wire):
