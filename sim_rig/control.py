@@ -107,7 +107,7 @@ class ControlDesk:
         for pump in self._rig.pumps.values():
             pump.faults.clear()
         for reading in self._rig.meters.values():
-            reading.per_unit, reading.jumped_kwh = 1.0, 0.0
+            reading.per_unit = 1.0
         for station in self._rig.stations.values():
             for bank in station.units.values():
                 bank.word_swap = False
@@ -173,12 +173,9 @@ class ControlDesk:
         for key, value in given.items():
             setattr(faults, key, float(value) if key == "short" else bool(value))
 
-    def _energy(self, request: Request) -> None:
+    def _energy_unit(self, request: Request) -> None:
         for readings in self._rig.meters.values():
-            if request["fault"] == "energy_jump":
-                readings.jumped_kwh += float(request.get("kwh", 1e6))
-            else:
-                readings.per_unit = ENERGY_UNITS[one_of(request, "as", ENERGY_UNITS)]
+            readings.per_unit = ENERGY_UNITS[one_of(request, "as", ENERGY_UNITS)]
 
     def _word_swap(self, request: Request) -> None:
         for bank in self._rig.stations[one_of(request, "bus", self._rig.stations)].units.values():

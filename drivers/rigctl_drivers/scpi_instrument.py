@@ -110,6 +110,7 @@ class ScpiDriver:
     schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
     options: ClassVar[type[DeviceOptions]] = ScpiOptions
     occupies = staticmethod(scpi_claims.occupies)
+    misfits = staticmethod(scpi_claims.misfits)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:

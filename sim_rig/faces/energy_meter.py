@@ -31,12 +31,10 @@ class MeterReadings:
     voltage_v: float = 230.0
     per_unit: float = 1.0
     """What one count of the energy counter is, in kWh: 1000 when it was switched to MWh (a fault)."""
-    jumped_kwh: float = 0.0
-    """What the counter has jumped by (a fault)."""
 
     def counter(self) -> float:
         """The energy counter in the unit it is switched to."""
-        return (self.energy_kwh() + self.jumped_kwh) / self.per_unit
+        return self.energy_kwh() / self.per_unit
 
 
 def meter_bank(readings: MeterReadings, model: Literal["SDM120", "SDM630"], node: int = 1) -> Bank:
