@@ -15,7 +15,7 @@ import numpy as np
 
 from rigctl.campaign.decision import proposal_from_json
 from rigctl.campaign.journal.beside import Beside
-from rigctl.campaign.journal.database import guarded, open_for_reading
+from rigctl.campaign.journal.database import guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.idle import IdleRow, idle_rows, idle_spent
 from rigctl.campaign.journal.rows import (
     AlarmRow,
@@ -29,11 +29,12 @@ from rigctl.campaign.journal.rows import (
     StateRow,
     TrialRow,
 )
+from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.trial import TRANSITIONS, Event, State
 from rigctl.core.history import History, Observation
 from rigctl.core.money import Micros
 from rigctl.core.space import Space
-from rigctl.errors import UsageError
+from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.rig.protocols import Reading, Severity
 
 FILE_NAME = "journal.sqlite"
@@ -69,6 +70,8 @@ def open_reader(path: Path) -> Iterator[Reader]:
     connection = open_for_reading(file)
     try:
         with guarded(file):
+            if unsealed(connection):
+                check_readable(connection, file)
             yield Reader(connection)
     finally:
         connection.close()
@@ -79,6 +82,19 @@ def ask(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[s
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     return list(cursor.execute(sql, parameters))
+
+
+def check_readable(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `JournalCorrupt` if something in it is not what we write: for what no checksum vouches for."""
+    reader = Reader(connection)
+    questions = (reader.trials, reader.events, reader.measurements, reader.ledger, reader.doses, reader.alarms)
+    try:
+        for question in (*questions, reader.starts, reader.policy_state):
+            question()
+        if ask(connection, "SELECT 1 FROM campaign"):
+            reader.campaign()
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise JournalCorrupt(recovery_advice(path, f"{type(error).__name__}: {error}")) from error
 
 
 def observation(space: Space, row: TrialRow, further: Sequence[str] | None = None) -> Observation:
