@@ -116,10 +116,13 @@ def _detail(reading: Reading | None) -> str:
 
 
 def step(used: Consumption, meter: str) -> Decimal:
-    """The counter's smallest step, as its readings look: their last digit, or what float32 can tell apart."""
+    """The counter's smallest step, as its readings look: their last digit, or what float32 can tell apart.
+
+    Of the lower one, for the higher may be what a jump has made of it.
+    """
     values = [r.value for r in (used.before.get(meter), used.after.get(meter)) if r is not None and isfinite(r.value)]
     digits = max(map(_digits, values), default=0)
-    return max([Decimal(1).scaleb(-digits), *map(_spacing, values)])
+    return max(Decimal(1).scaleb(-digits), min(map(_spacing, values), default=Decimal(0)))
 
 
 def _digits(value: float) -> int:
