@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from rigctl.campaign.replay import replay
-from rigctl.campaign.trial import Event
+from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import Reading, Severity
 from tests.campaign.fakes import charged, make_spec, metered, open_journal
@@ -141,6 +141,60 @@ async def test_what_is_used_in_a_hold_is_idle(stage, phase):
     await stage.run(make_spec(max_trials=2), journal=interrupted(stage, held))
     assert power_lines(stage) == [(0.125, False, ""), (0.125, False, "")]
     assert [line[:3] for line in idle_lines(stage)] == [(2, "power", 0.25), (2, "labour", 0.5)]
+
+
+def nap(stage, seconds, kwh):
+    """The machine is suspended; the rig goes on as it was left."""
+    stage.world.do("asleep", s=seconds)
+    stage.world.do("energy", kwh=kwh)
+    stage.world.do("time", s=seconds)
+
+
+async def test_fault_70_a_trial_the_machine_slept_through_fails_and_pays_for_its_own_time(stage):
+    """Thirty minutes of suspend in mid-settle: FAILED, its hours and its share of the energy; the rest is idle."""
+
+    def sleep_once():
+        if stage.rig.calls.count("measure") == 1:
+            nap(stage, 1800.0, 0.5)
+
+    result = await stage.run(make_spec(max_trials=2), fail={"measure": sleep_once})
+    lines = lines_of(stage, 1)
+    with stage.journal() as journal:
+        first, second = journal.trials()
+        idle = {i.meter: i for i in journal.idle()}
+        history = journal.history(make_spec().problem.space)
+    assert (first.state, first.because) == (State.FAILED, "the machine slept 30 min in mid-trial")
+    assert second.state is State.RECORDED
+    assert not history.observations[0].cost_known
+    assert lines["labour"].quantity == pytest.approx(90.0 / 3600.0)
+    assert idle["labour"].quantity == 0.5
+    assert lines["power"].quantity == pytest.approx(0.625 * 90.0 / 1890.0)
+    assert lines["power"].amount + idle["power"].amount == 187_500
+    assert result.spent == history.spent + sum(i.amount for i in idle.values())
+
+
+async def test_what_is_used_asleep_between_two_trials_is_idle(stage):
+    """The lid was closed while the next trial was decided: it starts from fresh readings and is RECORDED."""
+
+    def slept(journal):
+        if len(journal.read.history(make_spec().problem.space)) == 1:
+            nap(stage, 1800.0, 0.25)
+
+    await stage.run(make_spec(max_trials=2), journal=interrupted(stage, slept))
+    assert power_lines(stage) == [(0.125, False, ""), (0.125, False, "")]
+    assert [line[:3] for line in idle_lines(stage)] == [(2, "power", 0.25), (2, "labour", 0.5)]
+
+
+async def test_a_nap_of_seconds_changes_nothing(stage):
+    """Shorter than anybody would notice: the trial counts as it is."""
+
+    def sleep_once():
+        if stage.rig.calls.count("measure") == 1:
+            nap(stage, 4.0, 0.0)
+
+    await stage.run(make_spec(max_trials=1), fail={"measure": sleep_once})
+    assert power_lines(stage) == [(0.125, False, "")]
+    assert idle_lines(stage) == []
 
 
 def interrupted(stage, what):
