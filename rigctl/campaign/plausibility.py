@@ -98,6 +98,17 @@ def believed(
     return _contradiction(meter, used, control_set, past, rise) or rise
 
 
+def is_checked(meter: MeterSpec, used: Consumption, past: Sequence[PastLine]) -> bool:
+    """Whether there is anything to check an energy meter's rise against, but for what no connection carries."""
+    declared = meter.max_per_trial is not None or meter.rated_per_h is not None
+    return (
+        meter.kind != "energy"
+        or declared
+        or integral(meter, used) is not None
+        or len(per_hour(past, meter.name)) >= ENOUGH
+    )
+
+
 def risen(before: Reading | None, after: Reading | None) -> Decimal | str:
     """How far a counter rose, in decimal arithmetic; or why that is not known."""
     if before is None or not before.valid:

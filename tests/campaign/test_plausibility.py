@@ -146,6 +146,13 @@ def test_a_counter_too_coarse_for_a_trial_is_replaced_by_power_times_time():
     assert "too coarse for a trial" in line.note
 
 
+def test_a_rise_that_nothing_can_be_checked_against_says_so():
+    """Believed all the same, or nothing would ever be learned; the note is honest about it."""
+    notes = [charge([m], trial(1.25, 1.75), ("a",), past)[0] for m, past in ((POWER, ()), (RATED, ()), (POWER, USUAL))]
+    assert [(line.estimated, bool(line.note)) for line in notes] == [(False, True), (False, False), (False, False)]
+    assert "nothing to check it against" in notes[0].note
+
+
 # Meters that are not believed any more ----------------------------------------------------------------------------
 
 SWITCHED = trial(0.4127, 0.4132, by_power_kwh=0.5)
