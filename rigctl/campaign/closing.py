@@ -82,7 +82,7 @@ async def book_idle(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread
     if await journal.call(lambda j: bool(j.past.last_meters()) and not j.past.meters()):
         now = await read_meters(rig)
         await journal.call(lambda j: j.idle.book(_idle_since(j, spec.rig, now)))
-    return await journal.call(lambda j: j.read.idle_spent())
+    return await journal.call(lambda j: j.read.idle.spent())
 
 
 def arm(journal: Journal, rig: RigSpec, number: int, before: Mapping[str, Reading]) -> None:
@@ -92,7 +92,7 @@ def arm(journal: Journal, rig: RigSpec, number: int, before: Mapping[str, Readin
 
 def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> tuple[IdleLine, ...]:
     """What was used since the last trial that was metered, and is not booked yet."""
-    past, booked = journal.past, [row.line for row in journal.idle.since_last_trial()]
+    past, booked = journal.past, [row.line for row in journal.read.idle.since_last_trial()]
     interlude = Interlude(past.last_meters(), now, past.rested_s(), booked)
     return idle_between(rig.meters, interlude, journal.past_lines())
 

@@ -55,7 +55,7 @@ def _rows(reader: Reader, space: Space, outcomes: Sequence[str], records: str) -
         yield from (_trial(row, space, outcomes) for row in reader.trials() if row.state.final)
         return
     sources: Mapping[str, Iterable[Any]] = {
-        "ledger": (*reader.ledger(), *map(_idle, reader.idle())),
+        "ledger": (*reader.ledger(), *map(_idle, reader.idle.rows())),
         "measurements": reader.measurements(),
         "events": reader.events(),
         "doses": reader.doses(),

@@ -71,7 +71,7 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Pa
             past = reader.history(space, [f.name for f in loaded.problem.further])
         except ValueError as error:
             raise UsageError(f"{source}: does not fit {loaded.path}: {error}") from error
-        return Past(past, reader.policy_state() or fresh, reader.idle_spent())
+        return Past(past, reader.policy_state() or fresh, reader.idle.spent())
 
 
 def _may_be_journal(file: Path) -> bool:

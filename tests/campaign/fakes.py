@@ -311,4 +311,4 @@ def metered(journal, meter):
 
 def charged(journal, meter):
     """What the ledger says was used, in trials and beside them."""
-    return sum(line.quantity for line in (*journal.ledger(), *journal.idle()) if line.meter == meter)
+    return sum(line.quantity for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == meter)

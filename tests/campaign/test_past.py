@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceTimeout
@@ -50,7 +51,7 @@ def power_lines(stage):
 
 def idle_lines(stage):
     with stage.journal() as journal:
-        return [(i.before_trial, i.meter, i.quantity, i.note) for i in journal.idle()]
+        return [(i.before_trial, i.meter, i.quantity, i.note) for i in journal.idle.rows()]
 
 
 NIGHT_S = 8 * 3600.0
@@ -81,7 +82,7 @@ async def test_what_is_idle_counts_before_the_next_decision(stage):
     a_night(stage)
     await stage.run(make_spec(max_trials=2))
     with stage.journal() as journal:
-        assert journal.trial(2).budget == 100_000_000 - journal.idle_spent() < 100_000_000
+        assert journal.trial(2).budget == 100_000_000 - journal.idle.spent() < 100_000_000
         assert [t.differences for t in replay(journal, make_spec()) if t.trial == 2] == [()]
 
 
@@ -125,18 +126,24 @@ async def test_a_counter_that_jumps_in_the_night_is_booked_up_to_what_a_trial_us
     assert "limited, the counter rose by 1000003.0 kWh" in power[3]
 
 
+def enter(journal, phase, at_s):
+    """The campaign goes into another state of its own."""
+    with transaction(journal._connection):
+        journal._connection.execute(
+            "INSERT INTO phases (phase, why, utc, at_s, start) VALUES (?, 'a test', '', ?, 1)", (phase, at_s)
+        )
+
+
 @pytest.mark.parametrize("phase", ["HOLDING", "PAUSED", "WAITING"])
 async def test_what_is_used_in_a_hold_is_idle(stage, phase):
     """While the campaign waits, energy and hours are nobody's; the trial after it starts from fresh readings."""
 
     def held(journal):
         if stage.rig.calls.count("measure") == 1:
-            values = (phase, "a person asked", stage.world.now_s, 1)
-            sql = "INSERT INTO phases (phase, why, utc, at_s, start) VALUES (?, ?, '', ?, ?)"
-            journal._connection.execute(sql, values)
+            enter(journal, phase, stage.world.now_s)
             stage.world.do("energy", kwh=0.25)
             stage.world.do("time", s=1800.0)
-            journal._connection.execute(sql, ("RUNNING", "", stage.world.now_s, 1))
+            enter(journal, "RUNNING", stage.world.now_s)
 
     await stage.run(make_spec(max_trials=2), journal=interrupted(stage, held))
     assert power_lines(stage) == [(0.125, False, ""), (0.125, False, "")]
@@ -161,7 +168,7 @@ async def test_fault_70_a_trial_the_machine_slept_through_fails_and_pays_for_its
     lines = lines_of(stage, 1)
     with stage.journal() as journal:
         first, second = journal.trials()
-        idle = {i.meter: i for i in journal.idle()}
+        idle = {i.meter: i for i in journal.idle.rows()}
         history = journal.history(make_spec().problem.space)
     assert (first.state, first.because) == (State.FAILED, "the machine slept 30 min in mid-trial")
     assert second.state is State.RECORDED
