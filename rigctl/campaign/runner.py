@@ -108,13 +108,13 @@ class Runner:
         while True:
             await self._until_ready()
             ended = self._ended(history)
-            if ended is None:
-                await book_idle(self.spec, self.rig, self.journal)
-                self._idle = await self.journal.call(lambda j: j.read.idle_spent())
-                ended = self._ended(history)
             if ended is not None:
                 return ended
             try:
+                self._idle = await book_idle(self.spec, self.rig, self.journal)
+                ended = self._ended(history)
+                if ended is not None:
+                    return ended
                 row = await self._one_trial(history)
             except BudgetSpent as spent:
                 return "budget", str(spent)

@@ -188,3 +188,7 @@ class EnergyBook:
     def reset(self) -> None:
         """The counter starts from zero again; the energy taken stays known."""
         self.offset_kwh = self.total_kwh
+
+    def jump(self, kwh: float) -> None:
+        """The counter shows so much more from now on (or less); nothing was taken."""
+        self.offset_kwh -= kwh

@@ -64,6 +64,7 @@ def build(clock: SimClock, seed: np.random.SeedSequence, response: Response) -> 
         circuits={"ph": ph, "ca": ca, "acid": acid, "cam": camera},
         meters={"mains": readings},
         reset_energy=tank.energy.reset,
+        jump_energy=tank.energy.jump,
     )
     timer.sync = assembly.sync
     return assembly

@@ -52,6 +52,7 @@ def build(clock: SimClock, seed: np.random.SeedSequence) -> Assembly:
         circuits={"tester": tester},
         meters={"mains": readings},
         reset_energy=lathe.energy.reset,
+        jump_energy=lathe.energy.jump,
     )
     timer.sync = assembly.sync
     return assembly

@@ -51,6 +51,7 @@ def build(clock: SimClock, seed: np.random.SeedSequence, noise_db: SelfNoise) ->
         circuits={"mic": microphone},
         meters={"mains": readings},
         reset_energy=tunnel.energy.reset,
+        jump_energy=tunnel.energy.jump,
     )
     timer.sync = assembly.sync
     return assembly

@@ -21,6 +21,7 @@ from rigctl.core.money import to_micros, to_units
 from rigctl.core.policy import BudgetSpent, NotWorthIt, Problem, Proposal
 from rigctl.core.space import Space, Variable
 from rigctl.errors import NoAnswer
+from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import Glance, Measurement, SafeReport
@@ -74,6 +75,9 @@ class FakeClock:
 
     def now_s(self):
         return self.world.now_s
+
+    def suspended_s(self):
+        return self.world.total("asleep", "s")
 
     def sleep(self, seconds):
         self.world.do("time", s=seconds)
@@ -153,6 +157,7 @@ class FakeRig:
     async def meters(self):
         await self._op("meters")
         totals = {"power": (self.world.total("energy", "kwh"), "kWh"), "acid": (self.world.total("dose", "ml"), "mL")}
+        totals[ASLEEP] = (self.world.total("asleep", "s"), "s")
         readings = {name: self._reading(name, value, unit) for name, (value, unit) in totals.items()}
         if self.idle_kwh:
             self.world.do("energy", kwh=self.idle_kwh)
@@ -354,4 +359,4 @@ def metered(journal, meter):
 
 def charged(journal, meter):
     """What the ledger says was used, in trials and beside them."""
-    return sum(line.quantity for line in (*journal.ledger(), *journal.idle()) if line.meter == meter)
+    return sum(line.quantity for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == meter)

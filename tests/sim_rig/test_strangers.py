@@ -238,7 +238,7 @@ def test_a_stranger_sees_the_meter_switched_and_its_counter_jump(lathe):
     """A switch to MWh shows in the settings and the counter; a jump in the counter alone."""
     with minimal(lathe.path("mains"), 3) as meter:
         before_kwh = meter.read_float(0x48, 4)
-        lathe.control({"fault": "energy_jump", "kwh": 1e6})
+        lathe.control({"fault": "jump_kwh", "kwh": 1e6})
         assert meter.read_float(0x48, 4) >= before_kwh + 1e6 - 1.0
         assert meter.read_float(0x1E, 3) == 0.0
         lathe.control({"fault": "energy_unit", "as": "MWh"})

@@ -6,7 +6,8 @@ import pytest
 
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
-from tests.system.stack import because, cost, greenhouse, next_trial
+from tests.simulated import start_sim
+from tests.system.stack import Stack, because, cost, greenhouse, next_trial
 
 pytestmark = pytest.mark.system
 
@@ -78,7 +79,7 @@ def test_fault_69_a_counter_that_jumps_is_estimated_and_teaches_nothing(sim, cam
     """A million kilowatt-hours in one trial: charged about what such a trial costs, marked, and no evidence."""
     campaign.until(lambda: campaign.count("RUNNING"), "a trial under way")
     usual = campaign.rows("SELECT max(amount_micros) AS amount FROM ledger WHERE meter = 'electricity'")[0]["amount"]
-    sim.control({"fault": "energy_jump", "kwh": 1e6})
+    sim.control({"fault": "jump_kwh", "kwh": 1e6})
     (line,) = campaign.until(
         lambda: campaign.rows("SELECT * FROM ledger WHERE estimated AND note LIKE 'rose by%'"), "an estimate"
     )
@@ -87,7 +88,7 @@ def test_fault_69_a_counter_that_jumps_is_estimated_and_teaches_nothing(sim, cam
     assert 0 < line["amount_micros"] < 3 * usual
     assert not known_to_the_policy(campaign_config, campaign, line["trial"]).cost_known
     assert campaign.rows("SELECT state FROM trials WHERE trial = ?", line["trial"])[0]["state"] == "RECORDED"
-    sim.control({"fault": "energy_jump", "kwh": -1e6})
+    sim.control({"fault": "jump_kwh", "kwh": -1e6})
     fallen = campaign.until(
         lambda: campaign.rows("SELECT * FROM ledger WHERE trial > ? AND note LIKE 'fell%'", line["trial"]), "its return"
     )[0]
@@ -98,7 +99,7 @@ def test_fault_69_a_counter_that_jumps_is_estimated_and_teaches_nothing(sim, cam
 def test_fault_41_a_counter_switched_to_mwh_stops_the_campaign(sim, campaign, shared, campaign_config):
     """From kWh to MWh: no trial is recorded at a thousandth of its cost, MAJOR alarms say why, before and after."""
     (usual,) = campaign.rows("SELECT max(amount_micros) AS amount FROM ledger WHERE meter = 'electricity'")
-    sim.control({"fault": "energy_jump", "kwh": 400.0})  # an old meter
+    sim.control({"fault": "jump_kwh", "kwh": 400.0})  # an old meter
     next_trial(campaign, "RECORDED", after=next_trial(campaign, "RECORDED")["trial"])
     sim.control({"fault": "energy_unit", "as": "MWh"})
     assert campaign.wait() == 1
@@ -113,3 +114,28 @@ def test_fault_41_a_counter_switched_to_mwh_stops_the_campaign(sim, campaign, sh
     lines = again.rows("SELECT * FROM ledger WHERE meter = 'electricity' AND trial > ? ORDER BY trial", known)
     assert [line["estimated"] for line in lines] == [1, 1]
     assert all(usual["amount"] / 4 < line["amount_micros"] < 4 * usual["amount"] for line in lines)
+
+
+SLOW = 10.0
+"""Rig seconds per wall second at which the power is sampled often enough to be a measurement."""
+
+
+def test_fault_69_in_a_first_trial_power_times_time_is_charged(tmp_path):
+    """Nothing has been learned yet: the counter jumps, and the line is what its power reading adds up to."""
+    sim = start_sim("greenhouse", tmp_path / "rig", speed=SLOW, seed=5)
+    config = greenhouse(tmp_path / "rig.yaml", prepare="60 s", edit=lambda rig: rig["clock"].update(speedup=SLOW))
+    stack = Stack(sim, tmp_path)
+    try:
+        run = stack.run(config, tmp_path / "state", "--max-trials", "1")
+        run.until(lambda: run.count("RUNNING"), "a trial under way")
+        sim.control({"fault": "jump_kwh", "kwh": 1e6})
+        assert run.wait(60.0) == 0
+        taken_kwh = sim.state()["metered"]["energy_kwh"]
+    finally:
+        stack.end()
+        sim.stop()
+    line = electricity(run, 1)
+    (before,) = run.rows("SELECT value FROM meter_readings WHERE meter = 'electricity' AND phase = 'before'")
+    assert line["estimated"]
+    assert "; power times time" in line["note"]
+    assert 0.5 < line["quantity"] / (taken_kwh - before["value"]) < 1.3  # what was taken, but for the end of the run

@@ -16,7 +16,7 @@ import numpy as np
 from rigctl.campaign.decision import proposal_from_json
 from rigctl.campaign.journal.beside import Beside
 from rigctl.campaign.journal.database import guarded, open_for_reading, recovery_advice
-from rigctl.campaign.journal.idle import IdleRow, idle_rows, idle_spent
+from rigctl.campaign.journal.idle import IdleRows
 from rigctl.campaign.journal.rows import (
     AlarmRow,
     CampaignRow,
@@ -32,7 +32,6 @@ from rigctl.campaign.journal.rows import (
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.trial import TRANSITIONS, Event, State
 from rigctl.core.history import History, Observation
-from rigctl.core.money import Micros
 from rigctl.core.space import Space
 from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.rig.protocols import Reading, Severity
@@ -130,6 +129,7 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self.beside = Beside(connection)
+        self.idle = IdleRows(connection)
 
     def campaign(self) -> CampaignRow:
         """What the journal is about.
@@ -153,7 +153,7 @@ class Reader:
             seed=r["seed"],
             currency=r["currency"],
             budget=r["budget_micros"],
-            spent=r["spent"] + self.idle_spent(),
+            spent=r["spent"] + self.idle.spent(),
             outcome=r["outcome"],
             fingerprint=r["fingerprint"],
             identity=json.loads(r["identity"]),
@@ -254,14 +254,6 @@ class Reader:
             )
             for r in ask(self._connection, sql, trial)
         )
-
-    def idle(self) -> tuple[IdleRow, ...]:
-        """What was used while no trial was under way, in order."""
-        return idle_rows(self._connection)
-
-    def idle_spent(self) -> Micros:
-        """What that has cost."""
-        return idle_spent(self._connection)
 
     def doses(self, trial: int | None = None) -> tuple[DoseRow, ...]:
         """Every dose of one trial or of all, in order."""
