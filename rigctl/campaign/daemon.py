@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from rigctl.campaign.bus_lock import bus_locks
+from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import boot_id
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
@@ -186,7 +187,8 @@ class Session:
         patience = Patience(
             journal, clock, desk, self.watchman, spec.rig.watch.clear_for_s, lambda: self.stop.finish is not None
         )
-        self._runner = Runner(spec, rig, journal, clock, desk, self.stop, decider, self.watchman, patience)
+        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience)
+        self._runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True

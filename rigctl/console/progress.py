@@ -14,6 +14,7 @@ from rigctl.campaign.events import (
     CampaignEvent,
     CampaignStarted,
     Listener,
+    PhaseChanged,
     TrialEnded,
     TrialProposed,
 )
@@ -112,6 +113,8 @@ def _now(board: Board) -> Table:
     }
     if labels.further:
         rows["trade-off"] = Text(_front(board))
+    if board.pausing:
+        rows = {"campaign": Text(board.pausing, style="bold red"), **rows}
     for name, shown in rows.items():
         grid.add_row(name, shown)
     return grid
@@ -194,6 +197,8 @@ def line_for(board: Board, event: CampaignEvent) -> str:
             return f"trial {event.trial} {event.proposal.phase}: control {chosen} at {at}; {event.proposal.reason}"
         case TrialEnded():
             return _ended_line(board, event)
+        case PhaseChanged():
+            return board.pausing or f"going on: {event.why}"
         case AlarmRaised():
             return f"alarm {event.alarm.severity.name} {event.alarm.source}: {event.alarm.message}"
         case CampaignEnded():
