@@ -57,7 +57,7 @@ from rigctl.signals import Signals
 SECOND_INTERRUPT_EXIT = 130
 """128 + SIGINT, as a shell has it."""
 JOURNAL_GIVEN_UP_S = 20.0
-"""Wall seconds that the end of a process waits for a call of the journal; everything has been sent to safety by then."""
+"""Wall seconds that the end of a process waits for a call of the journal; all has been sent to safety by then."""
 SAFE_WITHIN_S = 2.0
 """Wall seconds within which a rig is safe or says what is not; who asks twice to be let go waits no longer."""
 
