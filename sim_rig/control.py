@@ -56,6 +56,7 @@ class ControlDesk:
             "restart": (self._restart, BUS),
             "dstart": (self._dstart, BUS | {"ml"}),
             "pump": (self._pump_fault, BUS | {"dry", "short", "stuck", "unpowered", "weak"}),
+            "button": (self._button, BUS | {"ml"}),
             "energy_reset": (lambda _: self._rig.reset_energy(), frozenset()),
             "jump_kwh": (lambda r: self._rig.jump_energy(float(r.get("kwh", 1e6))), frozenset({"kwh"})),
             "energy_unit": (self._energy_unit, frozenset({"as"})),
@@ -172,6 +173,11 @@ class ControlDesk:
             )
         for key, value in given.items():
             setattr(faults, key, float(value) if key == "short" else bool(value))
+
+    def _button(self, request: Request) -> None:
+        """Somebody presses the pump's own button."""
+        pump = self._rig.pumps[one_of(request, "bus", self._rig.pumps)]
+        pump.start(float(request.get("ml", 10.0)), pump.max_rate_ml_per_min, 0)
 
     def _energy_unit(self, request: Request) -> None:
         for readings in self._rig.meters.values():

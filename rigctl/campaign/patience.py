@@ -48,6 +48,8 @@ class Patience:
     clear_for_s: float
     enough: Callable[[], bool]
     """Whether a person has asked to end."""
+    make_safe: Callable[[], Awaitable[object]] | None = None
+    """How everything is made safe; set by whoever runs the trials."""
     phase: Phase = "RUNNING"
     _failed: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _suspects: set[str] = field(default_factory=set)
@@ -55,10 +57,12 @@ class Patience:
     # phases ---------------------------------------------------------------------------------------------------------
 
     async def enter(self, phase: Phase, why: str, until_s: float | None = None) -> None:
-        """Say and record that the campaign is in this phase now."""
-        if phase == self.phase == "RUNNING":
+        """Say and record that the campaign is in this phase now; everything is safe before it waits for anything."""
+        before, self.phase = self.phase, phase
+        if phase == before == "RUNNING":
             return
-        self.phase = phase
+        if before == "RUNNING" and self.make_safe is not None:
+            await self.make_safe()
         self.desk.keep("phase", lambda j: j.phase(phase, why, until_s))
         self.desk.tell(PhaseChanged(phase, why, until_s))
 

@@ -77,7 +77,7 @@ class Runner:
             asyncio.CancelledError: abandoned in mid-trial; whoever cancels makes safe and closes the trial.
         """
         space = self.spec.problem.space
-        self.watchman.demand = self._interrupt
+        self.watchman.demand, self.patience.make_safe = self._interrupt, self._make_safe
         history = await self.journal.call(lambda j: j.read.history(space))
         while True:
             await self._until_ready()

@@ -1,0 +1,174 @@
+"""What goes wrong around a trial, at the pace of real instruments: the rig runs no faster than the wall."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from pyModbusTCP.client import ModbusClient
+
+from tests.simulated import SimHandle, start_sim
+from tests.system.stack import Stack, because, greenhouse, next_trial, wait_until
+
+pytestmark = pytest.mark.system
+
+B_VALVE = 2
+"""Its enable coil."""
+
+
+@pytest.fixture(scope="module")
+def sim(tmp_path_factory) -> Iterator[SimHandle]:
+    """A simulated greenhouse at the pace of a real one: 300 ms for an EZO's answer, 900 ms for a pH."""
+    handle = start_sim("greenhouse", tmp_path_factory.mktemp("rig"), speed=1.0, seed=5)
+    yield handle
+    handle.stop()
+
+
+@pytest.fixture
+def stack(sim, tmp_path) -> Iterator[Stack]:
+    """As elsewhere, on that rig."""
+    sim.control({"clear": True})
+    made = Stack(sim, tmp_path)
+    yield made
+    made.end()
+    sim.control({"clear": True})
+
+
+def at_real_pace(path, settle="20 s", edit=lambda _: None, **interlock):
+    """Valves only, without speed-up; `settle` is waited for on the wall."""
+
+    def change(rig):
+        rig["clock"]["speedup"] = 1.0
+        rig["trial"]["measure"] = {"for": "2 s", "every": "1 s", "min_count": 1}
+        for device in rig["devices"].values():
+            device["timeout"] = "2 s"
+        rig["safety"]["watch"] = {"clear_for": "1 s"}
+        if interlock:
+            rig["safety"]["interlocks"] = [interlock]
+        edit(rig)
+
+    return greenhouse(path, [("b",)], prepare="0.5 s", settle=settle, edit=change)
+
+
+def settling(run):
+    """Wait until a trial settles; its number."""
+    run.until(lambda: run.count("RUNNING"), "a trial that settles")
+    return run.rows("SELECT trial FROM trials WHERE state = 'RUNNING'")[0]["trial"]
+
+
+def phases(run):
+    return [row["phase"] for row in run.rows("SELECT phase FROM phases ORDER BY id")]
+
+
+def another_hand(sim):
+    """A Modbus client that nobody here wrote."""
+    host, port = sim.plc
+    return ModbusClient(host=host, port=port, unit_id=1, auto_open=True)
+
+
+def test_fault_61_a_valve_switched_off_at_the_plc_fails_the_trial_within_a_few_looks(sim, stack, tmp_path):
+    """Another hand lets go of what is driven: the trial is FAILED while it settles, long before it would measure."""
+    run = stack.run(at_real_pace(tmp_path / "rig.yaml", settle="10 min"), tmp_path / "state")
+    trial = settling(run)
+    with closing(another_hand(sim)) as plc:
+        assert plc.write_single_coil(B_VALVE, False)
+    next_trial(run, "FAILED")
+    assert "b_valve reads back released" in because(run, trial)
+    assert run.alarms("read-back", "b_valve", severity="MAJOR")
+    assert run.rows("SELECT 1 FROM trials WHERE state = 'RECORDED'") == []
+
+
+def test_fault_62_a_pump_that_starts_by_itself_is_stopped_and_booked(sim, stack, tmp_path):
+    """Its button is pressed in mid-trial: stopped long before it is done, its volume in the dose book, an alarm."""
+    run = stack.run(at_real_pace(tmp_path / "rig.yaml", settle="10 min"), tmp_path / "state")
+    trial = settling(run)
+    sim.control({"fault": "button", "bus": "acid", "ml": 50.0})  # 51 s at its rate
+    next_trial(run, "FAILED")
+    dose = sim.state()["doses"][-1]
+    assert dose["ended_s"] is not None
+    assert dose["dispensed_ml"] < 30.0
+    (booked,) = run.until(lambda: run.rows("SELECT * FROM doses WHERE note = 'not asked for by us'"), "the volume")
+    assert booked["dispensed_ml"] == pytest.approx(dose["dispensed_ml"], abs=0.5)
+    assert "that nobody asked for" in because(run, trial)
+    assert run.alarms("ph_doser", "nobody asked for", severity="MAJOR")
+
+
+def test_an_interlock_holds_the_campaign_until_its_condition_is_gone(sim, stack, tmp_path):
+    """A reading beyond the limit: everything safe, the trial closed and charged, HOLDING; then the next trial."""
+    config = at_real_pace(
+        tmp_path / "rig.yaml", settle="6 s", name="acid", when="ph < 4 pH", until="ph > 5 pH", then="hold"
+    )
+    run = stack.run(config, tmp_path / "state")
+    settling(run)
+    sim.control({"fault": "sensor", "name": "ph_probe", "mode": "offset", "offset": -2.6})
+    failed = next_trial(run, "FAILED")["trial"]
+    run.until(lambda: phases(run)[-1:] == ["HOLDING"], "a hold")
+    assert sim.state()["plant"]["setpoints"] == {}
+    assert "interlock acid: ph < 4 pH" in because(run, failed)
+    sim.control({"clear": True})
+    assert next_trial(run, "RECORDED", after=failed)["trial"] > failed
+    assert phases(run)[-1] == "RUNNING"
+
+
+def test_a_probe_that_goes_silent_fires_the_interlock_over_it(sim, stack, tmp_path):
+    """What cannot be read is not taken for safe: the interlock fires though nothing was measured beyond its limit."""
+    config = at_real_pace(tmp_path / "rig.yaml", settle="10 min", name="acid", when="ph < 2 pH", then="trip")
+    run = stack.run(config, tmp_path / "state")
+    settling(run)
+    sim.control({"fault": "drop_reply", "bus": "ph", "count": 9999})
+    assert run.wait(60.0) == 3
+    assert sim.state()["plant"]["setpoints"] == {}
+    assert "interlock acid" in run.said
+    again = stack.run(config, tmp_path / "state")
+    assert again.wait() == 3  # latched
+
+
+@pytest.mark.parametrize("name", ["journal.sqlite", "lock"])
+def test_fault_68_a_file_deleted_under_the_campaign_is_noticed(sim, stack, tmp_path, name):
+    """Alarm and hold within a few looks; nothing is driven without its journal or its lock."""
+    run = stack.run(at_real_pace(tmp_path / "rig.yaml", settle="10 min"), tmp_path / "state")
+    settling(run)
+    (tmp_path / "state" / name).unlink()
+    run.until(lambda: run.alarms("files", severity="MAJOR"), "the alarm")
+    sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "let go", within_s=20.0)
+    assert run.alive
+
+
+def test_fault_71_a_meter_away_for_a_while_is_waited_for(sim, stack, tmp_path):
+    """The campaign holds, says for whom, and goes on when it is back; it neither ends nor burns through trials."""
+    run = stack.run(at_real_pace(tmp_path / "rig.yaml", settle="2 s"), tmp_path / "state")
+    next_trial(run, "RECORDED")
+    sim.control({"fault": "unplug", "bus": "mains"})
+    run.until(lambda: phases(run)[-1:] == ["HOLDING"], "a hold")
+    trials = len(run.rows("SELECT 1 FROM trials"))
+    run.until(lambda: len(run.alarms("mains_meter")) >= 1, "its name")
+    sim.control({"fault": "replug", "bus": "mains"})
+    assert next_trial(run, "RECORDED")["trial"] > trials
+    assert len(run.rows("SELECT 1 FROM trials WHERE state = 'FAILED'")) <= 2
+
+
+def test_fault_73_a_journal_locked_by_another_program_is_waited_for(sim, stack, tmp_path):
+    """Somebody else's transaction holds the file for a while: all is safe meanwhile, and the campaign goes on."""
+    run = stack.run(at_real_pace(tmp_path / "rig.yaml", settle="2 s"), tmp_path / "state")
+    done = next_trial(run, "RECORDED")["trial"]
+    with closing(sqlite3.connect(tmp_path / "state" / "journal.sqlite", isolation_level=None, timeout=30)) as stranger:
+        stranger.execute("BEGIN IMMEDIATE")
+        run.until(lambda: run.alarms("journal", severity="MAJOR"), "the alarm")
+        sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "let go", within_s=20.0)
+        stranger.execute("ROLLBACK")
+    assert next_trial(run, "RECORDED", after=done)["trial"] > done
+    assert run.alive
+
+
+def test_fault_59_who_reads_the_log_may_stop_reading(sim, stack, tmp_path):
+    """With nobody reading standard error the trial ends, alarms are kept, and `safe` is obeyed."""
+    run = stack.run(at_real_pace(tmp_path / "rig.yaml", settle="2 s"), tmp_path / "state")
+    next_trial(run, "RECORDED")
+    told = stack.rigctl("safe", "--state", tmp_path / "state", "--json")
+    assert told.wait() == 0
+    assert run.wait() in (0, 1)
+    wait_until(lambda: sim.state()["plant"]["setpoints"] == {}, "everything let go")
+    assert math.isfinite(run.answer["safe_after_s"])
