@@ -10,7 +10,7 @@ from rigctl.rig.imposing import Imposer
 from rigctl.rig.lookout import Lookout
 from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
 from rigctl.rig.metering import Metering
-from rigctl.rig.opening import missing, open_all, probed
+from rigctl.rig.opening import missing, open_all, probed, refuse_real_time_lapse
 from rigctl.rig.pacing import time_to_safe
 from rigctl.rig.protocols import (
     ActuatorState,
@@ -93,10 +93,12 @@ class Rig:
 
         Raises:
             DeviceError: of the worst kind found, with the messages of all: `PortUnavailable` names the port (and its
-                holder), `IdentityMismatch` the wrong instrument, `DeviceFault` the register, `DeviceTimeout` the
-                silent device. What could be opened stays open, so that it can still go `safe`; `close` closes it.
+                holder), `IdentityMismatch` the wrong instrument, `DeviceFault` the register, or the bus
+                that does not say that it is simulated though the clock is sped up, `DeviceTimeout` the silent device.
+                What could be opened stays open, so that it can still go `safe`; `close` closes it.
         """
         found = await open_all(self._wiring)
+        await refuse_real_time_lapse(self._wiring, self.spec.speedup)
         self._metering.start()
         return found
 
