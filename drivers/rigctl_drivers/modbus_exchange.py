@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn, TypeVar
 
-from rigctl.errors import DeviceBusy, DeviceTimeout, GarbledReply
+from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.protocols import LOOK_S, Clock, Deadline
+from rigctl_drivers.modbus_echo import Echo
 from rigctl_drivers.modbus_faults import fault_of
 from rigctl_drivers.modbus_frames import Answer, Framing, Request
 from rigctl_drivers.wire import Wire
@@ -48,14 +49,14 @@ class Timing:
 class Exchanger:
     """Asks over one wire."""
 
-    def __init__(self, url: str, clock: Clock, wire: Wire, framing: Framing, timing: Timing) -> None:
+    def __init__(self, clock: Clock, wire: Wire, framing: Framing, timing: Timing, echo: Echo) -> None:
         self.timing = timing
         self.repeated = 0
         """How many reads had to be asked again."""
-        self._url = url
         self._clock = clock
         self._wire = wire
         self._framing = framing
+        self._echo = echo
         self._unanswered = 0
         """Questions in a row that were asked over this connection and not answered."""
         self._stale = False
@@ -64,6 +65,7 @@ class Exchanger:
     def open(self) -> None:
         """Open or reopen the port; raises `PortUnavailable`."""
         self._unanswered, self._stale = 0, False
+        self._echo.forget()
         self._wire.open()
 
     def press_on(self) -> None:
@@ -107,7 +109,9 @@ class Exchanger:
         Raises:
             DeviceTimeout, GarbledReply, DeviceBusy, DeviceFault, PortUnavailable: as `RegisterLine` says.
         """
-        what = f"{self._url}: {request}"
+        if request.is_its_own_answer and self._echo.known is None:
+            self._listen_for_echo(request, deadline)
+        what = f"{self._wire.where}: {request}"
         self._wire.settle(deadline, command=request.writes)
         deadline.check(what)
         if self._stale and not self.timing.quiet_s:
@@ -127,19 +131,31 @@ class Exchanger:
     def check(self, request: Request, holds: bool, problem: str) -> None:
         """Raise `GarbledReply` unless the answer is one to this request, and trust the line no more."""
         if not holds:
-            self._refuse(f"{self._url}: {request}: {problem}")
+            self._refuse(f"{self._wire.where}: {request}: {problem}")
+
+    def _listen_for_echo(self, request: Request, deadline: Deadline) -> None:
+        """Ask what is to be written, to learn whether the line echoes; no answer is no reason not to write."""
+        question = request.question()
+        least_s = ANSWER_S + (question.answer_bytes + 8) * self.timing.per_byte_s
+        try:
+            self.ask(question, deadline.within(min(least_s, deadline.remaining_s / 3)))
+        except (DeviceFault, DeviceBusy):  # an answer too
+            return
+        except (DeviceTimeout, GarbledReply):  # a late answer is that of another function, and no confirmation
+            self.press_on()
 
     def _answer(self, request: Request, what: str, deadline: Deadline) -> Answer:
         received = bytearray()
         try:
-            self._wire.write(self._framing.pack(request), deadline)
-            return self._receive(received, deadline)
+            sent = self._framing.pack(request)
+            self._wire.write(sent, deadline)
+            return self._receive(request, sent, received, deadline)
         except GarbledReply as problem:
             sender = self._framing.sender(bytes(received))
             hint = (
                 ""
                 if sender in (None, request.unit)
-                else (f"; it seems to be from unit {sender}: is `address` right, does each unit have its own?")
+                else f"; it seems to be from unit {sender}: is `address` right, does each unit have its own?"
             )
             self._refuse(f"{what}: {problem}{hint}", problem)
         except DeviceTimeout as problem:
@@ -147,18 +163,23 @@ class Exchanger:
             self._wire.distrust(self.timing.quiet_s)
             raise DeviceTimeout(f"{what}: {problem}") from problem
 
-    def _receive(self, received: bytearray, deadline: Deadline) -> Answer:
+    def _receive(self, request: Request, sent: bytes, received: bytearray, deadline: Deadline) -> Answer:
+        taken, ambiguous = 0, request.is_its_own_answer
         while True:
             until = deadline
-            if received and self.timing.break_s is not None:
+            if taken and self.timing.break_s is not None:
                 until = until.within(self.timing.break_s)
             data = self._wire.read_some(until)
             received += data
-            if not data and received:
-                raise GarbledReply(f"got no valid answer but bytes {received[:40].hex(' ')}")
             if not data:
-                raise DeviceTimeout("no answer in time; check power, wiring, unit address and baud rate")
-            if (answer := self._framing.unpack(data)) is not None:
+                raise _nothing_more(bytes(received), taken)
+            rest = self._echo.rest(sent, bytes(received), ambiguous=ambiguous)
+            answer = self._framing.unpack(rest[taken:])
+            taken = len(rest)
+            if answer is not None and ambiguous and self._echo.known is None:
+                raise DeviceTimeout("it came back as it was sent, which may be the echo of an adapter; see `echo`")
+            if answer is not None:
+                self._echo.answered(ambiguous=ambiguous)
                 return answer
 
     def _refuse(self, message: str, cause: Exception | None = None) -> NoReturn:
@@ -182,3 +203,12 @@ class Exchanger:
             step_s = min(seconds, LOOK_S * self._clock.speedup)
             self._clock.sleep(step_s)
             seconds -= step_s
+
+
+def _nothing_more(received: bytes, taken: int) -> DeviceError:
+    """What to say when nothing more comes: of what came, `taken` bytes were not the echo."""
+    if taken:
+        return GarbledReply(f"got no valid answer but bytes {received[:40].hex(' ')}")
+    if received:
+        return DeviceTimeout("only what was sent came back, the adapter's echo; check wiring, power and unit address")
+    return DeviceTimeout("no answer in time; check power, wiring, unit address and baud rate")

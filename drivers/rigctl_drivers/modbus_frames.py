@@ -65,6 +65,12 @@ class Request:
         """Whether the answer to it is the request once more, to the last bit."""
         return self.function in (0x05, 0x06)
 
+    def question(self) -> Request:
+        """The read of what this writes, one coil or register."""
+        if self.function in (0x05, 0x0F):
+            return reading_bits(self.unit, "coil", self.pdu.address, 1)
+        return reading_registers(self.unit, "holding", self.pdu.address, 1)
+
     def __str__(self) -> str:
         return f"unit {self.unit}, function {self.function:02X}, {self.register}"
 

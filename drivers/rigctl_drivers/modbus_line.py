@@ -1,6 +1,7 @@
-"""Modbus TCP and RTU lines.
+"""Modbus lines: TCP, RTU on a serial port, and RTU behind a serial device server.
 
-`modbus_tcp://host:502` and `modbus_rtu://sim/mains?baud=9600&parity=N&stopbits=1&quiet=0.5`.
+`modbus_tcp://host:502`, `modbus_rtu://sim/mains?baud=9600&parity=N&stopbits=1&quiet=0.5&echo=auto` and
+`rtu_tcp://host:4001?quiet=0.5&echo=auto`.
 
 `modbus_exchange` says what is repeated (reads), what never is (writes), and when the line is trusted again; here are
 the functions, and that a confirmation must be the one of *this* write.
@@ -8,18 +9,26 @@ the functions, and that a confirmation must be the one of *this* write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
 from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.byte_line import DEFAULT_QUIET_S, PATIENCE_S, serial_opener, socket_opener
+from rigctl_drivers.modbus_blocks import Block, Blocks
+from rigctl_drivers.modbus_echo import Echo
 from rigctl_drivers.modbus_exchange import Exchanger, Timing
-from rigctl_drivers.urls import SERIAL_FRAME, LineUrl, positive
-from rigctl_drivers.wire import Wire
+from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, one_of, positive
+from rigctl_drivers.wire import OpenPort, Wire
 
 MODBUS_PORT = 502
 RTU_BREAK_S = 0.1
 """An RTU answer that pauses this long has ended: far above 1.5 characters, which no USB adapter keeps."""
+RTU_TCP_BREAK_S = 0.5
+"""The same behind a network, which may have to send a piece of it again."""
+RTU: Mapping[str, Convert] = MappingProxyType(
+    {"quiet": positive, "echo": one_of({"AUTO": None, "YES": True, "NO": False})}
+)
 
 
 def open_tcp(url: str, clock: Clock) -> ModbusLine:
@@ -29,8 +38,7 @@ def open_tcp(url: str, clock: Clock) -> ModbusLine:
         ValueError: the URL does not hold.
     """
     where = LineUrl.parse(url, {})
-    wire = Wire(url, socket_opener(where, MODBUS_PORT), patience_s=PATIENCE_S)
-    return ModbusLine(url, clock, wire, Exchanger(url, clock, wire, frames.Framing(rtu=False), Timing(0, 0, 0, None)))
+    return _line(where, clock, socket_opener(where, MODBUS_PORT), Timing(0.0, 0.0, 0.0, None), rtu=False)
 
 
 def open_rtu(url: str, clock: Clock) -> ModbusLine:
@@ -39,23 +47,40 @@ def open_rtu(url: str, clock: Clock) -> ModbusLine:
     Raises:
         ValueError: the URL does not hold.
     """
-    where = LineUrl.parse(url, {**SERIAL_FRAME, "quiet": positive})
+    where = LineUrl.parse(url, {**SERIAL_FRAME, **RTU})
     per_byte_s = 11.0 / where.options.get("baud", 9600)
     # 3.5 characters, but never below 1.75 ms: MODBUS over Serial Line V1.02, section 2.5.1.1.
     silence_s = max(3.5 * per_byte_s, 0.00175)
     timing = Timing(where.options.get("quiet", DEFAULT_QUIET_S), silence_s, per_byte_s, RTU_BREAK_S)
-    wire = Wire(url, serial_opener(where), patience_s=PATIENCE_S)
-    return ModbusLine(url, clock, wire, Exchanger(url, clock, wire, frames.Framing(rtu=True), timing))
+    return _line(where, clock, serial_opener(where), timing, rtu=True)
+
+
+def open_rtu_tcp(url: str, clock: Clock) -> ModbusLine:
+    """The Modbus RTU bus behind a serial device server at `url`, still closed: RTU frames over TCP.
+
+    Raises:
+        ValueError: the URL does not hold.
+    """
+    where = LineUrl.parse(url, RTU)
+    timing = Timing(where.options.get("quiet", DEFAULT_QUIET_S), 0.0, 0.0, RTU_TCP_BREAK_S)
+    return _line(where, clock, socket_opener(where, MODBUS_PORT), timing, rtu=True)
+
+
+def _line(where: LineUrl, clock: Clock, open_port: OpenPort, timing: Timing, *, rtu: bool) -> ModbusLine:
+    wire = Wire(where.text, open_port, patience_s=PATIENCE_S)
+    echo = Echo(where.options.get("echo") if rtu else False)
+    return ModbusLine(clock, wire, Exchanger(clock, wire, frames.Framing(rtu=rtu), timing, echo))
 
 
 class ModbusLine:
     """A `RegisterLine`."""
 
-    def __init__(self, url: str, clock: Clock, wire: Wire, exchanger: Exchanger) -> None:
-        self.url = url
+    def __init__(self, clock: Clock, wire: Wire, exchanger: Exchanger) -> None:
+        self.url = wire.where
         self.clock = clock
         self._wire = wire
         self._exchanger = exchanger
+        self._blocks = Blocks(clock)
 
     @property
     def read_retries(self) -> int:
@@ -68,6 +93,7 @@ class ModbusLine:
 
     def close(self) -> None:
         """Close the port; harmless when closed."""
+        self._blocks.forget()
         self._wire.close()
 
     def resync(self) -> None:
@@ -93,6 +119,11 @@ class ModbusLine:
         request = frames.reading_registers(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.registers, count, deadline)
 
+    def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
+        """The registers of a block and when they arrived, rig time; one request for all who ask at the same time."""
+        unit, kind, address, count = block
+        return self._blocks.take(block, asker, lambda: self.read_registers(unit, kind, address, count, deadline))
+
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
         """`count` bits; errors as `read_registers`."""
         request = frames.reading_bits(unit, kind, address, count)
@@ -103,7 +134,7 @@ class ModbusLine:
     ) -> None:
         """Write holding registers, sent exactly once; any error but `DeviceFault` leaves it unknown what happened."""
         request = frames.writing_registers(unit, address, values, multiple=multiple)
-        answer = self._exchanger.ask(request, deadline)
+        answer = self._write(request, deadline)
         one = request.is_its_own_answer
         got = (answer.address, *answer.registers) if one else (answer.address, answer.count)
         self._match(request, got, (address, values[0] if one else len(values)))
@@ -111,18 +142,22 @@ class ModbusLine:
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
         """Write one coil, sent exactly once; errors as `write_registers`."""
         request = frames.writing_coil(unit, address, value)
-        answer = self._exchanger.ask(request, deadline)
+        answer = self._write(request, deadline)
         self._match(request, (answer.address, *answer.bits[:1]), (address, value))
 
     def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
         """Write neighbouring coils in one frame, sent exactly once; errors as `write_registers`."""
         request = frames.writing_coils(unit, address, values)
-        answer = self._exchanger.ask(request, deadline)
+        answer = self._write(request, deadline)
         self._match(request, (answer.address, answer.count), (address, len(values)))
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
         """The vendor's name as the unit says it (function 2B, 0E); most units refuse: `DeviceFault`."""
         return frames.vendor_of(self._exchanger.ask(frames.asking_vendor(unit), deadline))
+
+    def _write(self, request: frames.Request, deadline: Deadline) -> frames.Answer:
+        self._blocks.forget()
+        return self._exchanger.ask(request, deadline)
 
     def _match(self, request: frames.Request, got: Sequence[int], sent: Sequence[int]) -> None:
         """Raise `GarbledReply` if the answer confirms something else than what was sent: an older write's late echo."""

@@ -44,6 +44,15 @@ class NumberOptions(_Part):
         return 0.0 if self.type in ("float32", "float64") else abs(self.scale)
 
 
+class BlockOptions(_Part):
+    """Registers that are read in one request, for all devices that name the same block."""
+
+    at: int = Address
+    """First address as sent, counted from 0."""
+    count: int = Field(ge=1, le=125)
+    """How many registers."""
+
+
 class ReadOptions(NumberOptions):
     """Where the value is read."""
 
@@ -54,8 +63,18 @@ class ReadOptions(NumberOptions):
     bit: int | None = Field(default=None, ge=0, le=15)
     """Only this bit of the register is the value, 0 or 1; 0 is the lowest."""
 
+    block: BlockOptions | None = None
+    """The neighbours it is read with when they are asked for at the same time."""
+
     @model_validator(mode="after")
-    def _bit_of_a_register(self) -> ReadOptions:
+    def _bit_and_block_of_a_register(self) -> ReadOptions:
+        block = self.block
+        if block is not None and self.table in ("coil", "discrete"):
+            raise ValueError(f"block: only registers are read in blocks, got {self.table}")
+        if block is not None and not block.at <= self.at <= block.at + block.count - width(self.type):
+            raise ValueError(
+                f"block: got {block.count} registers from {block.at} on, must hold the {self.type} at {self.at}"
+            )
         if self.bit is not None and (self.table in ("coil", "discrete") or self.type != "uint16"):
             raise ValueError(f"bit: only a register of type uint16 has bits, got {self.table} {self.type}")
         return self
@@ -117,7 +136,7 @@ class ModbusOptions(DeviceOptions):
     write: WriteOptions | None = None
     """Where the setpoint is written; makes the device an actuator."""
     enable: EnableOptions | None = None
-    """Coil that puts the setpoint in force; alone, the device is on/off and takes 0 or 1."""
+    """Coil or register that puts the setpoint in force; alone, the device is on/off and takes 0 or 1."""
     release_value: float | None = Field(default=None, allow_inf_nan=False)
     """Setpoint that imposes nothing, for an actuator without `enable`."""
     safe_value: float | None = Field(default=None, allow_inf_nan=False)

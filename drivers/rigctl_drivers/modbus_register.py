@@ -21,7 +21,7 @@ class ModbusRegisterDriver:
 
     name: ClassVar[str] = "modbus"
     summary: ClassVar[str] = "a sensor, actuator or counter in Modbus registers or coils"
-    schemes: ClassVar[tuple[str, ...]] = ("modbus_tcp", "modbus_rtu")
+    schemes: ClassVar[tuple[str, ...]] = ("modbus_tcp", "modbus_rtu", "rtu_tcp")
     options: ClassVar[type[DeviceOptions]] = ModbusOptions
     occupies = staticmethod(modbus_claims.occupies)
     misfits = staticmethod(modbus_claims.misfits)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from rigctl.errors import DeviceFault, IdentityMismatch
 from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Line, Reading, RegisterLine, Severity
-from rigctl_drivers.modbus_options import EnableOptions, ModbusOptions, NumberOptions, WriteOptions
+from rigctl_drivers.modbus_blocks import Block
+from rigctl_drivers.modbus_options import EnableOptions, ModbusOptions, ReadOptions, WriteOptions
 from rigctl_drivers.registers import decode, width
 
 SIMULATED = "(simulated)"
@@ -21,6 +22,15 @@ class NamesVendor(Protocol):
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
         """The name; raises `DeviceFault` where a unit has none to tell."""
+        ...
+
+
+@runtime_checkable
+class ReadsBlocks(Protocol):
+    """A line that reads neighbouring registers once for all who ask at the same time."""
+
+    def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
+        """The registers and when they arrived, rig time."""
         ...
 
 
@@ -54,7 +64,7 @@ class Unit:
                 raise IdentityMismatch(f"{where} holds {got}, expected {o.identity.value}: another device answers")
             return Identity(f"{model}, identity {got}")
         if o.read is not None:
-            self._raw(o.read, o.read.table, deadline)
+            self._raw(o.read, deadline)
         else:
             self.read_back(deadline)
         return Identity(model)
@@ -70,8 +80,7 @@ class Unit:
         place = self.options.read
         if place is None:  # connect() makes no sensor without it
             raise DeviceFault(f"{self.name}: nothing to read: `read` is not configured")
-        raw = self._raw(place, place.table, deadline)
-        now_s = self.line.clock.now_s()
+        raw, now_s = self._raw(place, deadline)
         problem = ""
         if not math.isfinite(raw):
             problem = f"the device reports {raw}"
@@ -124,14 +133,19 @@ class Unit:
         """Holding registers as they are."""
         return self.line.read_registers(self.options.address, "holding", at, count, deadline)
 
-    def _raw(
-        self, place: NumberOptions, register: Literal["input", "holding", "coil", "discrete"], deadline: Deadline
-    ) -> float:
-        unit = self.options.address
-        if register == "coil" or register == "discrete":  # noqa: PLR1714 - mypy narrows this form only
-            return float(self.line.read_bits(unit, register, place.at, 1, deadline)[0])
-        words = self.line.read_registers(unit, register, place.at, width(place.type), deadline)
-        return decode(words, place.type, place.order)
+    def _raw(self, place: ReadOptions, deadline: Deadline) -> tuple[float, float]:
+        """The number as it stands there, and when it arrived, rig time."""
+        unit, line, table = self.options.address, self.line, place.table
+        if table == "coil" or table == "discrete":  # noqa: PLR1714 - mypy narrows this form only
+            bit = line.read_bits(unit, table, place.at, 1, deadline)[0]
+            return float(bit), line.clock.now_s()
+        count = width(place.type)
+        if place.block is not None and isinstance(line, ReadsBlocks):
+            words, arrived_s = line.read_block((unit, table, place.block.at, place.block.count), self, deadline)
+            first = place.at - place.block.at
+            return decode(words[first : first + count], place.type, place.order), arrived_s
+        words = line.read_registers(unit, table, place.at, count, deadline)
+        return decode(words, place.type, place.order), line.clock.now_s()
 
 
 def _same(place: WriteOptions, held: float, wanted: float) -> bool:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field, replace
 from rigctl.campaign.clock import rest
 from rigctl.campaign.closing import arm, book_idle, close_open_trial, meter_alarms, record
 from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
-from rigctl.campaign.decider import Decider, DecisionThread
+from rigctl.campaign.decider import Decider
+from rigctl.campaign.decision import Decision
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, TrialEnded, TrialProposed, TrialStep
 from rigctl.campaign.frozen import judged_by_past, looked_back
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.inserts import Decision
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
@@ -108,13 +108,13 @@ class Runner:
         while True:
             await self._until_ready()
             ended = self._ended(history)
-            if ended is None:
-                await book_idle(self.spec, self.rig, self.journal)
-                self._idle = await self.journal.call(lambda j: j.read.idle_spent())
-                ended = self._ended(history)
             if ended is not None:
                 return ended
             try:
+                self._idle = await book_idle(self.spec, self.rig, self.journal)
+                ended = self._ended(history)
+                if ended is not None:
+                    return ended
                 row = await self._one_trial(history)
             except BudgetSpent as spent:
                 return "budget", str(spent)
@@ -226,11 +226,10 @@ class Runner:
         try:
             decision = await self.decider.decide(question, spec.decision_limit_s)
         except NoAnswer as silent:
-            why, told = str(silent), silent.traceback
             last = last_that_worked(await self.journal.call(lambda j: j.read.trials()))
             # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
-            decision = await DecisionThread().call(lambda: without_answer(question, last, why), None)
-            decision = replace(decision, traceback=told)
+            decision = await asyncio.to_thread(without_answer, question, last, str(silent))
+            decision = replace(decision, traceback=silent.traceback)
         if decision.origin == "policy":
             self._strikes.unusable = 0
             notes = () if decision.proposal is None else decision.proposal.notes

@@ -63,9 +63,8 @@ def _beside(show: Listener, console: Console) -> Iterator[Listener]:
         try:
             show(event)
         except Exception:  # a display that fails must not stop the rig (fault 46)
-            structlog.get_logger("rigctl.console").warning(
-                "not shown", campaign_event=type(event).__name__, exc_info=True
-            )
+            log = structlog.get_logger("rigctl.console")
+            log.warning("not shown", campaign_event=type(event).__name__, exc_info=True)
             raise
 
     sink: Sink[CampaignEvent] = Sink("display", shown, lambda n: console.print(f"({n} events were not shown)"))

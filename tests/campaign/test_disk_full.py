@@ -5,7 +5,6 @@ import resource
 import pytest
 
 from rigctl.campaign import runner, safe_state
-from rigctl.campaign.decider import ThreadDecider
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.patience import Patience
@@ -14,7 +13,7 @@ from rigctl.campaign.runner import StopRequest
 from rigctl.campaign.trial import State
 from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalUnwritable
-from tests.campaign.fakes import make_spec, open_journal
+from tests.campaign.fakes import ThreadDecider, make_spec, open_journal
 
 
 class Disk:

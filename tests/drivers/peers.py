@@ -148,7 +148,11 @@ class TcpPeer(_Peer):
 class PtyPair:
     """Two serial ports joined by a wire, for software that wants a port of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, echo: bool = False) -> None:
+        self.cut = False
+        """Nothing gets to the other end."""
+        self._echo = echo
+        """What comes from the second port also goes back to it."""
         self._nears, self._fars = zip(*(os.openpty() for _ in range(2)), strict=True)
         for fd in (*self._nears, *self._fars):
             tty.setraw(fd)
@@ -172,7 +176,11 @@ class PtyPair:
             if self._end_r in ready:
                 return
             for fd in ready:
-                os.write(other if fd == one else one, os.read(fd, 4096))
+                data = os.read(fd, 4096)
+                if fd == other and self._echo:
+                    os.write(other, data)
+                if not self.cut:
+                    os.write(other if fd == one else one, data)
 
 
 def cut_lines(end: bytes) -> Cut:

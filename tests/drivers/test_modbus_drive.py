@@ -37,7 +37,7 @@ def unit():
 @pytest.fixture
 def rtu(peer, line, unit):
     """An RTU line with `unit` at its end."""
-    return line(f"modbus_rtu://{peer(PtyPeer, cut_rtu, unit.rtu).path}?baud=9600&quiet=0.05")
+    return line(f"modbus_rtu://{peer(PtyPeer, cut_rtu, unit.rtu).path}?baud=9600&echo=no&quiet=0.05")
 
 
 def functions(unit):
@@ -192,7 +192,7 @@ def test_a_gateway_that_fails_once_is_asked_again(rtu, unit):
 def test_a_lost_answer_keeps_no_other_frame_from_leaving(peer, line, unit):
     """All frames of a group are sent though the first has no answer, without waiting for the line's silence."""
     end = peer(PtyPeer, cut_rtu, unit.rtu)
-    made = line(f"modbus_rtu://{end.path}?baud=9600&quiet=60")
+    made = line(f"modbus_rtu://{end.path}?baud=9600&echo=no&quiet=60")
     group = relays(made, 1, 2, 8, 9)
     unit.coils = dict.fromkeys(range(12), True)
     unit.faults = [lost]

@@ -30,7 +30,7 @@ def tcp(peer, unit):
 
 def rtu_line(peer, line, unit, quiet):
     end = peer(PtyPeer, cut_rtu, unit.rtu)
-    return line(f"modbus_rtu://{end.path}?baud=9600&quiet={quiet}")
+    return line(f"modbus_rtu://{end.path}?baud=9600&echo=no&quiet={quiet}")
 
 
 def test_on_rtu_the_next_command_does_not_wait_for_the_silence(peer, line, unit):
