@@ -47,6 +47,39 @@ class _Job:
     outcome: Future[Any] = field(compare=False, default_factory=Future)
 
 
+class _Queue:
+    """Jobs by priority; while one waits that is in a hurry, so is a question under way."""
+
+    def __init__(self) -> None:
+        self.hurry = Hurry()
+        self._jobs: PriorityQueue[_Job] = PriorityQueue()
+        self._pressing = 0
+        self._counting = threading.Lock()  # for both of them
+
+    def put(self, job: _Job, still_s: float) -> None:
+        """Let it wait for its turn; a question under way still gets so many wall seconds if this is in a hurry."""
+        with self._counting:
+            if job.priority != _NORMAL:
+                self._pressing += 1
+                self.hurry.at_s = min(self.hurry.at_s, time.monotonic() + still_s)
+            self._jobs.put(job)
+
+    def take(self) -> _Job:
+        """The next job; with the last pressing one out of the queue there is no hurry any more."""
+        job = self._jobs.get()
+        if job.priority != _NORMAL:
+            with self._counting:
+                self._pressing -= 1
+                if not self._pressing:
+                    self.hurry.at_s = math.inf
+        return job
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return self._jobs.empty()
+
+
 @dataclass(frozen=True, slots=True)
 class _Exchange:
     """One exchange, and how it is to be carried out."""
@@ -111,13 +144,10 @@ class Bus:
         self._timing = timing or BusTiming()
         self._wire = Wire(line, self._timing, now)
         self._on_alarm = on_alarm
-        self._queue: PriorityQueue[_Job] = PriorityQueue()
+        self._queue = _Queue()
         self._serial = itertools.count()
         self._thread: threading.Thread | None = None
         self._running: _Running | None = None
-        self._hurry = Hurry()
-        self._pressing = 0
-        self._counting = threading.Lock()  # for both of them
         self._left: dict[str, _Job] = {}
         self._trouble = ""
         self._closed = False
@@ -196,7 +226,14 @@ class Bus:
         """
         if doing in self._left:
             self._left.pop(doing).outcome.cancel()
-        turn = Turn(partial(self._reach, doing), self._exchange)
+
+        def reach() -> Contact:
+            until_s = time.monotonic() + self._timing.prepare_s + self._timing.grace_s
+            self._running = _Running(doing, until_s, HURRY_S)
+            self._wire.reach(at_once=True)
+            return self._wire.contact
+
+        turn = Turn(reach, self._exchange)
         job = self._put(_URGENT, lambda: work(turn), doing)
         future: asyncio.Future[T] = asyncio.wrap_future(job.outcome)
         future.add_done_callback(lambda f: None if f.cancelled() else f.exception())  # also when nobody waits any more
@@ -244,13 +281,8 @@ class Bus:
             self._thread = threading.Thread(target=self._serve, name=f"bus:{self.url}", daemon=True)
             self._thread.start()
         job = _Job(priority, next(self._serial), work, doing)
-        with self._counting:
-            if priority != _NORMAL:
-                self._pressing += 1
-                running = self._running
-                still_s = HURRY_S if running is None else running.hurried_s
-                self._hurry.at_s = min(self._hurry.at_s, time.monotonic() + still_s)
-            self._queue.put(job)
+        running = self._running
+        self._queue.put(job, HURRY_S if running is None else running.hurried_s)
         return job
 
     def _told(self, future: asyncio.Future[T]) -> T:
@@ -293,7 +325,7 @@ class Bus:
 
     def _serve(self) -> None:
         while True:
-            job = self._next()
+            job = self._queue.take()
             if not job.outcome.set_running_or_notify_cancel():
                 continue
             if job.work is None:
@@ -308,23 +340,8 @@ class Bus:
                 self._running = None
                 job.outcome.set_result(answer)
 
-    def _next(self) -> _Job:
-        """The next job; with the last pressing one out of the queue there is no hurry any more."""
-        job = self._queue.get()
-        if job.priority != _NORMAL:
-            with self._counting:
-                self._pressing -= 1
-                if not self._pressing:
-                    self._hurry.at_s = math.inf
-        return job
-
-    def _reach(self, doing: str) -> Contact:
-        self._running = _Running(doing, time.monotonic() + self._timing.prepare_s + self._timing.grace_s, HURRY_S)
-        self._wire.reach(at_once=True)
-        return self._wire.contact
-
     def _exchange(self, exchange: _Exchange) -> Any:
-        hurry = None if exchange.urgent else self._hurry
+        hurry = None if exchange.urgent else self._queue.hurry
         overdue_at_s = time.monotonic() + self._timing.prepare_s + exchange.timeout_s + self._timing.grace_s
         self._running = _Running(exchange.doing, overdue_at_s, exchange.hurried_s)
         self._wire.make_ready(at_once=exchange.urgent, press_on=exchange.press_on)
@@ -346,8 +363,8 @@ class Bus:
         return answer
 
     def _end(self, last: _Job) -> None:
-        while not self._queue.empty():
-            dropped = self._queue.get()
+        while not self._queue.is_empty:
+            dropped = self._queue.take()
             if dropped.outcome.set_running_or_notify_cancel():
                 dropped.outcome.set_exception(DeviceError(f"{self.url}: {dropped.doing}: the bus was closed"))
         try:

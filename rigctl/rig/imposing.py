@@ -139,7 +139,7 @@ class Imposer:
         return f"reads back {told(state, unit)}, wanted {wanted}"
 
     async def verify(self) -> Mapping[str, str]:
-        """See `Rig.verify`."""
+        """See `rigctl.rig.rig.Rig.verify`."""
         driven = dict(self.driven)
         said = await together(*(self._deviation(self.wiring.actuators[n], value) for n, value in driven.items()))
         return {name: text for name, text in zip(driven, said, strict=True) if text}

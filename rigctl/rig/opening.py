@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from rigctl.errors import DeviceError
+from rigctl.errors import DeviceError, DeviceFault
+from rigctl.rig.abilities import SaysSimulated
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import told
@@ -36,6 +37,34 @@ async def _open(bus: Bus, wiring: Wiring, found: dict[str, Identity], errors: li
                 found[name] = await handle.identify()
             except DeviceError as error:
                 errors.append(error)
+
+
+async def refuse_real_time_lapse(wiring: Wiring, speedup: float) -> None:
+    """Rig time may run faster than the wall only where every bus leads to something that says it is simulated.
+
+    Raises:
+        DeviceFault: a bus does not.
+        DeviceError: a device cannot be asked.
+    """
+    if speedup == 1.0:
+        return
+    simulated = await together(*(_leads_to_simulation(bus, wiring) for bus in wiring.buses.values()))
+    real = [url for url, says_so in zip(wiring.buses, simulated, strict=True) if not says_so]
+    if real:
+        cap_s = f"{86400 / speedup:.3g} s"
+        raise DeviceFault(
+            f"{', '.join(real)}: nothing there says that it is simulated, and clock.speedup is {speedup:g}; nothing "
+            f"was written. clock.speedup is for simulated rigs only, leave it out: a 24 h cap would be one of {cap_s}"
+        )
+
+
+async def _leads_to_simulation(bus: Bus, wiring: Wiring) -> bool:
+    for handle in wiring.handles.values():
+        if handle.bus is bus and isinstance(handle.device, SaysSimulated):
+            says_so = await handle.ask(handle.device.simulated, "is it simulated")
+            if says_so:
+                return True
+    return False
 
 
 async def probed(handle: Handle[Device]) -> str:

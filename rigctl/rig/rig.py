@@ -10,7 +10,7 @@ from rigctl.rig.imposing import Imposer
 from rigctl.rig.lookout import Lookout
 from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
 from rigctl.rig.metering import Metering
-from rigctl.rig.opening import missing, open_all, probed
+from rigctl.rig.opening import missing, open_all, probed, refuse_real_time_lapse
 from rigctl.rig.pacing import time_to_safe
 from rigctl.rig.protocols import (
     ActuatorState,
@@ -24,7 +24,7 @@ from rigctl.rig.safing import drive_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
 from rigctl.rig.together import together
-from rigctl.rig.values import Alarm, Glance, Measurement, OpenDose, SafeReport, SafeTimes
+from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wire import BusTiming
 from rigctl.rig.wiring import Instruments, wired
 
@@ -79,6 +79,13 @@ class Rig:
             dosing=lambda: self._dispenser.turns,
             on_alarm=on_alarm,
         )
+        self.verify = self._imposer.verify
+        """Ask every driven actuator whether it holds what was imposed; what those say that do not, by actuator.
+
+        One that cannot be asked counts among them, with the error as text. What is changed meanwhile is left out.
+        """
+        self.look = self._lookout.glance
+        """What the rig was last seen to be; begins what has to be asked, and waits for nothing."""
 
     @property
     def tripped(self) -> str | None:
@@ -93,10 +100,12 @@ class Rig:
 
         Raises:
             DeviceError: of the worst kind found, with the messages of all: `PortUnavailable` names the port (and its
-                holder), `IdentityMismatch` the wrong instrument, `DeviceFault` the register, `DeviceTimeout` the
-                silent device. What could be opened stays open, so that it can still go `safe`; `close` closes it.
+                holder), `IdentityMismatch` the wrong instrument, `DeviceFault` the register, or the bus
+                that does not say that it is simulated though the clock is sped up, `DeviceTimeout` the silent device.
+                What could be opened stays open, so that it can still go `safe`; `close` closes it.
         """
         found = await open_all(self._wiring)
+        await refuse_real_time_lapse(self._wiring, self.spec.speedup)
         self._metering.start()
         return found
 
@@ -133,13 +142,6 @@ class Rig:
         From the moment a command was answered until another one is sent; nothing once `safe` has begun.
         """
         return dict(self._imposer.driven)
-
-    async def verify(self) -> Mapping[str, str]:
-        """Ask every driven actuator whether it holds what was imposed; what those say that do not, by actuator.
-
-        One that cannot be asked counts among them, with the error as text. What is changed meanwhile is left out.
-        """
-        return await self._imposer.verify()
 
     async def measure(self) -> Mapping[str, Measurement]:
         """A window of every sensor, as `spec.timing.measure` says; by the names of variables and outcomes.
@@ -186,10 +188,6 @@ class Rig:
     def time_to_safe(self) -> SafeTimes:
         """How long `safe` takes at most while every device answers as it should; asks nobody, needs no `open`."""
         return time_to_safe(self.spec, self._wiring)
-
-    def look(self) -> Glance:
-        """What the rig was last seen to be; begins what has to be asked, and waits for nothing."""
-        return self._lookout.glance()
 
     async def roll_call(self) -> Mapping[str, str]:
         """Ask every device who it is; what is wrong, by the name of those that do not answer as they should."""

@@ -1,0 +1,58 @@
+"""Rig time faster than the wall: only where everything is simulated."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from rigctl.errors import DeviceFault, DeviceTimeout
+from tests.rig.test_rig import written
+
+
+def claim(bench, *names, says=True):
+    """Let these devices say that they are simulated, or that they are not."""
+    for name in names:
+        bench.devices[name].simulated = lambda _deadline: says
+
+
+@pytest.fixture
+def hasty(bench, make_rig):
+    """The bench at 2400 rig seconds per second."""
+    return make_rig(replace(bench.spec(), speedup=2400.0))
+
+
+async def test_a_simulated_rig_may_run_faster(bench, hasty):
+    """One device on each bus that says it is simulated is enough."""
+    claim(bench, "t_probe", says=False)
+    claim(bench, "b_probe", "ca_doser", "camera")
+    assert set(await hasty.open()) == set(bench.devices)
+
+
+@pytest.mark.parametrize("says", [None, False])
+async def test_a_real_bus_is_refused(bench, hasty, says):
+    """With a bus on which nobody says so, opening is refused with the bus and the remedy, and nothing is written."""
+    claim(bench, "b_probe", "camera")
+    if says is not None:
+        claim(bench, "ca_doser", says=says)
+    with pytest.raises(DeviceFault, match=r"^fake://pump: nothing there .* leave it out: a 24 h cap .* 36 s$"):
+        await hasty.open()
+    assert written(bench) == []
+
+
+async def test_who_cannot_be_asked_counts_for_nothing(bench, hasty):
+    """A device that stays silent to the question is an error, not a yes."""
+    claim(bench, "b_probe", "camera")
+
+    def silent(_deadline):
+        raise DeviceTimeout("silent")
+
+    bench.pump.simulated = silent
+    with pytest.raises(DeviceTimeout):
+        await hasty.open()
+
+
+async def test_at_the_speed_of_the_wall_nobody_is_asked(bench, rig):
+    """A rig without a speed-up opens whether or not its devices can say what they are."""
+    claim(bench, *bench.devices, says=False)
+    assert await rig.open()
