@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import nullcontext
 
 from rigctl.signals import Signals
 
+STDOUT, STDERR = 1, 2
 MOVING = frozenset({"run", "demo", "safe"})
 """Verbs that move something."""
 
@@ -19,6 +21,16 @@ def main() -> None:
     verb = next((word for word in sys.argv[1:] if not word.startswith("-")), "")
     moving, signals = verb in MOVING, Signals()
     with signals.caught() if moving else nullcontext():
+        _open_closed_streams()
         from rigctl.console import cli  # noqa: PLC0415  # not before signals are caught
 
         cli.main(signals if moving else None)
+
+
+def _open_closed_streams() -> None:
+    """Keep the numbers of closed streams from the files opened later: what is printed would be written into those."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= STDERR:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stdout = sys.stdout or open(STDOUT, "w", encoding="utf-8")  # noqa: SIM115  # while the process lives
+    sys.stderr = sys.stderr or open(STDERR, "w", encoding="utf-8")  # noqa: SIM115

@@ -14,6 +14,7 @@ from rigctl.campaign.plausibility import Consumption, doubts, slept_s, slept_thr
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
+from rigctl.core.money import Micros
 from rigctl.core.policy import Problem
 from rigctl.errors import DeviceError
 from rigctl.rig.metering import is_own
@@ -72,11 +73,16 @@ async def read_meters(rig: CampaignRig) -> Mapping[str, Reading]:
         return {}
 
 
-async def book_idle(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread) -> None:
-    """Book what was used since the last trial, if the next one does not go on where it ended: before it is decided."""
+async def book_idle(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread) -> Micros:
+    """Book what was used since the last trial, if the next one does not go on where it ended: before it is decided.
+
+    Returns:
+        All that was used beside trials so far.
+    """
     if await journal.call(lambda j: bool(j.past.last_meters()) and not j.past.meters()):
         now = await read_meters(rig)
         await journal.call(lambda j: j.idle.book(_idle_since(j, spec.rig, now)))
+    return await journal.call(lambda j: j.read.idle.spent())
 
 
 def arm(journal: Journal, rig: RigSpec, number: int, before: Mapping[str, Reading]) -> None:
@@ -86,7 +92,7 @@ def arm(journal: Journal, rig: RigSpec, number: int, before: Mapping[str, Readin
 
 def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> tuple[IdleLine, ...]:
     """What was used since the last trial that was metered, and is not booked yet."""
-    past, booked = journal.past, [row.line for row in journal.idle.since_last_trial()]
+    past, booked = journal.past, [row.line for row in journal.read.idle.since_last_trial()]
     interlude = Interlude(past.last_meters(), now, past.rested_s(), booked)
     return idle_between(rig.meters, interlude, journal.past_lines())
 

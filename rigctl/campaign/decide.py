@@ -6,15 +6,17 @@ import json
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rigctl.campaign.journal.inserts import Decision
-from rigctl.campaign.journal.rows import Origin, TrialRow, proposal_from_json, proposal_to_json
+from rigctl.campaign.decision import Decision, Origin, proposal_from_json, proposal_to_json
 from rigctl.core.fallback import REPEAT, fallback, repeat
 from rigctl.core.history import History
 from rigctl.core.nature.naturals import initial_state, propose
 from rigctl.core.policy import Finished, Policy, Problem, Proposal, trial_rng, validate
 from rigctl.errors import PolicyError
+
+if TYPE_CHECKING:
+    from rigctl.campaign.journal.rows import TrialRow
 
 FRUITLESS = 3
 """Trials of one control set in a row that gave no outcome, before something else is tried."""

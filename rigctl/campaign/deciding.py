@@ -16,7 +16,9 @@ import signal
 import struct
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from rigctl.campaign.algebra import keep_to_one_thread
@@ -39,7 +41,8 @@ def framed(value: object) -> bytes:
 
 def main() -> None:
     """Answer until the parent hangs up."""
-    # whoever tells rigctl to end tells all of it; when this process ends is the parent's to say
+    # Before anything is imported that takes time. Whoever tells rigctl to end tells all its processes; when this one
+    # ends is its parent's to say.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)
     _end_with(parent=int(sys.argv[1]))
@@ -70,14 +73,12 @@ class _Respondent:
     def __call__(self, frame: Any) -> object:
         return self._prepare(frame) if isinstance(frame, bytes) else self._decide(*frame)
 
-    def _prepare(self, subject: bytes) -> Exception | None:
+    def _prepare(self, subject: bytes) -> str | None:
         """Load policy and problem, and what they will need; None, or what is wrong with them."""
-        from rigctl.errors import PolicyError  # noqa: PLC0415 - nothing is imported before the signals are heeded
-
         try:
             self._subject = pickle.loads(subject)  # noqa: S301 - from our own parent
         except Exception as error:  # noqa: BLE001 - loading a plug-in may raise anything
-            return PolicyError(f"cannot be loaded in a process of its own: {type(error).__name__}: {error}")
+            return f"{type(error).__name__}: {error}"
         import rigctl.campaign.decide  # noqa: PLC0415 - so that the first question need not wait for it
 
         if self._subject[1].model.hyperparameters == "learned":
@@ -110,8 +111,8 @@ def _end_with(parent: int) -> None:
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the kernel was asked to tell
         os._exit(0)
-    with open("/proc/self/oom_score_adj", "w", encoding="ascii") as score:  # noqa: PTH123
-        score.write(FIRST_TO_GO)
+    with suppress(OSError):  # not everywhere to be had
+        Path("/proc/self/oom_score_adj").write_text(FIRST_TO_GO, encoding="ascii")
 
 
 def _private_pipes() -> tuple[BinaryIO, BinaryIO]:

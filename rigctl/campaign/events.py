@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from rigctl.campaign.journal.rows import Origin, TrialRow
+from rigctl.campaign.decision import Origin
+from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.trial import State
 from rigctl.core.money import Micros
 from rigctl.core.policy import Proposal

@@ -12,7 +12,7 @@ campaign has spent and never in what a control set costs. Trials and idle lines 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -26,6 +26,7 @@ from rigctl.campaign.plausibility import (
     decimal,
     hours,
     integral,
+    is_checked,
     per_hour,
     rated,
     risen,
@@ -47,6 +48,7 @@ IDLE_LIMIT_S = 86_400.0
 IDLE_LEAST_S = 60.0
 """An interruption shorter than this limits nothing: readings have their own delays."""
 BETWEEN = "between trials"
+UNCHECKED = "nothing to check it against: no rating, no power reading, too few trials before"
 UNKNOWN = "nothing to estimate from, booked as zero"
 
 
@@ -90,7 +92,7 @@ def charge(
             return _exact(meter, hours(used.elapsed_s))
         rise = _no_less_than_booked(believed(meter, used, control_set, past), used.booked_ml.get(meter.name))
         if isinstance(rise, Decimal):
-            return _metered(meter, used, rise)
+            return _metered(meter, used, rise, past)
         if isinstance(rise, _Booked):
             return _exact(meter, rise.volume_ml, rise.note)
         return _estimate(meter, rise, used, control_set, past)
@@ -109,7 +111,7 @@ def _exact(meter: MeterSpec, quantity: Decimal, doubt: str = "") -> LedgerLine:
     return LedgerLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], amount, bool(doubt), doubt)
 
 
-def _metered(meter: MeterSpec, used: Consumption, rise: Decimal) -> LedgerLine:
+def _metered(meter: MeterSpec, used: Consumption, rise: Decimal, past: Sequence[PastLine]) -> LedgerLine:
     """What the counter says, which nothing contradicts."""
     share = _share(meter, used)
     if share < 1:
@@ -120,7 +122,8 @@ def _metered(meter: MeterSpec, used: Consumption, rise: Decimal) -> LedgerLine:
         amount = to_micros(power.kwh * meter.price)
         note = f"power times time: the counter's steps of {smallest:.1g} kWh are too coarse for a trial"
         return LedgerLine(meter.name, meter.kind, float(power.kwh), UNITS[meter.kind], amount, note=note)
-    return _exact(meter, rise, doubt)
+    line = _exact(meter, rise, doubt)
+    return line if doubt or is_checked(meter, used, past) else replace(line, note=UNCHECKED)
 
 
 def _share(meter: MeterSpec, used: Consumption) -> Decimal:
@@ -231,6 +234,8 @@ def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: Sequence[Pas
                 yield from _idle_time(meter, gap.rested_s, booked, BETWEEN)
             elif meter.kind in COUNTED and meter.name in gap.before and meter.name in gap.after:
                 (was, seconds), now = gap.before[meter.name], gap.after[meter.name]
+                if not now.valid:  # it will be read again before the next trial
+                    continue
                 yield from _idle(meter, _Rise(was, now, seconds), booked, past, BETWEEN)
 
     return tuple(found())

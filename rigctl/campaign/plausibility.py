@@ -98,6 +98,17 @@ def believed(
     return _contradiction(meter, used, control_set, past, rise) or rise
 
 
+def is_checked(meter: MeterSpec, used: Consumption, past: Sequence[PastLine]) -> bool:
+    """Whether there is anything to check an energy meter's rise against, but for what no connection carries."""
+    declared = meter.max_per_trial is not None or meter.rated_per_h is not None
+    return (
+        meter.kind != "energy"
+        or declared
+        or integral(meter, used) is not None
+        or len(per_hour(past, meter.name)) >= ENOUGH
+    )
+
+
 def risen(before: Reading | None, after: Reading | None) -> Decimal | str:
     """How far a counter rose, in decimal arithmetic; or why that is not known."""
     if before is None or not before.valid:
@@ -116,10 +127,13 @@ def _detail(reading: Reading | None) -> str:
 
 
 def step(used: Consumption, meter: str) -> Decimal:
-    """The counter's smallest step, as its readings look: their last digit, or what float32 can tell apart."""
+    """The counter's smallest step, as its readings look: their last digit, or what float32 can tell apart.
+
+    Of the lower one, for the higher may be what a jump has made of it.
+    """
     values = [r.value for r in (used.before.get(meter), used.after.get(meter)) if r is not None and isfinite(r.value)]
     digits = max(map(_digits, values), default=0)
-    return max([Decimal(1).scaleb(-digits), *map(_spacing, values)])
+    return max(Decimal(1).scaleb(-digits), min(map(_spacing, values), default=Decimal(0)))
 
 
 def _digits(value: float) -> int:

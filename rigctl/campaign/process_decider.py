@@ -18,9 +18,8 @@ from dataclasses import fields
 from typing import Any
 
 from rigctl.campaign.decide import TRACEBACK_CHARS, Question
-from rigctl.campaign.decider import late
 from rigctl.campaign.deciding import HEAD, framed
-from rigctl.campaign.journal.inserts import Decision
+from rigctl.campaign.decision import Decision
 from rigctl.core.history import Observation
 from rigctl.core.policy import Policy, Problem
 from rigctl.errors import NoAnswer, PolicyError
@@ -53,7 +52,7 @@ class ProcessDecider:
                 f"policy {policy.name}: cannot be handed to a process of its own ({type(error).__name__}: {error}); "
                 "its class must stand in a module, and its fields be plain values"
             ) from error
-        self._ready = asyncio.create_task(_Child.ready(subject), name="decider")
+        self._ready = asyncio.create_task(_Child.ready(policy.name, subject), name="decider")
 
     async def decide(self, question: Question, limit_s: float) -> Decision:
         """See `Decider`."""
@@ -66,7 +65,7 @@ class ProcessDecider:
             await self.start(question.policy, question.problem)
             raise
         except asyncio.CancelledError:
-            self._ready = None  # it has been ended
+            await self.close()  # its answer to this question must not be taken for one to the next
             raise
 
     async def close(self) -> None:
@@ -94,10 +93,8 @@ class ProcessDecider:
             async with asyncio.timeout(limit_s):
                 return await child.ask(question)
         except TimeoutError:
-            raise NoAnswer(late(limit_s), await child.end(signal.SIGABRT)) from None
-        except asyncio.CancelledError:  # its answer to this question must not be taken for one to the next
-            await child.end()
-            raise
+            told = await child.end(signal.SIGABRT)
+            raise NoAnswer(f"no decision within {limit_s:g} s", told) from None
 
 
 class _Child:
@@ -111,8 +108,8 @@ class _Child:
         self._listening = asyncio.create_task(self._listen())
 
     @classmethod
-    async def ready(cls, subject: bytes) -> _Child:
-        """Start one and wait until it can be asked about this policy and problem.
+    async def ready(cls, policy: str, subject: bytes) -> _Child:
+        """Start one and wait until it can be asked about this policy and problem, which are `subject`.
 
         Raises:
             NoAnswer: it does not start, or does not get ready.
@@ -139,7 +136,10 @@ class _Child:
             raise
         if refused is not None:
             await child.end()
-            raise refused
+            raise PolicyError(
+                f"policy {policy}: cannot be loaded in a process of its own ({refused}); its module must be one that "
+                "can be imported there, and may need nothing else of this process"
+            )
         return child
 
     async def ask(self, question: Question) -> Decision:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from rigctl.campaign.decide import Question, decide, explore, last_that_worked, without_answer
-from rigctl.campaign.journal.inserts import Decision
+from rigctl.campaign.decision import Decision, Origin
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import Origin, TrialRow
+from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.fallback import REPEAT
 from rigctl.core.history import History

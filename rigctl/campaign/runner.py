@@ -1,27 +1,20 @@
-"""Trials, one after the other, each from proposal to record."""
+"""Trials, one after the other, and what is done when one does not go well."""
 
 from __future__ import annotations
 
 import asyncio
 import re
-import time
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
-from rigctl.campaign.clock import rest
-from rigctl.campaign.closing import arm, book_idle, close_open_trial, meter_alarms, record
-from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
-from rigctl.campaign.decider import Decider, DecisionThread
+from rigctl.campaign.carrying import TrialRun
+from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import Ending, TrialEnded, TrialProposed, TrialStep
-from rigctl.campaign.frozen import judged_by_past, looked_back
-from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.inserts import Decision
+from rigctl.campaign.events import Ending, TrialEnded
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.ledger import COUNTED
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.safe_state import standing, until_confirmed
@@ -30,21 +23,17 @@ from rigctl.campaign.trial import MOVING, Event, State
 from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import Interrupted, Watchman
 from rigctl.core.history import History
-from rigctl.core.money import Micros
 from rigctl.core.policy import BudgetSpent, Finished
 from rigctl.errors import (
     CapReached,
     DeviceError,
     GuardRefused,
     JournalUnwritable,
-    NoAnswer,
-    PolicyError,
-    ReadBackMismatch,
     RigctlError,
     Tripped,
 )
-from rigctl.rig.protocols import Clock, Reading, Severity
-from rigctl.rig.values import Alarm, Measurement, SafeReport
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm, SafeReport
 
 RETRY_UNWRITABLE_S = 10.0
 """Wall seconds between looks whether the journal can be written again."""
@@ -61,37 +50,22 @@ class StopRequest:
 
 
 @dataclass(slots=True)
-class _Strikes:
-    """What has gone wrong in a row."""
-
-    failures: int = 0
-    unusable: int = 0
-
-
-@dataclass(slots=True)
 class Runner:
     """Runs trials until the budget is spent, as many are done as were asked for, or somebody stops it."""
 
     spec: CampaignSpec
     rig: CampaignRig
     journal: JournalThread
-    clock: Clock
     desk: Desk
     stop: StopRequest
-    decider: Decider
     watchman: Watchman
     patience: Patience
-    _strikes: _Strikes = field(default_factory=_Strikes)
-    _noted: tuple[str, ...] = ()
-    """By the last decision: what holds for many trials is an alarm once."""
-    _idle: Micros = 0
-    """What was used beside trials so far."""
-    _held: bool = False
+    trials: TrialRun
+    _failures: int = 0
+    """Failed trials in a row."""
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
     _under_way: asyncio.Task[TrialRow] | None = None
     _demanded: Finding | None = None
-    _frozen: Mapping[str, float] = field(default_factory=dict)
-    """Sensors that the last trial found frozen, and what they read."""
 
     async def run(self) -> tuple[Ending, str]:
         """Run trials; returns how it ended, and why.
@@ -108,13 +82,13 @@ class Runner:
         while True:
             await self._until_ready()
             ended = self._ended(history)
-            if ended is None:
-                await book_idle(self.spec, self.rig, self.journal)
-                self._idle = await self.journal.call(lambda j: j.read.idle_spent())
-                ended = self._ended(history)
             if ended is not None:
                 return ended
             try:
+                self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
+                ended = self._ended(history)
+                if ended is not None:
+                    return ended
                 row = await self._one_trial(history)
             except BudgetSpent as spent:
                 return "budget", str(spent)
@@ -138,7 +112,7 @@ class Runner:
             return "stopped", self.stop.finish
         for finding in self.watchman.standing.demanding("safe"):
             return "interlock", str(finding)
-        if history.spent + self._idle >= self.spec.problem.budget:
+        if history.spent + self.trials.idle >= self.spec.problem.budget:
             return "budget", "all of it is spent"
         if limit is not None and len(history) >= limit:
             return "trials", f"{len(history)} of {limit} trials done"
@@ -171,7 +145,7 @@ class Runner:
         Raises:
             Interrupted: it has.
         """
-        self._under_way = asyncio.create_task(self._carried_out(history))
+        self._under_way = asyncio.create_task(self.trials.carried_out(history))
         try:
             return await self._under_way
         except asyncio.CancelledError:
@@ -187,115 +161,6 @@ class Runner:
         if self._under_way is not None and not self._under_way.done() and self._demanded is None:
             self._demanded = finding
             self._under_way.cancel()
-
-    async def _carried_out(self, history: History) -> TrialRow:
-        trial = await self._propose(history)
-        await self._until_caps_have_room(trial)
-        return await self._carry_out(trial)
-
-    async def _propose(self, history: History) -> TrialRow:
-        """The proposal that a process left behind before anything moved, else a new decision, committed."""
-        waiting = await self.journal.call(lambda j: j.read.open_trial())
-        started = time.monotonic()
-        if waiting is None:
-            decision = await self._decide(history)
-            await self.journal.call(lambda j: j.propose(decision))
-            trial = await self.journal.call(lambda j: j.read.trial(decision.trial))
-        else:
-            trial = waiting
-        if trial.proposal is None:
-            raise PolicyError(f"trial {trial.trial}: waits to be run, but the journal has no proposal for it")
-        self.desk.tell(
-            TrialProposed(
-                trial=trial.trial,
-                proposal=trial.proposal,
-                control_set=trial.control_set,
-                setpoints=trial.setpoints,
-                origin=trial.origin,
-                resumed=waiting is not None,
-                decision_s=time.monotonic() - started,
-            )
-        )
-        return trial
-
-    async def _decide(self, history: History) -> Decision:
-        spec = self.spec
-        state = await self.journal.call(lambda j: j.read.policy_state())
-        problem = replace(spec.problem, budget=spec.problem.budget - self._idle)  # what is left for trials
-        question = Question(spec.policy, problem, spec.seed, history, state)
-        try:
-            decision = await self.decider.decide(question, spec.decision_limit_s)
-        except NoAnswer as silent:
-            why, told = str(silent), silent.traceback
-            last = last_that_worked(await self.journal.call(lambda j: j.read.trials()))
-            # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
-            decision = await DecisionThread().call(lambda: without_answer(question, last, why), None)
-            decision = replace(decision, traceback=told)
-        if decision.origin == "policy":
-            self._strikes.unusable = 0
-            notes = () if decision.proposal is None else decision.proposal.notes
-            for note in (n for n in notes if n not in self._noted):
-                self.desk.alarm(Alarm(Severity.MINOR, f"policy {spec.policy_name}", f"trial {decision.trial}: {note}"))
-            self._noted = notes
-            return decision
-        self._strikes.unusable += 1
-        message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
-        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {spec.policy_name}", message, decision.traceback))
-        if self._strikes.unusable >= spec.max_failures:
-            raise PolicyError(
-                f"{self._strikes.unusable} decisions in a row could not be used; the last: {decision.note}"
-            )
-        return decision
-
-    async def _carry_out(self, trial: TrialRow) -> TrialRow:
-        number, spec = trial.trial, self.spec
-        before = await self._before()
-        unread = [f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid]
-        if unread:
-            raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
-        await self.journal.call(arm, spec.rig, number, before)
-        self.desk.tell(TrialStep(number, State.ARMED))
-        states = await self.rig.control(trial.setpoints)
-        await self.journal.call(lambda j: j.run(number, states))
-        self.desk.tell(TrialStep(number, State.RUNNING))
-        await rest(self.clock, spec.rig.timing.settle_s)
-        measurements = await self._measured(number)
-        after = await self.rig.meters()
-        await self.journal.call(lambda j: j.measure(number, measurements, spec.rig.outcome_names, after))
-        self.desk.tell(TrialStep(number, State.MEASURED))
-        return await self.journal.call(record, spec.rig, spec.problem, number)
-
-    async def _measured(self, number: int) -> dict[str, Measurement]:
-        """The window of every sensor, believed only if all that is driven held its value to the end.
-
-        Raises:
-            ReadBackMismatch: something was let go, or set to something else, by another hand.
-        """
-        measurements = await self.rig.measure()
-        astray = await self.rig.verify()
-        if astray:
-            raise ReadBackMismatch("; ".join(f"{name}: {says}" for name, says in astray.items()))
-        rig = self.spec.rig
-
-        def judge(journal: Journal) -> dict[str, Measurement]:
-            trials = range(max(number - looked_back(rig), 1), number)
-            past = [{m.name: m for m in journal.read.measurements(n)} for n in trials]
-            return dict(judged_by_past(rig, measurements, past))
-
-        judged = await self.journal.call(judge)
-        self._frozen = {n: m.value for n, m in measurements.items() if m.severity < judged[n].severity}
-        return judged
-
-    async def _before(self) -> dict[str, Reading]:
-        """Where the meters stand: as the last trial left them, so that none misses what was used since.
-
-        Read afresh if something lies between that is no trial's: what was used in it is booked by itself.
-        """
-        before = {} if self._held else await self.journal.call(lambda j: j.past.meters())
-        self._held = False
-        if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
-            return before
-        return {**await self.rig.meters(), **before}
 
     # How it can end before its time ------------------------------------------------------------------------------
 
@@ -342,7 +207,7 @@ class Runner:
 
     async def _hold(self, report: SafeReport) -> None:
         """No trial before everything is confirmed safe."""
-        self._held = self._held or not report.ok
+        self.trials.apart = self.trials.apart or not report.ok
         self._report = await until_confirmed(self.rig, self.desk, report, lambda: self.stop.finish is not None)
 
     async def _believe_meters(self, row: TrialRow) -> None:
@@ -369,32 +234,12 @@ class Runner:
             await self._latch(str(tripped))
             raise
 
-    async def _until_caps_have_room(self, trial: TrialRow) -> None:
-        """Wait until every pump this trial needs may dispense as much as it has needed before."""
-        pumps = {v.actuator: v.name for v in self.spec.rig.variables if v.actuator in self.spec.rig.dosing}
-        for pump, variable in pumps.items():
-            if pump is not None and variable in trial.control_set:
-                await self._until_window(pump, await self._dearest_trial_ml(pump))
-
-    async def _dearest_trial_ml(self, pump: str) -> float:
-        return await self.journal.call(lambda j: j.doses.dearest_trial_ml(pump))
-
-    async def _until_window(self, pump: str, volume_ml: float) -> None:
-        limits = self.spec.rig.limits.get(pump)
-        cap_ml = None if limits is None else limits.per_day_ml
-        if cap_ml is None:
-            return
-        needed_ml = min(volume_ml, cap_ml)
-        free_s = await self.journal.call(lambda j: j.doses.room_at_s(pump, needed_ml, cap_ml))
-        why = f"{pump}: {needed_ml:g} mL more would be beyond its cap of {cap_ml:g} mL in 24 h"
-        await self.patience.wait_until(free_s, why)
-
     async def _until_room(self, cap: CapReached) -> TrialRow | None:
         """A cap was reached in mid-trial: no failure, but it cannot be finished; the next waits for the window."""
         report = await self.rig.safe()
         row = await self._closed(Event.ABANDON, str(cap))
         await self._hold(report)
-        await self._until_window(cap.actuator, cap.volume_ml)
+        await self.trials.until_window(cap.actuator, cap.volume_ml)
         return row
 
     async def _count_failures(self, row: TrialRow) -> None:
@@ -404,24 +249,24 @@ class Runner:
             DeviceError: too many in a row, and nothing is missing.
         """
         if row.state is not State.FAILED:
-            self._strikes.failures = 0
+            self._failures = 0
             self.patience.blame(frozenset())
             return
-        self._strikes.failures += 1
+        self._failures += 1
         unreliable = self.patience.blame(self._named(row.because))
         if await self.patience.until_good(self._wrong):
-            self._held = True
-            self._strikes.failures = 0
+            self.trials.apart = True
+            self._failures = 0
         elif unreliable:
-            self._held = True
+            self.trials.apart = True
             await self.patience.until_steady(unreliable, self.rig.roll_call)
-        elif self._strikes.failures >= self.spec.max_failures:
+        elif self._failures >= self.spec.max_failures:
             await self._make_safe()
             raise DeviceError(
-                f"{self._strikes.failures} trials in a row failed, the last one, {row.trial}: {row.because}; "
+                f"{self._failures} trials in a row failed, the last one, {row.trial}: {row.because}; "
                 f"{standing(self._report)}; mend the rig, then run again"
             )
-        await self.patience.back_off(max(self._strikes.failures, 1))
+        await self.patience.back_off(max(self._failures, 1))
 
     def _named(self, because: str) -> frozenset[str]:
         """The devices that a trial's end is put down to."""
@@ -434,11 +279,11 @@ class Runner:
     async def _wrong(self) -> Mapping[str, str]:
         """What is wrong with the instruments now: those that do not answer, and frozen ones that have not moved."""
         wrong = dict(await self.rig.roll_call())
-        if self._frozen:
+        if self.trials.frozen:
             readings = await self.rig.snapshot()
-            still = {n: v for n, v in self._frozen.items() if not readings[n].valid or readings[n].value == v}
+            still = {n: v for n, v in self.trials.frozen.items() if not readings[n].valid or readings[n].value == v}
             wrong |= {n: f"still reads {v!r}, as in the last trials: the sensor is frozen" for n, v in still.items()}
-            self._frozen = still
+            self.trials.frozen = still
         return wrong
 
     # A journal that cannot be written ---------------------------------------------------------------------------

@@ -19,10 +19,12 @@ from rigctl.rig.spec import DeviceSpec
 
 SERIAL: Final = ("serial", "modbus_rtu")
 """Schemes whose place is a path."""
-PORTS: Final[Mapping[str, str]] = {"modbus_tcp": "502"}
+PORTS: Final[Mapping[str, str]] = {"modbus_tcp": "502", "rtu_tcp": "502"}
+"""Where a scheme goes if no port is given."""
 LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
-_REAL: Final = re.compile(r"/dev/(tty|serial/)")
+_REAL: Final = re.compile(r"/dev/(?!pts/)")
+"""A pseudo-terminal has a program at its other end; every other port has a plug."""
 _WHOLE_LINE: Final = Claim("the line", "keeps")
 
 

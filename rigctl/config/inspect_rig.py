@@ -5,7 +5,6 @@ Nothing is opened. A configuration that fails here can still be read, so that ol
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -17,10 +16,10 @@ from rigctl.config.instruments import built
 from rigctl.core.policy import Problem
 from rigctl.core.space import Variable
 from rigctl.errors import ConfigError
-from rigctl.rig.abilities import Fits, Grained
+from rigctl.rig.abilities import Fits
 from rigctl.rig.protocols import Actuator, Device, Doser, Sensor
 from rigctl.rig.registry import Registry
-from rigctl.rig.spec import MeterSpec, RigSpec, TrialTiming
+from rigctl.rig.spec import RigSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.rig.wiring import wired
 
@@ -28,10 +27,6 @@ RARE: Final = 1e-4
 """Natural values further out are as good as never seen."""
 NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""
-COARSE: Final = 0.05
-"""Of what a trial uses: a counter with larger steps does not tell its cost."""
-LIKELY_TOTAL_KWH: Final = 1e5
-"""What an energy meter may have counted when nobody has asked it."""
 _STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
@@ -42,7 +37,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
     devices = {n: made[1] for n, d in spec.devices.items() if (made := built(d, registry)) is not None}
     inspect_lines(context, spec.devices, registry)
     _units(context, devices)
-    _meters(context, spec, registry)
+    _meters(context, spec)
     _clock(context, spec)
     _setpoints(context, spec, registry)
     _doses(context, spec, devices)
@@ -99,32 +94,10 @@ def _served(context: Context) -> Iterator[tuple[Path, str, str, str]]:
             yield path, "sensor", outcome.sensor, outcome.unit
 
 
-def _meters(context: Context, spec: RigSpec, registry: Registry) -> None:
-    findings = context.findings
-    if not spec.meters and findings.whole("meters"):
-        findings.add(
-            ("meters",), "is missing, must have at least one, e.g. {kind: time, price: 1 EUR/h}: trials would be free"
-        )
-    for i, meter in enumerate(spec.meters):
-        device = spec.devices.get(meter.device or "")
-        total = LIKELY_TOTAL_KWH if meter.kind == "energy" else 0.0
-        driver = None if device is None else registry.driver(device.driver)
-        if device is not None and isinstance(driver, Grained) and not findings.told(("meters", i, "device")):
-            coarse = too_coarse(meter, driver.grain(device.options, total), total, spec.timing)
-            if coarse:
-                findings.warn(("meters", i), f"{coarse}, as it may have counted by now; --probe asks it")
-
-
-def too_coarse(meter: MeterSpec, step: float, total: float, timing: TrialTiming) -> str:
-    """Why a counter cannot tell what a trial uses, if it cannot."""
-    hours = (sum(s.wait_s for s in timing.prepare) + timing.settle_s + timing.measure.duration_s) / 3600
-    most = [meter.max_per_trial, None if meter.rated_per_h is None else meter.rated_per_h * hours]
-    used = min((m for m in most if m is not None), default=math.inf)
-    unit = "kWh" if meter.kind == "energy" else "mL"
-    if step <= COARSE * used:
-        return ""
-    steps = f"{meter.device} counts in steps of {step:.2g} {unit} at {total:g} {unit}"
-    return f"{steps}: too coarse for a trial of at most {used:.2g} {unit}"
+def _meters(context: Context, spec: RigSpec) -> None:
+    if not spec.meters and context.findings.whole("meters"):
+        what = "is missing, must have at least one, e.g. {kind: time, price: 1 EUR/h}: trials would be free"
+        context.findings.add(("meters",), what)
 
 
 # what cannot be meant ---------------------------------------------------------------------------------------------

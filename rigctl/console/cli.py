@@ -118,17 +118,15 @@ def check(
     json: AsJson = False,
 ) -> None:
     """Check a configuration, and with --probe the devices."""
-    from rigctl.console import query
+    from rigctl.console import checking
     from rigctl.console.output import console, print_json
 
-    loaded = _load(config, bus)
-    query.wiring_holds(loaded)
-    answers = query.probe(loaded) if probe else {}
+    found = checking.checked(_load(config, bus, to_run=True), probe=probe)
     if json:
-        print_json({**query.summary(loaded), "probe": answers if probe else None})
+        print_json(checking.to_json(found, probed=probe))
     else:
-        query.show_check(loaded, answers, console())
-    raise typer.Exit(1 if query.any_silent(answers) else 0)
+        checking.show(found, console())
+    raise typer.Exit(1 if found.silent else 0)
 
 
 @app.command()
@@ -150,11 +148,14 @@ def run(
     if left is not None and ctx.obj is not None and ctx.obj.heard:
         _tell({"ending": "abandoned", "reason": ctx.obj.heard[0], "safe": safe_json(left)}, json)
         raise typer.Exit(0 if left.ok else 1)
+    from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory
     from rigctl.console.output import console, print_json
 
-    loaded = _load(config, bus, seed=seed, budget=budget, max_trials=max_trials)
+    loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
+    for warning in checking.checked(loaded).warnings:
+        typer.echo(f"rigctl: warning: {warning}", err=True)
     outcome = running.run_campaign(loaded, state_directory(state, loaded.name), console(stderr=json), ctx.obj)
     if json:
         print_json(running.to_json(outcome))
@@ -396,10 +397,10 @@ def _tell(answer: Any, json: bool) -> None:
     (print_json if json else print_fields)(answer)
 
 
-def _load(config: Path, bus: list[str] | None = None, **changes: Any) -> LoadedConfig:
+def _load(config: Path, bus: list[str] | None = None, *, to_run: bool = False, **changes: Any) -> LoadedConfig:
     from rigctl.config.load import Overrides, load
 
-    return load(config, Overrides(buses=buses(bus), **changes))
+    return load(config, Overrides(buses=buses(bus), **changes), to_run=to_run)
 
 
 def _load_here(config: Path | None, directory: Path, bus: list[str] | None) -> LoadedConfig:

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign.clock import RealClock, boot_id
+from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.inserts import Decision
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.lock import state_lock
 from rigctl.config.findings import unknown

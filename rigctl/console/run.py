@@ -60,7 +60,7 @@ def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signal
     with watching(loaded, console) as listener:
         result = daemon.run(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
     with open_reader(directory) as reader:
-        ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle())
+        ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())
         try:
             recommendation = report.from_journal(loaded, reader)
         except PolicyError:

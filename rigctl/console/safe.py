@@ -99,10 +99,12 @@ def make_safe(
 ) -> Done:
     """Everything to its safe state: by the running campaign, else by us. Takes no lock and writes nothing.
 
+    What was last driven counts, and with it what a configuration names that is given.
+
     Args:
         config: the configuration, if one was given.
         state: the state directory, if one was given.
-        load: the configuration of the campaign in a directory.
+        load: the configuration given, else that of the campaign in a directory.
         find: the state directory, where all files hold.
 
     Raises:
@@ -113,7 +115,7 @@ def make_safe(
     told = _by_campaign(directory)
     if told is not None:
         return Done("the running campaign", told)
-    devices, speedup, notes = _what(directory, load)
+    devices, speedup, notes = _what(directory, load, asked=config is not None)
     return Done("rigctl safe", go_safe(devices, speedup), notes)
 
 
@@ -135,8 +137,10 @@ def _by_campaign(directory: Path) -> SafeReport | None:
     return SafeReport(tuple(answer["reached"]), answer["failed"])
 
 
-def _what(directory: Path, load: Callable[[Path], LoadedConfig]) -> tuple[Sequence[Driven], float, tuple[str, ...]]:
-    """Everything that may be driven, and how fast rig time runs: as configured, and as last driven."""
+def _what(
+    directory: Path, load: Callable[[Path], LoadedConfig], *, asked: bool
+) -> tuple[Sequence[Driven], float, tuple[str, ...]]:
+    """Everything that may be driven, and how fast rig time runs: as last driven, and as configured if that is asked."""
     from rigctl.console.assemble import require_devices
 
     left: SafeFile | None = None
@@ -145,6 +149,8 @@ def _what(directory: Path, load: Callable[[Path], LoadedConfig]) -> tuple[Sequen
         left = safe_file.read(directory)
     except RigctlError as error:
         notes.append(str(error))
+    if left is not None and not asked:
+        return left.devices, left.speedup, tuple(notes)
     try:
         loaded = load(directory)
         require_devices(loaded)

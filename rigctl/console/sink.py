@@ -25,7 +25,7 @@ MOST = 1000
 """Messages waiting."""
 LAST_MESSAGES_S = 1.0
 """Wall seconds for what still waits at the end."""
-LAST_ANSWER_S = 10.0
+LAST_ANSWER_S = 5.0
 """For the answer itself, which somebody may be reading page by page."""
 
 
@@ -149,9 +149,7 @@ def outlets() -> Iterator[None]:
     before = sys.stdout, sys.stderr
     made: list[tuple[Outlet, float]] = []
 
-    def outlet(stream: TextIO | None, name: str, within_s: float, lost: Callable[[int], str]) -> TextIO | None:
-        if stream is None:  # closed before we were started
-            return stream
+    def outlet(stream: TextIO, name: str, within_s: float, lost: Callable[[int], str]) -> TextIO:
         stream.flush()
         made.append((Outlet(stream, name, lost), within_s))
         return made[-1][0]  # type: ignore[return-value]  # a TextIO in all but name

@@ -116,9 +116,9 @@ class Bus:
         self._thread: threading.Thread | None = None
         self._running: _Running | None = None
         self._hurry = Hurry()
-        self._urgent = 0
+        self._pressing = 0
         self._counting = threading.Lock()  # for both of them
-        self._left: _Job | None = None
+        self._left: dict[str, _Job] = {}
         self._trouble = ""
         self._closed = False
 
@@ -187,15 +187,15 @@ class Bus:
         """Run `work` in the bus's thread before everything that waits, and return what it returns.
 
         If the caller gives up, or the thread is stuck, it stays in the queue and runs when its time comes (late is
-        better than never), but only the last of those that were left so.
+        better than never), unless the same is to be done again by then.
 
         Raises:
             DeviceTimeout: a driver overran its deadline and holds the bus.
             PortUnavailable: the line cannot be opened.
             DeviceError: the bus is closed.
         """
-        if self._left is not None:
-            self._left.outcome.cancel()
+        if doing in self._left:
+            self._left.pop(doing).outcome.cancel()
         turn = Turn(partial(self._reach, doing), self._exchange)
         job = self._put(_URGENT, lambda: work(turn), doing)
         future: asyncio.Future[T] = asyncio.wrap_future(job.outcome)
@@ -203,18 +203,20 @@ class Bus:
         try:
             await self._patiently(future, doing)
         finally:
-            self._left = None if future.done() else job
+            if not future.done():
+                self._left[doing] = job
         return self._told(future)
 
     async def close(self) -> None:
-        """Close the line after the exchange under way; what still waits is dropped. A stuck thread is left behind."""
-        if self._closed:
+        """Close the line after the exchange under way, a question cut short; what still waits is dropped.
+
+        A stuck thread is left behind.
+        """
+        if self._closed or self._thread is None:
+            self._closed = True
             return
+        last = self._put(_CLOSE, None, "close")
         self._closed = True
-        if self._thread is None:
-            return
-        last = _Job(_CLOSE, next(self._serial), None, "close")
-        self._queue.put(last)
         closed, stuck = await asyncio.wait({asyncio.wrap_future(last.outcome)}, timeout=self._timing.prepare_s)
         for future in closed:
             future.result()
@@ -233,8 +235,8 @@ class Bus:
             future.cancel()  # no effect once it is done; drops it from the queue if its turn has not come
         return self._told(future)
 
-    def _put(self, priority: int, work: Callable[[], Any], doing: str) -> _Job:
-        """Into the queue; a question under way is to be over soon if this is urgent."""
+    def _put(self, priority: int, work: Callable[[], Any] | None, doing: str) -> _Job:
+        """Into the queue; unless it is in no hurry, a question under way is to be over soon."""
         if self._closed:
             raise DeviceError(f"{self.url}: {doing}: the bus is closed")
         if self._thread is None:
@@ -243,8 +245,8 @@ class Bus:
             self._thread.start()
         job = _Job(priority, next(self._serial), work, doing)
         with self._counting:
-            if priority == _URGENT:
-                self._urgent += 1
+            if priority != _NORMAL:
+                self._pressing += 1
                 running = self._running
                 still_s = HURRY_S if running is None else running.hurried_s
                 self._hurry.at_s = min(self._hurry.at_s, time.monotonic() + still_s)
@@ -307,12 +309,12 @@ class Bus:
                 job.outcome.set_result(answer)
 
     def _next(self) -> _Job:
-        """The next job; with the last urgent one out of the queue there is no hurry any more."""
+        """The next job; with the last pressing one out of the queue there is no hurry any more."""
         job = self._queue.get()
-        if job.priority == _URGENT:
+        if job.priority != _NORMAL:
             with self._counting:
-                self._urgent -= 1
-                if not self._urgent:
+                self._pressing -= 1
+                if not self._pressing:
                     self._hurry.at_s = math.inf
         return job
 

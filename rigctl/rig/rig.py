@@ -130,7 +130,7 @@ class Rig:
     def driven(self) -> Mapping[str, float]:
         """What is imposed now, by actuator, engineering units: chosen variables, treatments, what is being prepared.
 
-        From the moment a command is sent until what releases it is; nothing once `safe` has begun.
+        From the moment a command was answered until another one is sent; nothing once `safe` has begun.
         """
         return dict(self._imposer.driven)
 

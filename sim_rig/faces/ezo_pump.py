@@ -41,7 +41,12 @@ class Mechanics(Protocol):
 
     @property
     def powered(self) -> bool:
-        """Whether the motor has a supply."""
+        """Whether the motor has a supply, as far as can be seen at rest."""
+        ...
+
+    @property
+    def can_turn(self) -> bool:
+        """Whether the supply carries the motor."""
         ...
 
     def start(self, target_ml: float, rate_ml_per_min: float, command: int) -> object:
@@ -123,7 +128,7 @@ class PumpCircuit:
         return self._begin(volume_ml, rate)
 
     def _begin(self, volume_ml: float, rate_ml_per_min: float) -> Answer:
-        if not self.pump.powered:
+        if not self.pump.can_turn:
             return ["*UV,PUMPPWR,0.00", "*ER"]
         if abs(rate_ml_per_min) > self.pump.max_rate_ml_per_min:
             return ["*TOOFAST", "*ER"]

@@ -42,10 +42,12 @@ class PumpFaults:
     """It does not stop at the target."""
     unpowered: bool = False
     """The motor has no supply."""
+    weak: bool = False
+    """The motor's supply breaks down when it is loaded, and looks sound until then."""
 
     def clear(self) -> None:
         """Nothing is wrong."""
-        self.dry = self.stuck = self.unpowered = False
+        self.dry = self.stuck = self.unpowered = self.weak = False
         self.short = 1.0
 
 
@@ -82,8 +84,13 @@ class DosingPump:
 
     @property
     def powered(self) -> bool:
-        """Whether the motor has a supply."""
+        """Whether the motor has a supply, as far as can be seen at rest."""
         return not self.faults.unpowered
+
+    @property
+    def can_turn(self) -> bool:
+        """Whether the supply carries the motor."""
+        return self.powered and not self.faults.weak
 
     @property
     def dispensed_ml(self) -> float:

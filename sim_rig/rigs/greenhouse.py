@@ -13,7 +13,7 @@ from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.faces.modbus import Station
 from sim_rig.faces.registers import Bank, NumberType, WordOrder
-from sim_rig.faces.scpi import ScpiInstrument
+from sim_rig.faces.scpi import Output, ScpiInstrument
 from sim_rig.faults import SensorTap, WireFaults
 from sim_rig.plants.tank import Response, Tank
 from sim_rig.rigs.assembly import Assembly, TcpWire, circuit_wire, rtu_wire, scpi_wire
@@ -44,6 +44,7 @@ def build(clock: SimClock, seed: np.random.SeedSequence, response: Response) -> 
     ca = PumpCircuit(timer, tank.ca_pump, "calcium")
     acid = PumpCircuit(timer, tank.acid_pump, "acid")
     camera = ScpiInstrument(timer, "SIMULATED,GC-1,1027,2.3", "MEASure:GROWth", sensors["camera"])
+    camera.output = Output("ILLumination", 100.0)  # its ring light, percent: growth does not feel it
     assembly = Assembly(
         scenario="greenhouse",
         clock=clock,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import json
 import math
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from rigctl.campaign.daemon import run_campaign
-from rigctl.campaign.decider import ThreadDecider
+from rigctl.campaign.decide import decide
 from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.spec import CampaignSpec
@@ -19,6 +20,8 @@ from rigctl.core.marginals import Uniform
 from rigctl.core.money import to_micros, to_units
 from rigctl.core.policy import BudgetSpent, NotWorthIt, Problem, Proposal
 from rigctl.core.space import Space, Variable
+from rigctl.errors import NoAnswer
+from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import Glance, Measurement, SafeReport
@@ -72,6 +75,9 @@ class FakeClock:
 
     def now_s(self):
         return self.world.now_s
+
+    def suspended_s(self):
+        return self.world.total("asleep", "s")
 
     def sleep(self, seconds):
         self.world.do("time", s=seconds)
@@ -151,6 +157,7 @@ class FakeRig:
     async def meters(self):
         await self._op("meters")
         totals = {"power": (self.world.total("energy", "kwh"), "kWh"), "acid": (self.world.total("dose", "ml"), "mL")}
+        totals[ASLEEP] = (self.world.total("asleep", "s"), "s")
         readings = {name: self._reading(name, value, unit) for name, (value, unit) in totals.items()}
         if self.idle_kwh:
             self.world.do("energy", kwh=self.idle_kwh)
@@ -192,6 +199,22 @@ class FakeRig:
 
     async def close(self):
         await self._op("close")
+
+
+class ThreadDecider:
+    """Decides beside the event loop, in its process: for policies that stand in a test, and return."""
+
+    async def start(self, policy, problem):
+        pass
+
+    async def decide(self, question, limit_s):
+        try:
+            return await asyncio.wait_for(asyncio.to_thread(decide, question), limit_s)
+        except TimeoutError:
+            raise NoAnswer(f"no decision within {limit_s:g} s") from None
+
+    async def close(self):
+        pass
 
 
 @dataclass(frozen=True)
@@ -336,4 +359,4 @@ def metered(journal, meter):
 
 def charged(journal, meter):
     """What the ledger says was used, in trials and beside them."""
-    return sum(line.quantity for line in (*journal.ledger(), *journal.idle()) if line.meter == meter)
+    return sum(line.quantity for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == meter)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rigctl.campaign.journal.inserts import Decision
+from rigctl.campaign.decision import Decision
 from rigctl.campaign.ledger import LedgerLine
 from rigctl.campaign.trial import Event, State
 from rigctl.core.policy import Proposal

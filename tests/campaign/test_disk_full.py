@@ -5,7 +5,7 @@ import resource
 import pytest
 
 from rigctl.campaign import runner, safe_state
-from rigctl.campaign.decider import ThreadDecider
+from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.patience import Patience
@@ -14,7 +14,7 @@ from rigctl.campaign.runner import StopRequest
 from rigctl.campaign.trial import State
 from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalUnwritable
-from tests.campaign.fakes import make_spec, open_journal
+from tests.campaign.fakes import ThreadDecider, make_spec, open_journal
 
 
 class Disk:
@@ -135,8 +135,8 @@ async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
             beat=lambda: None,
         )
         patience = Patience(thread, stage.clock(), desk, watchman, 0.0, lambda: stop.finish is not None)
-        trials = runner.Runner(spec, made, thread, stage.clock(), desk, stop, ThreadDecider(), watchman, patience)
-        ended = await trials.run()
+        trials = TrialRun(spec, made, thread, stage.clock(), desk, ThreadDecider(), patience)
+        ended = await runner.Runner(spec, made, thread, desk, stop, watchman, patience, trials).run()
     assert ended == ("stopped", "enough")
     disk.free()
     await stage.run(make_spec(max_trials=1))

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from rigctl.campaign.decision import proposal_from_json, proposal_to_json
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.rows import proposal_from_json, proposal_to_json
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.trial import Event, State
 from rigctl.core.history import Observation

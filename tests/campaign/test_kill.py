@@ -73,10 +73,10 @@ def check_world(directory, kills):
         assert [row.trial for row in rows] == list(range(1, TRIALS + 1))
         assert {row.state for row in rows} <= {State.RECORDED, State.LOST}
         assert sum(row.state is State.LOST for row in rows) <= kills
-        spent = journal.campaign().spent - journal.idle_spent()
+        spent = journal.campaign().spent - journal.idle.spent()
         assert spent == sum(line.amount for line in lines) == journal.history(SPEC.problem.space).spent
         assert all(kills and line.note.endswith(BY_SHARE) for line in lines if line.estimated)
-        assert kills or not journal.idle()
+        assert kills or not journal.idle.rows()
         controls = world.count("control")
         assert controls <= TRIALS, "a trial's setting was imposed twice"
         assert [t.differences for t in replay(journal, SPEC)] == [()] * TRIALS

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
+from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.replay import replay
-from rigctl.campaign.trial import Event
+from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import Reading, Severity
 from tests.campaign.fakes import charged, make_spec, metered, open_journal
@@ -50,7 +51,7 @@ def power_lines(stage):
 
 def idle_lines(stage):
     with stage.journal() as journal:
-        return [(i.before_trial, i.meter, i.quantity, i.note) for i in journal.idle()]
+        return [(i.before_trial, i.meter, i.quantity, i.note) for i in journal.idle.rows()]
 
 
 NIGHT_S = 8 * 3600.0
@@ -81,7 +82,7 @@ async def test_what_is_idle_counts_before_the_next_decision(stage):
     a_night(stage)
     await stage.run(make_spec(max_trials=2))
     with stage.journal() as journal:
-        assert journal.trial(2).budget == 100_000_000 - journal.idle_spent() < 100_000_000
+        assert journal.trial(2).budget == 100_000_000 - journal.idle.spent() < 100_000_000
         assert [t.differences for t in replay(journal, make_spec()) if t.trial == 2] == [()]
 
 
@@ -125,22 +126,82 @@ async def test_a_counter_that_jumps_in_the_night_is_booked_up_to_what_a_trial_us
     assert "limited, the counter rose by 1000003.0 kWh" in power[3]
 
 
+def enter(journal, phase, at_s):
+    """The campaign goes into another state of its own."""
+    with transaction(journal._connection):
+        journal._connection.execute(
+            "INSERT INTO phases (phase, why, utc, at_s, start) VALUES (?, 'a test', '', ?, 1)", (phase, at_s)
+        )
+
+
 @pytest.mark.parametrize("phase", ["HOLDING", "PAUSED", "WAITING"])
 async def test_what_is_used_in_a_hold_is_idle(stage, phase):
     """While the campaign waits, energy and hours are nobody's; the trial after it starts from fresh readings."""
 
     def held(journal):
         if stage.rig.calls.count("measure") == 1:
-            values = (phase, "a person asked", stage.world.now_s, 1)
-            sql = "INSERT INTO phases (phase, why, utc, at_s, start) VALUES (?, ?, '', ?, ?)"
-            journal._connection.execute(sql, values)
+            enter(journal, phase, stage.world.now_s)
             stage.world.do("energy", kwh=0.25)
             stage.world.do("time", s=1800.0)
-            journal._connection.execute(sql, ("RUNNING", "", stage.world.now_s, 1))
+            enter(journal, "RUNNING", stage.world.now_s)
 
     await stage.run(make_spec(max_trials=2), journal=interrupted(stage, held))
     assert power_lines(stage) == [(0.125, False, ""), (0.125, False, "")]
     assert [line[:3] for line in idle_lines(stage)] == [(2, "power", 0.25), (2, "labour", 0.5)]
+
+
+def nap(stage, seconds, kwh):
+    """The machine is suspended; the rig goes on as it was left."""
+    stage.world.do("asleep", s=seconds)
+    stage.world.do("energy", kwh=kwh)
+    stage.world.do("time", s=seconds)
+
+
+async def test_fault_70_a_trial_the_machine_slept_through_fails_and_pays_for_its_own_time(stage):
+    """Thirty minutes of suspend in mid-settle: FAILED, its hours and its share of the energy; the rest is idle."""
+
+    def sleep_once():
+        if stage.rig.calls.count("measure") == 1:
+            nap(stage, 1800.0, 0.5)
+
+    result = await stage.run(make_spec(max_trials=2), fail={"measure": sleep_once})
+    lines = lines_of(stage, 1)
+    with stage.journal() as journal:
+        first, second = journal.trials()
+        idle = {i.meter: i for i in journal.idle.rows()}
+        history = journal.history(make_spec().problem.space)
+    assert (first.state, first.because) == (State.FAILED, "the machine slept 30 min in mid-trial")
+    assert second.state is State.RECORDED
+    assert not history.observations[0].cost_known
+    assert lines["labour"].quantity == pytest.approx(90.0 / 3600.0)
+    assert idle["labour"].quantity == 0.5
+    assert lines["power"].quantity == pytest.approx(0.625 * 90.0 / 1890.0)
+    assert lines["power"].amount + idle["power"].amount == 187_500
+    assert result.spent == history.spent + sum(i.amount for i in idle.values())
+
+
+async def test_what_is_used_asleep_between_two_trials_is_idle(stage):
+    """The lid was closed while the next trial was decided: it starts from fresh readings and is RECORDED."""
+
+    def slept(journal):
+        if len(journal.read.history(make_spec().problem.space)) == 1:
+            nap(stage, 1800.0, 0.25)
+
+    await stage.run(make_spec(max_trials=2), journal=interrupted(stage, slept))
+    assert power_lines(stage) == [(0.125, False, ""), (0.125, False, "")]
+    assert [line[:3] for line in idle_lines(stage)] == [(2, "power", 0.25), (2, "labour", 0.5)]
+
+
+async def test_a_nap_of_seconds_changes_nothing(stage):
+    """Shorter than anybody would notice: the trial counts as it is."""
+
+    def sleep_once():
+        if stage.rig.calls.count("measure") == 1:
+            nap(stage, 4.0, 0.0)
+
+    await stage.run(make_spec(max_trials=1), fail={"measure": sleep_once})
+    assert power_lines(stage) == [(0.125, False, "")]
+    assert idle_lines(stage) == []
 
 
 def interrupted(stage, what):

@@ -87,7 +87,7 @@ async def test_a_trial_in_flight_is_lost_charged_and_never_repeated(stage, last)
     assert (lines["acid"].quantity, lines["water"].quantity) == (8.0, 1.0)
     assert lines["labour"].quantity == pytest.approx(took_s / 3600.0)
     with stage.journal() as journal:
-        idle = {i.meter: i for i in journal.idle()}
+        idle = {i.meter: i for i in journal.idle.rows()}
         assert stage.told[0] == CampaignStarted("fake", 1, journal.campaign().spent, 100_000_000, lost=1)
         assert journal.campaign().spent == row.cost + sum(i.amount for i in idle.values())
     assert lines["power"].amount + idle["power"].amount == 300_000
@@ -148,7 +148,7 @@ async def test_recovering_twice_is_recovering_once(stage):
     result = await stage.run(make_spec(max_trials=2))
     with stage.journal() as journal:
         assert [row.state for row in journal.trials()] == [State.LOST, State.RECORDED]
-        assert result.spent == sum(line.amount for line in (*journal.ledger(), *journal.idle()))
+        assert result.spent == sum(line.amount for line in (*journal.ledger(), *journal.idle.rows()))
         assert len(journal.starts()) == 3
         assert lines_of(stage, 1)["labour"].quantity == 0.0
         assert [t.differences for t in replay(journal, make_spec()) if t.trial == 2] == [()]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import re
 from contextlib import suppress
-from itertools import product
 
 import pytest
 from hypothesis import given, settings
@@ -115,29 +113,6 @@ def test_not_binds_more_than_and_and_and_more_than_or():
     a, b, c = compare("ph", "<", 4.0), compare("share", ">", 1.0), compare("temp", ">", 30.0)
     assert parsed("not ph < 4 and share > 1 or temp > 30") == Joined("or", (Joined("and", (Not(a), b)), c))
     assert parsed("not (ph < 4 and (share > 1 or temp > 30))") == Not(Joined("and", (a, Joined("or", (b, c)))))
-
-
-KLEENE = {"a": compare("ph", "<", 5.0), "b": compare("temp", ">", 5.0)}
-VALUES = {True: 4.0, False: 6.0, None: None}
-
-
-@pytest.mark.parametrize(("a", "b"), list(product((True, False, None), repeat=2)))
-def test_what_is_unknown_stays_unknown_unless_the_rest_decides(a, b):
-    """Three-valued logic: unknown is either, so a statement is known only if both come to the same."""
-    readings = {"ph": VALUES[a], "temp": {True: 6.0, False: 4.0, None: math.nan}[b]}
-    worlds = [(x, y) for x, y in product((True, False), repeat=2) if a in (None, x) and b in (None, y)]
-    for word, join in (("and", all), ("or", any)):
-        outcomes = {join(world) for world in worlds}
-        expected = outcomes.pop() if len(outcomes) == 1 else None
-        assert Joined(word, (KLEENE["a"], KLEENE["b"])).holds(readings) is expected
-        assert Not(Joined(word, (KLEENE["a"], KLEENE["b"]))).holds(readings) is (
-            None if expected is None else not expected
-        )
-
-
-def test_a_reading_that_is_missing_makes_a_comparison_unknown():
-    """Neither true nor false."""
-    assert compare("ph", "<", 4.0).holds({}) is None
 
 
 @settings(deadline=None)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from rigctl.config.inspect_lines import line_of
-from rigctl.config.load import load, load_text
+from rigctl.config.load import load
 from rigctl.errors import ConfigError
-from tests.config.conftest import BY_HAND, EXAMPLES, SMALL, loaded
+from tests.config.conftest import BY_HAND, EXAMPLES, SMALL, loaded, loaded_to_run
 
 WHOLE = (
     SMALL.replace("ph: {unit: pH, range: [5.2, 6.8],", "ph: {unit: pH, range: [5.2, 6.8], plausible: [3, 10],")
@@ -21,13 +19,9 @@ WHOLE = (
 """A rig that nothing speaks against."""
 
 
-def to_run(text: str):
-    return load_text(text, Path("rig.yaml"), to_run=True)
-
-
 def refusals(text: str) -> dict[str, str]:
     with pytest.raises(ConfigError) as caught:
-        to_run(text)
+        loaded_to_run(text)
     return {p.where: p.what for p in caught.value.problems}
 
 
@@ -156,37 +150,29 @@ DOUBTS = {
     "reading a setpoint": (changed(device(f"{PLC}, unit: mM, read: {{register: holding, at: 2, type: float32}}")),
                            "more reads what ca_valve was sent, which is no measurement"),
     "untreated": (changed(*UNTREATED), "doser only lowers ph: a trial fails where the setpoint is above what it finds"),
-    "coarse": (
-        changed(("0.31 EUR/kWh", "0.31 EUR/kWh, rated: 200 W")),
-        "meters[0]: mains counts in steps of 0.0078 kWh at 100000 kWh: too coarse for a trial of at most 0.083 kWh"),
-    "coarse by hand": (changed(("0.31 EUR/kWh", "0.31 EUR/kWh, max_per_trial: 0.1 kWh")), "mains counts in steps"),
-    "coarse counter": (
-        changed(device(f"{PLC}, unit: mL, counter: true, read: {{at: 40, type: uint32, scale: 10}}"),
-                ("device: doser, price: 4.2 EUR/L", "device: more, price: 4.2 EUR/L, max_per_trial: 100 mL")),
-        "meters[1]: more counts in steps of 10 mL at 0 mL"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(("text", "what"), DOUBTS.values(), ids=DOUBTS)
 def test_what_may_be_meant_is_told(text, what):
     """A warning with file, line and key; the rig may be run."""
-    (warning,) = to_run(text).warnings
+    (warning,) = loaded_to_run(text).warnings
     assert warning.startswith("rig.yaml:")
     assert what in warning
 
 
 def test_nothing_is_said_of_a_rig_that_is_in_order():
     """Neither refusals nor warnings; two readings of one SCPI instrument may share its line, bits of a word too."""
-    assert to_run(WHOLE).warnings == ()
+    assert loaded_to_run(WHOLE).warnings == ()
     camera = 'driver: scpi, bus: "tcp://127.0.0.1:5025", unit: K, query: "TEMP?"'
-    assert to_run(changed(device(camera))).warnings == ()
-    assert to_run(changed(device(f"{PLC}, address: 2, unit: mM, read: {{at: 1, type: float32}}"))).warnings == ()
-    assert to_run(changed(("0.31 EUR/kWh", "0.31 EUR/kWh, rated: 3 kW"))).warnings == ()
+    assert loaded_to_run(changed(device(camera))).warnings == ()
+    assert loaded_to_run(changed(device(f"{PLC}, address: 2, unit: mM, read: {{at: 1, type: float32}}"))).warnings == ()
+    assert loaded_to_run(changed(("0.31 EUR/kWh", "0.31 EUR/kWh, rated: 3 kW"))).warnings == ()
 
 
 def test_nothing_is_asked_of_a_bench_by_hand():
     """Without devices there is nothing to run, so nothing to refuse."""
-    assert to_run(BY_HAND).warnings == ()
+    assert loaded_to_run(BY_HAND).warnings == ()
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
@@ -242,5 +228,5 @@ def test_the_agreed_configuration_loads_as_it_was_printed(safety):
     """Once the devices are there that it names."""
     assert {i.name for i in loaded(DESIGN + safety).rig.watch.interlocks} >= {"acid"}
     judged = (DESIGN + safety).replace("range: [0, 7.7],", "range: [0, 7.7], plausible: [0, 20],")
-    (warning,) = to_run(judged).warnings
+    (warning,) = loaded_to_run(judged).warnings
     assert "ca_doser only raises calcium" in warning

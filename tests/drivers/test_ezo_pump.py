@@ -6,49 +6,11 @@ import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.abilities import Pace, Paced, SaysSimulated
-from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Identity, Meter, Severity
-from rigctl.rig.testing import RecordingLine, ScriptedLine
+from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Hurry, Identity, Meter, Severity
+from rigctl.rig.testing import RecordingLine, ScriptedLine, SilentLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
+from tests.drivers.circuits import Pump, Sleeper
 from tests.drivers.peers import PtyPeer, cut_lines
-
-
-class Pump:
-    """An EZO-PMP as its data sheet describes it; dispensing takes as long as the test wants."""
-
-    def __init__(self):
-        self.total_ml = self.last_ml = 0.0
-        self.running = False
-        self.dstart = "0.00"
-        self.override = {}
-        """Command -> lines, instead of what it would answer."""
-
-    def finish(self, ml=None):
-        """The dispense ends; the code it sends."""
-        self.last_ml = self.last_ml if ml is None else ml
-        self.total_ml += self.last_ml
-        self.running = False
-        return f"*DONE,{self.last_ml:.2f}".encode()
-
-    def __call__(self, command):
-        if command in self.override:
-            return self.override[command]
-        answers = {
-            "i": "?I,PMP,1.06",
-            "D,?": f"?D,{self.last_ml:.2f},{int(self.running)}",
-            "TV,?": f"?TV,{self.total_ml:.2f}",
-            "Dstart,?": f"?DSTART,{self.dstart}",
-            "DC,?": "?MAXRATE,58.5",
-            "PV,?": "?PV,12.00",
-        }
-        if command in answers:
-            return [answers[command], "*OK"]
-        if command == "X":
-            stopped, self.running = self.running, False
-            return ["*DONE,0.00" if not stopped else f"*DONE,{self.last_ml:.2f}"]
-        if command.startswith("D,"):
-            self.last_ml, self.running = float(command[2:]), True
-            return ["*OK"]
-        return ["*ER"]
 
 
 @pytest.fixture
@@ -303,26 +265,21 @@ def test_a_simulated_pump_says_so(device, pump):
     assert device.simulated(soon())
 
 
+@pytest.mark.parametrize("call", ["identify", "ready", "dose_status", "total_volume_ml", "simulated"])
+def test_a_question_may_be_hurried(call):
+    """Whatever a question waits for, something urgent may cut it short."""
+    line, hurry = SilentLine(), Hurry()
+    with pytest.raises(DeviceTimeout):
+        getattr(doser(line), call)(Deadline(soon().at_s - 0.9, hurry))
+    assert line.asked
+    assert all(deadline.hurry is hurry for deadline in line.asked if deadline.at_s > 0)
+
+
 def test_its_pace_is_300_ms_an_answer(device, wire):
     """Stopping and asking take one exchange each, and nothing is sent to find that out."""
     assert isinstance(device, Paced)
     assert device.pace() == Pace(command_s=0.35, confirm_s=0.35)
     assert wire.sent == []
-
-
-class Sleeper:
-    """Answers as another does, but sleeps: what wakes it is lost."""
-
-    def __init__(self, awake, says=("*WA",)):
-        self.awake = awake
-        self.says = list(says)
-        self.asleep = True
-
-    def __call__(self, command):
-        if self.asleep:
-            self.asleep = False
-            return self.says
-        return self.awake(command)
 
 
 @pytest.mark.parametrize("says", [["*WA"], []], ids=["it says so", "silently"])

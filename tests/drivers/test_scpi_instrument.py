@@ -219,7 +219,7 @@ def test_a_late_answer_is_not_taken_for_the_next_one(line, peer, instrument):
     [
         ({"query": "MEAS:VOLT"}, "String should match pattern"),
         ({"query": "A?\nB?"}, "String should match pattern"),
-        ({}, "Field required"),
+        ({}, "nothing to do: give `query`, `set` or `enable`"),
         ({"query": "A?", "terminator": "x"}, "String should match pattern"),
     ],
 )

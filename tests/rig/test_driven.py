@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from rigctl.errors import DeviceTimeout
+from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.rig.protocols import ActuatorState
 
 OFF = ActuatorState(controlled=False, setpoint=None)
@@ -24,12 +24,13 @@ async def test_what_is_imposed_is_driven(bench, rig):
     assert rig.driven == {}
 
 
-async def test_it_is_driven_from_the_moment_the_command_is_sent(bench, rig):
-    """An actuator whose command failed may hold it all the same, and is driven until everything goes safe."""
-    bench.valve.fail_after("apply", ZeroDivisionError("bug"))
-    with pytest.raises(ZeroDivisionError):
-        await rig.control({"b": 30.0})
-    assert rig.driven == {"b_valve": 30.0}
+async def test_nothing_is_driven_once_everything_goes_safe(bench, rig):
+    """Going safe lets go of what was imposed; what was refused never was."""
+    await rig.control({"b": 30.0})
+    bench.valve.fail("apply", DeviceFault("refused"))
+    with pytest.raises(DeviceFault):
+        await rig.control({"b": 20.0, "ca": 2.2})
+    assert rig.driven == {"softener": 1.0}
     assert (await rig.safe()).ok
     assert rig.driven == {}
 

@@ -126,6 +126,11 @@ def test_dstart_dispenses_at_power_up(bench):
 def test_without_motor_supply_nothing_runs(bench):
     """A dose is refused with the reason."""
     bench.pump.faults.unpowered = True
+    assert bench.ask("PV,?") == ["?PV,0.00", "*OK"]
+    assert bench.ask("D,5") == ["*UV,PUMPPWR,0.00", "*ER"]
+    bench.pump.faults.clear()
+    bench.pump.faults.weak = True
+    assert bench.ask("PV,?") == ["?PV,12.00", "*OK"]
     assert bench.ask("D,5") == ["*UV,PUMPPWR,0.00", "*ER"]
     assert bench.pump.testimony() == []
 

@@ -20,12 +20,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rigctl.campaign.algebra import keep_to_one_thread
+
+keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.main`
+
+# ruff: noqa: E402
+
 import numpy as np
 
-from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.daemon import run_campaign
-from rigctl.campaign.decider import Decider, ThreadDecider
+from rigctl.campaign.decider import Decider
 from rigctl.campaign.events import TrialProposed
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.writer import ManualTrial
@@ -34,7 +39,7 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import Overrides, load
 from rigctl.console.assemble import campaign_spec, rig_factory
 from tests.campaign.bad_policies import Holding
-from tests.campaign.fakes import unsynced
+from tests.campaign.fakes import ThreadDecider, unsynced
 from tests.campaign.records import make_decision
 from tests.simulated import start_sim
 
@@ -108,7 +113,6 @@ def quantiles() -> Sequence[tuple[str, float]]:
 
 def main() -> None:
     """Measure as the arguments say."""
-    keep_to_one_thread()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--known", type=int, default=1000)
     parser.add_argument("--trials", type=int, default=5)

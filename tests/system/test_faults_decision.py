@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import textwrap
+from dataclasses import replace
 
 import pytest
 
+from rigctl.campaign.clock import RealClock
+from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.journal import open_reader
-from rigctl.config.load import load
+from rigctl.campaign.replay import replay
+from rigctl.config.load import Overrides, load
+from rigctl.console.assemble import campaign_spec, rig_factory
 from rigctl.core.model import fit_history
+from tests.campaign.bad_policies import Bad
 from tests.system.stack import VALVES_ONLY, greenhouse
 
 pytestmark = pytest.mark.system
@@ -126,6 +132,23 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     replayed = stack.rigctl("replay", "--state", tmp_path / "state", "--json", PYTHONPATH=installed)
     assert replayed.wait(60.0) == 0, replayed.said
     assert replayed.answer == {"trials": 7, "agree": 7, "differing": []}
+
+
+async def test_faults_50_and_60_a_policy_that_never_returns_is_ended_and_the_rig_goes_on(sim, tmp_path):
+    """It keeps the interpreter lock for ever: ended at its limit, its last good proposal is played again, in time."""
+    sim.control({"clear": True})
+    loaded = load(greenhouse(tmp_path / "rig.yaml"), Overrides(buses=sim.buses))
+    policy = Bad(kind="holds", after=2, cost=0.01)
+    spec = replace(campaign_spec(loaded), policy=policy, decision_limit_s=3.0, max_trials=4)
+    clock = RealClock(loaded.rig.speedup)
+    result = await run_campaign(spec, tmp_path / "state", rig_factory(loaded, clock), clock, lambda _: None)
+    assert (result.ending, result.trials, result.safe.ok) == ("trials", 4, True)
+    with open_reader(tmp_path / "state") as reader:
+        trials, differences = reader.trials(), [t.differences for t in replay(reader, spec)]
+    assert [(t.origin, t.state) for t in trials] == [("policy", "RECORDED")] * 2 + [("timed-out", "RECORDED")] * 2
+    assert [t.setpoints for t in trials[2:]] == [trials[1].setpoints] * 2
+    assert differences == [()] * 4
+    assert result.worst_tick_delay_s < 2.0
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,8 @@ import pytest
 
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
-from tests.system.stack import because, cost, greenhouse, next_trial
+from tests.simulated import start_sim
+from tests.system.stack import Stack, because, cost, greenhouse, next_trial
 
 pytestmark = pytest.mark.system
 
@@ -113,3 +114,28 @@ def test_fault_41_a_counter_switched_to_mwh_stops_the_campaign(sim, campaign, sh
     lines = again.rows("SELECT * FROM ledger WHERE meter = 'electricity' AND trial > ? ORDER BY trial", known)
     assert [line["estimated"] for line in lines] == [1, 1]
     assert all(usual["amount"] / 4 < line["amount_micros"] < 4 * usual["amount"] for line in lines)
+
+
+SLOW = 10.0
+"""Rig seconds per wall second at which the power is sampled often enough to be a measurement."""
+
+
+def test_fault_69_in_a_first_trial_power_times_time_is_charged(tmp_path):
+    """Nothing has been learned yet: the counter jumps, and the line is what its power reading adds up to."""
+    sim = start_sim("greenhouse", tmp_path / "rig", speed=SLOW, seed=5)
+    config = greenhouse(tmp_path / "rig.yaml", prepare="60 s", edit=lambda rig: rig["clock"].update(speedup=SLOW))
+    stack = Stack(sim, tmp_path)
+    try:
+        run = stack.run(config, tmp_path / "state", "--max-trials", "1")
+        run.until(lambda: run.count("RUNNING"), "a trial under way")
+        sim.control({"fault": "jump_kwh", "kwh": 1e6})
+        assert run.wait(60.0) == 0
+        taken_kwh = sim.state()["metered"]["energy_kwh"]
+    finally:
+        stack.end()
+        sim.stop()
+    line = electricity(run, 1)
+    (before,) = run.rows("SELECT value FROM meter_readings WHERE meter = 'electricity' AND phase = 'before'")
+    assert line["estimated"]
+    assert "; power times time" in line["note"]
+    assert 0.5 < line["quantity"] / (taken_kwh - before["value"]) < 1.3  # what was taken, but for the end of the run

@@ -32,8 +32,38 @@ class IdleRow:
         return IdleLine(self.meter, self.kind, self.quantity, self.unit, self.amount, self.note)
 
 
+class IdleRows:
+    """What one open journal has of it; nothing, if it was written before such lines were kept."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self) -> tuple[IdleRow, ...]:
+        """All lines, in order."""
+        if not self._kept():
+            return ()
+        sql = "SELECT before_trial, meter, kind, quantity, unit, amount_micros, note, utc FROM idle ORDER BY id"
+        return tuple(IdleRow(*row) for row in self._connection.execute(sql))
+
+    def spent(self) -> Micros:
+        """Their sum."""
+        if not self._kept():
+            return 0
+        (spent,) = self._connection.execute("SELECT coalesce(sum(amount_micros), 0) FROM idle").fetchone()
+        return int(spent)
+
+    def since_last_trial(self) -> tuple[IdleRow, ...]:
+        """What has been booked since the last trial that was metered."""
+        sql = "SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1"
+        (last,) = self._connection.execute(sql).fetchone() or (0,)
+        return tuple(row for row in self.rows() if row.before_trial > last)
+
+    def _kept(self) -> bool:
+        return self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'idle'").fetchone() is not None
+
+
 class IdleBook:
-    """The idle lines of one open journal."""
+    """Books idle lines in one open journal."""
 
     def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
         self._connection = connection
@@ -53,30 +83,3 @@ class IdleBook:
         with transaction(self._connection):
             (last,) = self._connection.execute("SELECT coalesce(max(trial), 0) FROM trials").fetchone()
             self.add(last + 1, lines)
-
-    def since_last_trial(self) -> tuple[IdleRow, ...]:
-        """What has been booked since the last trial that was metered."""
-        sql = "SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1"
-        last = self._connection.execute(sql).fetchone() or (0,)
-        return tuple(row for row in idle_rows(self._connection) if row.before_trial > last[0])
-
-
-def idle_rows(connection: sqlite3.Connection) -> tuple[IdleRow, ...]:
-    """All of them, in order; none in a journal that was written before they were kept."""
-    if not _kept(connection):
-        return ()
-    sql = "SELECT before_trial, meter, kind, quantity, unit, amount_micros, note, utc FROM idle ORDER BY id"
-    return tuple(IdleRow(*row) for row in connection.execute(sql))
-
-
-def idle_spent(connection: sqlite3.Connection) -> Micros:
-    """Their sum."""
-    if not _kept(connection):
-        return 0
-    (spent,) = connection.execute("SELECT coalesce(sum(amount_micros), 0) FROM idle").fetchone()
-    return int(spent)
-
-
-def _kept(connection: sqlite3.Connection) -> bool:
-    """A journal of an older version is read as it is."""
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'idle'").fetchone() is not None

@@ -5,40 +5,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from rigctl.campaign.journal.rows import Origin, Phase, proposal_to_json
+from rigctl.campaign.decision import Decision, proposal_to_json
+from rigctl.campaign.journal.rows import Phase
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.campaign.ledger import LedgerLine
 from rigctl.campaign.trial import Event, State, advance
-from rigctl.core.money import Micros
-from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError
 from rigctl.rig.protocols import Reading
 from rigctl.rig.values import Measurement
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A decision, ready to be committed."""
-
-    trial: int
-    control_set: tuple[str, ...]
-    setpoints: Mapping[str, float]
-    """Engineering units."""
-    origin: Origin
-    proposal: Proposal | None
-    policy_state: Mapping[str, Any] | None
-    """After the decision; None if the policy took no part, so that its memory stays as it was."""
-    seed: int
-    history_length: int
-    """Charged trials the decision knew."""
-    budget: Micros
-    """Budget the decision knew."""
-    note: str = ""
-    traceback: str = ""
-    """Of a policy that failed; goes into the alarm, not into the trial."""
 
 
 class Statements:

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from rigctl.campaign.decision import proposal_from_json
 from rigctl.campaign.journal.beside import Beside
-from rigctl.campaign.journal.database import guarded, open_for_reading
-from rigctl.campaign.journal.idle import IdleRow, idle_rows, idle_spent
+from rigctl.campaign.journal.database import guarded, open_for_reading, recovery_advice
+from rigctl.campaign.journal.idle import IdleRows
 from rigctl.campaign.journal.rows import (
     AlarmRow,
     CampaignRow,
@@ -27,13 +28,12 @@ from rigctl.campaign.journal.rows import (
     StartRow,
     StateRow,
     TrialRow,
-    proposal_from_json,
 )
+from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.trial import TRANSITIONS, Event, State
 from rigctl.core.history import History, Observation
-from rigctl.core.money import Micros
 from rigctl.core.space import Space
-from rigctl.errors import UsageError
+from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.rig.protocols import Reading, Severity
 
 FILE_NAME = "journal.sqlite"
@@ -69,6 +69,8 @@ def open_reader(path: Path) -> Iterator[Reader]:
     connection = open_for_reading(file)
     try:
         with guarded(file):
+            if unsealed(connection):
+                check_readable(connection, file)
             yield Reader(connection)
     finally:
         connection.close()
@@ -79,6 +81,19 @@ def ask(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[s
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     return list(cursor.execute(sql, parameters))
+
+
+def check_readable(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `JournalCorrupt` if something in it is not what we write: for what no checksum vouches for."""
+    reader = Reader(connection)
+    questions = (reader.trials, reader.events, reader.measurements, reader.ledger, reader.doses, reader.alarms)
+    try:
+        for question in (*questions, reader.starts, reader.policy_state):
+            question()
+        if ask(connection, "SELECT 1 FROM campaign"):
+            reader.campaign()
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise JournalCorrupt(recovery_advice(path, f"{type(error).__name__}: {error}")) from error
 
 
 def observation(space: Space, row: TrialRow, further: Sequence[str] | None = None) -> Observation:
@@ -114,6 +129,7 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self.beside = Beside(connection)
+        self.idle = IdleRows(connection)
 
     def campaign(self) -> CampaignRow:
         """What the journal is about.
@@ -137,7 +153,7 @@ class Reader:
             seed=r["seed"],
             currency=r["currency"],
             budget=r["budget_micros"],
-            spent=r["spent"] + self.idle_spent(),
+            spent=r["spent"] + self.idle.spent(),
             outcome=r["outcome"],
             fingerprint=r["fingerprint"],
             identity=json.loads(r["identity"]),
@@ -238,14 +254,6 @@ class Reader:
             )
             for r in ask(self._connection, sql, trial)
         )
-
-    def idle(self) -> tuple[IdleRow, ...]:
-        """What was used while no trial was under way, in order."""
-        return idle_rows(self._connection)
-
-    def idle_spent(self) -> Micros:
-        """What that has cost."""
-        return idle_spent(self._connection)
 
     def doses(self, trial: int | None = None) -> tuple[DoseRow, ...]:
         """Every dose of one trial or of all, in order."""

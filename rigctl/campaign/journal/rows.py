@@ -1,20 +1,16 @@
-"""What the journal gives back, as frozen values; and proposals to and from JSON."""
+"""What the journal gives back, as frozen values."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rigctl.campaign.decision import Origin
 from rigctl.campaign.trial import Event, State
 from rigctl.core.money import Micros
-from rigctl.core.policy import Proposal, SetReport
+from rigctl.core.policy import Proposal
 from rigctl.rig.protocols import Severity
-
-Origin = Literal["policy", "rejected", "timed-out", "manual"]
-"""Who decided: the policy; the fallback because the policy's proposal was unusable, or late; a person."""
-
 
 Phase = Literal["before", "after"]
 """When a meter was read: before the first actuator moved, or after the last reading."""
@@ -221,15 +217,3 @@ class StartRow:
     """Why; None while it runs, or if it died."""
     safe: bool | None
     """Whether it ended with everything safe and settled; None if it died, or never had the rig."""
-
-
-def proposal_to_json(proposal: Proposal) -> str:
-    """A proposal as JSON; floats survive exactly."""
-    return json.dumps(asdict(proposal))
-
-
-def proposal_from_json(text: str) -> Proposal:
-    """The proposal that `proposal_to_json` wrote."""
-    fields = json.loads(text)
-    reports = tuple(SetReport(**{**s, "control_set": tuple(s["control_set"])}) for s in fields.pop("sets"))
-    return Proposal(**{**fields, "setting": tuple(fields["setting"]), "sets": reports, "notes": tuple(fields["notes"])})

@@ -14,14 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.answers import AnswerBook
-from rigctl.campaign.journal.database import guarded, open_for_writing, transaction
+from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
 from rigctl.campaign.journal.idle import IdleBook
-from rigctl.campaign.journal.inserts import Decision, Statements
+from rigctl.campaign.journal.inserts import Statements
 from rigctl.campaign.journal.past import Past
 from rigctl.campaign.journal.pins import PinBook
-from rigctl.campaign.journal.reader import FILE_NAME, Reader, ask
+from rigctl.campaign.journal.reader import FILE_NAME, Reader, ask, check_readable
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.journal.time import Wall, continued, utc_now
 from rigctl.campaign.journal.trips import TripBook
@@ -65,11 +66,11 @@ class Journal:
 
     def __init__(self, directory: Path, clock: Clock, boot: str, wall: Wall = utc_now) -> None:
         self.path = directory / FILE_NAME
-        self._connection = open_for_writing(self.path)
+        self._connection = open_for_writing(self.path, lambda found: check_readable(found, self.path))
         try:
             self.time = continued(self._connection, clock, boot, wall)
         except BaseException:
-            self._connection.close()
+            close_in_good_order(self._connection, self.path)
             raise
         self.read = Reader(self._connection)
         self.past = Past(self._connection, self.time)
@@ -80,10 +81,13 @@ class Journal:
         self.idle = IdleBook(self._connection, self.time)
         self._do = Statements(self._connection, self.time)
         self._start: int | None = None
+        self._closed = False
 
     def close(self) -> None:
-        """Close the file; harmless when closed."""
-        self._connection.close()
+        """Close the file in good order; harmless when closed."""
+        if not self._closed:
+            self._closed = True
+            close_in_good_order(self._connection, self.path)
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -131,6 +135,9 @@ class Journal:
             raised = "(id) DO UPDATE SET budget_micros = excluded.budget_micros"
             self._do.insert("campaign", campaign, on_conflict=raised)
             self._start = self._do.insert("starts", start)
+        with guarded(self.path):
+            # The file itself now says that it is in use: should its log be lost, that will show (fault 79).
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def beat(self, ended: str | None = None, *, safe: bool | None = None) -> None:
         """Note that this process is alive, or why it ends, and whether it leaves everything safe and settled."""

@@ -18,6 +18,7 @@ from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.journal import Journal
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import campaign_spec, rig_factory
+from tests.campaign.fakes import ThreadDecider
 from tests.campaign.reaper import Reaper
 
 MAX_INSTANT = 45
@@ -106,6 +107,7 @@ class Lives:
             clock,
             lambda _: None,
             open_journal=lambda directory, clock: reaper.watch(Journal(directory, clock, boot_id())),
+            decider=ThreadDecider(),  # so that a life is spent on trials, not on another process's imports
         )
 
 
