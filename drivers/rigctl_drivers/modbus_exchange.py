@@ -27,6 +27,8 @@ FIRST_BUSY_PAUSE_S = 0.1
 """Rig seconds; doubles with every busy answer."""
 ANSWER_S = 0.2
 """The least time a unit gets to begin its answer, wall seconds."""
+ECHO_S = 1.0
+"""The most time for finding out whether the line echoes, wall seconds; a third of what there is if that is less."""
 HALF_OPEN = 2
 """Questions in a row without an answer after which a TCP connection is left even if a command must leave at once."""
 
@@ -135,10 +137,8 @@ class Exchanger:
 
     def _listen_for_echo(self, request: Request, deadline: Deadline) -> None:
         """Ask what is to be written, to learn whether the line echoes; no answer is no reason not to write."""
-        question = request.question()
-        least_s = ANSWER_S + (question.answer_bytes + 8) * self.timing.per_byte_s
         try:
-            self.ask(question, deadline.within(min(least_s, deadline.remaining_s / 3)))
+            self.ask(request.question(), deadline.within(min(ECHO_S, deadline.remaining_s / 3)))
         except (DeviceFault, DeviceBusy):  # an answer too
             return
         except (DeviceTimeout, GarbledReply):  # a late answer is that of another function, and no confirmation

@@ -47,7 +47,7 @@ def functions(unit):
 # an answer that is lost --------------------------------------------------------------------------------------------
 
 
-def test_30_a_setpoint_whose_answer_is_lost_is_read_back_and_put_in_force(rtu, unit):
+def test_1_a_setpoint_whose_answer_is_lost_is_read_back_and_put_in_force(rtu, unit):
     """The setpoint is written once, the register asked, and the coil closed, as the register holds what was sent."""
     unit.faults = [lost]
     device(rtu, **VALVE).apply(7.0, Deadline.after(2.0))
@@ -55,7 +55,7 @@ def test_30_a_setpoint_whose_answer_is_lost_is_read_back_and_put_in_force(rtu, u
     assert (unit.words[(3, 10)], unit.coils[3]) == (7, True)
 
 
-def test_30_a_setpoint_that_did_not_arrive_is_not_put_in_force(rtu, unit):
+def test_1_a_setpoint_that_did_not_arrive_is_not_put_in_force(rtu, unit):
     """If the register holds something else, the call fails: nothing is written twice, and the coil stays open."""
     unit.deaf_to = {6}
     with pytest.raises(DeviceTimeout, match="function 06, holding register 10"):
@@ -64,7 +64,7 @@ def test_30_a_setpoint_that_did_not_arrive_is_not_put_in_force(rtu, unit):
     assert unit.coils == {}
 
 
-def test_30_a_lost_answer_to_the_coil_is_left_to_the_read_back(rtu, unit):
+def test_1_a_lost_answer_to_the_coil_is_left_to_the_read_back(rtu, unit):
     """The last frame is not settled here: whoever called reads back."""
     unit.faults = [None, lost]
     made = device(rtu, **VALVE)
@@ -227,7 +227,7 @@ def test_the_pace_follows_from_baud_latency_and_frames(line):
 
 
 @pytest.mark.parametrize(("turnaround_s", "count"), [(0.03, 8), (0.05, 16)])
-def test_sixteen_channels_are_told_within_the_time_that_was_said(peer, line, unit, turnaround_s, count):
+def test_51_all_channels_of_a_board_are_told_within_the_time_that_was_said(peer, line, unit, turnaround_s, count):
     """A relay board that takes its time is told in one exchange, far within 2 s, and all its coils are off."""
     unit.coils = dict.fromkeys(range(count + 2), True)
     unit.faults = [late(turnaround_s)]

@@ -52,7 +52,7 @@ READS = {
 
 @pytest.mark.parametrize("echo", ["auto", "yes"])
 @pytest.mark.parametrize("first", [*READS, *WRITES])
-def test_behind_an_echo_everything_works(adapter, unit, echo, first):
+def test_77_behind_an_echo_everything_works(adapter, unit, echo, first):
     """Whatever is asked first, each function gives its value or is carried out once, and nothing is asked twice."""
     line = adapter(echo)
     for name in (first, *READS, *WRITES):
@@ -66,7 +66,7 @@ def test_behind_an_echo_everything_works(adapter, unit, echo, first):
 
 @pytest.mark.parametrize("echo", ["auto", "yes"])
 @pytest.mark.parametrize("function", WRITES)
-def test_with_the_cable_cut_no_write_is_confirmed(adapter, echo, function):
+def test_77_with_the_cable_cut_no_write_is_confirmed(adapter, echo, function):
     """Only the echo comes back, and that is a timeout that says so, be it the first thing that is ever sent."""
     line = adapter(echo, cut=True)
     for _ in range(2):
@@ -75,7 +75,7 @@ def test_with_the_cable_cut_no_write_is_confirmed(adapter, echo, function):
 
 
 @pytest.mark.parametrize("function", READS)
-def test_with_the_cable_cut_no_read_has_a_value(adapter, function):
+def test_77_with_the_cable_cut_no_read_has_a_value(adapter, function):
     """A question that comes back is no answer."""
     with pytest.raises(DeviceTimeout, match="the adapter's echo"):
         READS[function](adapter(cut=True), soon())
@@ -84,8 +84,8 @@ def test_with_the_cable_cut_no_read_has_a_value(adapter, function):
 def test_an_echo_that_dribbles_is_put_together(adapter, unit):
     """An echo in pieces is waited for and dropped."""
     line = adapter(spoil=dribbled)
-    WRITES["05"](line, patient())
     assert READS["04"](line, patient())
+    WRITES["05"](line, patient())
     assert (unit.coils[6], line.read_retries) == (True, 0)
 
 
@@ -124,7 +124,7 @@ def test_a_unit_that_refuses_that_question_is_written_to(plain, unit):
     assert unit.coils[6] is True
 
 
-def test_a_write_that_may_be_an_echo_is_not_confirmed(plain, unit):
+def test_77_a_write_that_may_be_an_echo_is_not_confirmed(plain, unit):
     """If the unit leaves the question unanswered, the write goes out at once, but only a read-back can tell."""
     unit.deaf_to = {1}
     with pytest.raises(DeviceTimeout, match="may be the echo of an adapter"):
@@ -134,7 +134,7 @@ def test_a_write_that_may_be_an_echo_is_not_confirmed(plain, unit):
 
 
 @pytest.mark.filterwarnings("ignore:isSet:DeprecationWarning")  # modbus_tk calls threading.Event.isSet
-def test_a_foreign_slave_behind_an_echo_conforms_until_the_cable_is_cut(line, clock):
+def test_77_a_foreign_slave_behind_an_echo_conforms_until_the_cable_is_cut(line, clock):
     """modbus_tk's RTU slave behind an echoing wire passes every check; cut off, it confirms nothing."""
     import serial
     from modbus_tk import defines, modbus_rtu

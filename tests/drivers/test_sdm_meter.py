@@ -94,14 +94,14 @@ def test_megawatt_hours_are_converted():
 
 
 @pytest.mark.parametrize(("says", "declared"), [((0x3F80, 0), "kWh"), ((0, 0), "MWh")])
-def test_41_a_meter_that_counts_in_another_unit_is_refused(says, declared):
+def test_69_a_meter_that_counts_in_another_unit_is_refused(says, declared):
     """A three-phase meter tells its unit: where the configuration says another, it is not taken for what it was."""
     line = holding(mains(), 0x1E, *says)
     with pytest.raises(IdentityMismatch, match=f"counts in .Wh, `counts_in` says {declared}"):
         meter(line, Sdm630Driver, counts_in=declared).identify(soon())
 
 
-def test_41_a_unit_switch_under_way_stops_the_next_count():
+def test_69_a_unit_switch_under_way_stops_the_next_count():
     """Switched between two counts, the meter gives no count any more, but a fault that says what to do."""
     line = mains()
     device = meter(line, Sdm630Driver)
@@ -111,7 +111,7 @@ def test_41_a_unit_switch_under_way_stops_the_next_count():
         device.total(soon())
 
 
-def test_46_the_serial_number_tells_two_meters_apart():
+def test_the_serial_number_tells_two_meters_apart():
     """Serial number and meter code are part of who answers."""
     line = holding(mains(), 0xFC00, 0x0141, 0x8071, 0x0020)
     assert meter(line).identify(soon()) == Identity("SDM120", "meter code 0020", "21069937")
