@@ -7,6 +7,7 @@ import math
 import pytest
 from pydantic import ValidationError
 
+from rigctl.campaign.clock import RealClock
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.abilities import SaysSimulated
 from rigctl.rig.conformance import check_driver
@@ -14,6 +15,7 @@ from rigctl.rig.protocols import Actuator, ActuatorState, Deadline, Sensor
 from rigctl.rig.testing import ManualClock, RecordingLine, ScriptedLine
 from rigctl_drivers.scpi_instrument import ScpiDriver
 from tests.drivers.peers import PtyPeer, cut_lines
+from tests.simulated import start_sim
 
 SWITCH = {"on": "OUTP ON", "off": "OUTP OFF", "state": "OUTP?"}
 LEVEL = {"set": "VOLT {value}", "confirm": "VOLT?"}
@@ -238,6 +240,23 @@ def test_an_instrument_that_is_told_keeps_every_promise(options):
     """The conformance checks hold for each kind of actuator."""
     report = check_driver(ScpiDriver, options, lambda: ScriptedLine(Supply(), b"\n"), ManualClock())
     assert "Actuator" in report.abilities
+
+
+def test_an_output_on_a_serial_line_conforms(tmp_path):
+    """A SCPI instrument that measures and is told a setpoint keeps every promise against the simulated one."""
+    options = {
+        "unit": "percent",
+        "query": "MEAS:GROW?",
+        "set": "ILL {value:.1f}",
+        "confirm": "ILL?",
+        "enable": {"on": "OUTP ON", "off": "OUTP OFF", "state": "OUTP?"},
+    }
+    sim = start_sim("greenhouse", tmp_path)
+    try:
+        report = check_driver(ScpiDriver, options, sim.buses["cam"], RealClock(sim.speed), setpoint=40.0)
+    finally:
+        sim.stop()
+    assert report.abilities == ("Sensor", "Actuator")
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_a_port_left_by_a_killed_campaign_is_free_again(sim, stack, tmp_path):
     port.chmod(0o666)
     run.process.kill()
     run.process.wait()
-    sim.wait_for(lambda _: intrude(port) == 0, "an open port")
+    assert sim.wait_for(lambda _: intrude(port) == 0, "an open port")
 
 
 def intrude(port: Path) -> int:
