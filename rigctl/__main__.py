@@ -1,6 +1,6 @@
 """`python -m rigctl`, for machines where another program is called rigctl."""
 
-from rigctl.console.cli import main
+from rigctl.entry import main
 
 if __name__ == "__main__":
     main()

@@ -23,8 +23,9 @@ RigctlError                     exit 1
 ├── JournalError                         the journal cannot be used
 │   ├── JournalCorrupt                   its contents do not check out
 │   ├── JournalUnwritable                disk full or read-only: nothing may move
+│   │   └── JournalBusy                  another program holds its lock: the same, until it lets go
 │   └── JournalNewer            exit 4   written by a newer rigctl
-└── Locked                      exit 4   another process holds this state directory
+└── Locked                      exit 4   another process holds this state directory, or drives one of its buses
 ```
 
 A message says what, where, got, allowed, remedy, as far as they apply.
@@ -141,6 +142,15 @@ class GuardRefused(RigctlError):
     """A command to an actuator was out of range, over a cap, or not a number."""
 
 
+class CapReached(GuardRefused):
+    """A dose does not fit what the pump may still dispense in these 24 hours; it will later."""
+
+    def __init__(self, message: str, actuator: str = "", volume_ml: float = 0.0) -> None:
+        self.actuator = actuator
+        self.volume_ml = volume_ml
+        super().__init__(message)
+
+
 class Tripped(RigctlError):
     """The trip is latched; only a person resets it."""
 
@@ -159,6 +169,10 @@ class JournalUnwritable(JournalError):
     """Nothing can be written (disk full, read-only), so nothing may move."""
 
 
+class JournalBusy(JournalUnwritable):
+    """Another program has held the journal's lock for too long, so nothing may move until it lets go."""
+
+
 class JournalNewer(JournalError):
     """The journal was written by a newer rigctl."""
 
@@ -166,6 +180,6 @@ class JournalNewer(JournalError):
 
 
 class Locked(RigctlError):
-    """Another process holds this state directory or port."""
+    """Another process holds this state directory, or drives one of its buses."""
 
     exit_code = 4

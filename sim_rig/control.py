@@ -55,8 +55,9 @@ class ControlDesk:
             "pump_reset": (lambda r: self._pump(r).power_cycle(), BUS),
             "restart": (self._restart, BUS),
             "dstart": (self._dstart, BUS | {"ml"}),
-            "pump": (self._pump_fault, BUS | {"dry", "short", "stuck", "unpowered"}),
+            "pump": (self._pump_fault, BUS | {"dry", "short", "stuck", "unpowered", "weak"}),
             "energy_reset": (lambda _: self._rig.reset_energy(), frozenset()),
+            "jump_kwh": (lambda r: self._rig.jump_energy(float(r.get("kwh", 1e6))), frozenset({"kwh"})),
             "energy_unit": (self._energy_unit, frozenset({"as"})),
             "word_swap": (self._word_swap, BUS | {"on"}),
             "unplug": (lambda r: self._hardware.unplug(text(r, "bus")), BUS),
@@ -164,9 +165,11 @@ class ControlDesk:
 
     def _pump_fault(self, request: Request) -> None:
         faults = self._rig.pumps[one_of(request, "bus", self._rig.pumps)].faults
-        given = {key: request[key] for key in ("dry", "short", "stuck", "unpowered") if key in request}
+        given = {key: request[key] for key in ("dry", "short", "stuck", "unpowered", "weak") if key in request}
         if not given:
-            raise ControlError("pump: say dry, stuck or unpowered (true or false), or short (a share of the dose)")
+            raise ControlError(
+                "pump: say dry, stuck, unpowered or weak (true or false), or short (a share of the dose)"
+            )
         for key, value in given.items():
             setattr(faults, key, float(value) if key == "short" else bool(value))
 

@@ -84,7 +84,7 @@ def test_every_test_has_a_sentence_and_a_check():
 @pytest.mark.parametrize(
     ("library", "allowed"),
     [
-        ("pymodbus", {"drivers/rigctl_drivers/modbus_line.py"}),
+        ("pymodbus", {"drivers/rigctl_drivers/modbus_frames.py"}),
         ("serial", {"drivers/rigctl_drivers/byte_line.py"}),
         ("sqlite3", None),
     ],

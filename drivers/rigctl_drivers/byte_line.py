@@ -7,14 +7,17 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import socket
+import termios
 from collections.abc import Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
 from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.protocols import Clock, Deadline
-from rigctl_drivers.port_holder import holder_of
+from rigctl_drivers.port_holder import holder_of, other_user_of
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, positive
 from rigctl_drivers.wire import OpenPort, Port, Wire
 
@@ -129,16 +132,38 @@ class TextLine:
         self._buffer += data
 
 
+class SolePort:
+    """A serial port that nobody else can open while we have it (but root, who may open anything).
+
+    pyserial's lock (`flock`) keeps out only those who ask for it too. The terminal's own exclusive mode (TIOCEXCL)
+    keeps out everybody; it belongs to the terminal, so it is given back before closing: somebody else may keep a
+    virtual port open, and with it the mode.
+    """
+
+    def __init__(self, port: Any) -> None:
+        self._port = port
+        fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
+
+    def fileno(self) -> int:
+        """Its file descriptor."""
+        return int(self._port.fileno())
+
+    def close(self) -> None:
+        """Give it back."""
+        with suppress(OSError):  # unplugged: there is nothing left to give back
+            fcntl.ioctl(self._port.fileno(), termios.TIOCNXCL)
+        self._port.close()
+
+
 def serial_opener(where: LineUrl) -> OpenPort:
     """Opens the serial port of a URL, for ourselves alone."""
 
     def open_port(patience_s: float) -> Port:
         import serial  # noqa: PLC0415 - only where a port is really opened
 
-        port = where.path
         try:
-            return serial.Serial(
-                str(port),
+            opened = serial.Serial(
+                str(where.path),
                 baudrate=where.options.get("baud", 9600),
                 bytesize=where.options.get("bits", 8),
                 parity=where.options.get("parity", "N"),
@@ -147,8 +172,13 @@ def serial_opener(where: LineUrl) -> OpenPort:
                 write_timeout=patience_s,  # never None: that blocks for ever
                 exclusive=True,
             )
+            port = SolePort(opened)
         except (serial.SerialException, OSError, ValueError) as problem:
             raise PortUnavailable(_why_not(where, problem)) from problem
+        if holder := other_user_of(where.path):  # whoever opened it before us and asked for no lock
+            port.close()
+            raise PortUnavailable(_held(where, holder))
+        return port
 
     return open_port
 
@@ -184,8 +214,11 @@ def _why_not(where: LineUrl, problem: Any) -> str:
         return f"{where.text}: there is no port {port}; is it plugged in? `ls /dev/serial/by-id` shows what is"
     code = getattr(problem, "errno", None)
     if code in (errno.EAGAIN, errno.EBUSY, errno.EWOULDBLOCK):
-        holder = holder_of(port) or "another process"
-        return f"{where.text}: port {port} is held by {holder}; stop it or use another port"
+        return _held(where, holder_of(port) or "another process")
     if code in (errno.EACCES, errno.EPERM):
         return f"{where.text}: no permission to open {port}; join the group that owns it (often `dialout`)"
     return f"{where.text}: port {port} cannot be opened ({problem})"
+
+
+def _held(where: LineUrl, holder: str) -> str:
+    return f"{where.text}: port {where.path} is held by {holder}; stop it or use another port"

@@ -5,61 +5,120 @@ An exchange ends with `*OK` or `*ER`; what comes unasked in between is sorted ou
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import MappingProxyType
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
-from rigctl_drivers.ezo_codes import ACCEPTED, END, REFUSED, Ear, Events
+from rigctl_drivers.ezo_codes import ACCEPTED, END, REFUSED, WOKEN, Ear, Events
 
 NOW = Deadline(0.0)
 """Only what has arrived already."""
 ANSWER_NAMES = MappingProxyType({"?dc": "?maxrate"})
 """Answers that are not named after their question, in lower case."""
+SETTING_LATE_S = 0.4
+"""Rig seconds after which the answer to anything but a reading must have come; circuits take 300 ms over it."""
 LEAST_LATE_S = 0.05
 """Wall seconds an answer may take on its way through the port, however fast rig time runs."""
+ATTEMPTS = 3
+"""Times a circuit is asked who it is: one answer may be spoilt by half a line left over, one lost by waking it."""
+SIMULATED = "SIM"
+"""What the firmware version of a simulated circuit begins with; those of real ones begin with a digit."""
+
+
+class _Talk:
+    """Commands out, lines in, and what is known of what may still be on its way."""
+
+    def __init__(self, name: str, line: ByteLine, late_s: float) -> None:
+        self.name = name
+        self.line = line
+        self.where = f"{name}: {line.url}"
+        """For messages: device and port."""
+        self.events = Events()
+        self.ear = Ear(line, self.events)
+        self.in_step = False
+        """Whether nothing can still be on its way, and the right circuit is there."""
+        self._late_s = late_s
+        self._late_until_s = 0.0
+        """Monotonic wall instant after which nothing asked before can still be answered."""
+
+    def write(self, text: str, deadline: Deadline) -> None:
+        """Send a command."""
+        deadline.check(f"{self.where}: {text}")
+        self._late_until_s = Deadline.after(self.wall_s(self._late_s)).at_s
+        self.line.write(text.encode("ascii") + END, deadline)
+
+    def wall_s(self, rig_s: float) -> float:
+        """How long to wait for what takes so many rig seconds."""
+        return max(rig_s / self.line.clock.speedup, LEAST_LATE_S)
+
+    def until_late(self, deadline: Deadline) -> Deadline:
+        """Until nothing asked before can still be answered, or up to the deadline."""
+        return replace(deadline, at_s=min(deadline.at_s, self._late_until_s))
+
+    def next(self, text: str, deadline: Deadline) -> str:
+        """The next line that is an answer, or `*WA`; `*ER` is raised."""
+        try:
+            answer = self.ear.answer(deadline)
+        except DeviceTimeout as problem:
+            raise DeviceTimeout(f"{self.name}: no answer to {text!r}: {problem}") from problem
+        if answer == WOKEN:
+            self._late_until_s = 0.0  # what woke it is lost: nothing is on its way
+        if answer == REFUSED:
+            self.in_step = True
+            raise DeviceFault(f"{self.where}: {text!r} refused with *ER{self.events.reason}")
+        return answer
 
 
 class EzoChannel:
     """One EZO circuit on one line.
 
     Before the first command, and again after any failure, the circuit is asked who it is: that brings question and
-    answer back into step, drops half a line left over, and keeps settings away from another device on the port.
+    answer back into step, drops half a line left over, wakes one that sleeps (what wakes it is lost), and keeps
+    settings away from another device on the port.
+
+    Args:
+        name: for messages.
+        line: where it is.
+        model: which circuit it must be.
+        late_s: rig seconds after which the slowest answer must have come.
     """
 
     def __init__(self, name: str, line: ByteLine, model: str, *, late_s: float) -> None:
-        self.name = name
         self.line = line
-        self.events = Events()
+        self._talk = _Talk(name, line, late_s)
+        self.events = self._talk.events
         """What has come unasked."""
-        self._ear = Ear(line, self.events)
         self._model = model
-        self._late_s = late_s
-        """Rig seconds after which the slowest answer must have come."""
-        self._in_step = False
-        """Whether nothing can still be on its way, and the right circuit is there."""
-        self._late_until_s = 0.0
-        """Monotonic wall instant after which nothing asked before can still be answered."""
+        self._given_name: str | None = None
+        """What people named the circuit (`Name`); None until it was asked."""
 
     @property
     def where(self) -> str:
         """For messages: device and port."""
-        return f"{self.name}: {self.line.url}"
+        return self._talk.where
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask `i`; prefixes and models compare in any case, as firmwares differ.
+        """Ask `i`, and `Name,?`: EZO circuits have no serial number, so the name people gave one stands for it.
+
+        A circuit that had no name is not asked for it again: on the way to the safe state 300 ms count.
 
         Raises:
             IdentityMismatch: another circuit answers.
             DeviceTimeout, GarbledReply: none answers in time, or not as an EZO circuit does.
         """
-        for _ in range(2):  # the first answer may be spoilt by half a line left over
-            self._in_step = False
-            self.listen(Deadline(min(deadline.at_s, self._late_until_s)))
-            self._write("i", deadline)
-            fields = self._identity_fields(deadline)
-            if fields is not None:
-                return self._checked(fields)
-        raise GarbledReply(f"{self.where}: got no ?I answer to 'i'; is this an EZO circuit in UART mode?")
+        found = self._recognise(deadline)
+        for _ in range(2 if self._given_name != "" else 0):
+            try:
+                self._given_name = ",".join(self.query("Name,?", deadline))
+                break
+            except DeviceFault:  # noise, or, if it is refused again, a firmware that knows no names
+                self._given_name = ""
+        return replace(found, serial=self._given_name or "")
+
+    def simulated(self, deadline: Deadline) -> bool:
+        """Whether the circuit says that it is simulated. Raises as `identify`."""
+        return self._recognise(deadline).firmware.upper().startswith(SIMULATED)
 
     def command(self, text: str, deadline: Deadline) -> None:
         """Send a command and wait for `*OK`; sent once.
@@ -74,6 +133,8 @@ class EzoChannel:
     def query(self, text: str, deadline: Deadline) -> tuple[str, ...]:
         """Send a query and return the fields of its answer, e.g. `?D,10.00,1` -> `("10.00", "1")`.
 
+        One that only woke the circuit is asked again.
+
         Raises:
             DeviceFault, DeviceTimeout: as `command`.
             GarbledReply: `*OK` came, but the answer before it was spoilt: ask again.
@@ -81,9 +142,11 @@ class EzoChannel:
         self._send(text, deadline)
         prefix = "?" + text.partition(",")[0].casefold()
         while True:
-            answer = self._next(text, deadline)
+            answer = self._talk.next(text, deadline)
+            if answer == WOKEN:
+                self._send(text, deadline)
             if answer == ACCEPTED:
-                self._in_step = True
+                self._talk.in_step = True
                 raise spoilt(self.where, text)
             word, *fields = answer.split(",")
             if word.casefold() in (prefix, ANSWER_NAMES.get(prefix)):
@@ -91,47 +154,73 @@ class EzoChannel:
                 return tuple(f.strip() for f in fields)
 
     def reading(self, text: str, deadline: Deadline) -> str:
-        """Send a command answered by a bare line (`R`) and return that line.
+        """Send a command answered by a bare line (`R`) and return that line; again if it only woke the circuit.
 
         Raises:
             DeviceFault, DeviceTimeout, GarbledReply: as `query`.
         """
         self._send(text, deadline)
-        while not (answer := self._next(text, deadline)) or answer.startswith("?"):
-            continue
+        while not (answer := self._talk.next(text, deadline)) or answer.startswith("?") or answer == WOKEN:
+            if answer == WOKEN:
+                self._send(text, deadline)
         if answer == ACCEPTED:
-            self._in_step = True
+            self._talk.in_step = True
             raise spoilt(self.where, text)
         self._until_accepted(text, deadline)
         return answer
 
-    def interject(self, text: str, deadline: Deadline) -> None:
-        """Send at once, whatever is under way, and wait a moment for a sign (`*OK`, `*ER`, `*DONE`) that it arrived.
+    def interject(self, text: str, deadline: Deadline) -> bool:
+        """Send at once, whatever is under way; whether there was a sign (`*OK`, `*DONE`) in time that it arrived.
 
         Without a sign the next exchange finds out where we stand.
         """
-        was_in_step, self._in_step = self._in_step, False
-        self._write(text, deadline)
-        heard = self._ear.listen_for_sign(Deadline(min(deadline.at_s, self._late_until_s)))
-        self._in_step = was_in_step and heard
+        was_in_step, self._talk.in_step = self._talk.in_step, False
+        self._talk.write(text, deadline)
+        heard = self._talk.ear.listen_for_sign(self._talk.until_late(deadline))
+        self._talk.in_step = was_in_step and heard
+        return heard
 
     def listen(self, deadline: Deadline = NOW) -> None:
         """Take in what has arrived, up to the deadline at most, as events."""
-        self._ear.listen(deadline)
+        self._talk.ear.listen(deadline)
 
     def out_of_step(self) -> None:
         """The answer made no sense: find out who is there before the next command."""
-        self._in_step = False
+        self._talk.in_step = False
+
+    def _recognise(self, deadline: Deadline) -> Identity:
+        """Ask `i`, which brings us into step; prefixes and models compare in any case, as firmwares differ."""
+        silent = False
+        for _ in range(ATTEMPTS):
+            self._talk.in_step = False
+            self.listen(self._talk.until_late(deadline))
+            self._talk.write("i", deadline)
+            patience_s = max(deadline.remaining_s / 2, self._talk.wall_s(SETTING_LATE_S))
+            try:
+                fields = self._identity_fields(deadline if silent else deadline.within(patience_s))
+            except DeviceTimeout:
+                if silent or deadline.remaining_s == 0.0:
+                    raise
+                silent = True  # it may have slept, and be awake now
+                continue
+            if fields is not None:
+                found = self._checked(fields)
+                if silent:  # the first question may be answered too, only late
+                    self.listen(self._talk.until_late(deadline))
+                return found
+        raise GarbledReply(f"{self.where}: got no ?I answer to 'i'; is this an EZO circuit in UART mode?")
 
     def _identity_fields(self, deadline: Deadline) -> list[str] | None:
         """The fields of `?I,...`, or None if the exchange ended without."""
         fields: list[str] | None = None
         try:
-            while (answer := self._next("i", deadline)) != ACCEPTED:
+            while (answer := self._talk.next("i", deadline)) != ACCEPTED:
+                if answer == WOKEN:
+                    return None
                 word, *rest = answer.split(",")
                 fields = rest if word.casefold() == "?i" else fields
         except DeviceFault:  # half a command left over in the circuit made this one unreadable
-            self._in_step = False
+            self._talk.in_step = False
             return None
         return fields
 
@@ -141,39 +230,26 @@ class EzoChannel:
             raise IdentityMismatch(
                 f"{self.where}: EZO {got!r} answers, expected {self._model!r}; check `bus` and cable"
             )
-        self._in_step = True
+        self._talk.in_step = True
         return Identity(got, firmware)
 
     def _send(self, text: str, deadline: Deadline) -> None:
-        if not self._in_step:
-            self.identify(deadline)
         self.listen()
-        self._in_step = False
-        self._write(text, deadline)
-
-    def _write(self, text: str, deadline: Deadline) -> None:
-        deadline.check(f"{self.where}: {text}")
-        self._late_until_s = Deadline.after(max(self._late_s / self.line.clock.speedup, LEAST_LATE_S)).at_s
-        self.line.write(text.encode("ascii") + END, deadline)
-
-    def _next(self, text: str, deadline: Deadline) -> str:
-        """The next line that is an answer; `*ER` is raised."""
-        try:
-            answer = self._ear.answer(deadline)
-        except DeviceTimeout as problem:
-            raise DeviceTimeout(f"{self.name}: no answer to {text!r}: {problem}") from problem
-        if answer == REFUSED:
-            self._in_step = True
-            raise DeviceFault(f"{self.where}: {text!r} refused with *ER{self.events.reason}")
-        return answer
+        if self.events.asleep or not self._talk.in_step:
+            self._recognise(deadline)
+            self.listen()
+        self._talk.in_step = False
+        self._talk.write(text, deadline)
 
     def _until_accepted(self, text: str, deadline: Deadline) -> None:
         try:
-            while self._next(text, deadline) != ACCEPTED:
+            while (answer := self._talk.next(text, deadline)) not in (ACCEPTED, WOKEN):
                 continue
         except DeviceTimeout as problem:
             raise DeviceTimeout(f"{problem}; are response codes off? They are switched on with *OK,1") from problem
-        self._in_step = True
+        if answer == WOKEN:
+            raise DeviceTimeout(f"{self.where}: {text!r} woke the circuit; it is unknown what became of it")
+        self._talk.in_step = True
 
 
 def spoilt(where: str, text: str) -> GarbledReply:

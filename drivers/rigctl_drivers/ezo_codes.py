@@ -16,7 +16,9 @@ END = b"\r"
 REFUSED = "*ER"
 ACCEPTED = "*OK"
 RESTARTED = "*RS"
-UNASKED = ("*RS", "*RE", "*SL", "*WA", "*OV", "*UV", "*DONE", "*TOOFAST", "*MINVOL", "*MAXVOL")
+ASLEEP = "*SL"
+WOKEN = "*WA"
+UNASKED = (RESTARTED, "*RE", ASLEEP, WOKEN, "*OV", "*UV", "*DONE", "*TOOFAST", "*MINVOL", "*MAXVOL")
 """Codes that are no answer; `*TOOFAST` and `*MINVOL` announce the `*ER` that follows."""
 
 
@@ -25,6 +27,8 @@ class Events:
     """What has come unasked since it was last looked at."""
 
     restarted: bool = False
+    asleep: bool = False
+    """It said that it goes to sleep, and has said nothing since: the next command will only wake it."""
     done_ml: float | None = None
     """From the last `*DONE`."""
     refusal: str = ""
@@ -38,6 +42,7 @@ class Events:
         """Remember a code."""
         word, _, rest = code.partition(",")
         self.codes = [*self.codes[-7:], code]
+        self.asleep = word == ASLEEP
         if word == RESTARTED:
             self.restarted = True
         elif word == "*DONE":
@@ -75,7 +80,11 @@ class Ear:
         self._line = line
 
     def answer(self, deadline: Deadline) -> str:
-        """The next line that is an answer, `*OK` or `*ER`; raises `DeviceTimeout` naming the codes seen lately."""
+        """The next line that is an answer, `*OK`, `*ER`, or `*WA`: what was sent only woke the circuit.
+
+        Raises:
+            DeviceTimeout: none in time; names the codes seen lately.
+        """
         while True:
             try:
                 found = self._sort(self._line.read_line(END, deadline))
@@ -96,15 +105,15 @@ class Ear:
             return
 
     def listen_for_sign(self, deadline: Deadline) -> bool:
-        """Whether a command seems to have arrived: `*OK`, `*ER` or `*DONE` up to the deadline."""
+        """Whether a command seems to have arrived: `*OK` or `*DONE` up to the deadline, and neither `*ER` nor `*WA`."""
         self.events.done_ml = None
+        answer: str | None = None
         try:
-            while self.events.done_ml is None:
-                if self._sort(self._line.read_line(END, deadline)) in (ACCEPTED, REFUSED):
-                    break
+            while self.events.done_ml is None and answer not in (ACCEPTED, REFUSED, WOKEN):
+                answer = self._sort(self._line.read_line(END, deadline))
         except DeviceTimeout:  # no sign
             return False
-        return True
+        return answer not in (REFUSED, WOKEN)
 
     def _sort(self, line: bytes) -> str | None:
         """A line that is an answer, or None if it was a code or noise."""
@@ -115,7 +124,8 @@ class Ear:
         upper = text.upper()
         if upper.partition(",")[0] in UNASKED:
             self.events.note(upper)
-            return None
+            return WOKEN if upper == WOKEN else None
+        self.events.asleep = False
         return upper if upper in (ACCEPTED, REFUSED) else text
 
     def _overhear(self, line: bytes) -> None:

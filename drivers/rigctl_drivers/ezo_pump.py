@@ -12,6 +12,7 @@ from typing import ClassVar
 from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
+from rigctl.rig.abilities import Pace
 from rigctl.rig.protocols import (
     ByteLine,
     Deadline,
@@ -23,12 +24,14 @@ from rigctl.rig.protocols import (
     Reading,
     Severity,
 )
-from rigctl_drivers.ezo import EzoChannel
+from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel
 from rigctl_drivers.ezo_codes import number
 
 MODEL = "PMP"
-LATE_S = 0.4
-"""Every answer of the pump takes 300 ms."""
+ANSWER_S = 0.35
+"""Rig seconds that the pump takes over any command (300 ms) and its answer on the wire."""
+LEAST_MOTOR_V = 10.8
+"""The motor is made for 12 to 24 V; this is 12 V less a tenth."""
 
 
 class EzoPumpOptions(DeviceOptions):
@@ -64,21 +67,30 @@ class EzoPump:
     def __init__(self, name: str, options: EzoPumpOptions, line: ByteLine) -> None:
         self.min_dose_ml = options.min_dose_ml
         self.max_rate_ml_per_min = options.max_rate_ml_per_min
-        self._channel = EzoChannel(name, line, MODEL, late_s=LATE_S)
+        self._channel = EzoChannel(name, line, MODEL, late_s=SETTING_LATE_S)
         self._rate_known = False
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask `i`; raises `IdentityMismatch` if it is no pump."""
+        """Ask `i` and `Name,?`; raises `IdentityMismatch` if it is no pump."""
         return self._channel.identify(deadline)
+
+    def simulated(self, deadline: Deadline) -> bool:
+        """Whether its firmware says that it is simulated."""
+        return self._channel.simulated(deadline)
+
+    def pace(self) -> Pace:
+        """`X` and its sign, then `D,?`."""
+        exchange_s = max(ANSWER_S / self._channel.line.clock.speedup, LEAST_LATE_S)
+        return Pace(exchange_s, exchange_s)
 
     def ready(self, deadline: Deadline) -> None:
         """Ask all that must hold before a dose.
 
         Raises:
-            DeviceFault: it would dispense at power-up, or is dispensing.
+            DeviceFault: it would dispense at power-up, is dispensing, or its motor has no supply.
         """
         channel = self._channel
-        (at_start,) = self._numbers("Dstart,?", 1, deadline)
+        at_start = self._number_if_known("Dstart,?", deadline, tries=2) or 0.0
         if at_start != 0.0:
             raise DeviceFault(
                 f"{channel.where}: dispenses {at_start:g} mL at every power-up (Dstart); send Dstart,0 before using it"
@@ -86,6 +98,12 @@ class EzoPump:
         _, running = self._numbers("D,?", 2, deadline)
         if running:
             raise DeviceFault(f"{channel.where}: a dose is running; stop it (X) or wait for its end")
+        motor_v = self._number_if_known("PV,?", deadline)
+        if motor_v is not None and not motor_v >= LEAST_MOTOR_V:
+            raise DeviceFault(
+                f"{channel.where}: PV,?: the motor supply is {motor_v:g} V, must be >= {LEAST_MOTOR_V:g} V; "
+                f"is it switched on?"
+            )
         if not self._rate_known:
             (self.max_rate_ml_per_min,) = self._numbers("DC,?", 1, deadline)
             self._rate_known = True
@@ -138,25 +156,31 @@ class EzoPump:
         return self.total_volume_ml(deadline)
 
     def stop(self, deadline: Deadline) -> None:
-        """Send `X` at once, and again until `D,?` says that nothing runs; harmless when nothing does.
+        """Send `X` at once, and again until there is a sign that it arrived; harmless when nothing runs.
 
         Raises:
-            DeviceTimeout: it could not be confirmed that the pump stands still.
+            DeviceTimeout: there was none; whether the pump stands still only `dose_status` can tell.
         """
-        channel = self._channel
-        problem: Exception | None = None
-        while deadline.remaining_s > 0:
-            try:
-                channel.interject("X", deadline)
-                _, running = self._numbers("D,?", 2, deadline.within(deadline.remaining_s / 2))
-            except (DeviceTimeout, GarbledReply) as found:
-                problem = found  # not confirmed: once more, as long as there is time
+        try:
+            while not self._channel.interject("X", deadline):
                 continue
-            if running == 0.0:
-                return
-        raise DeviceTimeout(
-            f"{channel.where}: X: it is not confirmed that the pump stands still; cut its supply"
-        ) from problem
+        except DeviceTimeout as problem:
+            where = self._channel.where
+            raise DeviceTimeout(
+                f"{where}: X: no sign that it arrived; if the pump runs on, cut its supply"
+            ) from problem
+
+    def _number_if_known(self, query: str, deadline: Deadline, tries: int = 1) -> float | None:
+        """The answer to a query that not every firmware knows; None if it is refused so many times.
+
+        A single refusal may come of noise on the line.
+        """
+        for _ in range(tries):
+            try:
+                return self._numbers(query, 1, deadline)[0]
+            except DeviceFault:
+                continue
+        return None
 
     def _numbers(self, query: str, count: int, deadline: Deadline) -> tuple[float, ...]:
         """The first `count` fields of a query's answer.

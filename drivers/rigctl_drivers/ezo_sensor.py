@@ -83,8 +83,12 @@ class EzoSensor:
         self._prepared = False
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask `i`; raises `IdentityMismatch` if the model is another."""
+        """Ask `i` and `Name,?`; raises `IdentityMismatch` if the model is another."""
         return self._channel.identify(deadline)
+
+    def simulated(self, deadline: Deadline) -> bool:
+        """Whether its firmware says that it is simulated."""
+        return self._channel.simulated(deadline)
 
     def read(self, deadline: Deadline) -> Reading:
         """Ask `R`. A circuit without its probe is INVALID; a restart or a bad supply meanwhile is MINOR.

@@ -7,6 +7,8 @@ from types import MappingProxyType
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault
 
 BUSY = frozenset({0x05, 0x06})
+NOT_THIS_WAY = frozenset({0x01, 0x02, 0x03})
+"""The unit cannot do what was asked, whoever asks again."""
 
 _MEANING = MappingProxyType(
     {
@@ -34,8 +36,16 @@ _MEANING = MappingProxyType(
 """Modbus Application Protocol V1.1b3, section 7."""
 
 
+class Refused(DeviceFault):
+    """A request was answered with an exception."""
+
+    def __init__(self, code: int, message: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
 def fault_of(code: int, doing: str) -> DeviceError:
     """The error for an exception reply; `doing` names line, unit, function and register."""
     meaning, remedy = _MEANING.get(code, ("unknown exception", "see the device's manual"))
-    kind = DeviceBusy if code in BUSY else DeviceFault
-    return kind(f"{doing}: refused with exception {code:02X}, {meaning}; {remedy}")
+    message = f"{doing}: refused with exception {code:02X}, {meaning}; {remedy}"
+    return DeviceBusy(message) if code in BUSY else Refused(code, message)

@@ -1,74 +1,34 @@
-"""Modbus TCP and RTU lines on pymodbus, which only this module knows.
+"""Modbus lines: TCP, RTU on a serial port, and RTU behind a serial device server.
 
-`modbus_tcp://host:502` and `modbus_rtu://sim/mains?baud=9600&parity=N&stopbits=1&quiet=0.5`.
+`modbus_tcp://host:502`, `modbus_rtu://sim/mains?baud=9600&parity=N&stopbits=1&quiet=0.5&echo=auto` and
+`rtu_tcp://host:4001?quiet=0.5&echo=auto`.
 
-pymodbus encodes, frames, checks and matches; sending, waiting and repeating are ours, because its own retries re-send
-writes, and a late RTU answer would be taken for the next request's. So: reads are asked again a few times and counted,
-writes leave exactly once, an echo must be the echo of *this* write, and after any failure the line is not trusted:
-RTU stays silent for `quiet` wall seconds and drops what came, TCP connects anew.
+`modbus_exchange` says what is repeated (reads), what never is (writes), and when the line is trusted again; here are
+the functions, and that a confirmation must be the one of *this* write.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
-from pymodbus import FramerType, ModbusException
-from pymodbus.client.base import ModbusBaseSyncClient
-from pymodbus.pdu import ModbusPDU
-from pymodbus.transport import CommParams
-
-from rigctl.errors import DeviceBusy, DeviceTimeout, GarbledReply
 from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
+from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.byte_line import DEFAULT_QUIET_S, PATIENCE_S, serial_opener, socket_opener
-from rigctl_drivers.modbus_faults import fault_of
-from rigctl_drivers.urls import SERIAL_FRAME, LineUrl, positive
-from rigctl_drivers.wire import Wire
+from rigctl_drivers.modbus_blocks import Block, Blocks
+from rigctl_drivers.modbus_echo import Echo
+from rigctl_drivers.modbus_exchange import Exchanger, Timing
+from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, one_of, positive
+from rigctl_drivers.wire import OpenPort, Wire
 
 MODBUS_PORT = 502
-SILENT_TRIES = 2
-"""How often a read is asked when nothing comes back."""
-READ_TRIES = 3
-"""How often a read is asked in all (garbled answers, silence)."""
-BUSY_TRIES = 6
-FIRST_BUSY_PAUSE_S = 0.1
-"""Rig seconds; doubles with every busy answer."""
 RTU_BREAK_S = 0.1
 """An RTU answer that pauses this long has ended: far above 1.5 characters, which no USB adapter keeps."""
-ANSWER_S = 0.2
-"""The least time a unit gets to begin its answer, wall seconds."""
-
-Ask = Callable[[], ModbusPDU]
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """What is asked of whom."""
-
-    unit: int
-    function: int
-    register: str
-    """For messages."""
-    answer_bytes: int = 8
-
-    def __str__(self) -> str:
-        return f"unit {self.unit}, function {self.function:02X}, {self.register}"
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """How a line's time runs, wall seconds."""
-
-    quiet_s: float
-    """Silence after a timeout; 0 where answers carry the number of their question."""
-    silence_s: float
-    """Between two frames."""
-    per_byte_s: float
-    break_s: float | None
-    """A pause that ends an answer; None where there is no such thing."""
+RTU_TCP_BREAK_S = 0.5
+"""The same behind a network, which may have to send a piece of it again."""
+RTU: Mapping[str, Convert] = MappingProxyType(
+    {"quiet": positive, "echo": one_of({"AUTO": None, "YES": True, "NO": False})}
+)
 
 
 def open_tcp(url: str, clock: Clock) -> ModbusLine:
@@ -78,8 +38,7 @@ def open_tcp(url: str, clock: Clock) -> ModbusLine:
         ValueError: the URL does not hold.
     """
     where = LineUrl.parse(url, {})
-    wire = Wire(url, socket_opener(where, MODBUS_PORT), patience_s=PATIENCE_S)
-    return ModbusLine(url, clock, wire, FramerType.SOCKET, Timing(0.0, 0.0, 0.0, None))
+    return _line(where, clock, socket_opener(where, MODBUS_PORT), Timing(0.0, 0.0, 0.0, None), rtu=False)
 
 
 def open_rtu(url: str, clock: Clock) -> ModbusLine:
@@ -88,77 +47,53 @@ def open_rtu(url: str, clock: Clock) -> ModbusLine:
     Raises:
         ValueError: the URL does not hold.
     """
-    where = LineUrl.parse(url, {**SERIAL_FRAME, "quiet": positive})
+    where = LineUrl.parse(url, {**SERIAL_FRAME, **RTU})
     per_byte_s = 11.0 / where.options.get("baud", 9600)
     # 3.5 characters, but never below 1.75 ms: MODBUS over Serial Line V1.02, section 2.5.1.1.
     silence_s = max(3.5 * per_byte_s, 0.00175)
     timing = Timing(where.options.get("quiet", DEFAULT_QUIET_S), silence_s, per_byte_s, RTU_BREAK_S)
-    wire = Wire(url, serial_opener(where), patience_s=PATIENCE_S)
-    return ModbusLine(url, clock, wire, FramerType.RTU, timing)
+    return _line(where, clock, serial_opener(where), timing, rtu=True)
 
 
-class WireClient(ModbusBaseSyncClient):
-    """pymodbus' synchronous client, its bytes carried by a `Wire` under a deadline."""
+def open_rtu_tcp(url: str, clock: Clock) -> ModbusLine:
+    """The Modbus RTU bus behind a serial device server at `url`, still closed: RTU frames over TCP.
 
-    def __init__(self, wire: Wire, framer: FramerType, break_s: float | None) -> None:
-        # The time limit is ours; pymodbus' own would only log and give up in its way.
-        super().__init__(framer, 0, CommParams(timeout_connect=3600.0), None, None, None)
-        logger = logging.getLogger("pymodbus")
-        if not logger.handlers:  # else its remarks on bad frames land on the terminal; we raise errors instead
-            logger.addHandler(logging.NullHandler())
-        self._wire = wire
-        self._break_s = break_s
-        self.deadline = Deadline(0.0)
-        self.received = bytearray()
+    Raises:
+        ValueError: the URL does not hold.
+    """
+    where = LineUrl.parse(url, RTU)
+    timing = Timing(where.options.get("quiet", DEFAULT_QUIET_S), 0.0, 0.0, RTU_TCP_BREAK_S)
+    return _line(where, clock, socket_opener(where, MODBUS_PORT), timing, rtu=True)
 
-    def connect(self) -> bool:
-        """The line opens the wire before it asks."""
-        return True
 
-    def send(self, request: bytes, addr: tuple[str, int] | None = None) -> int:  # noqa: ARG002 - pymodbus' signature
-        """Send one frame, once."""
-        self.received.clear()
-        self._wire.write(request, self.deadline)
-        return len(request)
-
-    def recv(self, size: int | None) -> bytes:  # noqa: ARG002 - pymodbus' signature
-        """Some bytes of the answer.
-
-        Raises:
-            DeviceTimeout: nothing came in time.
-            GarbledReply: what came is not an answer, or not all of one.
-        """
-        until = self.deadline
-        if self.received and self._break_s is not None:
-            until = until.within(self._break_s)
-        data = self._wire.read_some(until)
-        self.received += data
-        if data:
-            return data
-        if self.received:
-            raise GarbledReply(f"got no valid answer but bytes {self.received[:40].hex(' ')}")
-        raise DeviceTimeout("no answer in time; check power, wiring, unit address and baud rate")
+def _line(where: LineUrl, clock: Clock, open_port: OpenPort, timing: Timing, *, rtu: bool) -> ModbusLine:
+    wire = Wire(where.text, open_port, patience_s=PATIENCE_S)
+    echo = Echo(where.options.get("echo") if rtu else False)
+    return ModbusLine(clock, wire, Exchanger(clock, wire, frames.Framing(rtu=rtu), timing, echo))
 
 
 class ModbusLine:
     """A `RegisterLine`."""
 
-    def __init__(self, url: str, clock: Clock, wire: Wire, framer: FramerType, timing: Timing) -> None:
-        self.url = url
+    def __init__(self, clock: Clock, wire: Wire, exchanger: Exchanger) -> None:
+        self.url = wire.where
         self.clock = clock
-        self.read_retries = 0
-        """How many reads had to be asked again since this line was made."""
         self._wire = wire
-        self._timing = timing
-        self._client = WireClient(wire, framer, timing.break_s)
-        self._unit_at = 0 if framer is FramerType.RTU else 6
+        self._exchanger = exchanger
+        self._blocks = Blocks(clock)
+
+    @property
+    def read_retries(self) -> int:
+        """How many reads had to be asked again since this line was made."""
+        return self._exchanger.repeated
 
     def open(self) -> None:
         """Open or reopen the port; raises `PortUnavailable`."""
-        self._wire.open()
+        self._exchanger.open()
 
     def close(self) -> None:
         """Close the port; harmless when closed."""
+        self._blocks.forget()
         self._wire.close()
 
     def resync(self) -> None:
@@ -166,152 +101,65 @@ class ModbusLine:
         self._wire.settle()
 
     def press_on(self) -> None:
-        """Waive the silence that is owed, and drop what has arrived."""
-        self._wire.press_on()
+        """Waive, for writes, the silence owed by now; a read still waits for its end, as a late answer could be its.
+
+        RTU keeps 3.5 characters of silence. TCP keeps its connection, unless two questions in a row had no answer.
+        """
+        self._exchanger.press_on()
 
     def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
         """Wall seconds of frames of this many bytes on the wire, with the silence between them."""
-        return (sent_bytes + answer_bytes) * self._timing.per_byte_s + 2 * self._timing.silence_s
+        timing = self._exchanger.timing
+        return (sent_bytes + answer_bytes) * timing.per_byte_s + 2 * timing.silence_s
 
     def read_registers(
         self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
     ) -> Sequence[int]:
         """`count` registers; see `RegisterLine` for the errors, `DeviceBusy` after several tries."""
-        client = self._client
-        function, ask = {
-            "holding": (0x03, client.read_holding_registers),
-            "input": (0x04, client.read_input_registers),
-        }[kind]
-        question = Question(unit, function, f"{kind} register {address}", 5 + 2 * count)
-        return self._read(
-            question,
-            lambda: ask(address, count=count, device_id=unit),
-            lambda answer: self._exactly(count, answer.registers, question),
-            deadline,
-        )
+        request = frames.reading_registers(unit, kind, address, count)
+        return self._exchanger.read(request, lambda answer: answer.registers, count, deadline)
+
+    def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
+        """The registers of a block and when they arrived, rig time; one request for all who ask at the same time."""
+        unit, kind, address, count = block
+        return self._blocks.take(block, asker, lambda: self.read_registers(unit, kind, address, count, deadline))
 
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
         """`count` bits; errors as `read_registers`."""
-        client = self._client
-        function, ask = {"coil": (0x01, client.read_coils), "discrete": (0x02, client.read_discrete_inputs)}[kind]
-        question = Question(unit, function, f"{kind} {address}", 6 + count // 8)
-        return self._read(
-            question,
-            lambda: ask(address, count=count, device_id=unit),
-            lambda answer: self._exactly(count, answer.bits[:count], question),
-            deadline,
-        )
+        request = frames.reading_bits(unit, kind, address, count)
+        return self._exchanger.read(request, lambda answer: answer.bits[:count], count, deadline)
 
-    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:
+    def write_registers(
+        self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
+    ) -> None:
         """Write holding registers, sent exactly once; any error but `DeviceFault` leaves it unknown what happened."""
-        client, words = self._client, list(values)
-        if len(words) == 1:
-            question = Question(unit, 0x06, f"holding register {address}")
-            answer = self._exchange(
-                question, lambda: client.write_register(address, words[0], device_id=unit), deadline
-            )
-            self._match_echo(question, (answer.address, *answer.registers), (address, words[0]))
-        else:
-            question = Question(unit, 0x10, f"holding registers {address} to {address + len(words) - 1}")
-            answer = self._exchange(question, lambda: client.write_registers(address, words, device_id=unit), deadline)
-            self._match_echo(question, (answer.address, answer.count), (address, len(words)))
+        request = frames.writing_registers(unit, address, values, multiple=multiple)
+        answer = self._write(request, deadline)
+        one = request.is_its_own_answer
+        got = (answer.address, *answer.registers) if one else (answer.address, answer.count)
+        self._match(request, got, (address, values[0] if one else len(values)))
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
         """Write one coil, sent exactly once; errors as `write_registers`."""
-        question = Question(unit, 0x05, f"coil {address}")
-        answer = self._exchange(question, lambda: self._client.write_coil(address, value, device_id=unit), deadline)
-        self._match_echo(question, (answer.address, *answer.bits[:1]), (address, value))
+        request = frames.writing_coil(unit, address, value)
+        answer = self._write(request, deadline)
+        self._match(request, (answer.address, *answer.bits[:1]), (address, value))
 
     def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
         """Write neighbouring coils in one frame, sent exactly once; errors as `write_registers`."""
-        question, bits = Question(unit, 0x0F, f"coils {address} to {address + len(values) - 1}"), list(values)
-        answer = self._exchange(question, lambda: self._client.write_coils(address, bits, device_id=unit), deadline)
-        self._match_echo(question, (answer.address, answer.count), (address, len(bits)))
+        request = frames.writing_coils(unit, address, values)
+        answer = self._write(request, deadline)
+        self._match(request, (answer.address, answer.count), (address, len(values)))
 
-    def _read(
-        self, question: Question, ask: Ask, values: Callable[[ModbusPDU], Sequence[Value]], deadline: Deadline
-    ) -> Sequence[Value]:
-        """Ask, and ask again: after garbled answers or silence while time lasts, after `busy` with growing pauses."""
-        least_s = ANSWER_S + (question.answer_bytes + 8) * self._timing.per_byte_s
-        tries, silent, busy = 0, 0, 0
-        while True:
-            tries_left = 1 if tries + 1 >= READ_TRIES else SILENT_TRIES - silent
-            try:
-                return values(self._exchange(question, ask, self._share(deadline, tries_left, least_s)))
-            except GarbledReply:
-                tries += 1
-                # without time for the silence and another try, what is wrong is worth more than a timeout
-                if tries >= READ_TRIES or deadline.remaining_s < self._timing.quiet_s + least_s:
-                    raise
-            except DeviceBusy:
-                busy += 1
-                if busy >= BUSY_TRIES or deadline.remaining_s < least_s:
-                    raise
-                self.clock.sleep(FIRST_BUSY_PAUSE_S * 2.0 ** (busy - 1))
-            except DeviceTimeout:
-                tries, silent = tries + 1, silent + 1
-                if silent >= SILENT_TRIES or deadline.remaining_s < self._timing.quiet_s + least_s:
-                    raise
-            self.read_retries += 1
+    def vendor(self, unit: int, deadline: Deadline) -> str:
+        """The vendor's name as the unit says it (function 2B, 0E); most units refuse: `DeviceFault`."""
+        return frames.vendor_of(self._exchanger.ask(frames.asking_vendor(unit), deadline))
 
-    def _share(self, deadline: Deadline, tries_left: int, least_s: float) -> Deadline:
-        """How long one try may take so that another fits in, if that leaves each the time it needs."""
-        if tries_left <= 1:
-            return deadline
-        each_s = (deadline.remaining_s - self._timing.quiet_s * (tries_left - 1)) / tries_left
-        return deadline.within(each_s) if each_s >= least_s else deadline
+    def _write(self, request: frames.Request, deadline: Deadline) -> frames.Answer:
+        self._blocks.forget()
+        return self._exchanger.ask(request, deadline)
 
-    def _exchange(self, question: Question, ask: Ask, deadline: Deadline) -> ModbusPDU:
-        """One question, sent once, and its answer."""
-        what = f"{self.url}: {question}"
-        self._wire.settle(deadline)
-        deadline.check(what)
-        self._wire.ensure_open(deadline)
-        self._client.deadline = deadline
-        try:
-            answer = ask()
-        except GarbledReply as problem:
-            self._distrust()
-            raise GarbledReply(f"{what}: {problem}{self._wrong_unit(question.unit)}") from problem
-        except DeviceTimeout as problem:
-            self._distrust()
-            raise DeviceTimeout(f"{what}: {problem}") from problem
-        except ModbusException as problem:
-            self._distrust()
-            raise GarbledReply(f"{what}: {problem}") from problem
-        self._wire.distrust(self._timing.silence_s)
-        if answer.function_code & 0x7F != question.function:
-            self._distrust()
-            raise GarbledReply(f"{what}: got the answer to function {answer.function_code:02X}")
-        if answer.isError():
-            raise fault_of(answer.exception_code, what)
-        return answer
-
-    def _wrong_unit(self, unit: int) -> str:
-        """If the answer is another unit's, who that is."""
-        got = bytes(self._client.received)
-        if len(got) <= self._unit_at or got[self._unit_at] == unit:
-            return ""
-        return f"; it seems to be from unit {got[self._unit_at]}: is `address` right, does each unit have its own?"
-
-    def _match_echo(self, question: Question, got: Sequence[int], sent: Sequence[int]) -> None:
+    def _match(self, request: frames.Request, got: Sequence[int], sent: Sequence[int]) -> None:
         """Raise `GarbledReply` if the answer confirms something else than what was sent: an older write's late echo."""
-        if tuple(got) != tuple(sent):
-            self._distrust()
-            raise GarbledReply(
-                f"{self.url}: {question}: sent {list(sent)} but {list(got)} was confirmed; only a read-back can tell"
-            )
-
-    def _exactly(self, count: int, values: Sequence[Value], question: Question) -> Sequence[Value]:
-        """Raise `GarbledReply` unless there are `count` values: the answer is to another question."""
-        if len(values) != count:
-            self._distrust()
-            raise GarbledReply(f"{self.url}: {question}: asked for {count} values, got {len(values)}")
-        return values
-
-    def _distrust(self) -> None:
-        """After a failure: RTU waits before it speaks again, TCP drops the connection with all that is under way."""
-        if self._timing.quiet_s:
-            self._wire.distrust(self._timing.quiet_s)
-        else:
-            self._wire.close()
+        problem = f"sent {list(sent)} but {list(got)} was confirmed; only a read-back can tell"
+        self._exchanger.check(request, tuple(got) == tuple(sent), problem)

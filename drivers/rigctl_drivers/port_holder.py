@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+PTY = "/dev/pts/"
+"""Where pseudo-terminals are, by number."""
+OTHER_ENDS = ("/dev/ptmx", f"{PTY}ptmx")
 
 
 def holder_of(port: Path, proc: Path = Path("/proc")) -> str:
@@ -13,8 +17,22 @@ def holder_of(port: Path, proc: Path = Path("/proc")) -> str:
     The holder of an exclusive lock is named before others that merely have the port open: whoever made a virtual
     port keeps it open too, and is not in the way.
     """
+    return _described(lambda: _locker(port, proc) or next(_openers(port, proc), None), proc)
+
+
+def other_user_of(port: Path, proc: Path = Path("/proc")) -> str:
+    """As `holder_of`, for another process that has `port` open although we hold it; empty if none can be seen.
+
+    The process at the other end of a pseudo-terminal keeps our end open too, and is the instrument.
+    """
+    target = os.path.realpath(port)
+    number = int(target.removeprefix(PTY)) if target.startswith(PTY) and target.removeprefix(PTY).isdigit() else None
+    return _described(lambda: next((p for p in _openers(port, proc) if not _made(p, number, proc)), None), proc)
+
+
+def _described(find: Callable[[], int | None], proc: Path) -> str:
     try:
-        found = _locker(port, proc) or next(_openers(port, proc), None)
+        found = find()
     except OSError:  # no /proc here, or not ours to read: the message does without the holder
         return ""
     return "" if found is None else f"pid {found}{_name(found, proc)}"
@@ -41,9 +59,35 @@ def _openers(port: Path, proc: Path) -> Iterator[int]:
 
 def _has_open(process: Path, target: str) -> bool:
     try:
-        return any(os.path.realpath(link) == target for link in (process / "fd").iterdir())
+        return any(_leads_to(link, target) for link in (process / "fd").iterdir())
     except OSError:  # it ended meanwhile, or belongs to somebody else
         return False
+
+
+def _leads_to(link: Path, *targets: str) -> bool:
+    try:
+        return str(link.readlink()) in targets
+    except OSError:  # closed meanwhile
+        return False
+
+
+def _made(pid: int, number: int | None, proc: Path) -> bool:
+    """Whether a process holds the other end (`/dev/ptmx`) of the pseudo-terminal of this number."""
+    if number is None:
+        return False
+    process = proc / str(pid)
+    try:
+        ends = [link.name for link in (process / "fd").iterdir() if _leads_to(link, *OTHER_ENDS)]
+    except OSError:  # it ended meanwhile
+        return False
+    return any(f"tty-index:\t{number}\n" in _text(process / "fdinfo" / name) for name in ends)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:  # closed meanwhile
+        return ""
 
 
 def _name(pid: int, proc: Path) -> str:

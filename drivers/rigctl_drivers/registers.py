@@ -1,7 +1,8 @@
-"""Numbers in 16-bit registers, pure: both integer signs, float32 and all four word orders found in the field.
+"""Numbers in 16-bit registers, pure: both integer signs, floats and all four word orders found in the field.
 
 A 32-bit value has bytes A (most significant) to D. `ABCD`: high word first; `CDAB`: low word first; `BADC` and `DCBA`
-the same with the bytes of each word swapped. pymodbus knows the first two only.
+the same with the bytes of each word swapped. pymodbus knows the first two only. A 64-bit value is laid out alike: its
+four words from the highest on (`ABCD`, `BADC`), or from the lowest on (`CDAB`, `DCBA`).
 """
 
 from __future__ import annotations
@@ -12,20 +13,31 @@ from collections.abc import Sequence
 from types import MappingProxyType
 from typing import Literal
 
-NumberType = Literal["int16", "uint16", "int32", "uint32", "float32"]
+NumberType = Literal["int16", "uint16", "int32", "uint32", "float32", "int64", "uint64", "float64"]
 WordOrder = Literal["ABCD", "BADC", "CDAB", "DCBA"]
 
-_FORMATS = MappingProxyType({"int16": ">h", "uint16": ">H", "int32": ">i", "uint32": ">I", "float32": ">f"})
+_FORMATS = MappingProxyType(
+    {
+        "int16": ">h",
+        "uint16": ">H",
+        "int32": ">i",
+        "uint32": ">I",
+        "float32": ">f",
+        "int64": ">q",
+        "uint64": ">Q",
+        "float64": ">d",
+    }
+)
 _LIMITS = MappingProxyType(
     {
         "int16": (-(2**15), 2**15 - 1),
         "uint16": (0, 2**16 - 1),
         "int32": (-(2**31), 2**31 - 1),
         "uint32": (0, 2**32 - 1),
+        "int64": (-(2**63), 2**63 - 1),
+        "uint64": (0, 2**64 - 1),
     }
 )
-_POSITIONS = MappingProxyType({"ABCD": (0, 1, 2, 3), "BADC": (1, 0, 3, 2), "CDAB": (2, 3, 0, 1), "DCBA": (3, 2, 1, 0)})
-"""Where each transmitted byte stands in A, B, C, D. Every order is its own inverse."""
 
 
 def width(number_type: NumberType) -> int:
@@ -34,7 +46,7 @@ def width(number_type: NumberType) -> int:
 
 
 def decode(registers: Sequence[int], number_type: NumberType, order: WordOrder = "ABCD") -> float:
-    """The number in `registers`; integers are exact, they fit a double.
+    """The number in `registers`; integers come as such, exact.
 
     Raises:
         ValueError: there are too many or too few registers, or one is not a 16-bit word.
@@ -42,8 +54,9 @@ def decode(registers: Sequence[int], number_type: NumberType, order: WordOrder =
     if len(registers) != width(number_type) or not all(0 <= r <= 0xFFFF for r in registers):
         raise ValueError(f"{number_type} takes {width(number_type)} registers of 16 bits, got {list(registers)}")
     data = _arrange(b"".join(r.to_bytes(2, "big") for r in registers), order)
+    value: float
     (value,) = struct.unpack(_FORMATS[number_type], data)
-    return float(value)
+    return value
 
 
 def encode(value: float, number_type: NumberType, order: WordOrder = "ABCD") -> tuple[int, ...]:
@@ -54,7 +67,9 @@ def encode(value: float, number_type: NumberType, order: WordOrder = "ABCD") -> 
     """
     if not math.isfinite(value):
         raise ValueError(f"got {value}, must be finite")
-    if number_type == "float32":
+    if number_type == "float64":
+        data = struct.pack(">d", value)
+    elif number_type == "float32":
         data = _float32(value)
     else:
         low, high = _LIMITS[number_type]
@@ -73,7 +88,8 @@ def _float32(value: float) -> bytes:
 
 
 def _arrange(data: bytes, order: WordOrder) -> bytes:
-    """Transmitted order to A, B, C, D or back; of one register alone only the bytes can be swapped."""
-    if len(data) == 2:
-        return data[::-1] if order in ("BADC", "DCBA") else data
-    return bytes(data[i] for i in _POSITIONS[order])
+    """Transmitted order to most significant first or back: every order is its own inverse."""
+    words = [data[i : i + 2] for i in range(0, len(data), 2)]
+    if order in ("CDAB", "DCBA"):
+        words.reverse()
+    return b"".join(word[::-1] for word in words) if order in ("BADC", "DCBA") else b"".join(words)

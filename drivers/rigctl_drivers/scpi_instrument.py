@@ -1,91 +1,144 @@
-"""An instrument that speaks SCPI over a serial port or socket: one query, one number.
+"""An instrument that speaks SCPI over a serial port or socket: a reading, a setpoint, or both.
 
-IEEE 488.2 `*IDN?` tells who answers; `SYST:ERR?` pops one error at a time, and is asked after every reading and when
-no answer came, so that a mistyped query is reported in the instrument's own words.
+What the options hold decides what the device can do: `query` makes a sensor, `set` and/or `enable` an actuator.
 """
 
 from __future__ import annotations
 
 import math
-import re
 from typing import ClassVar
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
-from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Identity, Line, Reading, Severity
+from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
+from rigctl.rig.protocols import (
+    ActuatorState,
+    ByteLine,
+    Deadline,
+    Device,
+    DeviceOptions,
+    Identity,
+    Line,
+    Reading,
+    Severity,
+)
+from rigctl_drivers import scpi_claims
+from rigctl_drivers.scpi import ScpiChannel
 
 OVERFLOW = 9.9e37
 """SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
-ERROR_ENTRY = re.compile(r"""[+-]?\d+\s*,\s*["']""")
-MAX_ERRORS = 50
-"""A queue that is longer never empties."""
-ERROR_SHARE = 0.25
-"""Part of a reading's time kept for asking what went wrong."""
+QUESTION = r"^[^\r\n]*\?[^\r\n]*$"
+COMMAND = r"^[^\r\n?]+$"
+STATES = {"1": True, "+1": True, "ON": True, "0": False, "+0": False, "OFF": False}
+
+
+class EnableOptions(BaseModel):
+    """The commands that put the setpoint in force and out of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    on: str = Field(pattern=COMMAND)
+    """E.g. `OUTP ON`."""
+    off: str = Field(pattern=COMMAND)
+    """E.g. `OUTP OFF`."""
+    state: str = Field(pattern=QUESTION)
+    """What is asked whether it is on, e.g. `OUTP?`; answered 1 or 0, ON or OFF."""
 
 
 class ScpiOptions(DeviceOptions):
-    """One reading of an SCPI instrument."""
+    """A reading, a setpoint, or both, of an SCPI instrument."""
 
     unit: str = ""
-    """Unit of the number the query returns."""
-    query: str = Field(pattern=r"^[^\r\n]*\?[^\r\n]*$")
-    """What is asked for a reading, e.g. `MEAS:VOLT:DC?`."""
+    """Unit of the reading and of the setpoint."""
+    query: str | None = Field(default=None, pattern=QUESTION)
+    """What is asked for a reading, e.g. `MEAS:VOLT:DC?`; makes the device a sensor."""
+    set: str | None = Field(default=None, pattern=COMMAND)
+    """What sends a setpoint, e.g. `VOLT {value}` or `VOLT {value:.3f}`; makes the device an actuator."""
+    confirm: str | None = Field(default=None, pattern=QUESTION)
+    """What is asked for the setpoint it holds, e.g. `VOLT?`."""
+    enable: EnableOptions | None = None
+    """What puts the setpoint in force; alone, the device is on/off and takes 0 or 1."""
+    release_value: float | None = Field(default=None, allow_inf_nan=False)
+    """Setpoint that imposes nothing, for an actuator without `enable`."""
+    safe_value: float | None = Field(default=None, allow_inf_nan=False)
+    """Setpoint imposed as the safe state; without it, safe means released."""
     model: str | None = None
     """The second field `*IDN?` must have, in any case; without it, any instrument is taken."""
     terminator: str = Field(default="\n", pattern=r"^[\r\n]{1,2}$")
     """What ends a line in both directions."""
     check_errors: bool = True
-    """Ask for errors (`SYST:ERR?`) after each reading; switch off for instruments that do not know it."""
+    """Ask for errors (`SYST:ERR?`) after each reading and command; off for instruments that do not know it."""
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> ScpiOptions:
+        for holds, problem in self._rules():
+            if not holds:
+                raise ValueError(problem)
+        return self
+
+    def _rules(self) -> tuple[tuple[bool, str], ...]:
+        drives = self.set is not None or self.enable is not None
+        on_off = self.enable is not None and self.set is None
+        return (
+            (self.query is not None or drives, "nothing to do: give `query`, `set` or `enable`"),
+            (self.set is None or _takes_value(self.set), "`set` must hold the setpoint as {value}, e.g. VOLT {value}"),
+            ((self.set is None) == (self.confirm is None), "`set` and `confirm` go together: a setpoint is read back"),
+            (
+                self.set is None or self.enable is not None or self.release_value is not None,
+                "`set` needs `enable` or `release_value`, else it can never be released",
+            ),
+            (self.release_value is None or not self.enable, "`release_value` does not go with `enable`: drop one"),
+            (self.release_value is None or self.set is not None, "`release_value` needs `set`"),
+            (self.safe_value is None or drives, "`safe_value` needs `set` or `enable`"),
+            (not on_off or self.safe_value in (None, 0.0, 1.0), "`safe_value` of an on/off device must be 0 or 1"),
+        )
+
+
+def _takes_value(template: str) -> bool:
+    """Whether a command differs with the setpoint that is put into it."""
+    try:
+        return template.format(value=1.5) != template.format(value=250.0)
+    except (LookupError, ValueError, AttributeError):  # another field than `value`, or no way to write a number
+        return False
 
 
 class ScpiDriver:
     """Driver of an SCPI instrument."""
 
     name: ClassVar[str] = "scpi"
-    summary: ClassVar[str] = "a reading of an SCPI instrument (serial or TCP)"
+    summary: ClassVar[str] = "a reading or setpoint of an SCPI instrument (serial or TCP)"
     schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
     options: ClassVar[type[DeviceOptions]] = ScpiOptions
+    occupies = staticmethod(scpi_claims.occupies)
+    misfits = staticmethod(scpi_claims.misfits)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
         """The instrument called `name`; sends nothing yet."""
         if not isinstance(options, ScpiOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver scpi needs ScpiOptions and a serial or tcp line, got {line.url}")
-        return ScpiInstrument(name, options, line)
+        channel = ScpiChannel(name, line, options.terminator, check_errors=options.check_errors)
+        if options.query is None:
+            return ScpiOutput(channel, options)
+        sensor = ScpiSensor(channel, options, options.query)
+        if options.set is None and options.enable is None:
+            return sensor
+        return ScpiControlled(sensor, ScpiOutput(channel, options))
 
 
-class ScpiInstrument:
+class ScpiSensor:
     """A sensor by query."""
 
-    def __init__(self, name: str, options: ScpiOptions, line: ByteLine) -> None:
+    def __init__(self, channel: ScpiChannel, options: ScpiOptions, query: str) -> None:
         self.unit = options.unit
-        self._name = name
+        self.simulated = channel.simulated
+        self._channel = channel
         self._options = options
-        self._line = line
-        self._end = options.terminator.encode("ascii")
-        self._in_step = False
-        """Whether the next line will be the answer to the next question."""
-        self._emptied = False
-        """Whether the error queue has been emptied since we connected."""
+        self._query = query
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask `*IDN?`.
-
-        Raises:
-            IdentityMismatch: the model is another.
-            GarbledReply: the answer has no model.
-        """
-        answer = self._ask("*IDN?", deadline)
-        fields = [field.strip() for field in answer.split(",")]
-        if len(fields) < 2:
-            self._in_step = False
-            raise GarbledReply(f"{self._where}: *IDN? got {answer!r}, must be maker,model,serial,firmware")
-        model, serial, firmware = (*fields[1:4], "", "")[:3]
-        wanted = self._options.model
-        if wanted is not None and model.casefold() != wanted.casefold():
-            raise IdentityMismatch(f"{self._where}: model {model!r} answers, expected {wanted!r}; check `bus`")
-        return Identity(model, firmware, serial)
+        """Ask `*IDN?`; raises `IdentityMismatch` if the model is another."""
+        return self._channel.identify(self._options.model, deadline)
 
     def read(self, deadline: Deadline) -> Reading:
         """Ask the query; an overflow or not-a-number sentinel is INVALID. Errors found from before make it MINOR.
@@ -94,92 +147,130 @@ class ScpiInstrument:
             DeviceFault: the query made the instrument queue errors.
             GarbledReply: the answer is no number.
         """
-        earlier = self._earlier_errors(deadline)
-        answer = self._ask_for_number(deadline)
-        now_s = self._line.clock.now_s()
+        channel = self._channel
+        earlier = channel.earlier_errors(deadline)
+        answer = channel.ask_or_explain(self._query, deadline)
+        now_s = channel.line.clock.now_s()
         if self._options.check_errors:
-            self._raise_errors(deadline)
-        try:
-            value = float(answer)
-        except ValueError:
-            self._in_step = False
-            raise GarbledReply(f"{self._where}: {self._options.query} got {answer!r}, must be a number") from None
+            channel.raise_errors(self._query, deadline)
+        value = channel.number(self._query, answer)
         if not math.isfinite(value) or abs(value) >= OVERFLOW:
             return Reading(math.nan, self.unit, now_s, Severity.INVALID, f"the instrument reports {answer} (off scale)")
         if earlier:
             return Reading(value, self.unit, now_s, Severity.MINOR, f"errors from before: {'; '.join(earlier)}")
         return Reading(value, self.unit, now_s)
 
-    @property
-    def _where(self) -> str:
-        return f"{self._name}: {self._line.url}"
 
-    def _ask_for_number(self, deadline: Deadline) -> str:
-        """The answer to the query; if none comes, the instrument may say why."""
-        if not self._options.check_errors:
-            return self._ask(self._options.query, deadline)
+class ScpiOutput:
+    """An actuator: a setpoint, switched on and off, or one of both. Each command is sent once."""
+
+    def __init__(self, channel: ScpiChannel, options: ScpiOptions) -> None:
+        self.unit = options.unit
+        self.simulated = channel.simulated
+        self._channel = channel
+        self._options = options
+
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask `*IDN?`; raises `IdentityMismatch` if the model is another."""
+        return self._channel.identify(self._options.model, deadline)
+
+    def apply(self, value: float, deadline: Deadline) -> None:
+        """Send the setpoint, then switch on.
+
+        Raises:
+            DeviceFault: no number, or neither 0 nor 1 for what only switches (nothing was sent); or refused.
+            DeviceTimeout: it is unknown what arrived.
+        """
+        self._check(value)
+        self._channel.earlier_errors(deadline)
+        self._impose(value, deadline)
+
+    def release(self, deadline: Deadline) -> None:
+        """Switch off, or send the release value."""
+        o = self._options
+        if o.enable is not None:
+            self._tell(o.enable.off, deadline)
+        elif o.release_value is not None:
+            self._set(o.release_value, deadline)
+
+    def safe(self, deadline: Deadline) -> None:
+        """Impose `safe_value` if there is one, else release; nothing is asked before."""
+        if self._options.safe_value is None:
+            self.release(deadline)
+        else:
+            self._impose(self._options.safe_value, deadline)
+
+    def read_back(self, deadline: Deadline) -> ActuatorState:
+        """Switch and setpoint as the instrument holds them."""
+        o = self._options
+        on = o.enable is None or self._is_on(o.enable.state, deadline)
+        if o.confirm is None:
+            return ActuatorState(on, float(on))
+        if not on:
+            return ActuatorState(False, None)
+        held = self._held(o.confirm, deadline)
+        if o.release_value is not None and _same(held, o.release_value):
+            return ActuatorState(False, None)
+        return ActuatorState(True, held)
+
+    def _check(self, value: float) -> None:
+        where = self._channel.where
+        if not math.isfinite(value):
+            raise DeviceFault(f"{where}: got setpoint {value}, must be a finite number; nothing was sent")
+        if self._options.set is None and value not in (0.0, 1.0):
+            raise DeviceFault(f"{where}: got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
+
+    def _impose(self, value: float, deadline: Deadline) -> None:
+        o = self._options
+        if o.set is not None:
+            self._set(value, deadline)
+        if o.enable is not None:
+            self._tell(o.enable.on if o.set is not None or value == 1.0 else o.enable.off, deadline)
+
+    def _set(self, value: float, deadline: Deadline) -> None:
+        """Send a setpoint, once. If it is unknown whether it arrived, what the instrument holds decides."""
+        o = self._options
+        if o.set is None or o.confirm is None:
+            return
         try:
-            return self._ask(self._options.query, deadline.within(deadline.remaining_s * (1 - ERROR_SHARE)))
+            self._tell(o.set.format(value=value), deadline.within(deadline.remaining_s / 2))
         except DeviceTimeout:
-            try:
-                self._raise_errors(deadline)
-            finally:
-                self._in_step = False  # the answer may still come
-            raise
+            held = self._channel.number(o.confirm, self._channel.ask(o.confirm, deadline))
+            if not _same(held, value):
+                raise
 
-    def _ask(self, question: str, deadline: Deadline) -> str:
-        """The next line after a question. After a failure the line is made quiet first."""
-        if not self._in_step:
-            self._line.resync()
-        self._in_step = False
-        self._line.write(question.encode("ascii") + self._end, deadline)
-        answer = self._answer(question, deadline)
-        self._in_step = True
-        return answer
+    def _tell(self, command: str, deadline: Deadline) -> None:
+        """Send a command, and wait until the instrument has dealt with it."""
+        self._channel.tell(command, deadline)
+        if self._options.check_errors:
+            self._channel.raise_errors(command, deadline)
+        else:
+            self.read_back(deadline)
 
-    def _answer(self, question: str, deadline: Deadline) -> str:
-        try:
-            answer = self._line.read_line(self._end, deadline)
-        except DeviceTimeout as problem:
-            raise DeviceTimeout(f"{self._name}: no answer to {question}: {problem}") from problem
-        try:
-            return answer.decode("ascii").strip()
-        except UnicodeDecodeError:
-            raise GarbledReply(f"{self._where}: {question} got {answer[:60]!r}; check baud rate and parity") from None
+    def _is_on(self, question: str, deadline: Deadline) -> bool:
+        answer = self._channel.ask_or_explain(question, deadline)
+        on = STATES.get(answer.upper())
+        if on is None:
+            raise GarbledReply(f"{self._channel.where}: {question} got {answer!r}, must be 1, 0, ON or OFF")
+        return on
 
-    def _earlier_errors(self, deadline: Deadline) -> list[str]:
-        """What others left in the error queue, so that it is not blamed on our first query."""
-        if self._emptied or not self._options.check_errors:
-            return []
-        if not self._in_step:
-            self._line.resync()
-        errors = self._errors(deadline)
-        self._emptied = True
-        return errors
-
-    def _errors(self, deadline: Deadline) -> list[str]:
-        """Empty the error queue."""
-        errors: list[str] = []
-        while len(errors) < MAX_ERRORS and not _is_no_error(entry := self._next_error(deadline)):
-            errors.append(entry)
-        return errors
-
-    def _raise_errors(self, deadline: Deadline) -> None:
-        """Empty the error queue; raise `DeviceFault` with what was in it."""
-        errors = self._errors(deadline)
-        if errors:
-            raise DeviceFault(f"{self._where}: {self._options.query}: the instrument reports {'; '.join(errors)}")
-
-    def _next_error(self, deadline: Deadline) -> str:
-        """One entry of the error queue; a line of another form is a late answer to the query."""
-        self._in_step = False
-        self._line.write(b"SYST:ERR?" + self._end, deadline)
-        while not ERROR_ENTRY.match(entry := self._answer("SYST:ERR?", deadline)):
-            continue
-        self._in_step = True
-        return entry
+    def _held(self, question: str, deadline: Deadline) -> float:
+        value = self._channel.number(question, self._channel.ask_or_explain(question, deadline))
+        if not math.isfinite(value) or abs(value) >= OVERFLOW:
+            raise GarbledReply(f"{self._channel.where}: {question} got {value}, which is no setpoint")
+        return value
 
 
-def _is_no_error(entry: str) -> bool:
-    """Whether a `SYST:ERR?` answer says that the queue is empty: code 0, written `0,"No error"` or `+0,...`."""
-    return int(entry.partition(",")[0]) == 0
+class ScpiControlled:
+    """Imposes a setpoint and reads the quantity."""
+
+    def __init__(self, sensor: ScpiSensor, output: ScpiOutput) -> None:
+        self.unit = sensor.unit
+        self.identify, self.simulated, self.read = sensor.identify, sensor.simulated, sensor.read
+        self.apply, self.release = output.apply, output.release
+        self.safe, self.read_back = output.safe, output.read_back
+
+
+def _same(held: float, wanted: float) -> bool:
+    """Equal as far as a number written in a few digits can tell."""
+    return math.isclose(held, wanted, rel_tol=1e-6, abs_tol=1e-9)

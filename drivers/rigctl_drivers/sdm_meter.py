@@ -1,26 +1,35 @@
 """Eastron SDM120 and SDM630 energy meters (Modbus RTU): kWh counted, and the power now.
 
-Function 04, float32 ABCD, two registers per value. The meter wants at least 60 ms between requests.
+Function 04, float32 ABCD, two registers per value; who it is stands in holding registers (03). The meter wants at
+least 60 ms between requests. Sources: Eastron's Modbus protocol documents of SDM120 and SDM630.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
-from rigctl.errors import IdentityMismatch
+from rigctl.errors import DeviceFault, IdentityMismatch
+from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine, Severity
+from rigctl_drivers.modbus_claims import float_step, meter_claims
+from rigctl_drivers.modbus_unit import says_simulated
 from rigctl_drivers.registers import decode
 
 VOLTAGE = 0x00
 FREQUENCY = 0x46
 COUNTERS = MappingProxyType({"import": 0x48, "export": 0x4A, "total": 0x0156})
+SERIAL = 0xFC00
+"""Holding registers: the serial number, two of them, then the meter code."""
 GAP_S = 0.06
 """Rig seconds between requests."""
+
+Answer = TypeVar("Answer")
 
 
 class SdmOptions(DeviceOptions):
@@ -31,7 +40,7 @@ class SdmOptions(DeviceOptions):
     counter: Literal["import", "export", "total"] = "import"
     """Which energy register counts."""
     counts_in: Literal["kWh", "MWh"] = "kWh"
-    """What the meter's energy registers count in; some SDM630 can be switched to MWh (holding register 0x1E)."""
+    """What the meter's energy registers count in; some SDM630 can be switched to MWh, and say so (holding 0x1E)."""
     max_total_kwh: float = Field(default=1e7, gt=0)
     """A count above this cannot be true: word order or unit has changed."""
 
@@ -41,6 +50,17 @@ class _Model:
     name: str
     power: int
     """Register of the active power of the whole connection, W."""
+    counts_in: int | None = None
+    """Holding register that tells what energy is counted in: 0 kWh, 1 MWh; None: there is no choice."""
+
+
+def _occupies(options: SdmOptions) -> Sequence[Claim]:
+    return meter_claims(options.address)
+
+
+def _grain(options: SdmOptions, total_kwh: float) -> float:
+    per_count_kwh = 1000.0 if options.counts_in == "MWh" else 1.0
+    return per_count_kwh * float_step(total_kwh / per_count_kwh)
 
 
 class Sdm120Driver:
@@ -48,8 +68,10 @@ class Sdm120Driver:
 
     name: ClassVar[str] = "sdm120"
     summary: ClassVar[str] = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
-    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp")
+    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
     options: ClassVar[type[DeviceOptions]] = SdmOptions
+    occupies = staticmethod(_occupies)
+    grain = staticmethod(_grain)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
@@ -62,13 +84,15 @@ class Sdm630Driver:
 
     name: ClassVar[str] = "sdm630"
     summary: ClassVar[str] = "Eastron SDM630 energy meter, three phases (kWh counted, W now)"
-    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp")
+    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
     options: ClassVar[type[DeviceOptions]] = SdmOptions
+    occupies = staticmethod(_occupies)
+    grain = staticmethod(_grain)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
         """The meter called `name`; sends nothing yet."""
-        return _connect(name, options, line, _Model("SDM630", power=0x34))
+        return _connect(name, options, line, _Model("SDM630", power=0x34, counts_in=0x1E))
 
 
 def _connect(name: str, options: DeviceOptions, line: Line, model: _Model) -> SdmMeter:
@@ -89,12 +113,15 @@ class SdmMeter:
         self._line = line
         self._model = model
         self._asked_s = -math.inf
+        self._missing: set[int] = set()
+        """Holding registers that the meter refused."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        """The meter has no name to ask for; mains that look like mains must do.
+        """Mains that look like mains, and the serial number if the meter has one to tell.
 
         Raises:
-            IdentityMismatch: voltage or frequency cannot be those of a supply.
+            IdentityMismatch: voltage or frequency cannot be those of a supply, or energy is not counted in the unit
+                that the configuration says.
         """
         volts, hertz = self._value(VOLTAGE, deadline), self._value(FREQUENCY, deadline)
         if not (0.0 <= volts < 1000.0 and 40.0 < hertz < 70.0):
@@ -102,7 +129,19 @@ class SdmMeter:
                 f"{self._name}: {self._line.url} unit {self._options.address} reads {volts:.4g} V at {hertz:.4g} Hz: "
                 f"not an {self._model.name}, or not its factory register order"
             )
-        return Identity(self._model.name)
+        if problem := self._switched(deadline):
+            raise IdentityMismatch(problem)
+        serial = self._holding(SERIAL, 2, deadline)
+        code = self._holding(SERIAL + 2, 1, deadline)
+        return Identity(
+            self._model.name,
+            firmware="" if code is None else f"meter code {code[0]:04X}",
+            serial="" if serial is None else f"{serial[0] << 16 | serial[1]}",
+        )
+
+    def simulated(self, deadline: Deadline) -> bool:
+        """Whether the meter says of itself that it is simulated."""
+        return self._spaced(lambda: says_simulated(self._line, self._options.address, deadline))
 
     def read(self, deadline: Deadline) -> Reading:
         """Active power now, W."""
@@ -110,8 +149,14 @@ class SdmMeter:
         return self._reading(watts, self.unit, "" if math.isfinite(watts) else f"the meter reports {watts} W")
 
     def total(self, deadline: Deadline) -> Reading:
-        """Energy counted, kWh. INVALID if it is no number, negative or implausibly high."""
+        """Energy counted, kWh. INVALID if it is no number, negative or implausibly high.
+
+        Raises:
+            DeviceFault: the meter has been switched to another unit.
+        """
         raw = self._value(COUNTERS[self._options.counter], deadline)
+        if problem := self._switched(deadline):
+            raise DeviceFault(problem)
         kwh = raw * (1000.0 if self._options.counts_in == "MWh" else 1.0)
         holds = math.isfinite(kwh) and 0.0 <= kwh <= self._options.max_total_kwh
         return self._reading(kwh, self.meter_unit, "" if holds else f"the meter cannot have counted {kwh:g} kWh")
@@ -122,13 +167,39 @@ class SdmMeter:
             return Reading(math.nan, unit, now_s, Severity.INVALID, problem)
         return Reading(value, unit, now_s)
 
+    def _switched(self, deadline: Deadline) -> str:
+        """What is wrong if energy is counted in another unit than the configuration says; empty if nothing is."""
+        words = None if self._model.counts_in is None else self._holding(self._model.counts_in, 2, deadline)
+        unit = None if words is None else {0.0: "kWh", 1.0: "MWh"}.get(decode(words, "float32"))
+        declared = self._options.counts_in
+        if unit in (None, declared):
+            return ""
+        where = f"{self._name}: {self._line.url} unit {self._options.address}"
+        return f"{where} counts in {unit}, `counts_in` says {declared}; switch the meter back, or correct `counts_in`"
+
+    def _holding(self, register: int, count: int, deadline: Deadline) -> Sequence[int] | None:
+        """Holding registers; None if this meter does not have them, which it is asked but once."""
+        if register in self._missing:
+            return None
+        address = self._options.address
+        try:
+            return self._spaced(lambda: self._line.read_registers(address, "holding", register, count, deadline))
+        except DeviceFault:
+            self._missing.add(register)
+            return None
+
     def _value(self, register: int, deadline: Deadline) -> float:
+        address = self._options.address
+        words = self._spaced(lambda: self._line.read_registers(address, "input", register, 2, deadline))
+        return decode(words, "float32")
+
+    def _spaced(self, ask: Callable[[], Answer]) -> Answer:
+        """Ask when the meter is ready to be asked again."""
         clock = self._line.clock
         pause_s = self._asked_s + GAP_S - clock.now_s()
         if pause_s > 0:
             clock.sleep(pause_s)
         try:
-            words = self._line.read_registers(self._options.address, "input", register, 2, deadline)
+            return ask()
         finally:
             self._asked_s = clock.now_s()
-        return decode(words, "float32")

@@ -1,7 +1,8 @@
 """Bytes over a file descriptor, with deadlines: what serial ports and sockets have in common (POSIX).
 
 Waiting is done by `poll`, so nothing spins and no byte is waited for longer than asked. A wire that breaks is closed
-and opened again when it is next used, after a pause that doubles up to `MAX_BACKOFF_S`.
+and opened again when it is next used, after a pause that doubles up to `MAX_BACKOFF_S` until something is heard: a
+gateway that accepts connections and drops them must not be asked for one after the other.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import os
 import select
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
 from rigctl.errors import DeviceTimeout, PortUnavailable
-from rigctl.rig.protocols import Deadline
+from rigctl.rig.protocols import LOOK_S, Deadline
 
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 10.0
@@ -41,6 +43,46 @@ class LineLost(DeviceTimeout):
     """The connection broke during an exchange: whether the other end acted is unknown."""
 
 
+@dataclass(slots=True)
+class BackOff:
+    """When the next connection may be tried. Monotonic wall seconds."""
+
+    failures: int = 0
+    """Connections in a row that could not be had, or were lost before anything came over them."""
+    not_before_s: float = 0.0
+
+    @property
+    def pause_s(self) -> float:
+        """How long from now; negative when it is due."""
+        return self.not_before_s - time.monotonic()
+
+    def failed(self) -> None:
+        """Postpone the next one, twice as long as the last time."""
+        self.not_before_s = time.monotonic() + min(FIRST_BACKOFF_S * 2.0**self.failures, MAX_BACKOFF_S)
+        self.failures = min(self.failures + 1, 16)
+
+
+@dataclass(slots=True)
+class Silence:
+    """How long nothing may be sent. Monotonic wall seconds."""
+
+    owed_until_s: float = 0.0
+    """A late answer may come until then."""
+    waived_until_s: float = 0.0
+    """Commands need not wait for what is owed up to here."""
+    gap_until_s: float = 0.0
+    """Between two frames; never waived."""
+
+    def until_s(self, *, command: bool) -> float:
+        """When something may be sent: a command, or anything else."""
+        waived = command and self.owed_until_s <= self.waived_until_s
+        return max(self.gap_until_s, 0.0 if waived else self.owed_until_s)
+
+    def space(self, gap_s: float) -> None:
+        """A frame has ended: the next one begins no sooner than `gap_s` from now."""
+        self.gap_until_s = time.monotonic() + gap_s
+
+
 class Wire:
     """One port, opened when needed."""
 
@@ -51,9 +93,10 @@ class Wire:
         self._patience_s = patience_s
         """How long opening may take where no deadline says so, wall seconds."""
         self._port: Port | None = None
-        self._failures = 0
-        self._not_before_s = 0.0
-        self._silent_until_s = 0.0
+        self.silence = Silence()
+        self._back_off = BackOff()
+        self._heard = False
+        """Whether anything has come over this connection."""
 
     @property
     def is_open(self) -> bool:
@@ -77,11 +120,13 @@ class Wire:
         """
         if self._port is not None:
             return
-        pause_s = self._not_before_s - time.monotonic()
+        pause_s = self._back_off.pause_s
         if pause_s > deadline.remaining_s:
             raise PortUnavailable(f"{self.where}: still unavailable; next try in {pause_s:.1f} s")
-        if pause_s > 0:
-            time.sleep(pause_s)
+        while pause_s > 0:
+            deadline.check(f"{self.where}: waiting to connect again")
+            time.sleep(min(pause_s, LOOK_S))
+            pause_s = self._back_off.pause_s
         self._try_open(max(deadline.remaining_s, 0.001))
 
     def close(self) -> None:
@@ -98,7 +143,7 @@ class Wire:
         """
         rest = memoryview(data)
         while rest:
-            if not self._ready(select.POLLOUT, deadline.remaining_s):
+            if not self._ready(select.POLLOUT, deadline):
                 taken = len(data) - len(rest)
                 raise DeviceTimeout(f"{self.where}: only {taken} of {len(data)} bytes could be sent: the port blocks")
             try:
@@ -115,7 +160,7 @@ class Wire:
             LineLost: the other end is gone.
         """
         while True:
-            if not self._ready(select.POLLIN, until.remaining_s):
+            if not self._ready(select.POLLIN, until):
                 return b""
             try:
                 data = os.read(self._fileno(), CHUNK)
@@ -125,6 +170,7 @@ class Wire:
                 raise self._lost(problem) from problem
             if not data:
                 raise self._lost(None)
+            self._heard, self._back_off.failures = True, 0
             return data
 
     def drain(self) -> bytes:
@@ -140,17 +186,23 @@ class Wire:
 
     def distrust(self, quiet_s: float) -> None:
         """An answer may still be on its way: `settle` will wait until `quiet_s` of wall time from now."""
-        self._silent_until_s = max(self._silent_until_s, time.monotonic() + quiet_s)
+        self.silence.owed_until_s = max(self.silence.owed_until_s, time.monotonic() + quiet_s)
 
     def press_on(self) -> None:
-        """Waive the silence and drop what has arrived."""
-        self._silent_until_s = 0.0
+        """Waive, for commands, the silence owed by now and the pause before reconnecting; drop what has arrived."""
         self.drain()
+        self.silence.waived_until_s = self.silence.owed_until_s
+        self._back_off.not_before_s = 0.0
 
-    def settle(self, deadline: Deadline = Deadline(math.inf)) -> bytes:  # noqa: B008 - frozen
-        """Stay silent while the wire is not trusted, or up to the deadline; returns what has arrived until then."""
+    def settle(self, deadline: Deadline = Deadline(math.inf), *, command: bool = False) -> bytes:  # noqa: B008 - frozen
+        """Stay silent while the wire is not trusted, or up to the deadline; returns what has arrived until then.
+
+        Args:
+            deadline: not longer than this.
+            command: what is sent next may leave in spite of a silence that was waived.
+        """
         found = self.drain()
-        until = Deadline(min(self._silent_until_s, deadline.at_s))
+        until = Deadline(min(self.silence.until_s(command=command), deadline.at_s), deadline.hurry)
         try:
             while self._port is not None and (data := self.read_some(until)):
                 found += data
@@ -162,17 +214,22 @@ class Wire:
         try:
             self._port = self._open_port(patience_s)
         except PortUnavailable:
-            pause_s = min(FIRST_BACKOFF_S * 2.0**self._failures, MAX_BACKOFF_S)
-            self._failures = min(self._failures + 1, 16)
-            self._not_before_s = time.monotonic() + pause_s
+            self._back_off.failed()
             raise
-        self._failures = 0
+        self._heard = False
 
-    def _ready(self, event: int, seconds: float) -> bool:
+    def _ready(self, event: int, until: Deadline) -> bool:
+        """Whether the port is ready in time; looks up now and then if the deadline may come nearer meanwhile."""
         poll = select.poll()
         poll.register(self._fileno(), event)
-        # Rounded up: poll counts whole milliseconds, and rounding down would spin through the last one.
-        return bool(poll.poll(int(seconds * 1000) + (seconds > 0)))
+        slice_s = math.inf if until.hurry is None else LOOK_S
+        while True:
+            left_s = until.remaining_s
+            # Rounded up: poll counts whole milliseconds, and rounding down would spin through the last one.
+            if poll.poll(int(min(left_s, slice_s) * 1000) + (left_s > 0)):
+                return True
+            if left_s <= slice_s:
+                return False
 
     def _fileno(self) -> int:
         if self._port is None:
@@ -181,5 +238,7 @@ class Wire:
 
     def _lost(self, problem: OSError | None) -> LineLost:
         self.close()
+        if not self._heard:
+            self._back_off.failed()
         why = "closed by the other end" if problem is None else (problem.strerror or str(problem))
         return LineLost(f"{self.where}: connection lost ({why}); whether the last request was carried out is unknown")

@@ -35,6 +35,10 @@ class RealClock:
         """Rig time, seconds."""
         return _uptime_s() * self.speedup
 
+    def suspended_s(self) -> float:
+        """Rig seconds that the machine has been suspended since it was booted."""
+        return max(0.0, _uptime_s() - time.monotonic()) * self.speedup
+
     def sleep(self, seconds: float) -> None:
         """Block this thread for `seconds` of rig time."""
         time.sleep(max(0.0, seconds) / self.speedup)

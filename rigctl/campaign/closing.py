@@ -1,21 +1,30 @@
-"""Charging and closing a trial, however it ended."""
+"""Charging and closing a trial, however it ended; and booking what was used before it began."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from math import fsum, inf
 
 from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.ledger import Consumption, charge
+from rigctl.campaign.ledger import UNKNOWN, IdleLine, Interlude, charge, idle_between, idle_in_trial
+from rigctl.campaign.plausibility import Consumption, doubts, slept_s, slept_through
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
+from rigctl.core.money import Micros
 from rigctl.core.policy import Problem
 from rigctl.errors import DeviceError
+from rigctl.rig.metering import is_own
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import RigSpec
+from rigctl.rig.values import Alarm
+
+DIED = "while no process was in charge"
+SLEPT = "while the machine slept"
+REMEDY = "look at its unit and wiring, and at `rated` in the configuration; what was charged meanwhile is estimated"
 
 
 async def close_open_trial(
@@ -64,21 +73,77 @@ async def read_meters(rig: CampaignRig) -> Mapping[str, Reading]:
         return {}
 
 
+async def book_idle(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread) -> Micros:
+    """Book what was used since the last trial, if the next one does not go on where it ended: before it is decided.
+
+    Returns:
+        All that was used beside trials so far.
+    """
+    if await journal.call(lambda j: bool(j.past.last_meters()) and not j.past.meters()):
+        now = await read_meters(rig)
+        await journal.call(lambda j: j.idle.book(_idle_since(j, spec.rig, now)))
+    return await journal.call(lambda j: j.read.idle.spent())
+
+
+def arm(journal: Journal, rig: RigSpec, number: int, before: Mapping[str, Reading]) -> None:
+    """ARM a trial with these readings; what was used since the last one that was metered is booked as idle with it."""
+    journal.arm(number, before, _idle_since(journal, rig, before))
+
+
+def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> tuple[IdleLine, ...]:
+    """What was used since the last trial that was metered, and is not booked yet."""
+    past, booked = journal.past, [row.line for row in journal.read.idle.since_last_trial()]
+    interlude = Interlude(past.last_meters(), now, past.rested_s(), booked)
+    return idle_between(rig.meters, interlude, journal.past_lines())
+
+
 def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> TrialRow:
-    """RECORD a measured trial, or FAIL it if a reading it needs is INVALID (fault 48); charged either way."""
+    """RECORD a measured trial; charged either way.
+
+    FAIL it if a reading it needs is INVALID (fault 48), or if the machine slept through much of it (fault 70).
+    """
     readings = {m.name: m for m in journal.read.measurements(number)}
     needed = (*problem.space.names, *rig.outcome_names)
     bad = [f"{name}: {_what_is_wrong(readings.get(name))}" for name in needed if not _usable(readings.get(name))]
-    trial = journal.read.trial(number)
-    used = Consumption(
-        before=journal.read.meter_readings(number, "before"),
-        after=journal.read.meter_readings(number, "after"),
-        elapsed_s=_event_s(journal, number, Event.MEASURE) - _event_s(journal, number, Event.ARM),
-        booked_ml=_booked_ml(journal, rig, number),
-    )
-    lines = charge(rig.meters, used, trial.control_set, journal.past_lines())
-    journal.finish(number, State.MEASURED, Event.FAIL if bad else Event.RECORD, lines, detail="; ".join(bad))
+    trial, used = journal.read.trial(number), _metered(journal, rig, number)
+    slept = slept_through(used.unattended_s, rig.timing.settle_s)
+    bad = [slept, *bad] if slept else bad
+    past = journal.past_lines()
+    lines = charge(rig.meters, used, trial.control_set, past)
+    event, idle = Event.FAIL if bad else Event.RECORD, idle_in_trial(rig.meters, used, lines, past, SLEPT)
+    journal.finish(number, State.MEASURED, event, lines, detail="; ".join(bad), idle=idle)
     return journal.read.trial(number)
+
+
+def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ...]:
+    """What a person should know of a charged trial's meters.
+
+    MAJOR: a meter that cannot be believed any more (fault 41, 69): no trial before a person has looked at it. MINOR: a
+    line for which there was nothing to estimate from.
+    """
+    metered = journal.past.metered_trials(number, 2)
+    recent = [(_metered(journal, rig, n), journal.read.trial(n).control_set) for n in metered]
+    found = doubts(rig.meters, recent, journal.past_lines()) if metered[-1:] == [number] else {}
+    zeros = [line for line in journal.read.ledger(number) if line.estimated and line.note.endswith(UNKNOWN)]
+    return (
+        *(
+            Alarm(Severity.MAJOR, f"meter {name}", f"trial {number}: cannot be believed: {why}; {REMEDY}")
+            for name, why in found.items()
+        ),
+        *(Alarm(Severity.MINOR, f"meter {line.meter}", f"trial {number}: {line.note}") for line in zeros),
+    )
+
+
+def _metered(journal: Journal, rig: RigSpec, number: int) -> Consumption:
+    """What the journal has of a measured trial's cost."""
+    before, after = (journal.read.meter_readings(number, phase) for phase in ("before", "after"))
+    asleep_s, took_s = (
+        slept_s(before, after),
+        _event_s(journal, number, Event.MEASURE) - _event_s(journal, number, Event.ARM),
+    )
+    return Consumption(
+        before, after, max(0.0, took_s - asleep_s), _booked_ml(journal, rig, number), unattended_s=min(took_s, asleep_s)
+    )
 
 
 def _end_unmeasured(
@@ -95,14 +160,42 @@ def _end_unmeasured(
     if trial.state is State.PROPOSED:  # nothing has moved, nothing is charged
         journal.finish(number, trial.state, event, (), detail=why)
         return journal.read.trial(number)
-    if event is Event.LOSE:  # a process that died says nothing of when
-        ended_s = _last_sign_of_life_s(journal, number)
-    elapsed_s = (journal.time.now_s() if ended_s is None else ended_s) - _event_s(journal, number, Event.ARM)
-    before = journal.read.meter_readings(number, "before")
-    used = Consumption(before, after, elapsed_s, _booked_ml(journal, rig, number))
-    lines = charge(rig.meters, used, trial.control_set, journal.past_lines())
-    journal.finish(number, trial.state, event, lines, detail=why, after=after)
+    lost = event is Event.LOSE
+    used = _lost(journal, rig, number, after) if lost else _broken_off(journal, rig, number, after, ended_s)
+    past = journal.past_lines()
+    lines = charge(rig.meters, used, trial.control_set, past)
+    idle = idle_in_trial(rig.meters, used, lines, past, DIED if lost else SLEPT)
+    journal.finish(number, trial.state, event, lines, detail=why, after=after, idle=idle)
     return journal.read.trial(number)
+
+
+def _lost(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading]) -> Consumption:
+    """Up to the last sign of life it was a trial's; our own counters began anew with this process, and say nothing."""
+    armed_s, alive_s = _event_s(journal, number, Event.ARM), _last_sign_of_life_s(journal, number)
+    last = next(s for s in reversed(journal.read.starts()) if s.at_s <= armed_s)
+    before = journal.read.meter_readings(number, "before")
+    return Consumption(
+        {name: reading for name, reading in before.items() if not is_own(name)},
+        _in_campaign_time(journal, after),
+        alive_s - armed_s,
+        _booked_ml(journal, rig, number),
+        unattended_s=journal.past.unattended_s(alive_s, last.start),
+    )
+
+
+def _broken_off(
+    journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading], ended_s: float | None
+) -> Consumption:
+    """A trial that ended in this process before it was measured."""
+    before, after = journal.read.meter_readings(number, "before"), _in_campaign_time(journal, after)
+    took_s = (journal.time.now_s() if ended_s is None else ended_s) - _event_s(journal, number, Event.ARM)
+    asleep_s = min(max(0.0, took_s), slept_s(before, after))
+    return Consumption(before, after, took_s - asleep_s, _booked_ml(journal, rig, number), unattended_s=asleep_s)
+
+
+def _in_campaign_time(journal: Journal, readings: Mapping[str, Reading]) -> dict[str, Reading]:
+    """As the journal would give them back."""
+    return {name: replace(r, time_s=r.time_s + journal.time.offset_s) for name, r in readings.items()}
 
 
 def _booked_ml(journal: Journal, rig: RigSpec, number: int) -> dict[str, float]:

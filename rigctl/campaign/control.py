@@ -10,7 +10,7 @@ import asyncio
 import json
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ from rigctl.errors import RigctlError, UsageError
 
 FILE_NAME = "control.sock"
 MAX_REQUEST_BYTES = 4096
-Verbs = Mapping[str, Callable[[], Mapping[str, Any]]]
-"""What each verb does and answers."""
+Answer = Mapping[str, Any]
+Verbs = Mapping[str, Callable[[], Answer | Awaitable[Answer]]]
+"""What each verb does and answers; an awaitable is waited for."""
 
 
 @contextmanager
@@ -72,7 +73,7 @@ async def serving(directory: Path, verbs: Verbs) -> AsyncIterator[None]:
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while request := await reader.readline():
-                writer.write(json.dumps(_answer(request, verbs)).encode() + b"\n")
+                writer.write(json.dumps(await _answer(request, verbs)).encode() + b"\n")
                 await writer.drain()
         except (OSError, ValueError):  # the asker went away, or sent a line without end
             return
@@ -110,7 +111,7 @@ def _listen(directory: Path) -> socket.socket:
     return out
 
 
-def _answer(request: bytes, verbs: Verbs) -> Mapping[str, Any]:
+async def _answer(request: bytes, verbs: Verbs) -> Answer:
     try:
         asked = json.loads(request)
         verb = asked["verb"]
@@ -118,4 +119,5 @@ def _answer(request: bytes, verbs: Verbs) -> Mapping[str, Any]:
         return {"ok": False, "error": 'a request is one line of JSON, e.g. {"verb": "status"}'}
     if verb not in verbs:
         return {"ok": False, "error": f"got {verb!r}, must be one of {', '.join(verbs)}"}
-    return {"ok": True, **verbs[verb]()}
+    answer = verbs[verb]()
+    return {"ok": True, **(await answer if isinstance(answer, Awaitable) else answer)}

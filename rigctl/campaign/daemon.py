@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import structlog
 
+from rigctl.campaign.bus_lock import bus_locks
+from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import boot_id
 from rigctl.campaign.closing import close_open_trial
-from rigctl.campaign.control import serving
+from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import (
@@ -34,30 +36,43 @@ from rigctl.campaign.events import (
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.notify import notify
+from rigctl.campaign.patience import Patience
+from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.process_decider import ProcessDecider
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
 from rigctl.campaign.runner import Runner, StopRequest
+from rigctl.campaign.safe_file import Word
 from rigctl.campaign.safe_state import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.status import Status
-from rigctl.campaign.tick import SafetyTick
-from rigctl.campaign.trial import Event
+from rigctl.campaign.trial import Event, State
+from rigctl.campaign.watch import rules_of
+from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalError, RigctlError, Tripped
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.values import Alarm, SafeReport
+from rigctl.signals import Signals
 
 SECOND_INTERRUPT_EXIT = 130
 """128 + SIGINT, as a shell has it."""
+JOURNAL_GIVEN_UP_S = 20.0
+"""Wall seconds that the end of a process waits for a call of the journal; all has been sent to safety by then."""
 SAFE_WITHIN_S = 2.0
 """Wall seconds within which a rig is safe or says what is not; who asks twice to be let go waits no longer."""
 
 
 def run(
-    spec: CampaignSpec, state_dir: Path, rig_factory: RigFactory, clock: Clock, listener: Listener
+    spec: CampaignSpec,
+    state_dir: Path,
+    rig_factory: RigFactory,
+    clock: Clock,
+    listener: Listener,
+    *,
+    signals: Signals | None = None,
 ) -> CampaignResult:
     """`run_campaign` in an event loop of its own."""
-    return asyncio.run(run_campaign(spec, state_dir, rig_factory, clock, listener))
+    return asyncio.run(run_campaign(spec, state_dir, rig_factory, clock, listener, signals=signals))
 
 
 async def run_campaign(
@@ -68,6 +83,7 @@ async def run_campaign(
     listener: Listener,
     *,
     open_journal: Callable[[Path, Clock], Journal] | None = None,
+    signals: Signals | None = None,
     decider: Decider | None = None,
 ) -> CampaignResult:
     """Start the campaign, or resume it where the journal says it was; returns when it has ended and all is safe.
@@ -79,17 +95,19 @@ async def run_campaign(
         clock: rig time.
         listener: is told what happens, in the event loop.
         open_journal: opens the journal in a directory; None: `Journal`.
+        signals: what is caught already, and what came before; None: signals are caught while the campaign runs.
         decider: is asked for decisions; None: a process of its own.
 
     Raises:
-        Locked: another process runs it.
+        Locked: another process runs it, or drives one of its buses.
         UsageError: the configuration is not the one it was started with.
         JournalError: the journal cannot be used; nothing has moved.
         DeviceError: the rig cannot be opened or made safe, or trials keep failing.
         Tripped: the rig has tripped.
     """
     make = open_journal or (lambda directory, clock: Journal(directory, clock, boot_id()))
-    with state_lock(state_dir), JournalThread(lambda: make(state_dir, clock)) as journal:
+    urls = [device.url for device in spec.rig.devices.values()]
+    with state_lock(state_dir), bus_locks(urls), JournalThread(lambda: make(state_dir, clock)) as journal:
         status = Status(spec.rig.name, spec.currency)
 
         def tell(event: CampaignEvent) -> None:
@@ -98,23 +116,24 @@ async def run_campaign(
 
         desk = Desk(journal, tell)
         rig = rig_factory(JournalDoseLog(journal), desk.alarm)
-        session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider())
-        return await _supervise(session, status, state_dir)
+        around = Surroundings(state_dir, journal.still_there)
+        session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
+        return await _supervise(session, status, state_dir, signals or Signals())
 
 
-async def _supervise(session: Session, status: Status, state_dir: Path) -> CampaignResult:
-    verbs = {
+async def _supervise(session: Session, status: Status, state_dir: Path, signals: Signals) -> CampaignResult:
+    verbs: Verbs = {
         "status": status.answer,
         "stop": lambda: session.stop_after_trial("asked to stop"),
-        "safe": lambda: session.abandon("asked to go safe"),
+        "safe": lambda: session.go_safe("asked to go safe"),
     }
     try:
         async with serving(state_dir, verbs), asyncio.TaskGroup() as group:
-            ticking = group.create_task(session.tick.run())
+            ticking = group.create_task(session.watchman.run())
             campaign = group.create_task(session.run())
             session.task = campaign
             campaign.add_done_callback(lambda _: ticking.cancel())
-            with _signals(session):
+            with signals.caught(), _obeying(session, signals):
                 await asyncio.wait([campaign])
     except BaseExceptionGroup as group_error:
         # One error ends a campaign; the group is only how the event loop hands it over.
@@ -122,24 +141,17 @@ async def _supervise(session: Session, status: Status, state_dir: Path) -> Campa
     return campaign.result()
 
 
-@contextmanager
-def _signals(session: Session) -> Iterator[None]:
-    """SIGTERM and SIGINT: abandon, everything safe. A second SIGINT: out as soon as that has been tried."""
-    loop, interrupts = asyncio.get_running_loop(), iter(range(2))
+def _obeying(session: Session, signals: Signals) -> AbstractContextManager[None]:
+    """Any signal: abandon, everything safe. A second SIGINT: out as soon as that has been tried."""
+    interrupts = iter(range(2))
 
-    def interrupted() -> None:
-        if next(interrupts, None) == 0:
-            session.abandon("SIGINT")
+    def obey(name: str) -> None:
+        if name != "SIGINT" or next(interrupts, None) == 0:
+            session.abandon(name)
         else:
             session.leave()
 
-    loop.add_signal_handler(signal.SIGTERM, session.abandon, "SIGTERM")
-    loop.add_signal_handler(signal.SIGINT, interrupted)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)
-        loop.remove_signal_handler(signal.SIGINT)
+    return signals.told(obey, asyncio.get_running_loop().call_soon_threadsafe)
 
 
 class Session:
@@ -154,16 +166,31 @@ class Session:
         desk: Desk,
         *,
         decider: Decider,
+        surroundings: Surroundings,
     ) -> None:
         self.spec = spec
         self.rig = rig
         self.journal = journal
         self.desk = desk
         self.stop = StopRequest()
-        self.tick = SafetyTick(lambda: notify("WATCHDOG=1"), self._beat)
+        self.watchman = Watchman(
+            rules=rules_of(spec.rig.watch),
+            clock=clock,
+            desk=desk,
+            surroundings=surroundings,
+            journal_s=journal.oldest_call_s,
+            alive=self._alive,
+            beat=self._beat,
+            period_s=spec.rig.watch.every_s,
+        )
         self.task: asyncio.Task[CampaignResult] | None = None
+        self._word = Word(spec.rig, journal)
         self._decider = decider
-        self._runner = Runner(spec, rig, journal, clock, desk, self.stop, decider)
+        patience = Patience(
+            journal, clock, desk, self.watchman, spec.rig.watch.clear_for_s, lambda: self.stop.finish is not None
+        )
+        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience)
+        self._runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True
@@ -171,7 +198,7 @@ class Session:
         self._untouched = False
         self._past_is_settled = False
         self._report = SafeReport(())
-        self._safe_was_tried = False
+        self._safe_was_tried = asyncio.Event()
         self._leaving = False
 
     def stop_after_trial(self, why: str) -> dict[str, str]:
@@ -186,12 +213,18 @@ class Session:
             self.task.cancel()
         return {"stopping": self.stop.abandon or why}
 
+    async def go_safe(self, why: str) -> Mapping[str, Any]:
+        """`abandon`, and what is confirmed safe once that has been tried."""
+        self.abandon(why)
+        await self._safe_was_tried.wait()
+        return {"reached": list(self._report.reached), "failed": dict(self._report.failed)}
+
     def leave(self) -> None:
         """The person has given up waiting: end the process, but not before the safe commands are out.
 
         The journal is good at any instant; the next start settles what was in flight.
         """
-        if self._safe_was_tried:
+        if self._safe_was_tried.is_set():
             os._exit(SECOND_INTERRUPT_EXIT)
         if not self._leaving:
             self._leaving = True
@@ -223,6 +256,7 @@ class Session:
             raise
         finally:
             notify("STOPPING=1")
+            self.watchman.rig = None
             await self._decider.close()
             await self.rig.close()
         await self._last_words(ending)
@@ -244,11 +278,13 @@ class Session:
         """The last that is done to the rig; also if it was not opened, unless it is as safe as it was found."""
         if not self._untouched:
             self._report = await self.rig.safe()
-        self._safe_was_tried = True
+        self._safe_was_tried.set()
         if self._leaving:
             os._exit(SECOND_INTERRUPT_EXIT)
         if not self._report.ok:
             self.desk.alarm(Alarm(Severity.MAJOR, "safe state", f"the process ends: {standing(self._report)}"))
+        else:
+            await self._word.take_back()
         if self.rig.tripped is not None:
             self._latch(self.rig.tripped)
 
@@ -258,9 +294,12 @@ class Session:
     async def _trials(self) -> tuple[Ending, str]:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
         await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
-        await self._refuse_if_tripped()
+        await _refuse_if_tripped(self.journal)
         await self._decider.start(self.spec.policy, self.spec.problem)
-        await self.rig.open()
+        found = await self.rig.open()
+        await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
+        await self._word.leave()
+        self.watchman.rig = self.rig.look
         self._untouched = False
         recovered = await recover(self.spec, self.rig, self.journal)
         self._past_is_settled = True
@@ -269,14 +308,6 @@ class Session:
         self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
         notify("READY=1")
         return await self._runner.run()
-
-    async def _refuse_if_tripped(self) -> None:
-        trip = await self.journal.call(lambda j: j.trips.latched())
-        if trip is not None:
-            raise Tripped(
-                f"tripped on {trip.utc}: {trip.reason}. Nothing may move. Find the cause, then "
-                "`rigctl reset-trip CONFIG` (with the same --state), and run again"
-            )
 
     async def _close_abandoned(self, why: str) -> None:
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, why)
@@ -287,14 +318,17 @@ class Session:
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
         space = self.spec.problem.space
         history = await self.journal.call(lambda j: j.read.history(space))
+        campaign = await self.journal.call(lambda j: j.read.campaign())
+        states = [row.state for row in await self.journal.call(lambda j: j.read.trials())]
         result = CampaignResult(
             ending=ending,
             reason=reason,
             trials=len(history),
-            spent=history.spent,
+            spent=campaign.spent,
             budget=self.spec.problem.budget,
             safe=self._report,
-            worst_tick_delay_s=self.tick.worst_delay_s,
+            recorded=states.count(State.RECORDED),
+            worst_tick_delay_s=self.watchman.worst_delay_s,
             safe_after_s=safe_after_s,
         )
         self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)
@@ -308,5 +342,21 @@ class Session:
         with suppress(JournalError):
             await self.journal.call(lambda j: j.beat(ended=why, safe=safe))
 
+    def _alive(self) -> None:
+        """After every look: feed the service manager's watchdog, and do not wait for a disk for ever at the end."""
+        notify("WATCHDOG=1")
+        if self._safe_was_tried.is_set() and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
+            self._log.error("leaving: the journal does not return; the next start settles what is open")
+            os._exit(1)
+
     def _beat(self) -> None:
         self.desk.keep("heartbeat", lambda j: j.beat())
+
+
+async def _refuse_if_tripped(journal: JournalThread) -> None:
+    trip = await journal.call(lambda j: j.trips.latched())
+    if trip is not None:
+        raise Tripped(
+            f"tripped on {trip.utc}: {trip.reason}. Nothing may move. Find the cause, then "
+            "`rigctl reset-trip CONFIG` (with the same --state), and run again"
+        )

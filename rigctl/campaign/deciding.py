@@ -17,6 +17,7 @@ import struct
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -84,8 +85,10 @@ class _Respondent:
             import rigctl.core.gp.learning  # noqa: F401, PLC0415 - nor the first fit
         return None
 
-    def _decide(self, seed: int, known: int, fresh: tuple[Observation, ...], state: Mapping[str, Any] | None) -> object:
-        from rigctl.campaign.decide import Question, decide  # noqa: PLC0415 - see `main`: nothing heavy comes first
+    def _decide(
+        self, seed: int, budget: int, known: int, fresh: tuple[Observation, ...], state: Mapping[str, Any] | None
+    ) -> object:
+        from rigctl.campaign.decide import Question, decide  # noqa: PLC0415
         from rigctl.core.history import History  # noqa: PLC0415
         from rigctl.core.policy import BudgetSpent, Finished  # noqa: PLC0415
 
@@ -98,7 +101,7 @@ class _Respondent:
                 self._history = self._history.append(observation)
         policy, problem = self._subject
         try:
-            return decide(Question(policy, problem, seed, self._history, state))
+            return decide(Question(policy, replace(problem, budget=budget), seed, self._history, state))
         except Finished as finished:  # a plug-in's own kind of it might not survive the way back
             return (BudgetSpent if isinstance(finished, BudgetSpent) else Finished)(str(finished))
 

@@ -13,9 +13,13 @@ from rigctl.core.money import Micros
 from rigctl.core.policy import Proposal
 from rigctl.rig.values import Alarm, SafeReport
 
-Ending = Literal["budget", "finished", "trials", "stopped", "abandoned"]
+Ending = Literal["budget", "finished", "trials", "stopped", "abandoned", "interlock"]
 """Nothing fits the budget any more; the policy's stopping rule fired; as many trials as asked for; stopped after a
-trial; stopped in mid-trial."""
+trial; stopped in mid-trial; ended by the watch."""
+
+Phase = Literal["RUNNING", "HOLDING", "PAUSED", "WAITING", "ENDED"]
+"""Of the campaign itself: trials go on; all is safe until something is in order again; until a person says so; until a
+certain time; over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +69,16 @@ class TrialEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class PhaseChanged:
+    """The campaign as a whole goes on, holds, waits."""
+
+    phase: Phase
+    why: str
+    until_s: float | None = None
+    """Rig time, where it is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class AlarmRaised:
     """Something a person should know."""
 
@@ -85,6 +99,8 @@ class CampaignResult:
     """What is confirmed to be in its safe state."""
     worst_tick_delay_s: float
     """How late the safety tick was at worst, wall seconds."""
+    recorded: int
+    """Trials that gave an outcome."""
     safe_after_s: float | None
     """When abandoned: wall seconds from the request until everything was confirmed safe."""
 
@@ -96,6 +112,6 @@ class CampaignEnded:
     result: CampaignResult
 
 
-CampaignEvent = CampaignStarted | TrialProposed | TrialStep | TrialEnded | AlarmRaised | CampaignEnded
+CampaignEvent = CampaignStarted | TrialProposed | TrialStep | TrialEnded | PhaseChanged | AlarmRaised | CampaignEnded
 Listener = Callable[[CampaignEvent], None]
 """Called in the event loop; must not block."""

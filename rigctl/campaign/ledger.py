@@ -1,30 +1,55 @@
-"""What a trial cost: meter readings and prices -> ledger lines in whole micro-units. Pure.
+"""What a trial cost, and what was used beside trials: meter readings and prices -> lines in whole micro-units. Pure.
 
-A counter testifies only if it was read before and after, has not fallen, and has not risen by more than it can. If it
-does not testify, its line is estimated and marked, never negative: the sum of the trial's doses if it is a doser's
-counter (which may not say less than they do, either), else the mean of what the same control set's whole trials have
-cost on this meter, else of all whole trials, else the price of the largest plausible rise, else nothing. A reading that
-is doubtful (MINOR, MAJOR) is charged by, and the line is marked as estimated too, so that it teaches nothing.
+A counter testifies if nothing contradicts it (see `rigctl.campaign.plausibility`). If it does not, its line is
+estimated and marked, never negative, from the nearest evidence: the sum of the trial's doses if it is a doser's counter
+(which may not say less than they do, either), power times time, what whole trials have cost, what can have been used at
+most. An estimated line teaches nothing. Doubtful readings (MINOR, MAJOR) are charged by, and the line is marked too.
+
+What was used while nobody was in charge of a trial is idle: it is booked to lines of its own, which count in what the
+campaign has spent and never in what a control set costs. Trials and idle lines together are the counters' rise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
-from math import isfinite
 
-from rigctl.core.money import Micros, to_micros
+from rigctl.campaign.plausibility import (
+    RATED_SLACK,
+    RESOLVED,
+    SUPPLY_KWH_PER_H,
+    Consumption,
+    PastLine,
+    believed,
+    decimal,
+    hours,
+    integral,
+    is_checked,
+    per_hour,
+    rated,
+    risen,
+    step,
+)
+from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
 
-SECONDS_PER_HOUR = Decimal(3600)
 COUNTED = ("energy", "volume")
 """Kinds of meters that have a counter."""
 SLACK_ML = 0.1
 """A pump's total is shown to 0.01 mL, and so is each dose: many small doses may add up to a little more than it."""
 UNITS = {"energy": "kWh", "volume": "mL", "time": "h", "fixed": "trial"}
+IDLE_DEARER = 3
+"""While all is safe less is used than in a trial: what exceeds so many times the dearest one's rate is not booked."""
+IDLE_LIMIT_S = 86_400.0
+"""Rig seconds of one interruption that are booked on a meter of time at most."""
+IDLE_LEAST_S = 60.0
+"""An interruption shorter than this limits nothing: readings have their own delays."""
+BETWEEN = "between trials"
+UNCHECKED = "nothing to check it against: no rating, no power reading, too few trials before"
+UNKNOWN = "nothing to estimate from, booked as zero"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,25 +68,16 @@ class LedgerLine:
 
 
 @dataclass(frozen=True, slots=True)
-class PastLine:
-    """What an earlier whole trial cost on one meter; estimates are made from these."""
+class IdleLine:
+    """What was used on one meter while nobody was in charge of a trial."""
 
-    control_set: tuple[str, ...]
     meter: str
+    kind: str
+    quantity: float | None
+    """In `unit`; None where it is not known."""
+    unit: str
     amount: Micros
-
-
-@dataclass(frozen=True, slots=True)
-class Consumption:
-    """The evidence of one trial's cost."""
-
-    before: Mapping[str, Reading]
-    """By meter name, from before the first actuator moved: as the last trial left them, else read afresh."""
-    after: Mapping[str, Reading]
-    elapsed_s: float
-    """Rig seconds the trial took."""
-    booked_ml: Mapping[str, float] = field(default_factory=dict)
-    """By meter name: all doses of the trial, settled, where the meter is a doser's own counter."""
+    note: str
 
 
 def charge(
@@ -73,14 +89,13 @@ def charge(
         if meter.kind == "fixed":
             return _exact(meter, Decimal(1))
         if meter.kind == "time":
-            return _exact(meter, _decimal(max(0.0, used.elapsed_s)) / SECONDS_PER_HOUR)
-        before, after = used.before.get(meter.name), used.after.get(meter.name)
-        risen = _no_less_than_booked(_risen(meter, before, after), used.booked_ml.get(meter.name))
-        if isinstance(risen, Decimal):
-            return _exact(meter, risen, _doubt(before) or _doubt(after))
-        if isinstance(risen, _Booked):
-            return _exact(meter, risen.volume_ml, risen.note)
-        return _estimate(meter, risen, control_set, past)
+            return _exact(meter, hours(used.elapsed_s))
+        rise = _no_less_than_booked(believed(meter, used, control_set, past), used.booked_ml.get(meter.name))
+        if isinstance(rise, Decimal):
+            return _metered(meter, used, rise, past)
+        if isinstance(rise, _Booked):
+            return _exact(meter, rise.volume_ml, rise.note)
+        return _estimate(meter, rise, used, control_set, past)
 
     return tuple(map(line, meters))
 
@@ -90,15 +105,33 @@ def total(lines: Sequence[LedgerLine]) -> Micros:
     return sum(line.amount for line in lines)
 
 
-def _decimal(value: float) -> Decimal:
-    """The shortest decimal that reads back as this float: a counter's own digits, so that differences are exact."""
-    return Decimal(repr(float(value)))
-
-
 def _exact(meter: MeterSpec, quantity: Decimal, doubt: str = "") -> LedgerLine:
     """This quantity at the meter's price; marked as estimated if it may be another trial's or nobody's in part."""
     amount = to_micros(quantity * meter.price)
     return LedgerLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], amount, bool(doubt), doubt)
+
+
+def _metered(meter: MeterSpec, used: Consumption, rise: Decimal, past: Sequence[PastLine]) -> LedgerLine:
+    """What the counter says, which nothing contradicts."""
+    share = _share(meter, used)
+    if share < 1:
+        return _exact(meter, rise * share, f"its share, by time, of {rise} {UNITS[meter.kind]}; the rest was idle")
+    doubt = _doubt(used.before.get(meter.name)) or _doubt(used.after.get(meter.name))
+    power, smallest = integral(meter, used), step(used, meter.name)
+    if power is not None and power.dense and power.kwh <= RESOLVED * smallest and not doubt:
+        amount = to_micros(power.kwh * meter.price)
+        note = f"power times time: the counter's steps of {smallest:.1g} kWh are too coarse for a trial"
+        return LedgerLine(meter.name, meter.kind, float(power.kwh), UNITS[meter.kind], amount, note=note)
+    line = _exact(meter, rise, doubt)
+    return line if doubt or is_checked(meter, used, past) else replace(line, note=UNCHECKED)
+
+
+def _share(meter: MeterSpec, used: Consumption) -> Decimal:
+    """The part of a counter's rise that is the trial's: all of it where somebody was in charge, and of its doses."""
+    if used.unattended_s <= 0 or meter.name in used.booked_ml:
+        return Decimal(1)
+    took_s, idle_s = decimal(max(0.0, used.elapsed_s)), decimal(used.unattended_s)
+    return took_s / (took_s + idle_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +142,14 @@ class _Booked:
     note: str
 
 
-def _no_less_than_booked(risen: Decimal | str, booked_ml: float | None) -> Decimal | str | _Booked:
+def _no_less_than_booked(rise: Decimal | str, booked_ml: float | None) -> Decimal | str | _Booked:
     """A doser that restarted counts from zero again; the doses that were given are known all the same."""
     if booked_ml is None:
-        return risen
-    booked = _decimal(booked_ml)
-    if isinstance(risen, Decimal) and risen >= booked - _decimal(SLACK_ML):
-        return risen
-    why = f"rose by {risen} mL only" if isinstance(risen, Decimal) else risen
+        return rise
+    booked = decimal(booked_ml)
+    if isinstance(rise, Decimal) and rise >= booked - decimal(SLACK_ML):
+        return rise
+    why = f"rose by {rise} mL only" if isinstance(rise, Decimal) else rise
     return _Booked(booked, f"{why}; the sum of the trial's doses")
 
 
@@ -127,40 +160,150 @@ def _doubt(reading: Reading | None) -> str:
     return reading.detail or reading.severity.name
 
 
-def _risen(meter: MeterSpec, before: Reading | None, after: Reading | None) -> Decimal | str:
-    """How far the counter rose, in decimal arithmetic; or why that is not known."""
-    if before is None or not before.valid:
-        return "not read before the trial" + _detail(before)
-    if after is None or not after.valid:
-        return "not read after the trial" + _detail(after)
-    if not (isfinite(before.value) and isfinite(after.value)):
-        return f"went from {before.value} to {after.value}"
-    risen = _decimal(after.value) - _decimal(before.value)
-    if risen < 0:
-        return f"fell from {before.value} to {after.value} {after.unit}"
-    if meter.max_per_trial is not None and risen > _decimal(meter.max_per_trial):
-        return f"rose by {risen} {after.unit}, more than the plausible {meter.max_per_trial}"
-    return risen
+def _estimate(
+    meter: MeterSpec, why: str, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
+) -> LedgerLine:
+    """From the first evidence there is, the nearest first."""
+
+    def mean(of: Sequence[Micros]) -> Micros | None:
+        return round(Fraction(sum(of), len(of))) if of else None
+
+    def priced(quantity: Decimal | None) -> Micros | None:
+        return None if quantity is None else to_micros(quantity * meter.price)
+
+    power = integral(meter, used)
+    measured = power.kwh if power is not None and power.dense else None
+    seldom = power.kwh if power is not None else None
+    most = None if meter.max_per_trial is None else decimal(meter.max_per_trial)
+    lines = [p for p in past if p.meter == meter.name]
+    evidence = (
+        (priced(measured), measured, "power times time"),
+        (mean([p.amount for p in lines if p.control_set == control_set]), None, "mean of this control set's trials"),
+        (mean([p.amount for p in lines]), None, "mean of all trials"),
+        (priced(seldom), seldom, "power times time, seldom sampled"),
+        (priced(rated(meter, used.elapsed_s)), None, "its rating times the time"),
+        (priced(most), None, "the largest plausible amount"),
+        (0, None, UNKNOWN),
+    )
+    amount, quantity, how = next((a, q, h) for a, q, h in evidence if a is not None)
+    known = None if quantity is None else float(quantity)
+    return LedgerLine(meter.name, meter.kind, known, UNITS[meter.kind], amount or 0, True, f"{why}; {how}")
 
 
-def _detail(reading: Reading | None) -> str:
-    return f" ({reading.detail})" if reading is not None and reading.detail else ""
+# What no trial used -----------------------------------------------------------------------------------------------
 
 
-def _estimate(meter: MeterSpec, why: str, control_set: tuple[str, ...], past: Sequence[PastLine]) -> LedgerLine:
-    def mean(of: Callable[[PastLine], bool]) -> Micros | None:
-        amounts = [p.amount for p in past if p.meter == meter.name and of(p)]
-        return round(Fraction(sum(amounts), len(amounts))) if amounts else None
+def idle_in_trial(
+    meters: Sequence[MeterSpec], used: Consumption, lines: Sequence[LedgerLine], past: Sequence[PastLine], why: str
+) -> tuple[IdleLine, ...]:
+    """What was used between a trial's two readings while nobody was in charge of it; `lines` are the trial's own."""
+    charged = {line.meter: line for line in lines}
 
-    def line(amount: Micros, how: str) -> LedgerLine:
-        return LedgerLine(meter.name, meter.kind, None, UNITS[meter.kind], amount, True, f"{why}; {how}")
+    def found() -> Iterator[IdleLine]:
+        for meter in meters:
+            if meter.kind == "time":
+                yield from _idle_time(meter, used.unattended_s, (), why)
+            elif meter.kind in COUNTED and meter.name not in used.booked_ml:
+                ends = used.before.get(meter.name), used.after.get(meter.name)
+                yield from _idle(meter, _Rise(*ends, used.unattended_s, charged[meter.name]), (), past, why)
 
-    same_set = mean(lambda p: p.control_set == control_set)
-    if same_set is not None:
-        return line(same_set, "mean of this control set's trials")
-    all_sets = mean(lambda _: True)
-    if all_sets is not None:
-        return line(all_sets, "mean of all trials")
-    if meter.max_per_trial is not None:
-        return line(to_micros(_decimal(meter.max_per_trial) * meter.price), "the largest plausible amount")
-    return line(0, "nothing to estimate from, booked as zero")
+    return tuple(found()) if used.unattended_s > 0 else ()
+
+
+@dataclass(frozen=True, slots=True)
+class Interlude:
+    """The time between two trials."""
+
+    before: Mapping[str, tuple[Reading, float]]
+    """Where the meters stood after the last trial that was metered, and the rig seconds since then."""
+    after: Mapping[str, Reading]
+    """Where they stand now; the very same readings where the next trial goes on from them."""
+    rested_s: float
+    """Rig seconds in which the campaign had the rig and ran no trial."""
+    booked: Sequence[IdleLine] = ()
+    """What of it has been booked before."""
+
+
+def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: Sequence[PastLine]) -> tuple[IdleLine, ...]:
+    """What was used between two trials, from the last one's end to the next one's beginning."""
+
+    def found() -> Iterator[IdleLine]:
+        for meter in meters:
+            booked = [line for line in gap.booked if line.meter == meter.name]
+            if meter.kind == "time":
+                yield from _idle_time(meter, gap.rested_s, booked, BETWEEN)
+            elif meter.kind in COUNTED and meter.name in gap.before and meter.name in gap.after:
+                (was, seconds), now = gap.before[meter.name], gap.after[meter.name]
+                if not now.valid:  # it will be read again before the next trial
+                    continue
+                yield from _idle(meter, _Rise(was, now, seconds), booked, past, BETWEEN)
+
+    return tuple(found())
+
+
+@dataclass(frozen=True, slots=True)
+class _Rise:
+    """An interruption, on one meter with a counter."""
+
+    was: Reading | None
+    now: Reading | None
+    seconds: float
+    trial: LedgerLine | None = None
+    """What of the rise is a trial's."""
+
+    @property
+    def smallest(self) -> Decimal:
+        """The counter's step."""
+        named = {"": self.was} if self.was else {}, {"": self.now} if self.now else {}
+        return step(Consumption(*named, 0.0), "")
+
+    def rest(self, rise: Decimal, price: Decimal) -> tuple[Decimal, Micros]:
+        """What is left for nobody, so that it and the trial's part together cost what the rise does."""
+        trial = self.trial
+        if trial is None:
+            return rise, to_micros(rise * price)
+        return max(Decimal(0), rise - decimal(trial.quantity or 0.0)), max(0, to_micros(rise * price) - trial.amount)
+
+
+def _idle(
+    meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: Sequence[PastLine], why: str
+) -> Iterator[IdleLine]:
+    """What the counter rose by, at most what can have been used in that time, less what has been booked of it."""
+    unit, rise = UNITS[meter.kind], risen(gap.was, gap.now)
+    if isinstance(rise, str):
+        yield from () if booked else (_unknown(meter, f"{why}: not known, booked as zero: {rise}"),)
+        return
+    (quantity, amount), most = gap.rest(rise, meter.price), _most_idle(meter, gap, past)
+    if most is not None and quantity > most:
+        quantity, amount = most, to_micros(most * meter.price)
+        why = f"{why}: limited, the counter rose by {rise} {unit}"
+    quantity -= sum((decimal(line.quantity or 0.0) for line in booked), Decimal(0))
+    amount -= sum(line.amount for line in booked)
+    if quantity > 0 and amount >= 0:
+        yield IdleLine(meter.name, meter.kind, float(quantity), unit, amount, why)
+
+
+def _unknown(meter: MeterSpec, note: str) -> IdleLine:
+    return IdleLine(meter.name, meter.kind, None, UNITS[meter.kind], 0, note)
+
+
+def _most_idle(meter: MeterSpec, gap: _Rise, past: Sequence[PastLine]) -> Decimal | None:
+    """The most that can have been used in an interruption; None where nothing says so."""
+    seconds, rates = max(gap.seconds, IDLE_LEAST_S), per_hour(past, meter.name)
+    most = rated(meter, seconds)
+    if most is not None:
+        return most * RATED_SLACK + 2 * gap.smallest
+    if meter.kind != "energy":
+        return None
+    if meter.price > 0 and any(rates):
+        return IDLE_DEARER * max(rates) * hours(seconds) / meter.price / MICROS_PER_UNIT + 2 * gap.smallest
+    return SUPPLY_KWH_PER_H * hours(seconds) + 2 * gap.smallest
+
+
+def _idle_time(meter: MeterSpec, seconds: float, booked: Sequence[IdleLine], why: str) -> Iterator[IdleLine]:
+    """Hours in which the campaign kept the rig from others, up to a limit, less those that have been booked."""
+    quantity = hours(min(seconds, IDLE_LIMIT_S)) - sum((decimal(i.quantity or 0.0) for i in booked), Decimal(0))
+    if quantity > 0:
+        why = f"{why}: limited, it took {seconds / 3600.0:.1f} h" if seconds > IDLE_LIMIT_S else why
+        amount = to_micros(quantity * meter.price)
+        yield IdleLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], amount, why)

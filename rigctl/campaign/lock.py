@@ -5,13 +5,15 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from rigctl.campaign.alive import Writer
 from rigctl.errors import JournalUnwritable, Locked
 
 FILE_NAME = "lock"
 UNKNOWN = "(unknown)"
+LOCKS = Path("/proc/locks")
 
 
 @contextmanager
@@ -32,28 +34,71 @@ def state_lock(directory: Path) -> Iterator[None]:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise Locked(
-                f"{directory}: process {_holder(descriptor)} runs this campaign; "
-                "`rigctl status` shows it, `rigctl stop` ends it"
-            ) from error
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            raise Locked(_refusal(directory, descriptor)) from error
+        _sign(directory, descriptor)
         yield
     finally:
         os.close(descriptor)
 
 
+def _sign(directory: Path, descriptor: int) -> None:
+    me = Writer.this_process()
+    try:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{me.pid}\n{me.started} {me.boot}\n".encode(), 0)
+    except OSError as error:
+        raise JournalUnwritable(f"{directory}: cannot keep state here ({error}), so nothing may move") from error
+
+
+def _refusal(directory: Path, descriptor: int) -> str:
+    campaign = _signed(descriptor)
+    if campaign is not None and campaign.alive:
+        return (
+            f"{directory}: process {campaign.pid} runs this campaign; `rigctl status` shows it, `rigctl stop` ends it"
+        )
+    return (
+        f"{directory / FILE_NAME}: locked by process {_locker(descriptor)}, which is no rigctl campaign; "
+        "end it, then run again. `rigctl safe` does not need the lock"
+    )
+
+
 def holder(directory: Path) -> str:
     """Pid of the process that holds this state directory (or held it last), in words if it is not known."""
+    signed = _reading(directory)
+    return UNKNOWN if signed is None else str(signed.pid)
+
+
+def campaign_here(directory: Path) -> int | None:
+    """Pid of the living process that runs this campaign; None: nobody does, whoever else holds the lock."""
+    signed = _reading(directory)
+    return signed.pid if signed is not None and signed.alive and not signed.is_this_process else None
+
+
+def _reading(directory: Path) -> Writer | None:
     try:
         descriptor = os.open(directory / FILE_NAME, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return UNKNOWN
+        return None
     try:
-        return _holder(descriptor)
+        return _signed(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _holder(descriptor: int) -> str:
-    return os.pread(descriptor, 32, 0).decode(errors="replace").strip() or UNKNOWN
+def _signed(descriptor: int) -> Writer | None:
+    """Who held the lock last, as it signed; None: nobody has, or it cannot be read."""
+    pid, _, rest = os.pread(descriptor, 256, 0).decode(errors="replace").partition("\n")
+    started, _, boot = rest.strip().partition(" ")
+    return Writer(int(pid), started, boot) if pid.isdecimal() else None
+
+
+def _locker(descriptor: int) -> str:
+    """Who holds the lock, as the kernel has it."""
+    there = os.fstat(descriptor)
+    file = f"{os.major(there.st_dev):02x}:{os.minor(there.st_dev):02x}:{there.st_ino}"
+    with suppress(OSError):
+        for line in LOCKS.read_text(encoding="ascii").splitlines():
+            _, kind, *fields = line.split()  # see proc(5)
+            if kind == "FLOCK" and file in fields:
+                return fields[2]
+    return UNKNOWN

@@ -14,6 +14,7 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
+from dataclasses import fields
 from typing import Any
 
 from rigctl.campaign.decide import TRACEBACK_CHARS, Question
@@ -78,9 +79,11 @@ class ProcessDecider:
             await ready.result().end()
 
     def _is_about(self, question: Question) -> bool:
-        return self._subject is not None and all(
-            a is b for a, b in zip(self._subject, (question.policy, question.problem), strict=True)
-        )
+        """Whether it knows this policy and problem; the budget is told with each question, for it shrinks."""
+        if self._subject is None or self._subject[0] is not question.policy:
+            return False
+        parts = (f.name for f in fields(Problem) if f.name != "budget")
+        return all(getattr(self._subject[1], part) is getattr(question.problem, part) for part in parts)
 
     async def _ask(self, question: Question, limit_s: float) -> Decision:
         if self._ready is None:
@@ -149,7 +152,9 @@ class _Child:
         observations = question.history.observations
         known = len(self._known) if observations[: len(self._known)] == self._known else 0
         self._known = observations
-        answer = await self._exchange((question.seed, known, observations[known:], question.state))
+        answer = await self._exchange(
+            (question.seed, question.problem.budget, known, observations[known:], question.state)
+        )
         if isinstance(answer, Exception):
             raise answer
         if not isinstance(answer, Decision):

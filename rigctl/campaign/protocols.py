@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from rigctl.rig.protocols import ActuatorState, DoseLog, Identity, Reading
-from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport
+from rigctl.rig.values import Alarm, Glance, Measurement, OpenDose, SafeReport
 
 
 class CampaignRig(Protocol):
@@ -35,6 +35,26 @@ class CampaignRig(Protocol):
 
     async def safe(self) -> SafeReport:
         """Everything to its safe state; never raises, and needs no `open`."""
+        ...
+
+    async def snapshot(self) -> Mapping[str, Reading]:
+        """One reading of each sensor now; INVALID if it cannot be read."""
+        ...
+
+    def look(self) -> Glance:
+        """What the rig was last seen to be; begins what has to be asked, and waits for nothing."""
+        ...
+
+    async def roll_call(self) -> Mapping[str, str]:
+        """Ask every device whether it is there; what is wrong with those that are not."""
+        ...
+
+    async def verify(self) -> Mapping[str, str]:
+        """Read back every driven actuator; those that do not hold, and what they say instead."""
+        ...
+
+    async def trip(self, reason: str) -> SafeReport:
+        """Latch the trip, then everything to its safe state."""
         ...
 
     async def settle_doses(self, open_doses: Sequence[OpenDose]) -> None:

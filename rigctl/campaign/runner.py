@@ -1,30 +1,38 @@
-"""Trials, one after the other, each from proposal to record."""
+"""Trials, one after the other, and what is done when one does not go well."""
 
 from __future__ import annotations
 
 import asyncio
-import time
-from dataclasses import dataclass, field, replace
+import re
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from rigctl.campaign.clock import rest
-from rigctl.campaign.closing import close_open_trial, record
-from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
-from rigctl.campaign.decider import Decider
-from rigctl.campaign.decision import Decision
+from rigctl.campaign.carrying import TrialRun
+from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import Ending, TrialEnded, TrialProposed, TrialStep
+from rigctl.campaign.events import Ending, TrialEnded
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.ledger import COUNTED
+from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.safe_state import standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
-from rigctl.campaign.trial import Event, State
+from rigctl.campaign.trial import MOVING, Event, State
+from rigctl.campaign.watch import Finding
+from rigctl.campaign.watchman import Interrupted, Watchman
 from rigctl.core.history import History
 from rigctl.core.policy import BudgetSpent, Finished
-from rigctl.errors import DeviceError, GuardRefused, JournalUnwritable, NoAnswer, PolicyError, Tripped
-from rigctl.rig.protocols import Clock, Reading, Severity
+from rigctl.errors import (
+    CapReached,
+    DeviceError,
+    GuardRefused,
+    JournalUnwritable,
+    RigctlError,
+    Tripped,
+)
+from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport
 
 RETRY_UNWRITABLE_S = 10.0
@@ -42,46 +50,45 @@ class StopRequest:
 
 
 @dataclass(slots=True)
-class _Strikes:
-    """What has gone wrong in a row."""
-
-    failures: int = 0
-    unusable: int = 0
-
-
-@dataclass(slots=True)
 class Runner:
     """Runs trials until the budget is spent, as many are done as were asked for, or somebody stops it."""
 
     spec: CampaignSpec
     rig: CampaignRig
     journal: JournalThread
-    clock: Clock
     desk: Desk
     stop: StopRequest
-    decider: Decider
-    _strikes: _Strikes = field(default_factory=_Strikes)
-    _noted: tuple[str, ...] = ()
-    """By the last decision: what holds for many trials is an alarm once."""
-    _held: bool = False
+    watchman: Watchman
+    patience: Patience
+    trials: TrialRun
+    _failures: int = 0
+    """Failed trials in a row."""
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
+    _under_way: asyncio.Task[TrialRow] | None = None
+    _demanded: Finding | None = None
 
     async def run(self) -> tuple[Ending, str]:
         """Run trials; returns how it ended, and why.
 
         Raises:
-            DeviceError: too many trials in a row failed.
+            DeviceError: too many trials in a row failed, though every instrument answers.
             PolicyError: too many decisions in a row could not be used.
             Tripped: the rig has tripped.
             asyncio.CancelledError: abandoned in mid-trial; whoever cancels makes safe and closes the trial.
         """
         space = self.spec.problem.space
+        self.watchman.demand = self._interrupt
         history = await self.journal.call(lambda j: j.read.history(space))
         while True:
+            await self._until_ready()
             ended = self._ended(history)
             if ended is not None:
                 return ended
             try:
+                self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
+                ended = self._ended(history)
+                if ended is not None:
+                    return ended
                 row = await self._one_trial(history)
             except BudgetSpent as spent:
                 return "budget", str(spent)
@@ -91,15 +98,21 @@ class Runner:
                 await self._wait_until_writable(error)
                 history = await self.journal.call(lambda j: j.read.history(space))
                 continue
+            if row is None:  # nothing had moved: the same proposal goes on when all is well again
+                continue
             history = history.append(observation(space, row))
-            self.desk.tell(TrialEnded(row, history.spent, self.spec.problem.budget))
+            campaign = await self.journal.call(lambda j: j.read.campaign())
+            self.desk.tell(TrialEnded(row, campaign.spent, self.spec.problem.budget))
+            await self._believe_meters(row)
             await self._count_failures(row)
 
     def _ended(self, history: History) -> tuple[Ending, str] | None:
         limit = self.spec.max_trials
         if self.stop.finish is not None:
             return "stopped", self.stop.finish
-        if history.spent >= self.spec.problem.budget:
+        for finding in self.watchman.standing.demanding("safe"):
+            return "interlock", str(finding)
+        if history.spent + self.trials.idle >= self.spec.problem.budget:
             return "budget", "all of it is spent"
         if limit is not None and len(history) >= limit:
             return "trials", f"{len(history)} of {limit} trials done"
@@ -107,106 +120,83 @@ class Runner:
 
     # One trial --------------------------------------------------------------------------------------------------
 
-    async def _one_trial(self, history: History) -> TrialRow:
-        trial = await self._propose(history)
+    async def _one_trial(self, history: History) -> TrialRow | None:
+        """A trial from its proposal to its end, however that comes; None if it has not begun to move."""
         try:
-            return await self._carry_out(trial)
-        except (DeviceError, GuardRefused) as error:
-            return await self._fail(trial, error)
+            return await self._interruptible(history)
+        except Interrupted as broken:
+            return await self._broken_off(broken.finding)
         except Tripped as tripped:
-            reason = self.rig.tripped or str(tripped)
-            self.desk.keep("trip", lambda j: j.trips.latch(reason))  # first of all: it must outlive this process
-            await self._fail(trial, tripped)
+            await self._latch(self.rig.tripped or str(tripped))
+            await self._fail(tripped)
             raise
+        except CapReached as cap:
+            return await self._until_room(cap)
+        except (DeviceError, GuardRefused) as error:
+            return await self._fail(error)
+        except (RigctlError, Finished):
+            raise
+        except Exception as error:  # noqa: BLE001 - a plug-in's mistake costs one trial, not the campaign
+            return await self._fail(error)
 
-    async def _propose(self, history: History) -> TrialRow:
-        """The proposal that a process left behind before anything moved, else a new decision, committed."""
-        waiting = await self.journal.call(lambda j: j.read.open_trial())
-        started = time.monotonic()
-        if waiting is None:
-            decision = await self._decide(history)
-            await self.journal.call(lambda j: j.propose(decision))
-            trial = await self.journal.call(lambda j: j.read.trial(decision.trial))
-        else:
-            trial = waiting
-        if trial.proposal is None:
-            raise PolicyError(f"trial {trial.trial}: waits to be run, but the journal has no proposal for it")
-        self.desk.tell(
-            TrialProposed(
-                trial=trial.trial,
-                proposal=trial.proposal,
-                control_set=trial.control_set,
-                setpoints=trial.setpoints,
-                origin=trial.origin,
-                resumed=waiting is not None,
-                decision_s=time.monotonic() - started,
-            )
-        )
-        return trial
+    async def _interruptible(self, history: History) -> TrialRow:
+        """Run the trial as a task of its own, which the watch may break off.
 
-    async def _decide(self, history: History) -> Decision:
-        spec = self.spec
-        state = await self.journal.call(lambda j: j.read.policy_state())
-        question = Question(spec.policy, spec.problem, spec.seed, history, state)
+        Raises:
+            Interrupted: it has.
+        """
+        self._under_way = asyncio.create_task(self.trials.carried_out(history))
         try:
-            decision = await self.decider.decide(question, spec.decision_limit_s)
-        except NoAnswer as silent:
-            last = last_that_worked(await self.journal.call(lambda j: j.read.trials()))
-            # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
-            decision = await asyncio.to_thread(without_answer, question, last, str(silent))
-            decision = replace(decision, traceback=silent.traceback)
-        if decision.origin == "policy":
-            self._strikes.unusable = 0
-            notes = () if decision.proposal is None else decision.proposal.notes
-            for note in (n for n in notes if n not in self._noted):
-                self.desk.alarm(Alarm(Severity.MINOR, f"policy {spec.policy_name}", f"trial {decision.trial}: {note}"))
-            self._noted = notes
-            return decision
-        self._strikes.unusable += 1
-        message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
-        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {spec.policy_name}", message, decision.traceback))
-        if self._strikes.unusable >= spec.max_failures:
-            raise PolicyError(
-                f"{self._strikes.unusable} decisions in a row could not be used; the last: {decision.note}"
-            )
-        return decision
+            return await self._under_way
+        except asyncio.CancelledError:
+            task, finding = asyncio.current_task(), self._demanded
+            if finding is None or (task is not None and task.cancelling()):
+                raise
+            raise Interrupted(finding) from None
+        finally:
+            self._under_way = self._demanded = None
 
-    async def _carry_out(self, trial: TrialRow) -> TrialRow:
-        number, spec = trial.trial, self.spec
-        before = await self._before()
-        unread = [f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid]
-        if unread:
-            raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
-        await self.journal.call(lambda j: j.arm(number, before))
-        self.desk.tell(TrialStep(number, State.ARMED))
-        states = await self.rig.control(trial.setpoints)
-        await self.journal.call(lambda j: j.run(number, states))
-        self.desk.tell(TrialStep(number, State.RUNNING))
-        await rest(self.clock, spec.rig.timing.settle_s)
-        measurements = await self.rig.measure()
-        after = await self.rig.meters()
-        await self.journal.call(lambda j: j.measure(number, measurements, spec.rig.outcome_names, after))
-        self.desk.tell(TrialStep(number, State.MEASURED))
-        return await self.journal.call(record, spec.rig, spec.problem, number)
+    def _interrupt(self, finding: Finding) -> None:
+        """Break off the trial under way; between trials what stands is looked at before the next one."""
+        if self._under_way is not None and not self._under_way.done() and self._demanded is None:
+            self._demanded = finding
+            self._under_way.cancel()
 
-    async def _before(self) -> dict[str, Reading]:
-        """Where the meters stand: as the last trial left them, so that none misses what was used since; else read."""
-        before = await self.journal.call(lambda j: j.past.meters())
-        if self._held:  # charged to this trial, but no evidence of what one costs
-            why = "includes what was used until everything was confirmed safe"
-            before = {n: replace(r, severity=Severity.MINOR, detail=why) for n, r in before.items()}
-            self._held = False
-        if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
-            return before
-        return {**await self.rig.meters(), **before}
+    # How it can end before its time ------------------------------------------------------------------------------
 
-    async def _fail(self, trial: TrialRow, error: Exception) -> TrialRow:
-        """An instrument let the trial down: everything safe, the trial charged."""
-        self.desk.alarm(Alarm(Severity.MAJOR, f"trial {trial.trial}", f"failed: {error}"))
+    async def _fail(self, error: Exception) -> TrialRow | None:
+        """An instrument or a plug-in let the trial down: everything safe, the trial charged."""
+        text, detail = str(error), ""
+        if not isinstance(error, RigctlError):
+            text = f"{type(error).__name__}: {error} (a mistake in a driver or plug-in)"
+            detail = "".join(traceback.format_exception(error))
         report = await self.rig.safe()
-        row = await close_open_trial(self.spec, self.rig, self.journal, Event.FAIL, str(error))
+        row = await self._closed(Event.FAIL, text)
+        source = "trial" if row is None else f"trial {row.trial}"
+        self.desk.alarm(Alarm(Severity.MAJOR, source, f"failed: {text}", detail))
         await self._hold(report)
-        return await self.journal.call(lambda j: j.read.trial(trial.trial)) if row is None else row
+        return row
+
+    async def _broken_off(self, finding: Finding) -> TrialRow | None:
+        """The watch demands the end of the trial: safe first of all, then it is closed and charged."""
+        tripping = finding.then == "trip"
+        report = await (self.rig.trip(str(finding)) if tripping else self.rig.safe())
+        if tripping:
+            await self._latch(str(finding))
+        trial = await self.journal.call(lambda j: j.read.open_trial())
+        moving = trial is not None and trial.state in MOVING
+        row = await self._closed(Event.FAIL if moving else Event.ABANDON, str(finding))
+        await self._hold(report)
+        if tripping:
+            raise Tripped(str(finding))
+        return row
+
+    async def _latch(self, reason: str) -> None:
+        """Keep the trip, first of all: it must outlive this process."""
+        self.desk.keep("trip", lambda j: j.trips.latch(reason))
+
+    async def _closed(self, event: Event, why: str) -> TrialRow | None:
+        return await close_open_trial(self.spec, self.rig, self.journal, event, why)
 
     async def _make_safe(self) -> float:
         """Everything safe, and confirmed, before this returns (unless asked to stop); when it was first tried."""
@@ -217,17 +207,84 @@ class Runner:
 
     async def _hold(self, report: SafeReport) -> None:
         """No trial before everything is confirmed safe."""
-        self._held = self._held or not report.ok
+        self.trials.apart = self.trials.apart or not report.ok
         self._report = await until_confirmed(self.rig, self.desk, report, lambda: self.stop.finish is not None)
 
+    async def _believe_meters(self, row: TrialRow) -> None:
+        """No further trial on a meter that cannot be believed any more (faults 41, 69)."""
+        alarms = await self.journal.call(meter_alarms, self.spec.rig, row.trial)
+        for alarm in alarms:
+            self.desk.alarm(alarm)
+        if any(alarm.severity is Severity.MAJOR for alarm in alarms):
+            await self._make_safe()
+            raise DeviceError("; ".join(f"{a.source}: {a.message}" for a in alarms))
+
+    # Patience ----------------------------------------------------------------------------------------------------
+
+    async def _until_ready(self) -> None:
+        """No trial begins while the watch objects.
+
+        Raises:
+            Tripped: it demands the trip.
+        """
+        try:
+            await self.patience.until_clear()
+        except Tripped as tripped:
+            await self.rig.trip(str(tripped))
+            await self._latch(str(tripped))
+            raise
+
+    async def _until_room(self, cap: CapReached) -> TrialRow | None:
+        """A cap was reached in mid-trial: no failure, but it cannot be finished; the next waits for the window."""
+        report = await self.rig.safe()
+        row = await self._closed(Event.ABANDON, str(cap))
+        await self._hold(report)
+        await self.trials.until_window(cap.actuator, cap.volume_ml)
+        return row
+
     async def _count_failures(self, row: TrialRow) -> None:
-        self._strikes.failures = self._strikes.failures + 1 if row.state is State.FAILED else 0
-        if self._strikes.failures >= self.spec.max_failures:
+        """After a failure: wait for what is missing, and leave time before the next trial.
+
+        Raises:
+            DeviceError: too many in a row, and nothing is missing.
+        """
+        if row.state is not State.FAILED:
+            self._failures = 0
+            self.patience.blame(frozenset())
+            return
+        self._failures += 1
+        unreliable = self.patience.blame(self._named(row.because))
+        if await self.patience.until_good(self._wrong):
+            self.trials.apart = True
+            self._failures = 0
+        elif unreliable:
+            self.trials.apart = True
+            await self.patience.until_steady(unreliable, self.rig.roll_call)
+        elif self._failures >= self.spec.max_failures:
             await self._make_safe()
             raise DeviceError(
-                f"{self._strikes.failures} trials in a row failed, the last one, {row.trial}: {row.because}; "
+                f"{self._failures} trials in a row failed, the last one, {row.trial}: {row.because}; "
                 f"{standing(self._report)}; mend the rig, then run again"
             )
+        await self.patience.back_off(max(self._failures, 1))
+
+    def _named(self, because: str) -> frozenset[str]:
+        """The devices that a trial's end is put down to."""
+        rig = self.spec.rig
+        served = {v.name: v.sensor for v in rig.variables}
+        served |= {rig.outcome_name: rig.outcome_sensor, **{o.name: o.sensor for o in rig.further}}
+        words = set(re.findall(r"[\w-]+", because))
+        return frozenset({*(words & set(rig.devices)), *(d for n, d in served.items() if n in words)})
+
+    async def _wrong(self) -> Mapping[str, str]:
+        """What is wrong with the instruments now: those that do not answer, and frozen ones that have not moved."""
+        wrong = dict(await self.rig.roll_call())
+        if self.trials.frozen:
+            readings = await self.rig.snapshot()
+            still = {n: v for n, v in self.trials.frozen.items() if not readings[n].valid or readings[n].value == v}
+            wrong |= {n: f"still reads {v!r}, as in the last trials: the sensor is frozen" for n, v in still.items()}
+            self.trials.frozen = still
+        return wrong
 
     # A journal that cannot be written ---------------------------------------------------------------------------
 

@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rigctl.campaign.events import AlarmRaised, CampaignEvent, CampaignStarted, TrialEnded, TrialProposed, TrialStep
+from rigctl.campaign.events import (
+    AlarmRaised,
+    CampaignEvent,
+    CampaignStarted,
+    PhaseChanged,
+    TrialEnded,
+    TrialProposed,
+    TrialStep,
+)
 from rigctl.core.money import to_units
 
 
@@ -34,6 +42,8 @@ class Status:
             case TrialEnded():
                 self._facts.update(trial=None, trials=event.row.trial)
                 self._money(event.spent, event.budget)
+            case PhaseChanged():
+                self._facts.update(phase=event.phase.lower(), why=event.why)
             case AlarmRaised():
                 self._alarms += 1
                 self._facts["last_alarm"] = f"{event.alarm.source}: {event.alarm.message}"

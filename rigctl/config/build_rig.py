@@ -5,30 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final, Literal
+from typing import Final
 
 from pydantic import ValidationError
 
+from rigctl.config.build_safety import build_dosing, build_limits, build_safe_within, range_of
+from rigctl.config.build_watch import build_watch
 from rigctl.config.context import Context
 from rigctl.config.document import Path
 from rigctl.config.findings import unknown
 from rigctl.config.schema import (
     DeviceSection,
-    DosingSection,
-    LimitSection,
     MeterSection,
     OutcomeSection,
     TrialSection,
     VariableSection,
 )
 from rigctl.config.shape import problems_of
-from rigctl.config.units import DURATION, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME, Kind
+from rigctl.config.units import DURATION, ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
 from rigctl.errors import BrokenDriver
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import (
-    ActuatorLimits,
     DeviceSpec,
-    DosingSpec,
     MeasureSpec,
     MeterSpec,
     OutcomeWiring,
@@ -41,9 +39,10 @@ from rigctl.rig.spec import (
 _URL: Final = re.compile(r"([a-z][a-z0-9_+.-]*)://\S+")
 _PRICED: Final[Mapping[str, Kind]] = {"energy": PER_KWH, "volume": PER_ML, "time": PER_HOUR, "fixed": PER_TRIAL}
 _COUNTED: Final[Mapping[str, Kind]] = {
-    "energy": Kind("an energy", "5 kWh", "kWh"),
+    "energy": ENERGY,
     "volume": VOLUME,
 }
+_RATED: Final[Mapping[str, Kind]] = {"energy": POWER, "volume": FLOW}
 READ_BACK_SHARE: Final = 0.01
 """Of the range: how far a setpoint read back may be off where nothing is declared."""
 BY_HAND: Final = TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1))
@@ -57,7 +56,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
     wired = bool(context.declared["devices"])
     _references(context, wired)
     wiring = tuple(_wiring(context, n, v) for n, v in config.variables.items())
-    dosing = {n: _dosing(context, n, section) for n, section in config.dosing.items()}
+    dosing = {n: build_dosing(context, n, section) for n, section in config.dosing.items()}
     return RigSpec(
         name=config.rig,
         devices={n: d for n, d in devices.items() if d is not None},
@@ -67,10 +66,13 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         further=tuple(OutcomeWiring(o.name, o.sensor or "") for o in config.further_outcomes),
         timing=_timing(context, config.trial, wired),
         meters=_meters(context),
-        limits=_limits(context, wired),
+        limits=build_limits(context, wired),
         dosing=dosing,
         plausible=_plausible(context),
         speedup=config.clock.speedup,
+        watch=build_watch(context, devices, registry),
+        safe_within_s=build_safe_within(context),
+        unanswered_doses=config.safety.unanswered_doses,
     )
 
 
@@ -159,7 +161,7 @@ def _plausible(context: Context) -> dict[str, tuple[float, float]]:
         if section.sensor is not None:
             plausible[section.sensor] = bounds
         if isinstance(section, VariableSection):
-            low, high = _range(context, section)
+            low, high = range_of(context, section)
             if not bounds[0] <= low <= high <= bounds[1]:
                 got = f"got [{bounds[0]:g}, {bounds[1]:g}]"
                 context.findings.add((*path, "plausible"), f"{got}, must hold the range [{low:g}, {high:g}]")
@@ -176,11 +178,7 @@ def _serves(context: Context, path: Path, device: str, unit: str | None) -> None
         return
     if context.findings.attempt(("devices", device, "unit"), None, context.units.unit, its_unit) is None:
         return
-    try:
-        same = context.units.factor(its_unit, unit) == 1
-    except ValueError:
-        same = False
-    if not same:
+    if not context.units.same(its_unit, unit):
         context.findings.add(path, f'got "{device}", which speaks {its_unit}; must speak {unit} as used here')
 
 
@@ -197,17 +195,8 @@ def _wiring(context: Context, name: str, section: VariableSection) -> VariableWi
 
 
 def _span(context: Context, section: VariableSection) -> float:
-    low, high = _range(context, section)
+    low, high = range_of(context, section)
     return high - low
-
-
-def _range(context: Context, section: VariableSection) -> tuple[float, float]:
-    """The range in the variable's unit; what does not hold was found when the problem was built."""
-    try:
-        low, high = (context.units.to(v, section.unit, "") for v in section.range)
-    except ValueError:
-        return 0.0, 1.0
-    return low, high
 
 
 # trial and money --------------------------------------------------------------------------------------------------
@@ -272,111 +261,21 @@ def _meter(context: Context, index: int, section: MeterSection) -> MeterSpec:
         findings.add((*path, "device"), f'got "{section.device}", but {section.kind} is read from no device')
     if section.device is not None:
         context.known((*path, "device"), section.device, ["devices"], "device: ")
-    most = None
-    if section.max_per_trial is not None and counted is not None:
-        most = findings.attempt((*path, "max_per_trial"), None, units.quantity, section.max_per_trial, counted)
-    elif section.max_per_trial is not None:
-        findings.add((*path, "max_per_trial"), f"is only for energy and volume, not for {section.kind}")
-    return MeterSpec(section.name or section.device or section.kind, section.kind, section.device, price, most)
+    most = _more_than_nothing(context, (*path, "max_per_trial"), section.max_per_trial, section.kind, _COUNTED)
+    rated = _more_than_nothing(context, (*path, "rated"), section.rated, section.kind, _RATED)
+    return MeterSpec(section.name or section.device or section.kind, section.kind, section.device, price, most, rated)
 
 
-# dosing and safety ------------------------------------------------------------------------------------------------
-
-
-def _dosing(context: Context, pump: str, section: DosingSection) -> DosingSpec:
-    path: Path = ("dosing", pump)
-    findings, units = context.findings, context.units
-    context.known(path, pump, ["devices"], "device: ")
-    if section.treatment is not None:
-        context.known((*path, "treatment"), section.treatment, ["devices"], "device: ")
-    variable = next(((n, v) for n, v in context.config.variables.items() if v.actuator == pump), None)
-    if variable is None:
-        if context.findings.whole("variables"):
-            findings.add(path, "no variable has this pump as its actuator")
-        return DosingSpec(section.sensor, 1.0, 1.0, 1.0, 1)
-    name, served = variable
-    if context.known((*path, "sensor"), section.sensor, ["devices"], "device: ") and section.sensor != served.sensor:
-        findings.add((*path, "sensor"), f'got "{section.sensor}", must be {served.sensor}, the sensor of {name}')
-    unit = served.unit
-    effect = findings.attempt((*path, "effect"), 1.0, units.to, section.effect, f"{unit}/mL", f"such as 0.05 {unit}/mL")
-    tolerance = findings.attempt((*path, "tolerance"), 1.0, units.to, section.tolerance, unit, f"in {unit}")
-    if effect == 0:
-        findings.add((*path, "effect"), f'got "{section.effect}", must not be nothing')
-    if tolerance <= 0:
-        findings.add((*path, "tolerance"), f"got {tolerance:g}, must be > 0")
-    mix_s = findings.attempt((*path, "mix"), 1.0, units.quantity, section.mix, DURATION)
-    return DosingSpec(section.sensor, effect, tolerance, mix_s, section.max_doses, section.treatment)
-
-
-def _limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
-    """Range, safe state and caps of every actuator."""
-    config, findings = context.config, context.findings
-    ranges = _actuator_ranges(context)
-    all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial"))
-    for name in config.safety.safe_state:
-        path: Path = ("safety", "safe_state", name)
-        if context.known(path, name, ["devices"], "device: ") and name not in ranges and all_known:
-            findings.add(path, "is no actuator of a variable, of dosing or of trial.prepare")
-    for name in config.safety.limits:
-        known = context.known(("safety", "limits", name), name, ["devices"], "device: ")
-        if known and name not in context.declared["dosing"]:
-            findings.add(("safety", "limits", name), "is no pump under dosing; caps are for pumps")
-    limits = {}
-    for name, (low, high, unit) in ranges.items():
-        state = _safe_state(context, name, unit, wired)
-        per_dose, per_day = _caps(context, name, config.safety.limits.get(name, LimitSection()))
-        limits[name] = ActuatorLimits(low, high, state, per_dose, per_day)
-    return limits
-
-
-def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | None]]:
-    """(low, high, unit) per actuator; switches go from 0 to the largest value they are set to."""
-    config = context.config
-    ranges: dict[str, tuple[float, float, str | None]] = {}
-    for step in config.trial.prepare if config.trial is not None else ():
-        value = step.value if isinstance(step.value, float) else 0.0
-        low, high, _ = ranges.get(step.actuator, (0.0, 1.0, None))
-        ranges[step.actuator] = (min(low, value), max(high, value), None)
-    for dosing in config.dosing.values():
-        if dosing.treatment is not None:
-            ranges.setdefault(dosing.treatment, (0.0, 1.0, None))
-    for variable in config.variables.values():
-        if variable.actuator is not None:
-            ranges[variable.actuator] = (*_range(context, variable), variable.unit)
-    return ranges
-
-
-def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> Literal["off"] | float:
-    path: Path = ("safety", "safe_state", name)
-    given = context.config.safety.safe_state.get(name)
-    if given is None:
-        if wired:
-            context.findings.add(path, "is missing, must say where this actuator goes on a fault, e.g. off")
-        return "off"
-    if given == "off":
-        device = context.config.devices.get(name)
-        parked = None if device is None else (device.model_extra or {}).get("safe_value")
-        if parked is not None:
-            context.findings.add(path, f"got off, but the device's safe_value is {parked}: give that value here")
-        return "off"
-    if name in context.declared["dosing"]:
-        context.findings.add(path, f"got {given}, must be off: a pump has no other safe state")
-        return "off"
-    return context.findings.attempt(path, 0.0, context.units.to, given, unit or "1", f"off, or a value in {unit or 1}")
-
-
-def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | None, float | None]:
-    path: Path = ("safety", "limits", name)
-    is_pump = name in context.declared["dosing"]
-
-    def cap_ml(key: str, text: str | None) -> float | None:
-        if text is None:
-            if is_pump:  # one wrong reading decides a dose: no pump goes without a cap
-                context.findings.add((*path, key), 'is missing, must cap this pump, e.g. "20 mL"')
-            return None
-        return context.findings.attempt((*path, key), None, context.units.quantity, text, VOLUME)
-
-    per_dose, per_day = cap_ml("per_dose", section.per_dose), cap_ml("per_day", section.per_day)
-    if per_dose is not None and per_day is not None and per_dose > per_day:
-        context.findings.add((*path, "per_dose"), f'got "{section.per_dose}", must be at most per_day')
-    return per_dose, per_day
+def _more_than_nothing(
+    context: Context, path: Path, text: str | None, kind: str, units: Mapping[str, Kind]
+) -> float | None:
+    """A quantity that only meters of some kinds have."""
+    if text is None:
+        return None
+    if kind not in units:
+        context.findings.add(path, f"is only for energy and volume, not for {kind}")
+        return None
+    amount = context.findings.attempt(path, None, context.units.quantity, text, units[kind])
+    if amount == 0:
+        context.findings.add(path, f'got "{text}", must be more than nothing')
+    return amount

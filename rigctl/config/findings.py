@@ -21,12 +21,27 @@ class Findings:
     def __init__(self, document: Document, problems: Iterable[Problem] = ()) -> None:
         self._document = document
         self._problems = list(problems)
+        self._warnings: list[Problem] = []
         self._muted: set[Path] = set(document.unreadable)
 
     def add(self, path: Path, what: str) -> None:
         """Note a problem, unless it stands in a muted part."""
         if not self.muted(path):
             self._problems.append(Problem(self._document.where(path), what))
+
+    def told(self, path: Path) -> bool:
+        """Whether something has been found at `path` already, or it is muted."""
+        return self.muted(path) or any(p.where == self._document.where(path) for p in self._problems)
+
+    def warn(self, path: Path, what: str) -> None:
+        """Note what a person should know but may want, unless it stands in a muted part."""
+        if not self.muted(path):
+            self._warnings.append(Problem(self._document.where(path), what))
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """All of them, in the order of the file."""
+        return tuple(map(str, sorted(self._warnings, key=_line)))
 
     def mute(self, path: Path) -> None:
         """Ignore what else is found at or below `path`."""

@@ -14,6 +14,7 @@ from rigctl.config.context import Context
 from rigctl.config.document import Document, parse
 from rigctl.config.document import Path as KeyPath
 from rigctl.config.findings import Findings, unknown
+from rigctl.config.inspect_rig import inspect_rig
 from rigctl.config.policy_options import make_policy
 from rigctl.config.shape import check_shape
 from rigctl.config.units import Units
@@ -63,6 +64,10 @@ class LoadedConfig:
     """Every option of the policy, defaults included; JSON."""
     rig: RigSpec
     """Without devices when a person does the trials."""
+    document: Document = field(repr=False)
+    """Where each key stands."""
+    warnings: tuple[str, ...] = ()
+    """What a person should know but may want, each with file, line and key."""
 
     @property
     def wired(self) -> bool:
@@ -75,14 +80,21 @@ class LoadedConfig:
         return float(self.policy_options.get("tolerance", 0.0))
 
 
-def load(path: Path | str, overrides: Overrides | None = None, registry: Registry | None = None) -> LoadedConfig:
+def load(
+    path: Path | str, overrides: Overrides | None = None, registry: Registry | None = None, *, to_run: bool = False
+) -> LoadedConfig:
     """Read, check and convert a configuration file. Arguments and errors as `load_text`."""
     file = Path(path)
-    return load_text(_read(file), file, overrides, registry)
+    return load_text(_read(file), file, overrides, registry, to_run=to_run)
 
 
 def load_text(
-    text: str, path: Path, overrides: Overrides | None = None, registry: Registry | None = None
+    text: str,
+    path: Path,
+    overrides: Overrides | None = None,
+    registry: Registry | None = None,
+    *,
+    to_run: bool = False,
 ) -> LoadedConfig:
     """Check and convert a configuration.
 
@@ -91,6 +103,8 @@ def load_text(
         path: where it comes from; paths in it are from there.
         overrides: what the command line changes.
         registry: where drivers come from; default: the installed ones.
+        to_run: also refuse what no rig should be run with. Without it a campaign of the past can be looked at, and a
+            rig be made safe, whatever its configuration.
 
     Raises:
         ConfigError: it does not hold; carries every problem with file, line and key.
@@ -102,7 +116,10 @@ def load_text(
     currency = None if findings.muted(("currency",)) else config.currency
     context = Context(config, Units(currency), findings, _declared(document), path.parent)
     problem = build_problem(context)
-    rig = build_rig(context, registry or Registry.installed())
+    registry = registry or Registry.installed()
+    rig = build_rig(context, registry)
+    if to_run and rig.devices:
+        inspect_rig(context, rig, problem, registry)
     policy = _policy(config.policy, findings)
     if problem is not None and isinstance(policy, Particular):
         for key, what in policy.mistakes(problem):
@@ -123,6 +140,8 @@ def load_text(
         policy_name=config.policy.name,
         policy_options=dataclasses.asdict(policy),  # type: ignore[call-overload]  # policies are dataclasses
         rig=rig,
+        document=document,
+        warnings=findings.warnings,
     )
 
 

@@ -25,6 +25,7 @@ from rigctl.config.fields import (
     Samples,
     Volume,
 )
+from rigctl.rig.spec import Action
 
 
 def _one_of(kinds: str) -> Callable[[Any], Any]:
@@ -160,7 +161,21 @@ class NaturalSection(DeclaredNatural):
     """From readings; a supply that changes is noticed."""
 
 
-class VariableSection(Section):
+class SensedSection(Section):
+    """What the watch expects of a sensor."""
+
+    max_rate: str | None = None
+    """Fastest change there can be, e.g. 0.5 pH/min; a faster step is not believed before it is confirmed."""
+    frozen_after: str | None = None
+    """A fault is taken for granted after identical readings for as long ("30 min"), or in as many trials ("3 trials",
+    the default); `off`: never."""
+    stale_after: Duration | None = None
+    """Wall time after which a reading of the watch is too old; default: three periods and the device's timeout."""
+    watch_every: Duration | None = None
+    """Wall time between readings of the watch; default: 2 s where an interlock needs them, else none but a trial's."""
+
+
+class VariableSection(SensedSection):
     """A quantity that is measured in every trial and, at a price, controlled in some."""
 
     unit: str
@@ -179,7 +194,7 @@ class VariableSection(Section):
     """How far the actuator may say it is from where it was sent; default 1 % of the range."""
 
 
-class OutcomeSection(Section):
+class OutcomeSection(SensedSection):
     """What is to be made as large or as small as possible."""
 
     name: Name
@@ -244,6 +259,8 @@ class MeterSection(Section):
     """Per energy, volume or time; exact."""
     max_per_trial: str | None = None
     """A larger difference cannot be true: the trial's cost then counts as estimated."""
+    rated: str | None = None
+    """The most that can be used at a time: a power for energy (3 kW), a flow for volume (58.5 mL/min)."""
 
 
 class DeviceSection(OpenSection):
@@ -283,13 +300,45 @@ class LimitSection(Section):
     """Most in any 24 hours of rig time."""
 
 
+class InterlockSection(Section):
+    """A condition that must not hold."""
+
+    name: Name
+    """As alarms call it."""
+    when: str
+    """Comparisons of variables, outcomes or sensors with quantities, joined by and, or, not: ph < 4.5 pH."""
+    for_: Duration = Field(default="0 s", alias="for")
+    """How long it must have held, rig time."""
+    until: str | None = None
+    """What ends it (hysteresis), of the same readings; default: that `when` holds no longer."""
+    then: Action
+    """`warn`: an alarm; `fail`: this trial does; `hold`: safe until it is clear; `safe`: the end; `trip`: latched."""
+
+
+class WatchSection(Section):
+    """How often the watch looks, and when a held campaign goes on."""
+
+    every: Duration = "1 s"
+    """Wall time between two looks."""
+    clear_for: Duration = "1 min"
+    """Rig time a condition must be gone before a held campaign goes on."""
+
+
 class SafetySection(Section):
-    """What the guard lets through, and where everything goes when something is wrong."""
+    """What the guard lets through, what the watch looks for, and where everything goes when something is wrong."""
 
     safe_state: dict[str, SafeState] = Field(default_factory=dict)
-    """Per actuator: `off`, or a value to hold. Every actuator needs one."""
+    """Per actuator: `off`, or a value to hold. Every actuator but pumps, which are `off`, needs one."""
+    safe_within: Duration | None = None
+    """Wall time within which everything must be told to go safe: a rig that cannot is refused."""
     limits: dict[str, LimitSection] = Field(default_factory=dict)
     """Per pump."""
+    unanswered_doses: int = Field(default=6, ge=1)
+    """Doses of one pump that change nothing, over all trials, after which it is latched."""
+    interlocks: list[InterlockSection] = Field(default_factory=list)
+    """What must not hold."""
+    watch: WatchSection = WatchSection()
+    """The watch."""
 
 
 class RigConfig(Section):

@@ -16,11 +16,6 @@ from rigctl.config.document import Document, Path
 from rigctl.config.findings import Findings, unknown_key
 from rigctl.config.schema import RigConfig
 
-LATER: Final[Mapping[Path, str]] = {
-    ("safety", "interlocks"): "interlocks are not available in this version; remove them, nothing would watch them",
-}
-"""Ends of paths of the agreed format that nothing implements yet: refused with the reason, never ignored."""
-
 _ENTRIES: Final = ("variables", "devices", "dosing", "buses", "known_costs", "meters")
 """Sections whose entries stand on their own: a bad one is left out, the others are checked on."""
 
@@ -34,7 +29,11 @@ _HARMLESS: Final[Mapping[str, Any]] = {
 }
 """What stands in for a required section that is missing or bad."""
 
-_METER: Final = {"name": "left-out", "kind": "fixed", "price": "0 XXX"}
+_STAND_INS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "meters": {"name": "left-out", "kind": "fixed", "price": "0 XXX"},
+    "safety": {"name": "left-out", "when": "", "then": "warn"},
+}
+"""What stands in for an entry of a list (meters, interlocks): the others keep their places."""
 
 _SENTENCES: Final[Mapping[str, str]] = {
     "string_type": "must be text",
@@ -68,7 +67,7 @@ def check_shape(document: Document, findings: Findings) -> RigConfig:
             return RigConfig.model_validate(raw)
         except ValidationError as error:
             for path, what in problems_of(error, RigConfig):
-                findings.add(path, LATER.get(path[-2:], what))
+                findings.add(path, what)
             for details in error.errors(include_url=False):
                 _leave_out(raw, _path(details)[: depth_of(details)], findings)
             raw = {**_HARMLESS, **raw}
@@ -155,6 +154,6 @@ def _remove(raw: dict[str, Any], path: Path) -> None:
             return
     last = path[-1]
     if isinstance(holder, list) and isinstance(last, int):
-        holder[last] = _METER
+        holder[last] = dict(_STAND_INS[str(path[0])])
     elif isinstance(holder, MutableMapping):
         holder.pop(last, None)

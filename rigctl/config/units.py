@@ -39,6 +39,9 @@ class Kind:
 
 DURATION: Final = Kind("a duration", "20 min", "s")
 VOLUME: Final = Kind("a volume", "20 mL", "mL")
+ENERGY: Final = Kind("an energy", "5 kWh", "kWh")
+POWER: Final = Kind("a power", "3 kW", "kW")
+FLOW: Final = Kind("a flow", "58.5 mL/min", "mL/h")
 PER_KWH: Final = Kind("a price per energy", "0.31 EUR/kWh", "kWh")
 PER_ML: Final = Kind("a price per volume", "4.2 EUR/L", "mL")
 PER_HOUR: Final = Kind("a price per time", "1.5 EUR/h", "h")
@@ -88,6 +91,13 @@ class Units:
             ValueError: they measure different things, or have different zero points.
         """
         return float(self._convert(Decimal(1), unit, other))
+
+    def same(self, unit: str, other: str) -> bool:
+        """Whether two names are of one unit, such as uM and umol/L."""
+        try:
+            return self.factor(unit, other) == 1
+        except ValueError:
+            return False
 
     def to(self, value: str | float, unit: str, what: str) -> float:
         """A quantity in `unit`; a bare number already is.

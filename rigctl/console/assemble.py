@@ -13,15 +13,13 @@ from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig, Overrides, load, load_text
+from rigctl.console.options import STATES
 from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Clock, DoseLog
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.values import Alarm
-
-STATES = Path("state")
-"""Where state directories are unless `--state` says otherwise."""
 
 
 def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:

@@ -14,6 +14,7 @@ from rigctl.campaign.events import (
     CampaignEvent,
     CampaignResult,
     CampaignStarted,
+    PhaseChanged,
     TrialEnded,
     TrialProposed,
     TrialStep,
@@ -85,6 +86,8 @@ class Board:
     """Trials whose outcomes no other one's beat all together; empty where there is one outcome only."""
     recent: deque[TrialRow] = field(default_factory=lambda: deque(maxlen=LAST_TRIALS))
     alarms: deque[Alarm] = field(default_factory=lambda: deque(maxlen=3))
+    pausing: str = ""
+    """Why no trial goes on just now; empty while they do."""
     result: CampaignResult | None = None
 
     def follow(self, event: CampaignEvent) -> None:
@@ -102,6 +105,8 @@ class Board:
                 self.spent, self.budget = event.spent, event.budget
                 self.recent.append(event.row)
                 self._compare(event.row)
+            case PhaseChanged():
+                self.pausing = "" if event.phase == "RUNNING" else f"{event.phase.lower()}: {event.why}"
             case AlarmRaised():
                 self.alarms.append(event.alarm)
             case CampaignEnded():

@@ -34,6 +34,7 @@ from rigctl.errors import RigctlError, UsageError
 
 if TYPE_CHECKING:
     from rigctl.config.load import LoadedConfig
+    from rigctl.signals import Signals
 
 
 class Verbs(TyperGroup):
@@ -84,6 +85,7 @@ def common(
 
 @app.command()
 def demo(
+    ctx: typer.Context,
     *,
     scenario: Annotated[str, typer.Option(help="greenhouse, lathe or wind-tunnel.")] = "greenhouse",
     seed: Seed = None,
@@ -99,7 +101,7 @@ def demo(
     from rigctl.console.output import console, print_json
 
     options = demonstration.DemoOptions(scenario, seed, speed, data, keep, budget, max_trials)
-    done = demonstration.demo(options, console(stderr=json))
+    done = demonstration.demo(options, console(stderr=json), ctx.obj)
     if json:
         print_json(demonstration.to_json(done))
     else:
@@ -116,21 +118,20 @@ def check(
     json: AsJson = False,
 ) -> None:
     """Check a configuration, and with --probe the devices."""
-    from rigctl.console import query
+    from rigctl.console import checking
     from rigctl.console.output import console, print_json
 
-    loaded = _load(config, bus)
-    query.wiring_holds(loaded)
-    answers = query.probe(loaded) if probe else {}
+    found = checking.checked(_load(config, bus, to_run=True), probe=probe)
     if json:
-        print_json({**query.summary(loaded), "probe": answers if probe else None})
+        print_json(checking.to_json(found, probed=probe))
     else:
-        query.show_check(loaded, answers, console())
-    raise typer.Exit(1 if query.any_silent(answers) else 0)
+        checking.show(found, console())
+    raise typer.Exit(1 if found.silent else 0)
 
 
 @app.command()
 def run(
+    ctx: typer.Context,
     config: Config,
     *,
     state: State = None,
@@ -141,12 +142,21 @@ def run(
     json: AsJson = False,
 ) -> None:
     """Run a campaign until its budget is spent, or resume it."""
+    from rigctl.console.safe import safe_first, safe_json
+
+    left = safe_first(config, state)  # before anything that takes time or may be refused
+    if left is not None and ctx.obj is not None and ctx.obj.heard:
+        _tell({"ending": "abandoned", "reason": ctx.obj.heard[0], "safe": safe_json(left)}, json)
+        raise typer.Exit(0 if left.ok else 1)
+    from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory
     from rigctl.console.output import console, print_json
 
-    loaded = _load(config, bus, seed=seed, budget=budget, max_trials=max_trials)
-    outcome = running.run_campaign(loaded, state_directory(state, loaded.name), console(stderr=json))
+    loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
+    for warning in checking.checked(loaded).warnings:
+        typer.echo(f"rigctl: warning: {warning}", err=True)
+    outcome = running.run_campaign(loaded, state_directory(state, loaded.name), console(stderr=json), ctx.obj)
     if json:
         print_json(running.to_json(outcome))
     else:
@@ -177,14 +187,16 @@ def stop(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fals
 @app.command()
 def safe(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, json: AsJson = False) -> None:
     """Drive everything to its safe state now, ending a running campaign."""
-    from rigctl.console import query
-    from rigctl.console.assemble import find_state
+    from rigctl.console.safe import make_safe
 
-    directory = find_state(config, state)
-    report = query.make_safe(directory, lambda: _load_here(config, directory, bus))
-    answer = {"told": "the running campaign"} if report is None else query.safe_json(report)
-    _tell(answer, json)
-    raise typer.Exit(1 if report is not None and not report.ok else 0)
+    def find() -> Path:
+        from rigctl.console.assemble import find_state
+
+        return find_state(config, state)
+
+    done = make_safe(config, state, lambda directory: _load_here(config, directory, bus), find)
+    _tell(done.to_json(), json)
+    raise typer.Exit(done.exit_code)
 
 
 @app.command("reset-trip")
@@ -194,6 +206,25 @@ def reset_trip(config: MaybeConfig = None, state: State = None, *, json: AsJson 
     from rigctl.console.assemble import find_state
 
     _tell(trip.reset(find_state(config, state)), json)
+
+
+@app.command("accept-device")
+def accept_device(
+    which: Annotated[list[str], typer.Argument(metavar="[CONFIG] NAME", help="Default: as last started.")],
+    state: State = None,
+    bus: Bus = None,
+    *,
+    json: AsJson = False,
+) -> None:
+    """Expect the instrument that answers as this device now, once a person has looked at it."""
+    from rigctl.console import trip
+    from rigctl.console.assemble import find_state
+
+    if len(which) > 2:
+        raise UsageError(f"accept-device: got {' '.join(which)}, must be [CONFIG] NAME")
+    config = Path(which[0]) if len(which) > 1 else None
+    directory = find_state(config, state)
+    _tell(trip.accept_device(_load_here(config, directory, bus), directory, which[-1]), json)
 
 
 @app.command()
@@ -348,10 +379,16 @@ def schema() -> None:
     typer.echo(to_text(json_schema(Registry.installed())), nl=False)
 
 
-def main() -> None:
-    """Entry point."""
+def main(signals: Signals | None = None) -> None:
+    """Run the verb on the command line; `signals` are caught already if it moves something."""
     keep_to_one_thread()
-    app(prog_name="rigctl")
+    if signals is None:
+        app(prog_name="rigctl")
+        return
+    from rigctl.console.sink import outlets
+
+    with outlets():
+        app(prog_name="rigctl", obj=signals)
 
 
 def _tell(answer: Any, json: bool) -> None:
@@ -360,10 +397,10 @@ def _tell(answer: Any, json: bool) -> None:
     (print_json if json else print_fields)(answer)
 
 
-def _load(config: Path, bus: list[str] | None = None, **changes: Any) -> LoadedConfig:
+def _load(config: Path, bus: list[str] | None = None, *, to_run: bool = False, **changes: Any) -> LoadedConfig:
     from rigctl.config.load import Overrides, load
 
-    return load(config, Overrides(buses=buses(bus), **changes))
+    return load(config, Overrides(buses=buses(bus), **changes), to_run=to_run)
 
 
 def _load_here(config: Path | None, directory: Path, bus: list[str] | None) -> LoadedConfig:

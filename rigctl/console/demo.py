@@ -21,6 +21,8 @@ from rigctl.errors import RigctlError, UsageError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from rigctl.signals import Signals
+
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
@@ -67,7 +69,7 @@ def example(name: str) -> Path:
     raise UsageError(f"--scenario {name}: no such example configuration")
 
 
-def demo(options: DemoOptions, console: Console) -> Demo:
+def demo(options: DemoOptions, console: Console, signals: Signals | None = None) -> Demo:
     """Start the simulated rig, run the campaign on it, ask for the truth, stop the rig whatever happens.
 
     Raises:
@@ -83,7 +85,7 @@ def demo(options: DemoOptions, console: Console) -> Demo:
         with simulator(scenario, directory) as buses:
             overrides = Overrides(buses, options.budget, first.seed, options.max_trials, options.speedup)
             loaded = load(config, overrides)
-            outcome = run.run_campaign(loaded, directory / "state", console)
+            outcome = run.run_campaign(loaded, directory / "state", console, signals)
         campaign_s = time.monotonic() - began
     told, untold = None, "there is no recommendation"
     if outcome.recommendation is not None:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.journal.idle import IdleRow
+from rigctl.campaign.journal.rows import LedgerRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import Campaign
 from rigctl.console.output import plain
@@ -54,7 +55,7 @@ def _rows(reader: Reader, space: Space, outcomes: Sequence[str], records: str) -
         yield from (_trial(row, space, outcomes) for row in reader.trials() if row.state.final)
         return
     sources: Mapping[str, Iterable[Any]] = {
-        "ledger": reader.ledger(),
+        "ledger": (*reader.ledger(), *map(_idle, reader.idle.rows())),
         "measurements": reader.measurements(),
         "events": reader.events(),
         "doses": reader.doses(),
@@ -65,6 +66,11 @@ def _rows(reader: Reader, space: Space, outcomes: Sequence[str], records: str) -
         if "amount" in fields:
             fields["amount"] = exact(fields["amount"])
         yield fields
+
+
+def _idle(row: IdleRow) -> LedgerRow:
+    """What no trial used, in the ledger's columns: of the kind `idle`, with the trial that came after it."""
+    return LedgerRow(row.before_trial, row.meter, "idle", row.quantity, row.unit, row.amount, False, row.note)
 
 
 def _trial_columns(space: Space, outcomes: Sequence[str]) -> tuple[str, ...]:

@@ -24,6 +24,6 @@ def configure_logs(*, debug: bool = False) -> None:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),
         # looked up for every line: the live display puts its own stream in the place of standard error
-        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
         cache_logger_on_first_use=False,
     )

@@ -11,6 +11,9 @@ import typer
 
 from rigctl.errors import UsageError
 
+STATES = Path("state")
+"""Where state directories are unless `--state` says otherwise."""
+
 Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="The rig's YAML file.")]
 MaybeConfig = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Default: as last started.")]
 State = Annotated[Path | None, typer.Option(metavar="DIR", help="State directory; default ./state/<rig>.")]

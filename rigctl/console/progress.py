@@ -6,12 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import structlog
+
 from rigctl.campaign.events import (
     AlarmRaised,
     CampaignEnded,
     CampaignEvent,
+    CampaignResult,
     CampaignStarted,
     Listener,
+    PhaseChanged,
     TrialEnded,
     TrialProposed,
 )
@@ -20,6 +24,7 @@ from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Board, Labels
 from rigctl.console.output import number, settings
+from rigctl.console.sink import LAST_MESSAGES_S, Sink
 from rigctl.core.money import to_units
 
 if TYPE_CHECKING:
@@ -33,10 +38,11 @@ FRONT_TRIALS = 8
 
 @contextmanager
 def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
-    """A listener that shows what happens on this console while the block runs."""
+    """A listener that shows what happens on this console while the block runs, drawn in a thread of its own."""
     board = Board(Labels.of(loaded), loaded.problem.budget)
     if not console.is_terminal:
-        yield lambda event: _tell(board, event, console)
+        with _beside(lambda event: _tell(board, event, console), console) as listener:
+            yield listener
         return
     from rich.live import Live  # noqa: PLC0415  # only at a terminal
 
@@ -47,7 +53,27 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
             board.follow(event)
             live.update(display(board), refresh=True)
 
-        yield show
+        with _beside(show, console) as listener:
+            yield listener
+
+
+@contextmanager
+def _beside(show: Listener, console: Console) -> Iterator[Listener]:
+    """A listener that never waits: what it is told is shown by a thread, while the block runs and shortly after."""
+
+    def shown(event: CampaignEvent) -> None:
+        try:
+            show(event)
+        except Exception:  # a display that fails must not stop the rig (fault 46)
+            log = structlog.get_logger("rigctl.console")
+            log.warning("not shown", campaign_event=type(event).__name__, exc_info=True)
+            raise
+
+    sink: Sink[CampaignEvent] = Sink("display", shown, lambda n: console.print(f"({n} events were not shown)"))
+    try:
+        yield sink.put
+    finally:
+        sink.close(LAST_MESSAGES_S)
 
 
 # at a terminal ----------------------------------------------------------------------------------------------------
@@ -88,6 +114,8 @@ def _now(board: Board) -> Table:
     }
     if labels.further:
         rows["trade-off"] = Text(_front(board))
+    if board.pausing:
+        rows = {"campaign": Text(board.pausing, style="bold red"), **rows}
     for name, shown in rows.items():
         grid.add_row(name, shown)
     return grid
@@ -163,21 +191,27 @@ def line_for(board: Board, event: CampaignEvent) -> str:
         case CampaignStarted():
             resumed = f", {event.trials} trials done" if event.trials else ""
             lost = f", trial {event.lost} was lost and is charged" if event.lost is not None else ""
-            return f"rig {event.rig}: {_spent(board)} spent{resumed}{lost}"
+            line = f"rig {event.rig}: {_spent(board)} spent{resumed}{lost}"
         case TrialProposed():
             at = settings(event.setpoints, board.labels.units)
             chosen = "+".join(event.control_set)
-            return f"trial {event.trial} {event.proposal.phase}: control {chosen} at {at}; {event.proposal.reason}"
+            line = f"trial {event.trial} {event.proposal.phase}: control {chosen} at {at}; {event.proposal.reason}"
         case TrialEnded():
-            return _ended_line(board, event)
+            line = _ended_line(board, event)
+        case PhaseChanged():
+            line = board.pausing or f"going on: {event.why}"
         case AlarmRaised():
-            return f"alarm {event.alarm.severity.name} {event.alarm.source}: {event.alarm.message}"
+            line = f"alarm {event.alarm.severity.name} {event.alarm.source}: {event.alarm.message}"
         case CampaignEnded():
-            result = event.result
-            unsafe = "" if result.safe.ok else f"; {standing(result.safe)}"
-            return f"ended ({result.ending}): {result.reason}; {result.trials} trials, {_spent(board)} spent{unsafe}"
+            line = _end_line(board, event.result)
         case _:
-            return ""
+            line = ""
+    return line
+
+
+def _end_line(board: Board, result: CampaignResult) -> str:
+    unsafe = "" if result.safe.ok else f"; {standing(result.safe)}"
+    return f"ended ({result.ending}): {result.reason}; {result.trials} trials, {_spent(board)} spent{unsafe}"
 
 
 def _ended_line(board: Board, event: TrialEnded) -> str:

@@ -1,32 +1,25 @@
-"""The verbs that only look: status, explain, replay, drivers; and check, which may ask the devices."""
+"""The verbs that only look: status, explain, replay, drivers."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign import control
-from rigctl.campaign.clock import RealClock
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.lock import state_lock
 from rigctl.campaign.replay import ReplayedTrial, replay
-from rigctl.config.load import LoadedConfig
 from rigctl.console import trade_off
-from rigctl.console.assemble import Campaign, campaign_spec, require_devices
+from rigctl.console.assemble import Campaign, campaign_spec
 from rigctl.core.explain import explain
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
-from rigctl.errors import DeviceError, JournalError, RigctlError, UsageError
-from rigctl.rig.protocols import DoseLog
+from rigctl.errors import JournalError, UsageError
 from rigctl.rig.registry import Registry
-from rigctl.rig.rig import Rig
-from rigctl.rig.values import SafeReport
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    pass
 
 
 def status(directory: Path) -> Mapping[str, Any]:
@@ -117,110 +110,6 @@ def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
     return [*differing, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
 
 
-def summary(loaded: LoadedConfig) -> Mapping[str, Any]:
-    """What a configuration that holds says, in short."""
-    space, rig = loaded.problem.space, loaded.rig
-    return {
-        "rig": loaded.name,
-        "budget": to_units(loaded.problem.budget),
-        "currency": loaded.currency,
-        "policy": {"name": loaded.policy_name, **loaded.policy_options},
-        "variables": {v.name: {"unit": v.unit, "low": v.low, "high": v.high} for v in space.variables},
-        "control_sets": [list(c.names) for c in space.control_sets],
-        "outcome": {"name": rig.outcome_name, "unit": loaded.outcome_unit, "maximise": loaded.problem.maximise},
-        "further_outcomes": [{"name": f.name, "unit": f.unit, "maximise": f.maximise} for f in loaded.problem.further],
-        "devices": {name: {"driver": d.driver, "url": d.url} for name, d in rig.devices.items()},
-        "meters": [m.name for m in rig.meters],
-    }
-
-
-def wiring_holds(loaded: LoadedConfig) -> None:
-    """Build every device without opening a line.
-
-    Raises:
-        ConfigError: a device cannot do what it is used for, or a URL does not hold.
-    """
-    if loaded.wired:
-        _rig(loaded)
-
-
-def probe(loaded: LoadedConfig) -> Mapping[str, str]:
-    """Ask every device who it is and for one reading; nothing is written.
-
-    Raises:
-        UsageError: the configuration has no devices.
-    """
-    require_devices(loaded)
-
-    async def ask() -> Mapping[str, str]:
-        rig = _rig(loaded)
-        try:
-            return await rig.probe()
-        finally:
-            await rig.close()
-
-    return asyncio.run(ask())
-
-
-def make_safe(directory: Path, configured: Callable[[], LoadedConfig]) -> SafeReport | None:
-    """Everything to its safe state: by the running campaign (None: it was told), else by us.
-
-    Args:
-        directory: where the campaign's state is.
-        configured: the configuration, if it is needed.
-
-    Raises:
-        UsageError: the configuration has no devices.
-        DeviceError: the rig cannot be reached.
-    """
-    try:
-        control.ask(directory, "safe")
-    except UsageError:  # nobody is running it
-        loaded = configured()
-    else:
-        return None
-    require_devices(loaded)
-
-    async def safe() -> SafeReport:
-        rig = _rig(loaded)
-        try:
-            return await rig.safe()  # needs no open(): one missing instrument must not keep the others unsafe
-        finally:
-            await rig.close()
-
-    with state_lock(directory):
-        return asyncio.run(safe())
-
-
-def safe_json(report: SafeReport) -> Mapping[str, Any]:
-    """What reached its safe state."""
-    return {"ok": report.ok, "reached": list(report.reached), "failed": dict(report.failed)}
-
-
-def any_silent(answers: Mapping[str, str]) -> bool:
-    """Whether a device did not answer a probe as it should."""
-    return any(_is_error(answer) for answer in answers.values())
-
-
-def _is_error(answer: str) -> bool:
-    """A probe tells an error by its class, as in `DeviceTimeout: ...`."""
-    kinds: list[type[DeviceError]] = [DeviceError, *DeviceError.__subclasses__()]
-    return answer.split(":", 1)[0] in {kind.__name__ for kind in kinds}
-
-
-def show_check(loaded: LoadedConfig, answers: Mapping[str, str], console: Console) -> None:
-    """For people."""
-    space, rig = loaded.problem.space, loaded.rig
-    sets, lines = len(space.control_sets), len({d.url for d in rig.devices.values()})
-    console.print(
-        f"{loaded.path} holds: {space.dimension} variables, {sets} control sets, "
-        f"{len(rig.devices)} devices on {lines} buses, {len(rig.meters)} meters, policy {loaded.policy_name}"
-    )
-    for name, answer in answers.items():
-        style = "bold red" if _is_error(answer) else "none"
-        console.print(f"  {name:16} {answer}", style=style)
-
-
 def drivers() -> Sequence[Mapping[str, Any]]:
     """Every installed driver."""
     return [
@@ -232,28 +121,3 @@ def drivers() -> Sequence[Mapping[str, Any]]:
 def driver_lines(found: Sequence[Mapping[str, Any]]) -> Sequence[str]:
     """For people."""
     return [f"{d['name']:10} {', '.join(d['schemes']):28} {d['problem'] or d['summary']}" for d in found]
-
-
-def _rig(loaded: LoadedConfig) -> Rig:
-    return Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), _NoDoses(), lambda _: None)
-
-
-class _NoDoses(DoseLog):
-    """For verbs that never dose: a dose without a record must not happen."""
-
-    async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
-        """Refuse."""
-        raise RigctlError(f"{actuator}: {volume_ml:g} mL after {total_before_ml:g} mL: no journal is open, no dose")
-
-    async def sent(self, dose: int) -> None:
-        """Cannot be: nothing was intended."""
-
-    async def done(self, dose: int, volume_ml: float, note: str) -> None:
-        """Cannot be: nothing was intended."""
-
-    async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
-        """Cannot be: nothing was intended."""
-
-    async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
-        """Nothing is known."""
-        return 0.0

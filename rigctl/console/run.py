@@ -17,12 +17,15 @@ from rigctl.console.assemble import campaign_spec, rig_factory
 from rigctl.console.board import Labels
 from rigctl.console.output import number
 from rigctl.console.progress import watching
+from rigctl.console.safe import safe_json
 from rigctl.core.money import to_units
 from rigctl.core.recommend import Recommendation
 from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+    from rigctl.signals import Signals
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,16 +36,20 @@ class Outcome:
     recommendation: Recommendation | None
     """None: no trial has given an outcome."""
     ledger: int
-    """Sum of all ledger lines, micro-units."""
+    """Sum of all ledger lines, idle ones among them, micro-units."""
 
     @property
     def exit_code(self) -> int:
-        """0 unless something could not be brought to its safe state."""
-        return 0 if self.result.safe.ok else 1
+        """0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes."""
+        result = self.result
+        fruitless = result.trials > 0 and result.recorded == 0 and result.ending != "abandoned"
+        return 1 if not result.safe.ok or fruitless or result.ending == "interlock" else 0
 
 
-def run_campaign(loaded: LoadedConfig, directory: Path, console: Console) -> Outcome:
+def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signals: Signals | None = None) -> Outcome:
     """Start or resume the campaign in this state directory, showing progress on the console.
+
+    `signals` are caught already; one that has come ends the campaign at once, everything safe.
 
     Raises:
         UsageError: no devices, or another configuration than it was started with.
@@ -51,9 +58,9 @@ def run_campaign(loaded: LoadedConfig, directory: Path, console: Console) -> Out
     clock = RealClock(loaded.rig.speedup)
     factory = rig_factory(loaded, clock)
     with watching(loaded, console) as listener:
-        result = daemon.run(campaign_spec(loaded), directory, factory, clock, listener)
+        result = daemon.run(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
     with open_reader(directory) as reader:
-        ledger = sum(line.amount for line in reader.ledger())
+        ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())
         try:
             recommendation = report.from_journal(loaded, reader)
         except PolicyError:
@@ -71,7 +78,7 @@ def to_json(outcome: Outcome) -> Mapping[str, Any]:
         "spent": to_units(result.spent),
         "budget": to_units(result.budget),
         "ledger_sum": to_units(outcome.ledger),
-        "safe": {"ok": result.safe.ok, "reached": list(result.safe.reached), "failed": dict(result.safe.failed)},
+        "safe": safe_json(result.safe),
         "worst_tick_delay_s": result.worst_tick_delay_s,
         "safe_after_s": result.safe_after_s,
         "recommendation": None if outcome.recommendation is None else report.to_json(outcome.recommendation),

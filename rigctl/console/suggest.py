@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ from rigctl.console.history_csv import read_rows, to_history
 from rigctl.console.memory import memory
 from rigctl.core.explain import explain
 from rigctl.core.history import History
-from rigctl.core.money import to_units
+from rigctl.core.money import Micros, to_units
 from rigctl.core.nature.naturals import initial_state
 from rigctl.core.policy import BudgetSpent, Finished, JsonState, Proposal, SetReport
 from rigctl.errors import PolicyError, UsageError
@@ -32,6 +32,8 @@ class Past:
     history: History
     state: JsonState
     """The policy's memory; as before the first trial where it has none."""
+    idle: Micros = 0
+    """What was used beside the trials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Pa
             past = reader.history(space, [f.name for f in loaded.problem.further])
         except ValueError as error:
             raise UsageError(f"{source}: does not fit {loaded.path}: {error}") from error
-        return Past(past, reader.policy_state() or fresh)
+        return Past(past, reader.policy_state() or fresh, reader.idle.spent())
 
 
 def _may_be_journal(file: Path) -> bool:
@@ -86,8 +88,9 @@ def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
     """
     trial = len(past.history) + 1
     began = time.perf_counter()
+    problem = replace(loaded.problem, budget=loaded.problem.budget - past.idle)
     try:
-        decision = decide(Question(loaded.policy, loaded.problem, loaded.seed, past.history, past.state))
+        decision = decide(Question(loaded.policy, problem, loaded.seed, past.history, past.state))
     except BudgetSpent as spent:
         known = len(past.history)
         raise PolicyError(
@@ -120,7 +123,7 @@ def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping
         "threshold": proposal.threshold,
         "budget": {
             "total": to_units(loaded.problem.budget),
-            "spent": to_units(past.history.spent),
+            "spent": to_units(past.history.spent + past.idle),
             "predicted_next": proposal.predicted_cost,
         },
     }

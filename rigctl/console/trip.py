@@ -1,16 +1,26 @@
-"""`rigctl reset-trip`: a person has found the cause, and lets the rig run again."""
+"""`rigctl reset-trip`, `rigctl accept-device`: a person has looked, and says that the rig may run again."""
 
 from __future__ import annotations
 
+import asyncio
+import os
+import pwd
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.lock import state_lock
-from rigctl.rig.protocols import Clock
+from rigctl.campaign.pins import Pin
+from rigctl.config.load import LoadedConfig
+from rigctl.errors import UsageError
+from rigctl.rig.protocols import Clock, Identity
+from rigctl.rig.registry import Registry
+from rigctl.rig.spec import RigSpec
+from rigctl.rig.wiring import wired
 
 
 def reset(directory: Path) -> Mapping[str, Any]:
@@ -30,3 +40,47 @@ def reset(directory: Path) -> Mapping[str, Any]:
     with state_lock(directory), closing(Journal(directory, clock, boot_id())) as journal:
         was = journal.trips.reset()
     return {"reset": None if was is None else {"reason": was.reason, "tripped": was.utc}}
+
+
+def accept_device(loaded: LoadedConfig, directory: Path, name: str) -> Mapping[str, Any]:
+    """Ask a device who it is, and pin that: from now on this instrument is expected there. Writes to no device.
+
+    Returns:
+        Who was expected, who is from now on, and who said so.
+
+    Raises:
+        UsageError: there is no campaign here, or no device of that name.
+        Locked: a campaign is running here, or on this bus.
+        DeviceError: it does not answer, or is not what its driver drives.
+        JournalError: the journal cannot be used.
+    """
+    if name not in loaded.rig.devices:
+        raise UsageError(f"{name}: no such device in {loaded.path}; known: {', '.join(loaded.rig.devices)}")
+    with open_reader(directory) as reader:
+        reader.campaign()
+    device, clock = loaded.rig.devices[name], RealClock(loaded.rig.speedup)
+    with state_lock(directory), bus_locks([device.url]), closing(Journal(directory, clock, boot_id())) as journal:
+        was = journal.read.beside.pins().get(name)
+        pin = Pin.of(device, asyncio.run(_identity(loaded.rig, name, clock)))
+        journal.pins.keep([(pin.device, pin.model, pin.serial, pin.place)], accepted_by=_person())
+    return {"device": name, "was": None if was is None else str(Pin.kept(was)), "is": str(pin), "by": _person()}
+
+
+async def _identity(rig: RigSpec, name: str, clock: Clock) -> Identity:
+    wiring = wired(rig, Registry.installed(), clock, lambda _: None)
+    handle = wiring.handles[name]
+    try:
+        return await handle.identify()
+    finally:
+        await handle.bus.close()
+
+
+def _person() -> str:
+    """Who runs this command; behind `sudo` the person, not root."""
+    uid = os.getuid()
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except KeyError:
+        name = "(unknown)"
+    asked = os.environ.get("SUDO_USER")
+    return f"{asked} as {name} (uid {uid})" if asked else f"{name} (uid {uid})"

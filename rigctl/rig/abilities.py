@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from rigctl.rig.protocols import Actuator, Deadline
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,3 +66,57 @@ class Anonymous(Protocol):
 
     anonymous: bool
     """True: before a safe command it need not be recognised, for there is nothing to recognise it by."""
+
+
+def said(question: Callable[[], T], otherwise: T) -> T:
+    """What a device says of itself; no driver's bug in saying it may keep anything from going safe."""
+    try:
+        return question()
+    except Exception:  # noqa: BLE001 -- `check_driver` finds it; here there is another way
+        return otherwise
+
+
+# abilities of a driver: asked of its class, of options alone, so that nothing need be connected ---------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A place on its line that a device uses."""
+
+    place: str
+    """E.g. `unit 1 holding register 4`; one claim for each of several words."""
+    use: Literal["reads", "writes", "keeps", "shares"]
+    """Others may read what one reads; nobody else writes what one writes, nor uses what one keeps; what is shared is
+    the same thing for all (of one span)."""
+    span: str = ""
+    """What the place is part of, e.g. `4 to 5`: two who read parts of different numbers cannot both be right."""
+
+
+@runtime_checkable
+class Occupies(Protocol):
+    """A driver that knows what its devices use of their line; of another one a byte line is kept as a whole."""
+
+    @staticmethod
+    def occupies(options: Any) -> Sequence[Claim]:
+        """All that a device with these options uses."""
+        ...
+
+
+@runtime_checkable
+class Fits(Protocol):
+    """A driver that knows which setpoints its devices can hold."""
+
+    @staticmethod
+    def misfits(options: Any, setpoints: Sequence[float]) -> Sequence[str]:
+        """Why some of these, or of those among the options, cannot be held, one sentence each."""
+        ...
+
+
+@runtime_checkable
+class Grained(Protocol):
+    """A driver of meters that knows how finely they count."""
+
+    @staticmethod
+    def grain(options: Any, total: float) -> float:
+        """The smallest step of the counter at this count, unit of the meter; 0 if it is not known."""
+        ...

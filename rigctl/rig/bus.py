@@ -2,43 +2,63 @@
 
 Everything on a line happens in its thread, one exchange after the other, so that a cancelled caller cannot leave two
 exchanges interleaved: what was queued is dropped, what was under way runs to its deadline and its result is ignored.
-Reads may be repeated; what writes is sent once.
+Reads may be repeated; what writes is sent once. What makes safe goes first, and a question under way is cut short.
 """
 
 from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from queue import PriorityQueue
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
-from rigctl.rig.protocols import Deadline, Line, Severity
+from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
 from rigctl.rig.values import Alarm
-from rigctl.rig.wire import BusTiming, Wire
+from rigctl.rig.wire import BusTiming, Contact, Wire
 
 T = TypeVar("T")
 
+HURRY_S: Final = 0.3
+"""What a question under way still gets, at least, once something urgent waits, wall seconds."""
+
 _URGENT, _CLOSE, _NORMAL = range(3)
+
+Prepare = Callable[[Contact, Hurry | None], None]
+"""Run in the thread right before an exchange, to recognise the device."""
 
 
 @dataclass(order=True, slots=True)
 class _Job:
-    """One exchange waiting for its turn; urgent ones first, then in order of arrival."""
+    """Something waiting for its turn; urgent ones first, then in order of arrival."""
 
     priority: int
     serial: int
-    work: Callable[[Deadline], Any] | None = field(compare=False)
+    work: Callable[[], Any] | None = field(compare=False)
     """None ends the thread."""
-    prepare: Callable[[int], None] | None = field(compare=False)
-    timeout_s: float = field(compare=False)
     doing: str = field(compare=False)
     outcome: Future[Any] = field(compare=False, default_factory=Future)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exchange:
+    """One exchange, and how it is to be carried out."""
+
+    work: Callable[[Deadline], Any]
+    timeout_s: float
+    doing: str
+    prepare: Prepare | None = None
+    repeatable: bool = False
+    hurried_s: float = HURRY_S
+    urgent: bool = False
+    press_on: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +67,25 @@ class _Running:
 
     doing: str
     overdue_at_s: float
+    hurried_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A bus to itself: exchange after exchange with nothing of others in between, for the bus's thread.
+
+    However an exchange ends, the next one leaves at once: the silence owed after a lost answer is waived until an
+    exchange asks for a settled line.
+    """
+
+    reach: Callable[[], Contact]
+    """Opens the line if it is not; which contact with it this is. Raises `PortUnavailable`."""
+    _exchange: Callable[[_Exchange], Any]
+
+    def exchange(self, work: Callable[[Deadline], T], patience_s: float, doing: str, *, settled: bool = False) -> T:
+        """Carry out one exchange within so many wall seconds, on a `settled` line if asked. Raises as `Bus.call`."""
+        answer: T = self._exchange(_Exchange(work, patience_s, doing, urgent=True, press_on=not settled))
+        return answer
 
 
 class Bus:
@@ -76,8 +115,18 @@ class Bus:
         self._serial = itertools.count()
         self._thread: threading.Thread | None = None
         self._running: _Running | None = None
+        self._hurry = Hurry()
+        self._pressing = 0
+        self._counting = threading.Lock()  # for both of them
+        self._left: dict[str, _Job] = {}
         self._trouble = ""
         self._closed = False
+
+    @property
+    def stuck(self) -> str:
+        """What the driver was doing when it overran its deadline, if it has and still holds the line."""
+        running = self._running
+        return running.doing if running is not None and time.monotonic() > running.overdue_at_s else ""
 
     async def open(self) -> None:
         """Open the line.
@@ -85,7 +134,7 @@ class Bus:
         Raises:
             PortUnavailable: the port is missing or held by another process.
         """
-        await self._once(lambda _: None, None, self._timing.prepare_s, "open", _NORMAL)
+        await self._once(_Exchange(lambda _: None, self._timing.prepare_s, "open"))
 
     async def call(
         self,
@@ -95,7 +144,8 @@ class Bus:
         doing: str,
         repeatable: bool = False,
         urgent: bool = False,
-        prepare: Callable[[int], None] | None = None,
+        hurried_s: float = HURRY_S,
+        prepare: Prepare | None = None,
     ) -> T:
         """Run one exchange in the bus's thread and return its answer.
 
@@ -103,9 +153,11 @@ class Bus:
             work: driver code; gets the deadline by which it must be over.
             timeout_s: wall seconds for the exchange itself, from the moment its turn comes.
             doing: who does what, for messages.
-            repeatable: a read, which may be asked again after a garbled or busy answer. A write never is.
+            repeatable: a read, which may be asked again after a garbled or busy answer, and may be cut short when
+                something urgent waits. A write is neither.
             urgent: goes before everything that is waiting, and does not wait for a broken line's next attempt.
-            prepare: run in the thread right before, with the line's generation, to recognise the device.
+            hurried_s: what a read still gets when something urgent waits; a healthy device needs less.
+            prepare: run in the thread right before, to recognise the device.
 
         Raises:
             DeviceTimeout: no complete answer in time, or the driver overran its deadline and holds the bus.
@@ -114,10 +166,10 @@ class Bus:
         """
         garbled_left = 1 if repeatable else 0
         pauses = iter(self._timing.busy_pauses_s if repeatable else ())
-        priority = _URGENT if urgent else _NORMAL
+        exchange = _Exchange(work, timeout_s, doing, prepare, repeatable, hurried_s, urgent)
         while True:
             try:
-                answer = await self._once(work, prepare, timeout_s, doing, priority)
+                answer: T = await self._once(exchange)
             except GarbledReply:
                 if not garbled_left:
                     raise
@@ -131,15 +183,40 @@ class Bus:
                 return answer
             self.repeated_reads += 1
 
+    async def take_turn(self, work: Callable[[Turn], T], doing: str) -> T:
+        """Run `work` in the bus's thread before everything that waits, and return what it returns.
+
+        If the caller gives up, or the thread is stuck, it stays in the queue and runs when its time comes (late is
+        better than never), unless the same is to be done again by then.
+
+        Raises:
+            DeviceTimeout: a driver overran its deadline and holds the bus.
+            PortUnavailable: the line cannot be opened.
+            DeviceError: the bus is closed.
+        """
+        if doing in self._left:
+            self._left.pop(doing).outcome.cancel()
+        turn = Turn(partial(self._reach, doing), self._exchange)
+        job = self._put(_URGENT, lambda: work(turn), doing)
+        future: asyncio.Future[T] = asyncio.wrap_future(job.outcome)
+        future.add_done_callback(lambda f: None if f.cancelled() else f.exception())  # also when nobody waits any more
+        try:
+            await self._patiently(future, doing)
+        finally:
+            if not future.done():
+                self._left[doing] = job
+        return self._told(future)
+
     async def close(self) -> None:
-        """Close the line after the exchange under way; what still waits is dropped. A stuck thread is left behind."""
-        if self._closed:
+        """Close the line after the exchange under way, a question cut short; what still waits is dropped.
+
+        A stuck thread is left behind.
+        """
+        if self._closed or self._thread is None:
+            self._closed = True
             return
+        last = self._put(_CLOSE, None, "close")
         self._closed = True
-        if self._thread is None:
-            return
-        last = _Job(_CLOSE, next(self._serial), None, None, 0.0, "close")
-        self._queue.put(last)
         closed, stuck = await asyncio.wait({asyncio.wrap_future(last.outcome)}, timeout=self._timing.prepare_s)
         for future in closed:
             future.result()
@@ -148,25 +225,36 @@ class Bus:
 
     # in the event loop --------------------------------------------------------------------------------------------
 
-    async def _once(
-        self,
-        work: Callable[[Deadline], T],
-        prepare: Callable[[int], None] | None,
-        timeout_s: float,
-        doing: str,
-        priority: int,
-    ) -> T:
-        if self._closed:
-            raise DeviceError(f"{self.url}: {doing}: the bus is closed")
-        self._refuse_while_stuck(doing)
-        self._start()
-        job = _Job(priority, next(self._serial), work, prepare, timeout_s, doing)
-        self._queue.put(job)
-        future: asyncio.Future[T] = asyncio.wrap_future(job.outcome)
+    async def _once(self, exchange: _Exchange) -> Any:
+        self._refuse_while_stuck(exchange.doing)
+        job = self._put(_URGENT if exchange.urgent else _NORMAL, partial(self._exchange, exchange), exchange.doing)
+        future: asyncio.Future[Any] = asyncio.wrap_future(job.outcome)
         try:
-            await self._patiently(future, doing)
+            await self._patiently(future, exchange.doing)
         finally:
             future.cancel()  # no effect once it is done; drops it from the queue if its turn has not come
+        return self._told(future)
+
+    def _put(self, priority: int, work: Callable[[], Any] | None, doing: str) -> _Job:
+        """Into the queue; unless it is in no hurry, a question under way is to be over soon."""
+        if self._closed:
+            raise DeviceError(f"{self.url}: {doing}: the bus is closed")
+        if self._thread is None:
+            # a daemon: a driver stuck in a system call must not keep the process from ending
+            self._thread = threading.Thread(target=self._serve, name=f"bus:{self.url}", daemon=True)
+            self._thread.start()
+        job = _Job(priority, next(self._serial), work, doing)
+        with self._counting:
+            if priority != _NORMAL:
+                self._pressing += 1
+                running = self._running
+                still_s = HURRY_S if running is None else running.hurried_s
+                self._hurry.at_s = min(self._hurry.at_s, time.monotonic() + still_s)
+            self._queue.put(job)
+        return job
+
+    def _told(self, future: asyncio.Future[T]) -> T:
+        """The answer; what it says of the line is told."""
         try:
             answer = future.result()
         except PortUnavailable as error:
@@ -201,24 +289,18 @@ class Bus:
         else:
             self._on_alarm(Alarm(Severity.MINOR, self.url, "the line works again"))
 
-    def _start(self) -> None:
-        if self._thread is None:
-            # a daemon: a driver stuck in a system call must not keep the process from ending
-            self._thread = threading.Thread(target=self._serve, name=f"bus:{self.url}", daemon=True)
-            self._thread.start()
-
     # in the bus's thread ------------------------------------------------------------------------------------------
 
     def _serve(self) -> None:
         while True:
-            job = self._queue.get()
+            job = self._next()
             if not job.outcome.set_running_or_notify_cancel():
                 continue
             if job.work is None:
                 self._end(job)
                 return
             try:
-                answer = self._exchange(job, job.work)
+                answer = job.work()
             except BaseException as error:  # noqa: BLE001 -- a thread's border: every error belongs to the caller
                 self._running = None
                 job.outcome.set_exception(error)
@@ -226,16 +308,32 @@ class Bus:
                 self._running = None
                 job.outcome.set_result(answer)
 
-    def _exchange(self, job: _Job, work: Callable[[Deadline], T]) -> T:
-        patience_s = self._timing.prepare_s + job.timeout_s + self._timing.grace_s
-        self._running = _Running(job.doing, time.monotonic() + patience_s)
-        self._wire.make_ready(at_once=job.priority == _URGENT)
+    def _next(self) -> _Job:
+        """The next job; with the last pressing one out of the queue there is no hurry any more."""
+        job = self._queue.get()
+        if job.priority != _NORMAL:
+            with self._counting:
+                self._pressing -= 1
+                if not self._pressing:
+                    self._hurry.at_s = math.inf
+        return job
+
+    def _reach(self, doing: str) -> Contact:
+        self._running = _Running(doing, time.monotonic() + self._timing.prepare_s + self._timing.grace_s, HURRY_S)
+        self._wire.reach(at_once=True)
+        return self._wire.contact
+
+    def _exchange(self, exchange: _Exchange) -> Any:
+        hurry = None if exchange.urgent else self._hurry
+        overdue_at_s = time.monotonic() + self._timing.prepare_s + exchange.timeout_s + self._timing.grace_s
+        self._running = _Running(exchange.doing, overdue_at_s, exchange.hurried_s)
+        self._wire.make_ready(at_once=exchange.urgent, press_on=exchange.press_on)
         try:
-            if job.prepare is not None:
-                job.prepare(self._wire.generation)
-            deadline = Deadline.after(job.timeout_s)
-            self._running = _Running(job.doing, deadline.at_s + self._timing.grace_s)
-            answer = work(deadline)
+            if exchange.prepare is not None:
+                exchange.prepare(self._wire.contact, hurry)
+            at_s = time.monotonic() + exchange.timeout_s
+            self._running = _Running(exchange.doing, at_s + self._timing.grace_s, exchange.hurried_s)
+            answer = exchange.work(Deadline(at_s, hurry if exchange.repeatable else None))
         except (DeviceError, OSError) as error:
             failure = self._wire.exchange_failed(error)
             if failure is error:

@@ -56,7 +56,10 @@ class Compare:
                 return value >= self.limit
 
     def __str__(self) -> str:
-        return f"{self.name} {self.sign} {self.limit:g} {self.unit}".rstrip()
+        short = f"{self.limit:g}"
+        limit = short if float(short) == self.limit else repr(self.limit)
+        unit = "" if self.unit == "1" else self.unit
+        return f"{self.name} {self.sign} {limit} {unit}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from rigctl.errors import DeviceError, DeviceTimeout, RigctlError
+from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, RigctlError
+from rigctl.rig.abilities import Paced, SafeTogether
 from rigctl.rig.protocols import (
     Actuator,
     Clock,
@@ -187,7 +188,22 @@ def _noise_is_no_value(bench: Bench) -> None:
         _expect(harmless, f"{name}() returned {got!r}")
 
 
-FAULTY_LINE_CHECKS: Final = (_connecting_is_quiet, _silence_is_a_timeout, _noise_is_no_value)
+def _says_how_fast_it_is(bench: Bench) -> None:
+    """pace() and safe_all_s(), where it has them, are finite, above 0, and send nothing."""
+    line = RecordingLine(SilentLine(bench.clock))
+    device = bench.connect(line)
+    said: dict[str, float] = {}
+    if isinstance(device, Paced):
+        pace = device.pace()
+        said |= {"pace().command_s": pace.command_s, "pace().confirm_s": pace.confirm_s}
+    if isinstance(device, SafeTogether) and isinstance(device, Actuator) and device.safe_group() is not None:
+        said["safe_all_s()"] = device.safe_all_s([device])
+    for what, seconds in said.items():
+        _expect(math.isfinite(seconds) and seconds > 0, f"{what} is {seconds}")
+    _expect(line.traffic == 0, f"{line.traffic} exchanges")
+
+
+FAULTY_LINE_CHECKS: Final = (_connecting_is_quiet, _says_how_fast_it_is, _silence_is_a_timeout, _noise_is_no_value)
 
 
 # with an instrument that answers ----------------------------------------------------------------------------------
@@ -201,6 +217,12 @@ def _identifies(bench: Bench, device: Device, line: RecordingLine) -> None:
     _expect(first == second, f"{first} and then {second}")
     written = [sent for sent in line.sent if sent[0] != "write"]
     _expect(not written, f"it wrote {written}")
+
+
+def _presses_on(bench: Bench, device: Device, line: RecordingLine) -> None:
+    """Its line has press_on(), after which it answers as before."""
+    line.press_on()
+    device.identify(bench.deadline())
 
 
 def _check_reading(reading: Reading, unit: str, earliest_s: float, bench: Bench) -> None:
@@ -258,6 +280,21 @@ def _reaches_safety(bench: Bench, device: Actuator, _line: RecordingLine) -> Non
     device.safe(bench.deadline())
     third = device.read_back(bench.deadline())
     _expect(first == second == third, f"{first}, {second}, {third}")
+
+
+def _goes_safe_with_others(bench: Bench, device: SafeTogether, _line: RecordingLine) -> None:
+    """safe_all() leads where safe() does, or refuses with DeviceFault."""
+    if not isinstance(device, Actuator) or device.safe_group() is None:
+        return
+    device.safe(bench.deadline())
+    alone = device.read_back(bench.deadline())
+    device.apply(bench.setpoint, bench.deadline())
+    try:
+        device.safe_all([device], bench.deadline())
+    except DeviceFault:
+        device.safe(bench.deadline())
+    together = device.read_back(bench.deadline())
+    _expect(together == alone, f"{together}, by itself {alone}")
 
 
 def _refuses_no_number(bench: Bench, device: Actuator, line: RecordingLine) -> None:
@@ -343,10 +380,11 @@ def _doses_once(bench: Bench, device: Doser, line: RecordingLine) -> None:
 
 
 LIVE_CHECKS: Final[tuple[tuple[Any, bool, tuple[Callable[..., None], ...]], ...]] = (
-    (Device, False, (_identifies,)),
+    (Device, False, (_identifies, _presses_on)),
     (Sensor, False, (_reads,)),
     (Meter, False, (_counts,)),
     (Actuator, True, (_applies_and_releases, _reaches_safety, _refuses_no_number, _applies_once)),
+    (SafeTogether, True, (_goes_safe_with_others,)),
     (Doser, True, (_is_ready, _stops_harmlessly, _refuses_no_dose, _doses_once)),
 )
 """Ability, whether its checks move something, the checks."""

@@ -10,9 +10,19 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 
-from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, IdentityMismatch, Tripped
+from rigctl.errors import (
+    DeviceError,
+    DeviceFault,
+    DeviceTimeout,
+    GarbledReply,
+    GuardRefused,
+    IdentityMismatch,
+    RigctlError,
+    Tripped,
+)
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Rest
@@ -30,8 +40,11 @@ class DoseTiming:
     """Added to it, rig seconds."""
     floor_s: float = 2.0
     """And at least this much wall time, for the exchanges themselves."""
+    look_s: float = 2.0
+    """Wall seconds between two questions while the dose is not due yet: a pump that restarted, or never began, is
+    noticed that soon."""
     poll_s: float = 1.0
-    """Rig seconds between two questions."""
+    """Rig seconds between two questions once it is."""
     slack: float = 0.05
     """Share of the volume by which a complete dose may differ from the one asked for."""
     slack_ml: float = 0.1
@@ -42,6 +55,8 @@ class DoseTiming:
         return self.slack * volume_ml + self.slack_ml
 
 
+STOPS = 2
+"""Times a pump is stopped before it counts as one that does not stop."""
 RESOLUTION_ML = 0.01
 """Of a pump's total."""
 
@@ -64,6 +79,11 @@ class _Dose:
     id: int
     volume_ml: float
     before_ml: float
+
+    @property
+    def expected_s(self) -> float:
+        """How long it takes at the pump's rate, rig seconds."""
+        return 60.0 * self.volume_ml / self.pump.device.max_rate_ml_per_min
 
     def __str__(self) -> str:
         return f"{self.pump.name}: dose {self.id} of {self.volume_ml:g} mL"
@@ -97,6 +117,8 @@ class Dispenser:
         self._trip = trip
         self._timing = timing or DoseTiming()
         self._wall = wall
+        self.turns: dict[str, int] = {}
+        """By pump: how many doses it has been asked for; negative from the intent of one until it is settled."""
 
     async def dispense(self, pump: Handle[Doser], volume_ml: float) -> float:
         """Dispense a volume once; returns what was dispensed, mL.
@@ -112,7 +134,16 @@ class Dispenser:
         """
         permit = await self._guard.admit_dose(pump, volume_ml)
         before_ml = await self._ready(pump)
+        self.turns[pump.name] = -abs(self.turns.get(pump.name, 0)) - 1
+        try:
+            return await self._carried_out(pump, volume_ml, before_ml, permit)
+        except RigctlError:  # booked one way or the other; cancelled, it stays open until it is settled
+            self.turns[pump.name] = abs(self.turns[pump.name])
+            raise
+
+    async def _carried_out(self, pump: Handle[Doser], volume_ml: float, before_ml: float, permit: DosePermit) -> float:
         dose = _Dose(pump, await self._doses.intend(pump.name, volume_ml, before_ml), volume_ml, before_ml)
+        started_s = self._clock.now_s()
         certain = await self._send(dose, permit)
         await self._doses.sent(dose.id)
         status = await self._watch(dose)
@@ -124,9 +155,11 @@ class Dispenser:
             return await self._overrun(dose)
         if status.fault:
             raise await self._refused(dose, status.fault)
+        # over before it can be: the pump may never have begun, and show what it dispensed the time before
+        certain = certain and self._clock.now_s() - started_s >= dose.expected_s / self._timing.factor
         actual_ml = status.dispensed_ml if certain else await self._testified(dose)
         if actual_ml is None:
-            raise await self._unknown(dose, "the answer to the command was lost and the pump's total tells nothing")
+            raise await self._unknown(dose, "it is not certain that it ran, and the pump's total tells nothing")
         return await self._done(dose, actual_ml)
 
     async def settle(self, pump: Handle[Doser], left: OpenDose) -> None:
@@ -187,18 +220,19 @@ class Dispenser:
 
     async def _watch(self, dose: _Dose) -> DoseStatus | None:
         """Ask until the dose is over or its deadline has passed: the last answer, None if there was none at the end."""
-        expected_s = 60.0 * dose.volume_ml / dose.pump.device.max_rate_ml_per_min
-        until_s = self._clock.now_s() + self._timing.factor * expected_s + self._timing.margin_s
+        expected_s, now_s = dose.expected_s, self._clock.now_s()
+        due_s = now_s + expected_s
+        until_s = now_s + self._timing.factor * expected_s + self._timing.margin_s
         until_wall_s = self._wall() + self._timing.floor_s
-        pause_s = expected_s
+        look_s = self._timing.look_s * self._clock.speedup
         while True:
-            await self._rest(pause_s)
+            left_s = due_s - self._clock.now_s()
+            await self._rest(min(look_s, left_s) if left_s > 0 else max(self._timing.poll_s, 0.02 * expected_s))
             status = await self._status(dose.pump)
             if status is not None and (status.reset or not status.running):
                 return status
             if self._clock.now_s() > until_s and self._wall() > until_wall_s:
                 return status
-            pause_s = max(self._timing.poll_s, 0.02 * expected_s)
 
     async def _status(self, pump: Handle[Doser]) -> DoseStatus | None:
         try:
@@ -210,6 +244,7 @@ class Dispenser:
 
     async def _done(self, dose: _Dose, actual_ml: float, note: str = "") -> float:
         await self._doses.done(dose.id, actual_ml, note)
+        self.turns[dose.pump.name] = abs(self.turns.get(dose.pump.name, 0))
         slack_ml = self._timing.slack_of(dose.volume_ml)
         if actual_ml < dose.volume_ml - slack_ml:
             self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: short, {actual_ml:g} mL dispensed")
@@ -226,6 +261,7 @@ class Dispenser:
     async def _unknown(self, dose: _Dose, why: str, kind: type[DeviceError] = DeviceTimeout) -> DeviceError:
         """Booked in full; the error to raise."""
         await self._doses.unknown(dose.id, dose.volume_ml, why)
+        self.turns[dose.pump.name] = abs(self.turns.get(dose.pump.name, 0))
         self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: unknown, booked in full: {why}")
         return kind(f"{dose}: unknown what was dispensed, booked in full: {why}")
 
@@ -257,9 +293,16 @@ class Dispenser:
         raise Tripped(f"{reason}. Look at the pump, then reset the trip")
 
     async def _halt(self, pump: Handle[Doser]) -> DoseStatus:
-        """Stop the pump and ask whether it did."""
-        await self._guard.stop(pump, within_s=2 * pump.timeout_s)
-        return await pump.ask(pump.device.dose_status, "dose status", urgent=True)
+        """Stop the pump and ask whether it did; once more if not."""
+        reset = False
+        for _ in range(STOPS):
+            with suppress(DeviceTimeout):  # no sign that it arrived: the pump is asked all the same
+                await self._guard.stop(pump, within_s=2 * pump.timeout_s)
+            status = await pump.ask(pump.device.dose_status, "dose status", urgent=True)
+            reset = reset or status.reset
+            if not status.running:
+                break
+        return replace(status, reset=reset)
 
     async def _testified(self, dose: _Dose) -> float | None:
         try:

@@ -8,12 +8,14 @@ Going to the safe state, releasing and stopping are never refused. A trip is lat
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from functools import partial
+from typing import Literal, Protocol, cast
 from weakref import WeakSet
 
-from rigctl.errors import GuardRefused, Tripped
+from rigctl.errors import CapReached, GuardRefused, Tripped
+from rigctl.rig.abilities import SafeTogether
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Actuator, Clock, Deadline, DoseLog, Doser
 from rigctl.rig.spec import ActuatorLimits
@@ -159,7 +161,8 @@ class Guard:
 
         Raises:
             Tripped: the trip is latched.
-            GuardRefused: not a positive number or over a cap.
+            CapReached: it does not fit these 24 hours any more.
+            GuardRefused: not a positive number or over the cap of a single dose.
         """
         booked_ml = await self._doses.volume_since_ml(doser.name, self._clock.now_s() - DAY_S)
         self._decide(Command(doser.name, "dose", volume_ml, "mL"), booked_ml)
@@ -200,16 +203,20 @@ class Guard:
         else:
             await doser.tell_at_all_costs(doser.device.stop, "stop", within_s)
 
-    async def safe(self, actuator: Handle[Actuator], *, within_s: float) -> None:
-        """To the declared safe state within so many wall seconds, ahead of everything that waits."""
-        state = self._limits[actuator.name].safe_state
-        device = actuator.device
+    def way_to_safety(self, handle: Handle[Actuator] | Handle[Doser]) -> Callable[[Deadline], None]:
+        """The command that leads one device to its declared safe state, for the bus's thread."""
+        device = handle.device
+        if isinstance(device, Doser):
+            return device.stop
+        state = self._limits[handle.name].safe_state
         if state == "off":
-            await actuator.tell_at_all_costs(device.safe, "to the safe state", within_s)
-            return
-        await actuator.tell_at_all_costs(
-            lambda deadline: device.apply(state, deadline), f"to the safe state {state:g}", within_s
-        )
+            return device.safe
+        return lambda deadline: device.apply(state, deadline)
+
+    def common_way(self, group: Sequence[Handle[Actuator]]) -> Callable[[Deadline], None]:
+        """The command that leads a group to safety at once, for the bus's thread; a device may refuse it."""
+        first = cast("SafeTogether", group[0].device)
+        return partial(first.safe_all, [h.device for h in group])
 
     def _decide(self, command: Command, dispensed_24h_ml: float) -> None:
         what = f"{command.actuator}: {command.kind} {command.value:g} {command.unit}"
@@ -218,5 +225,8 @@ class Guard:
         if limits is None:
             raise GuardRefused(f"{what}: refused, it has no limits. Declare them under safety.limits")
         against = objections(command, Facts(limits, dispensed_24h_ml), self._checks)
-        if against:
-            raise GuardRefused(f"{what}: refused: {'; '.join(against)}")
+        if not against:
+            return
+        message = f"{what}: refused: {'; '.join(against)}"
+        today_only = not objections(command, Facts(limits), self._checks)
+        raise CapReached(message, command.actuator, command.value) if today_only else GuardRefused(message)

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TypeVar
+from dataclasses import replace
+from typing import Final, Generic, TypeVar
 
-from rigctl.errors import DeviceError, DeviceTimeout, GarbledReply, IdentityMismatch
-from rigctl.rig.bus import Bus
-from rigctl.rig.protocols import Deadline, Device, Identity
+from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, IdentityMismatch
+from rigctl.rig.abilities import Anonymous, Pace, Paced, said
+from rigctl.rig.bus import HURRY_S, Bus, Turn
+from rigctl.rig.protocols import Deadline, Device, Hurry, Identity
+from rigctl.rig.wire import Contact
 
 D = TypeVar("D", bound=Device)
 T = TypeVar("T")
+
+HURRIED: Final = 2.0
+"""So many times what a healthy device needs is left to a question under way when something urgent waits."""
 
 
 class Handle(Generic[D]):
     """One device, reached through its bus.
 
-    Whenever the line was (re)opened, the device is identified before anything else is said to it: after a replug
-    another instrument may answer on the same port, and nothing may be written to that one.
+    Whenever the line was (re)opened or silent, the device is identified before anything else is said to it: after a
+    replug another instrument may answer on the same port, and nothing may be written to that one. On the way to the
+    safe state, where each exchange delays the next, somebody else's silence does not count.
     """
 
     def __init__(self, name: str, device: D, bus: Bus, timeout_s: float) -> None:
@@ -27,7 +34,26 @@ class Handle(Generic[D]):
         self.bus = bus
         self.timeout_s = timeout_s
         self.identity: Identity | None = None
-        self._known_on = 0
+        self.silent = False
+        """Whether the last exchange with it stayed without an answer."""
+        self._known_on: Contact | None = None
+
+    @property
+    def pace(self) -> Pace:
+        """What it says of its exchanges; its timeout for each, if it says nothing."""
+        otherwise = Pace(self.timeout_s, self.timeout_s)
+        return said(self.device.pace, otherwise) if isinstance(self.device, Paced) else otherwise
+
+    @property
+    def hurried_s(self) -> float:
+        """What a question to it still gets once something urgent waits, wall seconds."""
+        usual_s = self.pace.confirm_s if isinstance(self.device, Paced) else 0.0
+        return min(self.timeout_s, max(HURRIED * usual_s, HURRY_S))
+
+    @property
+    def anonymous(self) -> bool:
+        """Whether there is nothing to recognise it by."""
+        return isinstance(self.device, Anonymous) and self.device.anonymous
 
     async def identify(self) -> Identity:
         """Ask who is there.
@@ -36,14 +62,15 @@ class Handle(Generic[D]):
             IdentityMismatch: not what the driver drives, or not what answered here before.
             DeviceError: it does not answer.
         """
-        seen: list[int] = []
+        seen: list[Contact] = []
         with self._named():
             found = await self.bus.call(
                 self.device.identify,
                 timeout_s=self.timeout_s,
                 doing=f"{self.name}: identify",
                 repeatable=True,
-                prepare=seen.append,
+                hurried_s=self.hurried_s,
+                prepare=lambda contact, _: seen.append(contact),
             )
         self._accept(found, seen[-1])
         return found
@@ -59,28 +86,63 @@ class Handle(Generic[D]):
     async def tell_at_all_costs(self, command: Callable[[Deadline], T], doing: str, within_s: float) -> T:
         """Write what makes safe, sent exactly once, within so many wall seconds of its turn.
 
-        A device that was recognised before and now stays silent is told all the same (fault 2): its answers may be
-        lost while commands arrive. One that answers as another is not. Raises as `tell`.
+        A device that stays silent is told all the same (fault 2), see `meet`. Raises as `tell`.
         """
         patience_s = min(self.timeout_s, within_s / 2)
 
-        def recognise_if_it_answers(generation: int) -> None:
-            try:
-                self._recognise(generation, patience_s)
-            except (DeviceTimeout, GarbledReply):
-                if self.identity is None:
-                    raise
+        def press(turn: Turn) -> T:
+            self.meet(turn, patience_s)
+            return self.exchange(turn, command, patience_s, doing)
 
+        return await self.bus.take_turn(press, f"{self.name}: {doing}")
+
+    # in the bus's thread ------------------------------------------------------------------------------------------
+
+    def exchange(
+        self, turn: Turn, work: Callable[[Deadline], T], patience_s: float, doing: str, *, settled: bool = False
+    ) -> T:
+        """One exchange of a turn, see `Turn.exchange`. Raises as `Bus.call`."""
         with self._named():
-            return await self.bus.call(
-                command,
-                timeout_s=patience_s,
-                doing=f"{self.name}: {doing}",
-                urgent=True,
-                prepare=recognise_if_it_answers,
-            )
+            return turn.exchange(work, patience_s, f"{self.name}: {doing}", settled=settled)
+
+    def meet(self, turn: Turn, patience_s: float, *, settled: bool = False) -> bool:
+        """Recognise it on the way to safety, if that is called for; whether it is not silent.
+
+        Its answers may be lost while commands arrive: whatever is wrong with the answer, it may be told. Only one that
+        answers as another may not, nor one that refuses the question and was never met.
+
+        Raises:
+            IdentityMismatch: another instrument answers.
+            DeviceFault: it does not know the question.
+            PortUnavailable: the line cannot be opened.
+        """
+        contact = turn.reach()
+        if not self.is_strange(contact):
+            return True
+        self._known_on = None
+        try:
+            self._accept(self.exchange(turn, self.device.identify, patience_s, "identify", settled=settled), contact)
+        except IdentityMismatch:
+            raise
+        except DeviceFault:
+            if self.identity is None:
+                raise
+        except Exception as error:  # noqa: BLE001 -- no driver's bug keeps a device from safety
+            return not isinstance(error, DeviceTimeout)
+        return True
+
+    def is_strange(self, contact: Contact) -> bool:
+        """Whether it must be recognised on the way to safety: the line was opened since, or it was silent itself."""
+        known = self._known_on
+        return not self.anonymous and (known is None or known.opened != contact.opened or self.silent)
+
+    # --------------------------------------------------------------------------------------------------------------
 
     async def _call(self, work: Callable[[Deadline], T], doing: str, *, repeatable: bool, urgent: bool) -> T:
+        def recognise(contact: Contact, hurry: Hurry | None) -> None:
+            if self.is_strange(contact) if urgent else self._known_on != contact:
+                self._accept(self.device.identify(replace(Deadline.after(self.timeout_s), hurry=hurry)), contact)
+
         with self._named():
             return await self.bus.call(
                 work,
@@ -88,7 +150,8 @@ class Handle(Generic[D]):
                 doing=f"{self.name}: {doing}",
                 repeatable=repeatable,
                 urgent=urgent,
-                prepare=lambda generation: self._recognise(generation, self.timeout_s),
+                hurried_s=self.hurried_s,
+                prepare=recognise,
             )
 
     @contextmanager
@@ -97,20 +160,17 @@ class Handle(Generic[D]):
         try:
             yield
         except DeviceError as error:
+            self.silent = isinstance(error, DeviceTimeout)
             if self.name not in str(error):
                 error.args = (f"{self.name}: {error}",)
             raise
+        self.silent = False
 
-    def _recognise(self, generation: int, patience_s: float) -> None:
-        """In the bus's thread: who answers on a line opened since we last spoke?"""
-        if self._known_on != generation:
-            self._accept(self.device.identify(Deadline.after(patience_s)), generation)
-
-    def _accept(self, found: Identity, generation: int) -> None:
+    def _accept(self, found: Identity, contact: Contact) -> None:
         if self.identity is not None and found != self.identity:
             raise IdentityMismatch(
                 f"{self.name} on {self.bus.url}: {found} answers where {self.identity} answered before; "
                 f"nothing was written. Connect the right instrument"
             )
         self.identity = found
-        self._known_on = generation
+        self._known_on = contact

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, GuardRefused, IdentityMismatch, ReadBackMismatch
@@ -14,7 +14,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Rest
 from rigctl.rig.protocols import Actuator, ActuatorState, Doser, Severity
 from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
-from rigctl.rig.titration import Titration
+from rigctl.rig.titration import Evidence, Titration
 from rigctl.rig.together import together
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
@@ -43,6 +43,9 @@ class Imposer:
     dispenser: Dispenser
     rest: Rest
     on_alarm: Callable[[Alarm], None]
+    evidence: Evidence
+    driven: dict[str, float] = field(default_factory=dict)
+    """Actuators that hold a value now, as far as is known; mutable. Whoever goes safe clears it."""
 
     async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
         """See `Rig.control`."""
@@ -98,6 +101,7 @@ class Imposer:
 
     async def _impose(self, actuator: Handle[Actuator], value: float | None) -> None:
         """Apply a value, or release (None). If the answer is lost, nothing is sent again: the read-back decides."""
+        self.driven.pop(actuator.name, None)
         try:
             if value is None:
                 await self.guard.release(actuator)
@@ -110,6 +114,8 @@ class Imposer:
             message = f"{doing}: unknown whether it arrived, not sent again, reading back: {error}"
             self.on_alarm(Alarm(Severity.MINOR, actuator.name, message))
             await self._confirm(actuator, value)
+        if value is not None:
+            self.driven[actuator.name] = value
 
     async def _confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
         """Ask the instrument whether it holds `value`, or is released (None).
@@ -117,13 +123,33 @@ class Imposer:
         Raises:
             ReadBackMismatch: it does not.
         """
-        state = await actuator.ask(actuator.device.read_back, "read back")
-        if not holds(state, value, self._tolerance(actuator.name)):
-            unit = actuator.device.unit
-            wanted = "released" if value is None else f"{value:g} {unit}"
-            message = f"{self._serves(actuator.name)}: {actuator.name} reads back {told(state, unit)}, wanted {wanted}"
+        denied = await self.denial(actuator, value)
+        if denied:
+            message = f"{self._serves(actuator.name)}: {actuator.name} {denied}"
             self.on_alarm(Alarm(Severity.MAJOR, actuator.name, message))
             raise ReadBackMismatch(message)
+
+    async def denial(self, actuator: Handle[Actuator], value: float | None) -> str:
+        """What the instrument says instead of holding `value`, or being released (None); empty if it does."""
+        state = await actuator.ask(actuator.device.read_back, "read back")
+        if holds(state, value, self.tolerance(actuator.name)):
+            return ""
+        unit = actuator.device.unit
+        wanted = "released" if value is None else f"{value:g} {unit}".rstrip()
+        return f"reads back {told(state, unit)}, wanted {wanted}"
+
+    async def verify(self) -> Mapping[str, str]:
+        """See `Rig.verify`."""
+        driven = dict(self.driven)
+        said = await together(*(self._deviation(self.wiring.actuators[n], value) for n, value in driven.items()))
+        return {name: text for name, text in zip(driven, said, strict=True) if text}
+
+    async def _deviation(self, actuator: Handle[Actuator], value: float) -> str:
+        try:
+            wrong = await self.denial(actuator, value)
+        except DeviceError as error:
+            wrong = f"{type(error).__name__}: {error}"
+        return wrong if self.driven.get(actuator.name) == value else ""
 
     async def _still(self, pump: Handle[Doser]) -> None:
         """A pump that is not chosen stands still; one that runs is stopped, and asked again."""
@@ -161,9 +187,10 @@ class Imposer:
             dispenser=self.dispenser,
             rest=self.rest,
             on_alarm=self.on_alarm,
+            evidence=self.evidence,
         )
 
-    def _tolerance(self, actuator: str) -> float:
+    def tolerance(self, actuator: str) -> float:
         """Treatments and prepared actuators are switches: they hold what they were sent."""
         return next((v.read_back_tolerance for v in self.spec.variables if v.actuator == actuator), 1e-6)
 

@@ -8,14 +8,15 @@ from __future__ import annotations
 import asyncio
 import math
 import statistics
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from rigctl.errors import DeviceError, DeviceTimeout
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Clock, Reading, Sensor, Severity
-from rigctl.rig.spec import MeasureSpec, Statistic
+from rigctl.rig.spec import MeasureSpec, SensorRules, Statistic
 from rigctl.rig.values import Measurement
 
 Rest = Callable[[float], Awaitable[None]]
@@ -23,6 +24,11 @@ Rest = Callable[[float], Awaitable[None]]
 
 SILENT_LIMIT = 3
 """After so many unanswered samples in a row a sensor is not asked again in this window: its bus has others to serve."""
+
+CONFIRMING = 3
+"""Readings that must agree on a step beyond the plausible rate before it is believed."""
+GRANTED_S = 10.0
+"""Rig seconds: the shortest time that a plausible rate is counted over."""
 
 
 def resting(clock: Clock) -> Rest:
@@ -51,6 +57,61 @@ def judged(reading: Reading, plausible: tuple[float, float] | None) -> Reading:
     return reading
 
 
+@dataclass(slots=True)
+class Record:
+    """What a sensor has said so far, whoever asked; mutable, used in the event loop only."""
+
+    asked_s: float | None = None
+    """Wall time (monotonic) of the first attempt."""
+    valid: Reading | None = None
+    """The last valid reading."""
+    valid_s: float | None = None
+    """Wall time of it."""
+    same_since_s: float = math.nan
+    """Rig time from which readings have been the same to the last bit."""
+    detail: str = ""
+    """Why the last attempt gave nothing."""
+    step: str = ""
+    """The last step beyond the plausible rate that was confirmed."""
+    _held: Reading | None = None
+    """A reading too far from the last one, until others confirm it."""
+    _agreeing: int = 0
+
+    def take(self, reading: Reading, max_rate_per_s: float | None, now_s: float) -> Reading:
+        """Remember a reading; INVALID instead if it is a step faster than it can be, until others confirm it.
+
+        Args:
+            reading: already judged by itself.
+            max_rate_per_s: engineering units per rig second; None: any.
+            now_s: wall time, monotonic.
+        """
+        if self.asked_s is None:
+            self.asked_s = now_s
+        if not reading.valid:
+            self.detail = reading.detail
+            return reading
+        last = self.valid
+        if last is not None and max_rate_per_s is not None and not _reachable(last, reading, max_rate_per_s):
+            near = self._held is not None and _reachable(self._held, reading, max_rate_per_s)
+            self._held, self._agreeing = reading, self._agreeing + 1 if near else 1
+            what = f"went from {last.value:g} to {reading.value:g} {reading.unit}, faster than it can"
+            if self._agreeing < CONFIRMING:
+                self.detail = f"{what}; not believed before it is confirmed"
+                return replace(reading, value=math.nan, severity=Severity.INVALID, detail=self.detail)
+            self.step = what
+        if last is None or last.value != reading.value:
+            self.same_since_s = reading.time_s
+        self._held, self._agreeing = None, 0
+        self.valid, self.valid_s, self.detail = reading, now_s, ""
+        return reading
+
+
+def _reachable(before: Reading, after: Reading, max_rate_per_s: float) -> bool:
+    """Whether the quantity can have gone from one reading to the other; noise is granted what it moves in a while."""
+    elapsed_s = max(after.time_s - before.time_s, GRANTED_S)
+    return abs(after.value - before.value) <= max_rate_per_s * elapsed_s
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """A sensor with what is believed of its readings."""
@@ -60,6 +121,8 @@ class Probe:
     handle: Handle[Sensor]
     plausible: tuple[float, float] | None
     clock: Clock
+    rules: SensorRules = field(default_factory=SensorRules)
+    record: Record = field(default_factory=Record)
 
     async def read(self) -> Reading:
         """A fresh reading; INVALID with the reason when the sensor does not answer or cannot be right."""
@@ -72,8 +135,11 @@ class Probe:
             reading = await self.handle.ask(self.handle.device.read, "read")
         except DeviceError as error:
             nothing = invalid(self.handle.device.unit, self.clock.now_s(), f"{type(error).__name__}: {error}")
-            return nothing, not isinstance(error, DeviceTimeout)
-        return judged(reading, self.plausible), True
+            return self._taken(nothing), not isinstance(error, DeviceTimeout)
+        return self._taken(judged(reading, self.plausible)), True
+
+    def _taken(self, reading: Reading) -> Reading:
+        return self.record.take(reading, self.rules.max_rate_per_s, time.monotonic())
 
 
 async def sample_window(

@@ -178,8 +178,10 @@ class RegisterLine(Line, Protocol):
         """`count` bits."""
         ...
 
-    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:
-        """Write holding registers (function 06 for one, 10h for more)."""
+    def write_registers(
+        self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
+    ) -> None:
+        """Write holding registers (function 06 for one unless `multiple`, 10h for more)."""
         ...
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
@@ -309,7 +311,11 @@ class Doser(Device, Protocol):
         ...
 
     def stop(self, deadline: Deadline) -> None:
-        """Stop at once; harmless when nothing runs."""
+        """Stop at once; harmless when nothing runs. Whether the pump stands still then, `dose_status` tells.
+
+        Raises:
+            DeviceTimeout: no sign that the command arrived.
+        """
         ...
 
 
@@ -352,6 +358,15 @@ class OpenLine(Protocol):
 # What the rig needs of whoever keeps the journal -----------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class Unanswered:
+    """Doses in a row that did not move the probe that judges them."""
+
+    doses: int
+    trials: int
+    """How many trials they were spread over."""
+
+
 class DoseLog(Protocol):
     """The dose protocol's memory. Each call returns only after the record is on disk."""
 
@@ -373,4 +388,12 @@ class DoseLog(Protocol):
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         """Volume of all doses since this rig time, open intents in full; for the caps."""
+        ...
+
+    async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
+        """Record what the last dose of this pump did to the reading that judges it, the probe's units."""
+        ...
+
+    async def unanswered(self, actuator: str, probe: str) -> Unanswered:
+        """The doses since the last that this probe answered, over all trials; a person may have forgiven them."""
         ...

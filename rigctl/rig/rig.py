@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 
-from rigctl.errors import DeviceError
-from rigctl.rig.bus import Bus
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
-from rigctl.rig.handle import Handle
-from rigctl.rig.imposing import Imposer, told
-from rigctl.rig.measuring import Probe, Rest, invalid, judged, reduced, resting, sample_window
+from rigctl.rig.imposing import Imposer
+from rigctl.rig.lookout import Lookout
+from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
+from rigctl.rig.metering import Metering
+from rigctl.rig.opening import missing, open_all, probed
+from rigctl.rig.pacing import time_to_safe
 from rigctl.rig.protocols import (
-    Actuator,
     ActuatorState,
     Clock,
-    Deadline,
-    Device,
     DoseLog,
-    Doser,
     Identity,
-    Meter,
     Reading,
-    Sensor,
     Severity,
 )
 from rigctl.rig.safing import drive_safe
 from rigctl.rig.spec import RigSpec
-from rigctl.rig.together import combined, together
-from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport
+from rigctl.rig.titration import Evidence
+from rigctl.rig.together import together
+from rigctl.rig.values import Alarm, Glance, Measurement, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wire import BusTiming
 from rigctl.rig.wiring import Instruments, wired
 
@@ -70,7 +65,20 @@ class Rig:
         self._unsafe: frozenset[str] = frozenset()
         self._wiring = wired(spec, registry, clock, on_alarm, bus_timing)
         self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
-        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm)
+        evidence = Evidence(doses, spec.unanswered_doses, self.trip)
+        self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm)
+        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm, evidence)
+        self._lookout = Lookout(
+            wiring=self._wiring,
+            spec=spec.watch,
+            guard=self.guard,
+            doses=doses,
+            clock=clock,
+            driven=lambda: self.driven,
+            denial=self._imposer.denial,
+            dosing=lambda: self._dispenser.turns,
+            on_alarm=on_alarm,
+        )
 
     @property
     def tripped(self) -> str | None:
@@ -88,41 +96,14 @@ class Rig:
                 holder), `IdentityMismatch` the wrong instrument, `DeviceFault` the register, `DeviceTimeout` the
                 silent device. What could be opened stays open, so that it can still go `safe`; `close` closes it.
         """
-        wiring = self._wiring
-        found: dict[str, Identity] = {}
-        errors: list[DeviceError] = []
-        await together(*(self._open_bus(bus, found, errors) for bus in wiring.buses.values()))
-        if errors:
-            raise combined(errors)
-        return {name: found[name] for name in wiring.handles}
-
-    async def _open_bus(self, bus: Bus, found: dict[str, Identity], errors: list[DeviceError]) -> None:
-        try:
-            await bus.open()
-        except DeviceError as error:
-            errors.append(error)
-            return
-        for name, handle in self._wiring.handles.items():
-            if handle.bus is bus:
-                try:
-                    found[name] = await handle.identify()
-                except DeviceError as error:
-                    errors.append(error)
+        found = await open_all(self._wiring)
+        self._metering.start()
+        return found
 
     async def probe(self) -> Mapping[str, str]:
         """Read-only: who answers and one reading, by device name; errors as text. Needs no `open`."""
         handles = self._wiring.handles
-        texts = await together(*map(self._probed, handles.values()))
-        return dict(zip(handles, texts, strict=True))
-
-    async def _probed(self, handle: Handle[Device]) -> str:
-        try:
-            identity = await handle.identify()
-            reading = await handle.ask(partial(_any_reading, handle.device), "read")
-        except DeviceError as error:
-            return f"{type(error).__name__}: {error}"
-        who = " ".join(filter(None, (identity.model, identity.firmware, identity.serial)))
-        return f"{who}: {reading}"
+        return dict(zip(handles, await together(*map(probed, handles.values())), strict=True))
 
     async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
         """Impose these setpoints and nothing else.
@@ -145,6 +126,21 @@ class Rig:
         """
         return await self._imposer.control(setpoints)
 
+    @property
+    def driven(self) -> Mapping[str, float]:
+        """What is imposed now, by actuator, engineering units: chosen variables, treatments, what is being prepared.
+
+        From the moment a command was answered until another one is sent; nothing once `safe` has begun.
+        """
+        return dict(self._imposer.driven)
+
+    async def verify(self) -> Mapping[str, str]:
+        """Ask every driven actuator whether it holds what was imposed; what those say that do not, by actuator.
+
+        One that cannot be asked counts among them, with the error as text. What is changed meanwhile is left out.
+        """
+        return await self._imposer.verify()
+
     async def measure(self) -> Mapping[str, Measurement]:
         """A window of every sensor, as `spec.timing.measure` says; by the names of variables and outcomes.
 
@@ -160,19 +156,11 @@ class Rig:
         return out
 
     async def meters(self) -> Mapping[str, Reading]:
-        """The counters now, by meter name (kinds energy and volume); one that cannot be read is INVALID."""
-        handles = self._wiring.meters
-        readings = await together(*(self._metered(n, h) for n, h in handles.items()))
-        return dict(zip(handles, readings, strict=True))
+        """The counters now, by meter name (kinds energy and volume); one that cannot be read is INVALID.
 
-    async def _metered(self, name: str, handle: Handle[Meter]) -> Reading:
-        try:
-            reading = judged(await handle.ask(handle.device.total, "total"), None)
-        except DeviceError as error:
-            reading = invalid(handle.device.meter_unit, self._clock.now_s(), f"{type(error).__name__}: {error}")
-        if not reading.valid:
-            self._on_alarm(Alarm(Severity.MINOR, handle.name, f"meter {name} cannot be read: {reading.detail}"))
-        return reading
+        Beside them our own that say how far they can be believed; see `rigctl.rig.metering`.
+        """
+        return await self._metering.read()
 
     async def snapshot(self) -> Mapping[str, Reading]:
         """One reading of each sensor now, by the names of variables and outcomes; INVALID if it cannot be read."""
@@ -181,18 +169,31 @@ class Rig:
         return {p.name: r for p, r in zip(probes, readings, strict=True)}
 
     async def safe(self) -> SafeReport:
-        """Drive everything to its declared safe state in less than 2 s of wall time, ahead of all that waits.
+        """Drive everything to its declared safe state, ahead of all that waits, within bounded time (`time_to_safe`).
 
         Pumps are stopped, treatments released. Raises nothing; the report says what could not be confirmed, and an
         alarm what could be confirmed the last time. Needs no `open`. Cancel a running `control` first: it would go on
         imposing.
         """
+        self._imposer.driven.clear()
         report = await drive_safe(self.spec, self._wiring, self.guard)
         for name, why in report.failed.items():
             if name not in self._unsafe:  # one alarm, not one per attempt
                 self._on_alarm(Alarm(Severity.MAJOR, name, f"not confirmed in its safe state: {why}"))
         self._unsafe = frozenset(report.failed)
         return report
+
+    def time_to_safe(self) -> SafeTimes:
+        """How long `safe` takes at most while every device answers as it should; asks nobody, needs no `open`."""
+        return time_to_safe(self.spec, self._wiring)
+
+    def look(self) -> Glance:
+        """What the rig was last seen to be; begins what has to be asked, and waits for nothing."""
+        return self._lookout.glance()
+
+    async def roll_call(self) -> Mapping[str, str]:
+        """Ask every device who it is; what is wrong, by the name of those that do not answer as they should."""
+        return await missing(self._wiring)
 
     async def settle_doses(self, open_doses: Sequence[OpenDose]) -> None:
         """Settle doses whose end was not recorded, after a crash or a cancelled `control`; sends none.
@@ -221,21 +222,6 @@ class Rig:
 
     async def close(self) -> None:
         """Close every bus; what still waits on one is dropped."""
+        await self._metering.stop()
+        await self._lookout.close()
         await together(*(bus.close() for bus in self._wiring.buses.values()))
-
-
-def _any_reading(device: Device, deadline: Deadline) -> str:
-    """One thing a device can be asked without changing anything, in words."""
-    if isinstance(device, Sensor):
-        return _in_words(device.read(deadline))
-    if isinstance(device, Doser):
-        return "running" if device.dose_status(deadline).running else "at rest"
-    if isinstance(device, Meter):
-        return _in_words(device.total(deadline))
-    if isinstance(device, Actuator):
-        return told(device.read_back(deadline), device.unit)
-    return "answers"
-
-
-def _in_words(reading: Reading) -> str:
-    return f"{reading.value:g} {reading.unit}" if reading.valid else f"INVALID ({reading.detail})"

@@ -1,112 +1,205 @@
-"""Everything to its declared safe state, whatever else is wrong, in bounded time."""
+"""Everything to its declared safe state, whatever else is wrong, in bounded time.
+
+The time is bounded for each bus, not for each command. First everything on a bus is told, one command right after the
+other whatever becomes of the one before; then the line is silenced if it has to be, and everything is asked. What
+denies or does not answer is told and asked again. A healthy device gets the time it needs, a silent one holds up the
+others for no longer.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final
 
-from rigctl.rig.bus import Bus
+from rigctl.errors import DeviceError, DeviceTimeout
+from rigctl.rig.bus import Bus, Turn
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import holds, told
-from rigctl.rig.protocols import Actuator, Doser
+from rigctl.rig.pacing import LEAST_PATIENCE_S, PATIENCE, grouped, time_to_safe, to_make_safe, together_s
+from rigctl.rig.protocols import Deadline, Doser
 from rigctl.rig.spec import ActuatorLimits, RigSpec
 from rigctl.rig.values import SafeReport
 from rigctl.rig.wiring import Wiring
 
-BUDGET_S = 1.8
-"""Wall seconds; within 2 s a rig is safe, or says what is not."""
-COMMANDS_SHARE = 0.6
-"""Of that, for the commands of one bus even if nothing on it answers: each must go out before any is asked about."""
-ATTEMPTS = 3
+LEAST_S: Final = 1.8
+"""Wall seconds: no bus is given up sooner, and a line that cannot be opened, or is held, is tried for so long."""
+ATTEMPTS: Final = 3
 """Going to the safe state may be repeated without harm, but only after a read-back denied it or failed."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """One actuator on its way to its safe state."""
-
-    name: str
-    bus: Bus
-    command: Callable[[float], Awaitable[None]]
-    """Send it there; within so many wall seconds."""
-    denial: Callable[[], Awaitable[str]]
-    """Ask the instrument: what it says instead of being safe, or nothing."""
+FIRST_PAUSE_S: Final = 0.1
+"""Wall seconds before the second attempt: some devices take a moment to show what they were told; then doubled."""
+LITTLE_PATIENCE: Final = 2.0
+LITTLE_PATIENCE_S: Final = 0.1
+"""As `PATIENCE`, once something on the bus was silent: then the next commands matter more than their answers."""
 
 
 async def drive_safe(spec: RigSpec, wiring: Wiring, guard: Guard) -> SafeReport:
-    """Drive everything to its safe state, buses in parallel, within `BUDGET_S`. Raises nothing (but cancellation)."""
-    targets = [_pump(guard, p) for p in wiring.dosers.values()]
-    targets += [_actuator(guard, a, spec.limits[n]) for n, a in wiring.actuators.items()]
-    buses: dict[Bus, list[_Target]] = {}
-    for target in targets:
-        buses.setdefault(target.bus, []).append(target)
-    failures = await asyncio.gather(*map(_drive_bus, buses.values()))
-    failed = {name: why for part in failures for name, why in part.items()}
-    return SafeReport(tuple(t.name for t in targets if t.name not in failed), failed)
+    """Drive everything to its safe state, buses side by side. Raises nothing (but cancellation)."""
+    began_s = time.monotonic()
+    times = time_to_safe(spec, wiring).by_bus
+    handles = to_make_safe(wiring)
+    courses = [
+        _Course(bus, [h for h in handles if h.bus is bus], guard, spec.limits, times[url][1])
+        for url, bus in wiring.buses.items()
+        if url in times
+    ]
+    await asyncio.gather(*(c.until_safe() for c in courses))
+    failed = {name: why for c in courses for name, why in dict(c.left).items()}
+    told_at_s = [c.told_at_s for c in courses]
+    return SafeReport(
+        tuple(h.name for h in handles if h.name not in failed),
+        failed,
+        told_s=None if None in told_at_s else max((s - began_s for s in told_at_s if s is not None), default=0.0),
+        confirmed_s=None if failed else time.monotonic() - began_s,
+    )
 
 
-async def _drive_bus(targets: Sequence[_Target]) -> dict[str, str]:
-    """Command all, then ask all; again for those that did not confirm. What is left, and why."""
-    left = {t.name: f"not confirmed within {BUDGET_S} s" for t in targets}
-    with suppress(TimeoutError):  # what is left is the answer
-        async with asyncio.timeout(BUDGET_S):
-            for _ in range(ATTEMPTS):
-                await _attempt([t for t in targets if t.name in left], left)
-                if not left:
-                    break
-    return dict(left)
+class _Course:
+    """One bus on its way to safety; all but `until_safe` runs in the bus's thread."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        handles: Sequence[Handle[Any]],
+        guard: Guard,
+        limits: Mapping[str, ActuatorLimits],
+        once_s: float,
+    ) -> None:
+        self._bus = bus
+        self._handles = handles
+        self._guard = guard
+        self._limits = limits
+        self._within_s = max(LEAST_S, 2 * once_s + max(h.timeout_s for h in handles))
+        self._until_s = time.monotonic() + self._within_s
+        self._silence = False
+        self._told_only = f"told, but not confirmed within {self._within_s:.1f} s"
+        self.left = {h.name: f"not told within {self._within_s:.1f} s: the bus is busy" for h in handles}
+        """What is not confirmed, and why."""
+        self.told_at_s: float | None = None
+
+    async def until_safe(self) -> None:
+        """Tell all, ask all; again those that are left, a few times or until the time is over."""
+        with suppress(TimeoutError):  # what is left is the answer
+            async with asyncio.timeout(self._within_s):
+                await self._in_several_attempts()
+
+    async def _in_several_attempts(self) -> None:
+        attempts, pause_s = 0, FIRST_PAUSE_S
+        reach_until_s = time.monotonic() + LEAST_S
+        while True:
+            try:
+                await self._bus.take_turn(self._attempt, "to the safe state")
+                attempts += 1
+            except Exception as error:  # noqa: BLE001 -- the last line of defence: it is reported, for all
+                self.left = dict.fromkeys(self.left, f"{type(error).__name__}: {error}")
+                if not isinstance(error, DeviceError) or time.monotonic() + pause_s > reach_until_s:
+                    return
+            if not self.left or attempts == ATTEMPTS:
+                return
+            await asyncio.sleep(pause_s)
+            pause_s *= 2
+
+    # in the bus's thread ------------------------------------------------------------------------------------------
+
+    def _attempt(self, turn: Turn) -> None:
+        handles = [h for h in self._handles if h.name in self.left]
+        self._silence = False
+        self._tell_all(turn, sorted(handles, key=_silent))
+        self.told_at_s = self.told_at_s or time.monotonic()
+        for handle in sorted(handles, key=_silent):
+            if time.monotonic() >= self._until_s:
+                return  # nobody waits for the answers any more, and others wait for the bus
+            turn.reach()
+            with self._noting([handle]):
+                self._ask(turn, handle)
+
+    def _tell_all(self, turn: Turn, handles: Sequence[Handle[Any]]) -> None:
+        """What turns out to be silent is told once everything else has been."""
+        silent: list[Handle[Any]] = []
+        for group in grouped(handles, self._limits):
+            turn.reach()
+            with self._noting(group):
+                silent += self._tell_group(turn, group)
+        for handle in silent:
+            self._tell(turn, handle)
+
+    def _tell_group(self, turn: Turn, group: Sequence[Handle[Any]]) -> Sequence[Handle[Any]]:
+        """Tell them together if there are several, else one by one; returns those that did not answer and wait.
+
+        A group is one instrument: who knows one of it knows all.
+        """
+        named = [h for h in group if not h.anonymous]
+        if named and all(h.is_strange(turn.reach()) for h in named):
+            asked = named[0]
+            if not asked.meet(turn, self._patience_s(asked, asked.pace.confirm_s)):
+                self._silence = True
+                return group
+        if len(group) > 1:
+            patience_s = max(PATIENCE * together_s(group), LEAST_PATIENCE_S)
+            try:
+                group[0].exchange(turn, self._guard.common_way(group), patience_s, "to the safe state, together")
+            except DeviceTimeout:
+                self._silence = True
+                return group
+            except Exception as refusal:  # noqa: BLE001 -- whatever it is, there is another way
+                self.left |= {h.name: f"{type(refusal).__name__}: {refusal}" for h in group}
+            else:
+                self.left |= {h.name: self._told_only for h in group}
+                return ()
+        for handle in group:
+            self._tell(turn, handle)
+        return ()
+
+    def _tell(self, turn: Turn, handle: Handle[Any]) -> None:
+        turn.reach()
+        with self._noting([handle]):
+            patience_s = self._patience_s(handle, handle.pace.command_s)
+            handle.exchange(turn, self._guard.way_to_safety(handle), patience_s, "to the safe state")
+            self.left[handle.name] = self._told_only
+
+    def _patience_s(self, handle: Handle[Any], needed_s: float) -> float:
+        times, least_s = (LITTLE_PATIENCE, LITTLE_PATIENCE_S) if self._silence else (PATIENCE, LEAST_PATIENCE_S)
+        return min(handle.timeout_s, max(times * needed_s, least_s))
+
+    def _ask(self, turn: Turn, handle: Handle[Any]) -> None:
+        handle.meet(turn, handle.timeout_s, settled=True)
+        if handle.is_strange(turn.reach()):
+            raise DeviceTimeout(f"{handle.name}: it does not say who it is")
+        question = _question(handle, self._limits[handle.name])
+        denied = handle.exchange(turn, question, handle.timeout_s, "is it safe", settled=True)
+        if denied:
+            self.left[handle.name] = denied
+        else:
+            del self.left[handle.name]
+
+    @contextmanager
+    def _noting(self, handles: Sequence[Handle[Any]]) -> Iterator[None]:
+        """Note what goes wrong; the others must go on whatever it is."""
+        try:
+            yield
+        except Exception as error:  # noqa: BLE001 -- the last line of defence: no driver's bug keeps the others from it
+            self._silence = self._silence or isinstance(error, DeviceTimeout)
+            self.left |= {h.name: f"{type(error).__name__}: {error}" for h in handles}
 
 
-async def _attempt(targets: Sequence[_Target], left: dict[str, str]) -> None:
-    """All commands wait on the bus together, so that nothing less urgent slips in between them; then all questions.
-
-    If the time runs out while the bus is held up by an exchange under way, the commands stay in its queue, and go out
-    before it is closed: late is better than never.
-    """
-    within_s = COMMANDS_SHARE * BUDGET_S / len(targets)
-    await asyncio.shield(asyncio.gather(*(_noting(t.name, left, t.command(within_s)) for t in targets)))
-    denials = await asyncio.gather(*(_noting(t.name, left, t.denial()) for t in targets))
-    for target, denied in zip(targets, denials, strict=True):
-        if denied == "":
-            del left[target.name]
+def _silent(handle: Handle[Any]) -> bool:
+    """To have them last."""
+    return handle.silent
 
 
-async def _noting(name: str, left: dict[str, str], step: Awaitable[str | None]) -> str | None:
-    """Carry out one step and note what goes wrong; the others must go on whatever it is."""
-    try:
-        denied = await step
-    except Exception as error:  # noqa: BLE001 -- the last line of defence: no driver's bug keeps the others from safety
-        left[name] = f"{type(error).__name__}: {error}"
-        return None
-    if denied:
-        left[name] = denied
-    return denied
-
-
-def _pump(guard: Guard, pump: Handle[Doser]) -> _Target:
-    async def denial() -> str:
-        status = await pump.ask(pump.device.dose_status, "dose status", urgent=True)
-        return "it still runs" if status.running else ""
-
-    async def stop(within_s: float) -> None:
-        await guard.stop(pump, within_s=within_s)
-
-    return _Target(pump.name, pump.bus, stop, denial)
-
-
-def _actuator(guard: Guard, actuator: Handle[Actuator], limits: ActuatorLimits) -> _Target:
+def _question(handle: Handle[Any], limits: ActuatorLimits) -> Callable[[Deadline], str]:
+    """What the instrument says instead of being safe, or nothing."""
+    if isinstance(handle.device, Doser):
+        return lambda deadline: "it still runs" if handle.device.dose_status(deadline).running else ""
     value = None if limits.safe_state == "off" else limits.safe_state
     # the safe value itself must come back; only the rounding of a coarse register is forgiven
     tolerance = 0.0 if value is None else 0.01 * max(abs(value), 1.0)
 
-    async def denial() -> str:
-        state = await actuator.ask(actuator.device.read_back, "read back", urgent=True)
-        return "" if holds(state, value, tolerance) else f"reads back {told(state, actuator.device.unit)}"
+    def denial(deadline: Deadline) -> str:
+        state = handle.device.read_back(deadline)
+        return "" if holds(state, value, tolerance) else f"reads back {told(state, handle.device.unit)}"
 
-    async def safe(within_s: float) -> None:
-        await guard.safe(actuator, within_s=within_s)
-
-    return _Target(actuator.name, actuator.bus, safe, denial)
+    return denial

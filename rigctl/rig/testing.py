@@ -68,7 +68,15 @@ class SilentLine:
         """Never answers."""
         self._wait(deadline)
 
-    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:  # noqa: ARG002
+    def write_registers(
+        self,
+        unit: int,  # noqa: ARG002
+        address: int,  # noqa: ARG002
+        values: Sequence[int],  # noqa: ARG002
+        deadline: Deadline,
+        *,
+        multiple: bool = False,  # noqa: ARG002
+    ) -> None:
         """Never confirms."""
         self._wait(deadline)
 
@@ -186,7 +194,15 @@ class MemoryLine:
         deadline.check(self.url)
         return [bool(self.cells.get((unit, kind, address + i), 0)) for i in range(count)]
 
-    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:
+    def write_registers(
+        self,
+        unit: int,
+        address: int,
+        values: Sequence[int],
+        deadline: Deadline,
+        *,
+        multiple: bool = False,  # noqa: ARG002
+    ) -> None:
         """Into the table, holding registers."""
         deadline.check(self.url)
         self.cells |= {(unit, "holding", address + i): value for i, value in enumerate(values)}
@@ -224,7 +240,8 @@ class RecordingLine:
         """What is sent arrives and is carried out, but no answer to it is ever seen."""
         self._inner = inner
         self.open, self.close = inner.open, inner.close
-        self.resync, self.press_on = inner.resync, inner.press_on
+        self.resync = inner.resync
+        self.press_on: Any = getattr(inner, "press_on", None)
         self.exchange_s = getattr(inner, "exchange_s", None)
 
     def take_dropped(self) -> bytes:
@@ -261,10 +278,12 @@ class RecordingLine:
         self._lose()
         return values
 
-    def write_registers(self, unit: int, address: int, values: Sequence[int], deadline: Deadline) -> None:
+    def write_registers(
+        self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
+    ) -> None:
         """Remember and pass on."""
         self._note("write_registers", unit, address, tuple(values))
-        self._inner.write_registers(unit, address, values, deadline)
+        self._inner.write_registers(unit, address, values, deadline, multiple=multiple)
         self._lose()
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from rigctl.errors import GarbledReply, ReadBackMismatch
+from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe, Rest
-from rigctl.rig.protocols import Doser, Severity
+from rigctl.rig.protocols import DoseLog, Doser, Severity
 from rigctl.rig.spec import DosingSpec
 from rigctl.rig.values import Alarm
 
@@ -19,9 +19,30 @@ OVERSHOOT = 2.0
 RESPONSE = 0.2
 """A dose that moves the reading by less than this share of what it should counts as one without response."""
 UNANSWERED_DOSES = 2
-"""After so many of them in a row nothing more is dosed."""
+"""After so many of them in a row nothing more is dosed in this trial."""
 FRESH_READINGS = 3
 """Attempts at a valid reading before dosing is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What doses did, over all trials: a probe that no dose moves must not go on calling for more (fault 63)."""
+
+    doses: DoseLog
+    enough: int
+    """Doses in a row without response, whatever trial they belong to, after which the pump is latched."""
+    trip: Callable[[str], Awaitable[object]]
+    """Latches the trip and drives the rig to its safe state."""
+
+    async def weigh(self, pump: str, probe: str) -> None:
+        """Raise `Tripped` if this probe has not answered too many doses of this pump."""
+        silent = await self.doses.unanswered(pump, probe)
+        if silent.doses < self.enough:
+            return
+        trials = "1 trial" if silent.trials == 1 else f"{silent.trials} trials"
+        reason = f"{pump}: {silent.doses} doses in a row, over {trials}, did not move {probe}; pump latched"
+        await self.trip(reason)
+        raise Tripped(f"{reason}. Look at pump, stock and probe, then reset the trip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +56,7 @@ class Titration:
     dispenser: Dispenser
     rest: Rest
     on_alarm: Callable[[Alarm], None]
+    evidence: Evidence
 
     async def bring_to(self, setpoint: float) -> float:
         """Dose until the probe reads the setpoint within tolerance; returns the last reading, its units.
@@ -44,6 +66,7 @@ class Titration:
         Raises:
             GarbledReply: no valid reading, so nothing (more) was dosed.
             ReadBackMismatch: overshot, no response to doses, or still off after `max_doses`.
+            Tripped: too many doses without response, over all trials; nothing (more) was dosed.
         """
         reading = await self._fresh()
         unanswered = 0
@@ -51,10 +74,11 @@ class Titration:
             volume_ml = self._volume_ml(setpoint - reading)
             if volume_ml is None:
                 return self._accepted(reading, setpoint)
+            await self.evidence.weigh(self.pump.name, self.spec.sensor)
             dispensed_ml = await self.dispenser.dispense(self.pump, volume_ml)
             await self.rest(self.spec.mix_s)
             before, reading = reading, await self._fresh()
-            unanswered = 0 if self._responded(reading - before, dispensed_ml) else unanswered + 1
+            unanswered = 0 if await self._responded(reading - before, dispensed_ml) else unanswered + 1
             if unanswered >= UNANSWERED_DOSES:
                 self._give_up(reading, setpoint, f"no response to {unanswered} doses; check pump, stock and probe")
         if self._volume_ml(setpoint - reading) is not None:
@@ -68,8 +92,14 @@ class Titration:
         volume_ml = max(missing / self.spec.effect_per_ml, self.pump.device.min_dose_ml)
         return volume_ml if self.per_dose_ml is None else min(volume_ml, self.per_dose_ml)
 
-    def _responded(self, moved: float, dispensed_ml: float) -> bool:
-        return moved / self.spec.effect_per_ml >= RESPONSE * dispensed_ml and dispensed_ml > 0
+    async def _responded(self, moved: float, dispensed_ml: float) -> bool:
+        """Whether the reading moved as it should, which is kept as evidence."""
+        expected = self.spec.effect_per_ml * dispensed_ml
+        answered = dispensed_ml > 0 and moved / expected >= RESPONSE
+        await self.evidence.doses.answered(
+            self.pump.name, self.spec.sensor, moved=moved, expected=expected, answered=answered
+        )
+        return answered
 
     def _accepted(self, reading: float, setpoint: float) -> float:
         if abs(setpoint - reading) > OVERSHOOT * self.spec.tolerance:

@@ -43,11 +43,27 @@ class SafeReport:
     reached: tuple[str, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
     """Actuator -> why it could not be brought there (or confirmed)."""
+    told_s: float | None = None
+    """Wall seconds until every command had been sent, and answered or waited for; None: one is still waiting."""
+    confirmed_s: float | None = None
+    """Wall seconds until everything was confirmed; None: not everything was."""
 
     @property
     def ok(self) -> bool:
         """Whether every actuator is confirmed safe."""
         return not self.failed
+
+
+@dataclass(frozen=True, slots=True)
+class SafeTimes:
+    """How long going safe takes at most while every device answers as it should, wall seconds."""
+
+    told_s: float
+    """Until everything has been told, beginning with a question under way on every bus that has to be cut short."""
+    confirmed_s: float
+    """Until everything has been asked as well."""
+    by_bus: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Both for each bus that has something to make safe, by its URL; buses go safe side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,3 +76,40 @@ class OpenDose:
     total_before_ml: float
     sent: bool
     """False: the intent was recorded, whether the command left is unknown all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What is known of one reading, for the watch."""
+
+    value: float | None
+    """The last valid one, engineering units; None: there was none yet."""
+    unit: str
+    age_s: float
+    """Wall seconds since then, or since the watch first asked."""
+    same_for_s: float = 0.0
+    """Rig seconds over which readings have been the same to the last bit."""
+    detail: str = ""
+    """Why the last attempt gave no valid reading."""
+    stale_after_s: float | None = None
+    """Wall seconds; None: the watch does not go by this reading."""
+    frozen_after_s: float | None = None
+    """Rig seconds."""
+    must_be_fresh: bool = False
+    """Whether a stale reading is wrong by itself, not only where an interlock needs it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """What the rig was last seen to be."""
+
+    readings: Mapping[str, Seen] = field(default_factory=dict)
+    """By variable, outcome or watched device."""
+    astray: Mapping[str, str] = field(default_factory=dict)
+    """Driven actuators that twice in a row did not hold what they were sent, and what they say instead."""
+    strays: Mapping[str, str] = field(default_factory=dict)
+    """Pumps that ran, since they last stood still for a while, although nothing was asked of them."""
+    steps: Mapping[str, str] = field(default_factory=dict)
+    """Sensors with a confirmed step beyond their plausible rate."""
+    stuck: Mapping[str, str] = field(default_factory=dict)
+    """Buses whose driver has overrun its deadline and holds the line."""

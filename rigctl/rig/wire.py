@@ -7,7 +7,7 @@ the previous question, so the line is silenced and flushed first; a line that br
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rigctl.errors import DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.protocols import Line
@@ -30,6 +30,16 @@ class BusTiming:
     """Exchanges in a row without an answer until the connection itself is suspected (half-open TCP) and renewed."""
 
 
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Which contact with a line this is: on another one, whoever answers may be another."""
+
+    opened: int = 0
+    """How often the line was opened."""
+    silences: int = 0
+    """How many exchanges stayed without an answer."""
+
+
 class Wire:
     """One line with its condition; for the bus's thread."""
 
@@ -39,28 +49,39 @@ class Wire:
         self._now = now
         self._open = False
         self._suspect = False
+        self._pressed_on = False
         self._silent = 0
         self._pause_s = timing.reopen_first_s
         self._not_before_s = float("-inf")
         self._why = ""
-        self.generation = 0
-        """Rises whenever who answers now may be another than who answered before: reopened, or silent in between."""
+        self.contact = Contact()
 
-    def make_ready(self, *, at_once: bool) -> None:
+    def make_ready(self, *, at_once: bool, press_on: bool = False) -> None:
         """Open the line if it is closed, silence and flush it if it is not to be trusted.
 
         Args:
             at_once: try to open it even if the pause since the last attempt is not over.
+            press_on: waive the silence until somebody comes who does not.
 
         Raises:
             PortUnavailable: it cannot be opened, or it is too early to try again.
         """
+        self.reach(at_once=at_once)
+        try:
+            if self._suspect and not press_on:
+                self._line.resync()
+                self._suspect = self._pressed_on = False
+            elif self._suspect and not self._pressed_on:  # once: the gap between two frames is not to be waived
+                self._line.press_on()
+                self._pressed_on = True
+        except (PortUnavailable, OSError) as error:
+            raise self._broken(error) from error
+
+    def reach(self, *, at_once: bool) -> None:
+        """Open the line if it is closed. Raises as `make_ready`."""
         try:
             if not self._open:
                 self._reopen(0.0 if at_once else self._not_before_s - self._now())
-            if self._suspect:
-                self._line.resync()
-                self._suspect = False
         except (PortUnavailable, OSError) as error:
             raise self._broken(error) from error
 
@@ -74,18 +95,18 @@ class Wire:
         if isinstance(error, PortUnavailable | OSError):
             return self._broken(error)
         if isinstance(error, DeviceTimeout):
-            self.generation += 1
+            self.contact = replace(self.contact, silences=self.contact.silences + 1)
             self._silent += 1
             if self._silent >= self._timing.lost_after:
                 self._silent = 0
                 self._shut()
         if isinstance(error, DeviceTimeout | GarbledReply):
-            self._suspect = True
+            self.distrust()
         return error
 
     def distrust(self) -> None:
         """Something went wrong in the middle of an exchange: flush before the next one."""
-        self._suspect = True
+        self._suspect, self._pressed_on = True, False
 
     def close(self) -> None:
         """Close the line."""
@@ -98,7 +119,7 @@ class Wire:
         self._open = True
         self._suspect = False
         self._not_before_s = float("-inf")
-        self.generation += 1
+        self.contact = replace(self.contact, opened=self.contact.opened + 1)
 
     def _broken(self, error: PortUnavailable | OSError) -> PortUnavailable:
         """Close and postpone the next attempt, unless this very error only says that it is postponed."""

@@ -11,7 +11,7 @@ from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Actuator, Clock, Device, Doser, Driver, Line, Meter, Sensor
-from rigctl.rig.spec import DeviceSpec, MeterSpec, RigSpec
+from rigctl.rig.spec import DeviceSpec, MeterSpec, RigSpec, SensorRules, WatchedSensor
 from rigctl.rig.values import Alarm
 from rigctl.rig.wire import BusTiming
 
@@ -49,6 +49,8 @@ class Wiring:
     dosers: Mapping[str, Handle[Doser]]
     meters: Mapping[str, Handle[Meter]]
     """By the meter's name."""
+    watched: tuple[Probe, ...] = ()
+    """Sensors that only the watch looks at."""
 
 
 class _Wirer:
@@ -102,8 +104,19 @@ class _Wirer:
         return cast("Handle[D]", handle)
 
     def probe(self, where: str, name: str, sensor: str) -> Probe | None:
+        if not sensor:
+            return None  # a rig that only goes safe looks at nothing
         handle = self.role(where, sensor, Sensor)  # type: ignore[type-abstract]
-        return None if handle is None else Probe(name, handle, self.spec.plausible.get(sensor), self.clock)
+        if handle is None:
+            return None
+        rules = self.spec.watch.rules.get(name, SensorRules())
+        return Probe(name, handle, self.spec.plausible.get(sensor), self.clock, rules)
+
+    def watched(self, sensor: WatchedSensor) -> Probe | None:
+        handle = self.role("safety.interlocks", sensor.name, Sensor)  # type: ignore[type-abstract]
+        if handle is None:
+            return None
+        return Probe(sensor.name, handle, self.spec.plausible.get(sensor.name), self.clock, sensor.rules)
 
     def meter(self, meter: MeterSpec) -> Handle[Meter] | None:
         where = f"meters.{meter.name}"
@@ -142,7 +155,13 @@ def wired(
     probes.append(w.probe("outcome.sensor", spec.outcome_name, spec.outcome_sensor))
     probes += [w.probe(f"further_outcomes[{i}].sensor", o.name, o.sensor) for i, o in enumerate(spec.further)]
     served = {v.actuator: v.name for v in spec.variables}
-    dosing = {n: w.probe(f"dosing.{n}.sensor", served.get(n, n), d.sensor) for n, d in spec.dosing.items()}
+    # one probe per variable: what a dose is judged by is also what the watch has seen
+    by_name = {p.name: p for p in probes if p is not None}
+    dosing = {
+        n: by_name.get(served.get(n, n)) or w.probe(f"dosing.{n}.sensor", served.get(n, n), d.sensor)
+        for n, d in spec.dosing.items()
+    }
+    watched = [w.watched(sensor) for sensor in spec.watch.sensors]
     actuators = {n: w.role(where, n, Actuator) for n, where in w.actuator_names().items()}  # type: ignore[type-abstract]
     dosers = {n: w.role(f"dosing.{n}", n, Doser) for n in spec.dosing}  # type: ignore[type-abstract]
     meters = {m.name: w.meter(m) for m in spec.meters if m.kind in METER_UNITS}
@@ -159,4 +178,5 @@ def wired(
         {n: a for n, a in actuators.items() if a is not None},
         {n: d for n, d in dosers.items() if d is not None},
         {n: m for n, m in meters.items() if m is not None},
+        tuple(p for p in watched if p is not None),
     )

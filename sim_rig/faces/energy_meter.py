@@ -1,13 +1,15 @@
 """The register map of Eastron's SDM120 and SDM630 energy meters (single-phase and three-phase).
 
 Input registers (function 04), float32 ABCD at even addresses, at most 40 values a request; Eastron protocol manuals.
-The three-phase meter sees the same load spread evenly over its phases.
+The three-phase meter sees the same load spread evenly over its phases. Settings are holding registers (03), floats too;
+serial number and meter code stand apart from them, as integers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Literal
 
 from sim_rig.faces.registers import Bank
@@ -15,6 +17,9 @@ from sim_rig.faces.registers import Bank
 FREQUENCY_HZ = 50.0
 POWER_FACTOR = 0.95
 BAUD_2400, BAUD_9600 = 0.0, 2.0
+IDENTITY_AT = 0xFC00
+METER_CODES = MappingProxyType({"SDM120": 0x0020, "SDM630": 0x0070})
+FIRST_SERIAL = 21070000
 
 
 @dataclass(slots=True)
@@ -32,9 +37,9 @@ class MeterReadings:
         return self.energy_kwh() / self.per_unit
 
 
-def meter_bank(readings: MeterReadings, model: Literal["SDM120", "SDM630"]) -> Bank:
-    """The meter's registers."""
-    bank = Bank(zero_fill=True, max_registers=80, even_only=True)
+def meter_bank(readings: MeterReadings, model: Literal["SDM120", "SDM630"], node: int = 1) -> Bank:
+    """The registers of the meter at Modbus address `node`."""
+    bank = Bank(zero_fill=True, max_registers=80, even_below=IDENTITY_AT)
     phases = 1 if model == "SDM120" else 3
     for phase in range(phases):
         _phase(bank, readings, 2 * phase, phases)
@@ -47,15 +52,18 @@ def meter_bank(readings: MeterReadings, model: Literal["SDM120", "SDM630"]) -> B
         bank.number("input", 0x34, readings.power_w)
         bank.number("input", 0x38, lambda: readings.power_w() / POWER_FACTOR)
         bank.number("input", 0x3E, lambda: POWER_FACTOR)
-    bank.number("holding", 0x14, lambda: 1.0)
+        bank.number("holding", 0x1E, lambda: float(readings.per_unit != 1.0))
+    bank.number("holding", 0x14, lambda: float(node))
     bank.number("holding", 0x1C, lambda: BAUD_2400 if model == "SDM120" else BAUD_9600)
+    bank.number("holding", IDENTITY_AT, lambda: float(FIRST_SERIAL + node), kind="uint32")
+    bank.number("holding", IDENTITY_AT + 2, lambda: float(METER_CODES[model]), kind="uint16")
     return bank
 
 
 def _phase(bank: Bank, readings: MeterReadings, at: int, phases: int) -> None:
-    """V, A, W, VA and power factor of one phase; the manuals keep like quantities of the three phases together.
+    """V, A, W, VA and power factor of one phase, VAr and angle as 0.
 
-    The single-phase meter uses the first phase's addresses.
+    The manuals keep like quantities of the three phases together; the single-phase meter uses the first one's places.
     """
 
     def apparent_va() -> float:
@@ -65,4 +73,6 @@ def _phase(bank: Bank, readings: MeterReadings, at: int, phases: int) -> None:
     bank.number("input", 0x06 + at, lambda: apparent_va() / readings.voltage_v)
     bank.number("input", 0x0C + at, lambda: readings.power_w() / phases)
     bank.number("input", 0x12 + at, apparent_va)
+    bank.number("input", 0x18 + at, lambda: 0.0)
     bank.number("input", 0x1E + at, lambda: POWER_FACTOR)
+    bank.number("input", 0x24 + at, lambda: 0.0)

@@ -15,6 +15,8 @@ from sim_rig.clock import Handle, Timer
 from sim_rig.errors import SimError
 from sim_rig.faces.lines import LineSplitter
 
+SIMULATED = "SIM"
+"""Precedes the firmware version: nobody is to take a simulated circuit for a real one."""
 SETTING_S = 0.3
 PH_READ_S = 0.9
 CONTINUOUS_S = 1.0
@@ -36,26 +38,42 @@ class Circuit:
 
     timer: Timer
     identity: str
-    """The whole answer to `i`, e.g. `?I,pH,2.14`."""
+    """The whole answer to `i`, e.g. `?I,pH,SIM2.14`."""
     commands: dict[str, Command] = field(default_factory=dict)
     delays_s: dict[str, float] = field(default_factory=dict)
     """Simulated processing seconds per command; 0.3 where nothing is said."""
     send: Callable[[bytes], None] = field(default=lambda _: None)
     ok_enabled: bool = True
+    asleep: bool = False
     received: int = 0
     """Commands since power-up, counted as they arrive."""
     name: str = ""
+    """What people call it, at most 16 characters; the circuit has no serial number."""
     restart_reason: str = "P"
     _queue: deque[str] = field(default_factory=deque)
     _busy: bool = False
+    _deaf: bool = False
+    """The rest of the command that woke it is not understood."""
     _lines: LineSplitter = field(init=False)
 
     def __post_init__(self) -> None:
         self._lines = LineSplitter(b"\r\n", self._arrived)
-        self.commands |= {"*OK": self._ok, "I": self._identify, "STATUS": self._status, "NAME": self._name}
+        self.commands |= {
+            "*OK": self._ok,
+            "I": self._identify,
+            "STATUS": self._status,
+            "NAME": self._name,
+            "SLEEP": self._sleep,
+        }
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the line."""
+        """Bytes from the line; the first of them wakes a circuit that sleeps."""
+        if self.asleep and data:
+            self.asleep, self._deaf = False, True
+            self.say("*WA")
+        if self._deaf:
+            _, end, data = data.partition(b"\r")
+            self._deaf = not end
         self._lines.feed(data)
 
     def say(self, *lines: str) -> None:
@@ -66,7 +84,7 @@ class Circuit:
     def power_cycle(self, reason: str = "B") -> None:
         """Restart: what was waiting is lost, `*RS` and `*RE` are sent. Reason as in `Status`: P, S, B or W."""
         self._queue.clear()
-        self._busy = False
+        self._busy = self.asleep = self._deaf = False
         self.restart_reason = reason
         self.say("*RS")
         self.say("*RE")
@@ -101,7 +119,7 @@ class Circuit:
             return
         if self.ok_enabled and not (lines and lines[-1].startswith("*")):
             lines = [*lines, "*OK"]
-        self.say(*lines)
+        self.say(*lines, *(["*SL"] if self.asleep else []))
 
     # commands of every circuit -----------------------------------------------------------------------------------
 
@@ -118,6 +136,11 @@ class Circuit:
     def _status(self, arguments: list[str]) -> Answer:
         none(arguments)
         return [f"?STATUS,{self.restart_reason},5.02"]
+
+    def _sleep(self, arguments: list[str]) -> Answer:
+        none(arguments)
+        self.asleep = True
+        return []
 
     def _name(self, arguments: list[str]) -> Answer:
         if asks(arguments):
@@ -162,7 +185,7 @@ def flag(arguments: list[str]) -> bool:
 class PhCircuit:
     """EZO-pH: `R`, `RT`, `T`, `C`, `Cal`, `Slope`. Ships in continuous mode, one reading a second."""
 
-    def __init__(self, timer: Timer, read_ph: Callable[[], float], identity: str = "?I,pH,2.14") -> None:
+    def __init__(self, timer: Timer, read_ph: Callable[[], float], name: str = "") -> None:
         self._read_ph = read_ph
         self._timer = timer
         self._period_s = CONTINUOUS_S
@@ -178,7 +201,7 @@ class PhCircuit:
             "SLOPE": self._slope,
         }
         delays_s = {"R": PH_READ_S, "RT": PH_READ_S, "CAL": PH_READ_S}
-        self.circuit = Circuit(timer, identity, commands, delays_s)
+        self.circuit = Circuit(timer, f"?I,pH,{SIMULATED}2.14", commands, delays_s, name=name)
         self.feed = self.circuit.feed
 
     def power_up(self) -> None:
@@ -243,5 +266,6 @@ class PhCircuit:
             self._ticking = self._timer.after(period_s, self._tick)
 
     def _tick(self) -> None:
-        self.circuit.say(self._text())
+        if not self.circuit.asleep:
+            self.circuit.say(self._text())
         self._schedule()

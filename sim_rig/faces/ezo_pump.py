@@ -9,7 +9,7 @@ import math
 from typing import Protocol
 
 from sim_rig.clock import Handle, Timer
-from sim_rig.faces.ezo import Answer, Circuit, Command, NotUnderstood, asks, none, number
+from sim_rig.faces.ezo import SIMULATED, Answer, Circuit, Command, NotUnderstood, asks, none, number
 
 FOREVER_ML = 1e9
 """`D,*`: until it is stopped."""
@@ -41,7 +41,12 @@ class Mechanics(Protocol):
 
     @property
     def powered(self) -> bool:
-        """Whether the motor has a supply."""
+        """Whether the motor has a supply, as far as can be seen at rest."""
+        ...
+
+    @property
+    def can_turn(self) -> bool:
+        """Whether the supply carries the motor."""
         ...
 
     def start(self, target_ml: float, rate_ml_per_min: float, command: int) -> object:
@@ -64,7 +69,7 @@ class Mechanics(Protocol):
 class PumpCircuit:
     """The command set of the EZO-PMP."""
 
-    def __init__(self, timer: Timer, pump: Mechanics, identity: str = "?I,PMP,1.06") -> None:
+    def __init__(self, timer: Timer, pump: Mechanics, name: str = "") -> None:
         self.pump = pump
         self.dstart_ml = 0.0
         """What it would dispense at power-up."""
@@ -84,7 +89,7 @@ class PumpCircuit:
             "DSTART": self._dstart,
             "C": self._continuous,
         }
-        self.circuit = Circuit(timer, identity, commands)
+        self.circuit = Circuit(timer, f"?I,PMP,{SIMULATED}1.06", commands, name=name)
         self.feed = self.circuit.feed
 
     def power_cycle(self) -> None:
@@ -123,7 +128,7 @@ class PumpCircuit:
         return self._begin(volume_ml, rate)
 
     def _begin(self, volume_ml: float, rate_ml_per_min: float) -> Answer:
-        if not self.pump.powered:
+        if not self.pump.can_turn:
             return ["*UV,PUMPPWR,0.00", "*ER"]
         if abs(rate_ml_per_min) > self.pump.max_rate_ml_per_min:
             return ["*TOOFAST", "*ER"]

@@ -1,4 +1,4 @@
-"""Modbus: what a slave answers (functions 01 to 06, 0F, 10), and its two framings, TCP and RTU.
+"""Modbus: what a slave answers (functions 01 to 06, 0F, 10, 2B/0E), and its two framings, TCP and RTU.
 
 Written out here rather than taken from the library the controller uses: two ends that share code share its mistakes.
 Source: MODBUS Application Protocol 1.1b3; MODBUS over Serial Line 1.02 (CRC-16, appendix B); Messaging on TCP/IP 1.0b.
@@ -23,6 +23,9 @@ MBAP_BYTES = 7
 RTU_SILENCE_S = 0.05
 """Wall seconds of silence after which an unfinished RTU request is forgotten; generous, as a pty has no baud rate."""
 _WRITES = frozenset({5, 6, 15, 16})
+_IDENTIFY = bytes([0x2B, 0x0E])
+_OBJECTS = (b"sim_rig (simulated)", b"sim_rig", b"1.0")
+"""Vendor name, product code, revision: what every unit here says of itself."""
 
 
 @dataclass(slots=True)
@@ -78,6 +81,8 @@ def _respond(bank: Bank, pdu: bytes) -> bytes:
         return pdu
     if function in (15, 16) and len(pdu) >= 6:
         return _write_many(bank, function, pdu)
+    if pdu[:2] == _IDENTIFY and len(pdu) == 4:
+        return _identification(pdu[2], pdu[3])
     raise Refusal(ILLEGAL_FUNCTION, f"function {function}, {len(pdu)} bytes")
 
 
@@ -106,6 +111,19 @@ def _write_many(bank: Bank, function: int, pdu: bytes) -> bytes:
         packed = int.from_bytes(body, "little")
         bank.write_coils(at, [bool(packed >> i & 1) for i in range(count)])
     return pdu[:5]
+
+
+def _identification(kind: int, first: int) -> bytes:
+    """Basic identification (application protocol, section 6.21): a stream from object `first` on, or one object."""
+    if kind not in (1, 4):
+        raise Refusal(ILLEGAL_VALUE, f"identification of kind {kind}")
+    if kind == 4 and first >= len(_OBJECTS):
+        raise Refusal(ILLEGAL_ADDRESS, f"no identification object {first}")
+    at = first if first < len(_OBJECTS) else 0
+    told = range(at, at + 1 if kind == 4 else len(_OBJECTS))
+    body = b"".join(bytes([i, len(_OBJECTS[i])]) + _OBJECTS[i] for i in told)
+    conformity = 0x81  # basic, as a stream or one at a time
+    return _IDENTIFY + bytes([kind, conformity, 0x00, 0x00, len(told)]) + body
 
 
 # TCP --------------------------------------------------------------------------------------------------------------
@@ -157,6 +175,8 @@ def _request_bytes(frame: bytes | bytearray) -> int | None:
         return 8
     if frame[1] in (15, 16):
         return None if len(frame) < 7 else 9 + frame[6]
+    if frame[1] == _IDENTIFY[0]:
+        return 7
     return 0
 
 

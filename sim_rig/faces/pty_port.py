@@ -17,12 +17,18 @@ from sim_rig.faults import WireFaults
 READ_BYTES = 4096
 FULL_BYTES = 512
 """More than this unread at the other end means that nobody listens: a UART's bytes would be gone."""
+TIOCGEXCL = 0x80045440
+"""Linux asm-generic/ioctls.h; not in `termios`."""
+RELEASE_S = 0.1
+"""Wall seconds between two looks whether whoever had the port for itself is gone."""
 
 
 class PtyPort:
     """One end of a serial line; the other end is `link`, a symbolic link to the pseudo-terminal.
 
     Both file descriptors stay open: with the far end closed, the near one would report an error instead of silence.
+    That keeps alive what ends with the last close of a real port: its exclusive mode, which is therefore ended here
+    once nobody holds a lock on the port any more.
     """
 
     def __init__(self, link: Path, faults: WireFaults, receive: Callable[[bytes], None]) -> None:
@@ -32,6 +38,7 @@ class PtyPort:
         self._near: int | None = None
         self._far = -1
         self._target = ""
+        self._release: asyncio.TimerHandle | None = None
 
     @property
     def plugged(self) -> bool:
@@ -55,12 +62,15 @@ class PtyPort:
             self.close()
             raise ListenError(f"{self.link}: cannot make this link: {error.strerror}") from error
         asyncio.get_running_loop().add_reader(near, self._readable)
+        self._release_if_left()
 
     def close(self) -> None:
         """Remove the port: whoever has it open sees it hang up. Harmless when closed."""
         if self._near is None:
             return
         asyncio.get_running_loop().remove_reader(self._near)
+        if self._release is not None:
+            self._release.cancel()
         os.close(self._near)
         os.close(self._far)
         self._near = None
@@ -83,6 +93,12 @@ class PtyPort:
             return 0
         answer = fcntl.ioctl(self._far, termios.FIONREAD, struct.pack("i", 0))
         return int(struct.unpack("i", answer)[0])
+
+    def _release_if_left(self) -> None:
+        (exclusive,) = struct.unpack("i", fcntl.ioctl(self._far, TIOCGEXCL, struct.pack("i", 0)))
+        if exclusive and not _locked(self._far):
+            fcntl.ioctl(self._far, termios.TIOCNXCL)
+        self._release = asyncio.get_running_loop().call_later(RELEASE_S, self._release_if_left)
 
     def _place_link(self) -> None:
         temporary = self.link.with_name(f".{self.link.name}.{os.getpid()}")
@@ -107,3 +123,13 @@ class PtyPort:
             os.write(self._near, data)
         except BlockingIOError:
             return  # the line's buffer is full: the bytes are lost, as on a wire
+
+
+def _locked(fd: int) -> bool:
+    """Whether somebody holds a lock on this file; trying for it oneself would keep others from it for a moment."""
+    stat = os.fstat(fd)
+    file = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
+    try:
+        return any(file in line.split() for line in Path("/proc/locks").read_text().splitlines())
+    except OSError:  # no /proc here: nothing is known, so nothing is changed
+        return True

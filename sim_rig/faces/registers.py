@@ -98,8 +98,8 @@ class Bank:
     zero_fill: bool = False
     """Unmapped registers read as zero instead, as energy meters do."""
     max_registers: int = 125
-    even_only: bool = False
-    """Register addresses must be even and counts too, as where everything is a float."""
+    even_below: int = 0
+    """Register addresses below this must be even and counts too, as where everything is a float."""
     word_swap: bool = False
     """A fault: 32-bit values of the input registers come with their words swapped."""
     _numbers: dict[tuple[Table, int], tuple[Number, int]] = field(default_factory=dict)
@@ -139,7 +139,7 @@ class Bank:
         """
         if not 1 <= count <= self.max_registers:
             raise Refusal(ILLEGAL_VALUE, f"{count} registers, allowed 1 to {self.max_registers}")
-        if self.even_only and (at % 2 or count % 2):
+        if at < self.even_below and (at % 2 or count % 2):
             raise Refusal(ILLEGAL_ADDRESS, f"{count} registers at {at}: must be even")
         if self.zero_fill and not any((table, at + i) in self._numbers for i in range(count)):
             raise Refusal(ILLEGAL_ADDRESS, f"no {table} register at {at}")

@@ -1,4 +1,4 @@
-"""A SCPI instrument on a serial line: one measuring query, IEEE 488.2 common commands, an error queue.
+"""A SCPI instrument on a serial line: one measuring query, perhaps an output, common commands, an error queue.
 
 SCPI-1999, volumes 1 and 2; IEEE 488.2 sections 10 (common commands) and 11 (status reporting). NaN is 9.91E37.
 """
@@ -23,6 +23,42 @@ _ERROR_QUERIES = ("SYST:ERR?", "SYST:ERR:NEXT?", "SYSTEM:ERROR?", "SYSTEM:ERROR:
 
 
 @dataclass(slots=True)
+class Output:
+    """A level that is set by `header value` and switched by `OUTPut ON|OFF`; both are answered when asked."""
+
+    header: str
+    """In SCPI notation."""
+    greatest: float
+    """It goes from 0 to this."""
+    level: float = 0.0
+    on: bool = False
+
+    def power_cycle(self) -> None:
+        """Restart: off, and at nothing."""
+        self.level, self.on = 0.0, False
+
+    def answer(self, header: str, argument: str) -> str | None:
+        """What a command or question is answered, `""` for a command; None if it is none of this output's.
+
+        Raises:
+            ValueError, KeyError: the argument is out of range.
+        """
+        word, asked = header.removesuffix("?"), header.endswith("?")
+        if re.fullmatch(_either_form(self.header), word, re.IGNORECASE):
+            if not asked:
+                level = float(argument)
+                if not 0.0 <= level <= self.greatest:
+                    raise ValueError(argument)
+                self.level = level
+            return f"{self.level:+.6E}" if asked else ""
+        if re.fullmatch(_either_form("OUTPut") + "(:STATe?)?", word, re.IGNORECASE):
+            if not asked:
+                self.on = {"ON": True, "1": True, "OFF": False, "0": False}[argument.upper()]
+            return str(int(self.on)) if asked else ""
+        return None
+
+
+@dataclass(slots=True)
 class ScpiInstrument:
     """Answers `header?`, e.g. `MEASure:GROWth?`, with the measured value."""
 
@@ -33,6 +69,7 @@ class ScpiInstrument:
     """Of the measuring query, in SCPI notation: capitals are the short form."""
     measure: Callable[[], float]
     send: Callable[[bytes], None] = field(default=lambda _: None)
+    output: Output | None = None
     event_status: int = POWER_ON
     _errors: deque[tuple[int, str]] = field(default_factory=deque)
     _lines: LineSplitter = field(init=False)
@@ -50,6 +87,8 @@ class ScpiInstrument:
         """Restart: errors and status are lost, and the power-on bit says so."""
         self._errors.clear()
         self.event_status = POWER_ON
+        if self.output is not None:
+            self.output.power_cycle()
 
     def report(self, code: int, text: str, bit: int) -> None:
         """Put an error into the queue; when it is full the last one becomes -350."""
@@ -78,10 +117,17 @@ class ScpiInstrument:
             value = self.measure()
             return f"{NOT_A_NUMBER if math.isnan(value) else value:+.6E}"
         act = self._common().get(command.upper())
-        if act is None:
-            self.report(-113, "Undefined header", COMMAND_ERROR)
+        if act is not None:
+            return act()
+        header, _, argument = command.partition(" ")
+        try:
+            answer = None if self.output is None else self.output.answer(header, argument.strip())
+        except (ValueError, KeyError):
+            self.report(-222, "Data out of range", EXECUTION_ERROR)
             return None
-        return act()
+        if answer is None:
+            self.report(-113, "Undefined header", COMMAND_ERROR)
+        return answer or None
 
     def _common(self) -> dict[str, Callable[[], str | None]]:
         error_query = dict.fromkeys(_ERROR_QUERIES, self._next_error)

@@ -42,10 +42,12 @@ class PumpFaults:
     """It does not stop at the target."""
     unpowered: bool = False
     """The motor has no supply."""
+    weak: bool = False
+    """The motor's supply breaks down when it is loaded, and looks sound until then."""
 
     def clear(self) -> None:
         """Nothing is wrong."""
-        self.dry = self.stuck = self.unpowered = False
+        self.dry = self.stuck = self.unpowered = self.weak = False
         self.short = 1.0
 
 
@@ -82,8 +84,13 @@ class DosingPump:
 
     @property
     def powered(self) -> bool:
-        """Whether the motor has a supply."""
+        """Whether the motor has a supply, as far as can be seen at rest."""
         return not self.faults.unpowered
+
+    @property
+    def can_turn(self) -> bool:
+        """Whether the supply carries the motor."""
+        return self.powered and not self.faults.weak
 
     @property
     def dispensed_ml(self) -> float:
@@ -167,7 +174,7 @@ class EnergyBook:
     power_w: float = 0.0
     """At the moment."""
     offset_kwh: float = 0.0
-    """Subtracted from what the counter shows; set by a counter reset."""
+    """Subtracted from what the counter shows; set by a counter reset or jump."""
 
     def advance(self, seconds: float, energy_j: float = 0.0) -> None:
         """Let time pass at the present power, plus energy taken by what ran for a part of it."""
@@ -181,3 +188,7 @@ class EnergyBook:
     def reset(self) -> None:
         """The counter starts from zero again; the energy taken stays known."""
         self.offset_kwh = self.total_kwh
+
+    def jump(self, kwh: float) -> None:
+        """The counter shows so much more from now on (or less); nothing was taken."""
+        self.offset_kwh -= kwh

@@ -98,6 +98,7 @@ class Tank:
             "softener": self.softener,
             "alkaliser": self.alkaliser,
             "refilling": self.refill.running,
+            "refill_commanded": self.refill.commanded,
             "batches": self.refill.count,
             "outcome": float(self._response(self.composition()[None, :])[0]),
             "power_w": self.power_w(),

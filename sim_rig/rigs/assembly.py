@@ -87,6 +87,8 @@ class Assembly:
     """Energy meters by bus."""
     reset_energy: Callable[[], None] = field(default=lambda: None)
     """The energy counter starts from zero."""
+    jump_energy: Callable[[float], None] = field(default=lambda _: None)
+    """The energy counter shows so many kWh more."""
     _synced_s: float | None = None
 
     def sync(self) -> None:

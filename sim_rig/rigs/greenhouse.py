@@ -13,7 +13,7 @@ from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.faces.modbus import Station
 from sim_rig.faces.registers import Bank, NumberType, WordOrder
-from sim_rig.faces.scpi import ScpiInstrument
+from sim_rig.faces.scpi import Output, ScpiInstrument
 from sim_rig.faults import SensorTap, WireFaults
 from sim_rig.plants.tank import Response, Tank
 from sim_rig.rigs.assembly import Assembly, TcpWire, circuit_wire, rtu_wire, scpi_wire
@@ -40,9 +40,11 @@ def build(clock: SimClock, seed: np.random.SeedSequence, response: Response) -> 
     plc = Station("plc", {1: _plc(tank, sensors)}, WireFaults(), clock.now_s)
     readings = MeterReadings(tank.power_w, lambda: tank.energy.counter_kwh)
     mains = Station("mains", {1: meter_bank(readings, "SDM120")}, WireFaults(), clock.now_s)
-    ph = PhCircuit(timer, sensors["ph_probe"])
-    ca, acid = PumpCircuit(timer, tank.ca_pump), PumpCircuit(timer, tank.acid_pump)
-    camera = ScpiInstrument(timer, "Simulated Instruments,GC-1,1027,2.3", "MEASure:GROWth", sensors["camera"])
+    ph = PhCircuit(timer, sensors["ph_probe"], "nutrient_ph")
+    ca = PumpCircuit(timer, tank.ca_pump, "calcium")
+    acid = PumpCircuit(timer, tank.acid_pump, "acid")
+    camera = ScpiInstrument(timer, "SIMULATED,GC-1,1027,2.3", "MEASure:GROWth", sensors["camera"])
+    camera.output = Output("ILLumination", 100.0)  # its ring light, percent: growth does not feel it
     assembly = Assembly(
         scenario="greenhouse",
         clock=clock,
@@ -62,6 +64,7 @@ def build(clock: SimClock, seed: np.random.SeedSequence, response: Response) -> 
         circuits={"ph": ph, "ca": ca, "acid": acid, "cam": camera},
         meters={"mains": readings},
         reset_energy=tank.energy.reset,
+        jump_energy=tank.energy.jump,
     )
     timer.sync = assembly.sync
     return assembly

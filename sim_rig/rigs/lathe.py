@@ -35,8 +35,8 @@ def build(clock: SimClock, seed: np.random.SeedSequence) -> Assembly:
     sensors = drive_sensors(lathe.drives, POINTS) | {"surface": SensorTap(lathe.quality, 100.0)}
     plc = Station("plc", {1: _plc(lathe, sensors)}, WireFaults(), clock.now_s)
     readings = MeterReadings(lathe.power_w, lambda: lathe.energy.counter_kwh)
-    mains = Station("mains", {3: meter_bank(readings, "SDM630")}, WireFaults(), clock.now_s)
-    tester = ScpiInstrument(timer, "Simulated Instruments,SQ-2,3311,1.7", "MEASure:QUALity", sensors["surface"])
+    mains = Station("mains", {3: meter_bank(readings, "SDM630", 3)}, WireFaults(), clock.now_s)
+    tester = ScpiInstrument(timer, "SIMULATED,SQ-2,3311,1.7", "MEASure:QUALity", sensors["surface"])
     assembly = Assembly(
         scenario="lathe",
         clock=clock,
@@ -52,6 +52,7 @@ def build(clock: SimClock, seed: np.random.SeedSequence) -> Assembly:
         circuits={"tester": tester},
         meters={"mains": readings},
         reset_energy=lathe.energy.reset,
+        jump_energy=lathe.energy.jump,
     )
     timer.sync = assembly.sync
     return assembly

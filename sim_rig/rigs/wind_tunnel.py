@@ -35,7 +35,7 @@ def build(clock: SimClock, seed: np.random.SeedSequence, noise_db: SelfNoise) ->
     plc = Station("plc", {1: _plc(tunnel, sensors)}, WireFaults(), clock.now_s)
     readings = MeterReadings(tunnel.power_w, lambda: tunnel.energy.counter_kwh)
     mains = Station("mains", {1: meter_bank(readings, "SDM630")}, WireFaults(), clock.now_s)
-    microphone = ScpiInstrument(timer, "Simulated Instruments,SLM-1,88,4.0", "MEASure:SPLevel", sensors["microphone"])
+    microphone = ScpiInstrument(timer, "SIMULATED,SLM-1,88,4.0", "MEASure:SPLevel", sensors["microphone"])
     assembly = Assembly(
         scenario="wind-tunnel",
         clock=clock,
@@ -51,6 +51,7 @@ def build(clock: SimClock, seed: np.random.SeedSequence, noise_db: SelfNoise) ->
         circuits={"mic": microphone},
         meters={"mains": readings},
         reset_energy=tunnel.energy.reset,
+        jump_energy=tunnel.energy.jump,
     )
     timer.sync = assembly.sync
     return assembly

@@ -21,9 +21,10 @@ from rigctl.core.money import to_micros, to_units
 from rigctl.core.policy import BudgetSpent, NotWorthIt, Problem, Proposal
 from rigctl.core.space import Space, Variable
 from rigctl.errors import NoAnswer
+from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
-from rigctl.rig.values import Measurement, SafeReport
+from rigctl.rig.values import Glance, Measurement, SafeReport
 
 ML_PER_UNIT = 2.0
 SETTLE_S = 60.0
@@ -75,6 +76,9 @@ class FakeClock:
     def now_s(self):
         return self.world.now_s
 
+    def suspended_s(self):
+        return self.world.total("asleep", "s")
+
     def sleep(self, seconds):
         self.world.do("time", s=seconds)
 
@@ -98,6 +102,16 @@ class FakeRig:
     """Used right after every reading of the meters, so that something is used between any two trials."""
     further: dict = field(default_factory=dict)
     """Outcomes besides `y`: name -> function of `a` and `b`."""
+    found: dict = field(default_factory=lambda: {"pump": Identity("fake")})
+    """Who answers, by device."""
+    glance: object = field(default_factory=Glance)
+    """What a look at it shows, or a function that says so."""
+    missing: list = field(default_factory=list)
+    """What roll calls find missing, one after the other; then nothing."""
+    reads: dict = field(default_factory=dict)
+    """What sensors read between trials."""
+    astray: dict = field(default_factory=dict)
+    """What reads back something else at the end of a trial."""
     calls: list = field(default_factory=list)
     tripped: str | None = None
 
@@ -113,7 +127,7 @@ class FakeRig:
 
     async def open(self):
         await self._op("open")
-        return {"pump": Identity("fake")}
+        return self.found
 
     async def control(self, setpoints):
         await self._op("control")
@@ -143,6 +157,7 @@ class FakeRig:
     async def meters(self):
         await self._op("meters")
         totals = {"power": (self.world.total("energy", "kwh"), "kWh"), "acid": (self.world.total("dose", "ml"), "mL")}
+        totals[ASLEEP] = (self.world.total("asleep", "s"), "s")
         readings = {name: self._reading(name, value, unit) for name, (value, unit) in totals.items()}
         if self.idle_kwh:
             self.world.do("energy", kwh=self.idle_kwh)
@@ -157,6 +172,24 @@ class FakeRig:
         self.world.do("safe")
         failed = self.unsafe.pop(0) if self.unsafe else {}
         return SafeReport(tuple(n for n in ("pump", "valve") if n not in failed), failed)
+
+    def look(self):
+        return self.glance() if callable(self.glance) else self.glance
+
+    async def roll_call(self):
+        await self._op("roll_call")
+        return self.missing.pop(0) if self.missing else {}
+
+    async def snapshot(self):
+        return {name: Reading(value, "1", self.world.now_s) for name, value in self.reads.items()}
+
+    async def verify(self):
+        await self._op("verify")
+        return self.astray
+
+    async def trip(self, reason):
+        self.tripped = self.tripped or reason
+        return await self.safe()
 
     async def settle_doses(self, open_doses):
         await self._op("settle_doses")
@@ -325,5 +358,5 @@ def metered(journal, meter):
 
 
 def charged(journal, meter):
-    """What the ledger says was used."""
-    return sum(line.quantity for line in journal.ledger() if line.meter == meter)
+    """What the ledger says was used, in trials and beside them."""
+    return sum(line.quantity for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == meter)

@@ -5,11 +5,14 @@ import resource
 import pytest
 
 from rigctl.campaign import runner, safe_state
+from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
+from rigctl.campaign.patience import Patience
 from rigctl.campaign.replay import replay
 from rigctl.campaign.runner import StopRequest
 from rigctl.campaign.trial import State
+from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalUnwritable
 from tests.campaign.fakes import ThreadDecider, make_spec, open_journal
 
@@ -122,7 +125,18 @@ async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
         desk = Desk(thread, stage.told.append)
         rig = stage.make_rig(fail={"measure": disk.fill, "safe": lambda: setattr(stop, "finish", "enough")})
         made = rig(JournalDoseLog(thread), desk.alarm)
-        ended = await runner.Runner(spec, made, thread, stage.clock(), desk, stop, ThreadDecider()).run()
+        watchman = Watchman(
+            rules=(),
+            clock=stage.clock(),
+            desk=desk,
+            surroundings=Surroundings(stage.state, lambda: ""),
+            journal_s=lambda: 0.0,
+            alive=lambda: None,
+            beat=lambda: None,
+        )
+        patience = Patience(thread, stage.clock(), desk, watchman, 0.0, lambda: stop.finish is not None)
+        trials = TrialRun(spec, made, thread, stage.clock(), desk, ThreadDecider(), patience)
+        ended = await runner.Runner(spec, made, thread, desk, stop, watchman, patience, trials).run()
     assert ended == ("stopped", "enough")
     disk.free()
     await stage.run(make_spec(max_trials=1))

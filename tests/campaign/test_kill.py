@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rigctl.campaign.journal import open_reader
-from rigctl.campaign.journal.past import UNATTENDED
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from tests.campaign.fakes import Stage, World, charged, make_spec, metered, open_journal, unsynced
@@ -22,6 +21,7 @@ from tests.campaign.reaper import Reaper
 TRIALS = 2
 SPEC = make_spec(max_trials=TRIALS)
 IDLE_KWH = 1 / 64
+BY_SHARE = "the rest was idle"
 
 
 def life(directory, kill_at=None):
@@ -73,10 +73,10 @@ def check_world(directory, kills):
         assert [row.trial for row in rows] == list(range(1, TRIALS + 1))
         assert {row.state for row in rows} <= {State.RECORDED, State.LOST}
         assert sum(row.state is State.LOST for row in rows) <= kills
-        assert (
-            journal.campaign().spent == sum(line.amount for line in lines) == journal.history(SPEC.problem.space).spent
-        )
-        assert {line.note for line in lines if line.estimated} <= ({UNATTENDED} if kills else set())
+        spent = journal.campaign().spent - journal.idle.spent()
+        assert spent == sum(line.amount for line in lines) == journal.history(SPEC.problem.space).spent
+        assert all(kills and line.note.endswith(BY_SHARE) for line in lines if line.estimated)
+        assert kills or not journal.idle.rows()
         controls = world.count("control")
         assert controls <= TRIALS, "a trial's setting was imposed twice"
         assert [t.differences for t in replay(journal, SPEC)] == [()] * TRIALS

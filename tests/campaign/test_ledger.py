@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.campaign.ledger import Consumption, PastLine, charge, total
+from rigctl.campaign.ledger import Interlude, charge, idle_between, idle_in_trial, total
+from rigctl.campaign.plausibility import Consumption, PastLine
+from rigctl.core.money import to_micros
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
 
@@ -139,3 +141,98 @@ def test_no_reading_whatever_makes_a_negative_cost(before, after, elapsed, past)
     lines = charge([POWER, LABOUR, WATER], used, ("a",), [PastLine(("a",), "power", p) for p in past])
     assert all(isinstance(line.amount, int) and line.amount >= 0 for line in lines)
     assert total(lines) == sum(line.amount for line in lines)
+
+
+# What no trial used -----------------------------------------------------------------------------------------------
+
+FREE = MeterSpec("power", "energy", "mains", Decimal("0.31"))
+
+
+def test_a_lost_trial_pays_its_share_of_the_time_and_the_rest_is_idle():
+    """Died after six of sixty minutes: a tenth of the energy is the trial's, marked; both lines are the whole rise."""
+    used = Consumption({"power": kwh(10.0)}, {"power": Reading(11.0, "kWh", 3600.0)}, 360.0, unattended_s=3240.0)
+    lines = charge([FREE, LABOUR, WATER], used, ("a",), ())
+    idle = idle_in_trial([FREE, LABOUR, WATER], used, lines, (), "nobody")
+    assert [(i.meter, i.quantity, i.amount, i.note) for i in idle] == [
+        ("power", 0.9, 279_000, "nobody"),
+        ("labour", 0.9, 1_350_000, "nobody"),
+    ]
+    assert [(line.quantity, line.estimated) for line in lines] == [(0.1, True), (0.1, False), (1.0, False)]
+    assert lines[0].amount + idle[0].amount == 310_000
+
+
+def test_a_pump_s_counter_belongs_to_the_trial_whose_doses_it_counts():
+    """However long nobody was in charge: what was dispensed was dispensed for the trial."""
+    used = Consumption({"acid": ml(0.0)}, {"acid": ml(8.0)}, 60.0, {"acid": 8.0}, unattended_s=86_400.0)
+    lines = charge([ACID], used, ("a",), ())
+    assert (lines[0].quantity, lines[0].estimated) == (8.0, False)
+    assert idle_in_trial([ACID], used, lines, (), "nobody") == ()
+
+
+def between(before, after, gap_s, meter=FREE, rested_s=0.0, booked=(), past=()):
+    """What is idle on one meter between two trials."""
+    gap = Interlude({meter.name: (before, gap_s)}, {meter.name: after}, rested_s, booked)
+    return idle_between([meter, LABOUR], gap, past)
+
+
+@pytest.mark.parametrize(
+    ("meter", "past", "most"),
+    [
+        (MeterSpec("power", "energy", "mains", Decimal("0.31"), rated_per_h=2.0), (), 2.0 * 8 * 1.1),
+        (FREE, [PastLine(("a",), "power", 62_000, 720.0)], 3 * 1.0 * 8),
+    ],
+)
+def test_what_is_booked_as_idle_is_limited(meter, past, most):
+    """A jump in the night: at most its rating times the time, or three times the dearest trial's rate; and said."""
+    (line,) = between(kwh(12.25), kwh(12.25 + 1e6), 8 * 3600.0, meter, past=past)
+    assert line.quantity == pytest.approx(most, abs=0.021)
+    assert line.amount == pytest.approx(most * 310_000, abs=10_000)
+    assert "limited, the counter rose by 1000000" in line.note
+    again = between(kwh(12.25), kwh(12.25 + 1e6), 8 * 3600.0, meter, booked=[line], past=past)
+    assert again == ()
+
+
+def test_idle_hours_are_limited_to_a_day():
+    """A process that died over a long weekend: 24 hours at most, and said."""
+    (line,) = between(kwh(1.0), kwh(1.0), 260_000.0, rested_s=260_000.0)
+    assert (line.meter, line.quantity, line.amount) == ("labour", 24.0, 36_000_000)
+    assert "limited, it took 72.2 h" in line.note
+
+
+def test_a_counter_that_fell_in_the_night_costs_nothing_and_is_told():
+    """Reset while nobody looked: what was used is not known, and never negative."""
+    (line,) = between(kwh(12.0), kwh(0.5), 3600.0)
+    assert (line.quantity, line.amount) == (None, 0)
+    assert "fell from 12.0 to 0.5" in line.note
+
+
+steps = st.lists(
+    st.tuples(st.integers(0, 400), st.sampled_from(["idle", "whole", "slept", "books twice"]), st.floats(0.0, 1.0)),
+    min_size=1,
+    max_size=12,
+)
+
+
+@given(steps=steps, start=st.integers(0, 10**7), price=st.decimals("0.01", "9.99", places=4))
+def test_trials_and_idle_together_are_the_counter_s_rise(steps, start, price):
+    """Whatever lies between readings, and whoever was in charge: no gap, nothing twice, to the last micro-unit."""
+    meter = MeterSpec("power", "energy", "mains", price)
+    counter, lines, exact = start, [], 0
+    for rise, what, awake in steps:
+        before, after = kwh(counter / 1000), Reading((counter + rise) / 1000, "kWh", 3600.0)
+        counter += rise
+        exact += to_micros(Decimal(rise) / 1000 * price)
+        if what == "idle":
+            lines += between(before, after, 3600.0, meter)
+        elif what == "books twice":
+            half = kwh((counter - rise + rise // 2) / 1000)
+            first = between(before, half, 1800.0, meter)
+            lines += [*first, *between(before, after, 3600.0, meter, booked=first)]
+        else:
+            asleep_s = 3600.0 * (1.0 - awake) if what == "slept" else 0.0
+            used = Consumption({"power": before}, {"power": after}, 3600.0 - asleep_s, unattended_s=asleep_s)
+            charged = charge([meter], used, ("a",), ())
+            lines += [*charged, *idle_in_trial([meter], used, charged, (), "asleep")]
+    assert sum(line.amount for line in lines) == exact
+    assert math.fsum(line.quantity for line in lines) == pytest.approx((counter - start) / 1000, abs=1e-9)
+    assert all(line.amount >= 0 for line in lines)

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign.journal.past import UNATTENDED
-from rigctl.campaign.trial import Event
+from rigctl.campaign.journal.database import transaction
+from rigctl.campaign.replay import replay
+from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import Reading, Severity
-from tests.campaign.fakes import charged, make_spec, metered
+from tests.campaign.fakes import charged, make_spec, metered, open_journal
 from tests.campaign.test_recovery import left_behind, lines_of
 
 
@@ -47,38 +49,176 @@ def power_lines(stage):
         return [(line.quantity, line.estimated, line.note) for line in journal.ledger() if line.meter == "power"]
 
 
-async def test_what_was_used_while_no_process_was_in_charge_is_charged_but_teaches_nothing(stage):
-    """Killed between two trials: the next one pays for what was used since, marked as estimated."""
+def idle_lines(stage):
+    with stage.journal() as journal:
+        return [(i.before_trial, i.meter, i.quantity, i.note) for i in journal.idle.rows()]
+
+
+NIGHT_S = 8 * 3600.0
+
+
+def a_night(stage, kwh=3.0):
+    """Eight hours in which something goes on using energy."""
+    stage.world.do("energy", kwh=kwh)
+    stage.world.do("time", s=NIGHT_S)
+
+
+async def test_fault_70_what_was_used_while_no_process_was_in_charge_is_idle(stage):
+    """Killed between two trials: energy and hours are lines of their own, the next trial costs what it costs."""
     left_behind(stage, Event.MEASURE)
-    stage.world.do("energy", kwh=3.0)
-    await stage.run(make_spec(max_trials=3))
-    first, second, third = power_lines(stage)
-    assert (first, second) == ((1.0, False, ""), (3.125, True, UNATTENDED))
-    assert third == (0.125, False, "")
+    a_night(stage)
+    result = await stage.run(make_spec(max_trials=3))
+    assert power_lines(stage) == [(1.0, False, ""), (0.125, False, ""), (0.125, False, "")]
+    assert idle_lines(stage) == [(2, "power", 3.0, "between trials"), (2, "labour", 8.0, "between trials")]
     with stage.journal() as journal:
         history = journal.history(make_spec().problem.space)
-        assert [o.cost_known for o in history.observations] == [True, False, True]
-        assert history.spent == journal.campaign().spent
+        assert [o.cost_known for o in history.observations] == [True, True, True]
+        assert result.spent == journal.campaign().spent == history.spent + 900_000 + 16_000_000
+
+
+async def test_what_is_idle_counts_before_the_next_decision(stage):
+    """The decision after a night knows the budget without what the night has cost, and replay agrees with it."""
+    left_behind(stage, Event.MEASURE)
+    a_night(stage)
+    await stage.run(make_spec(max_trials=2))
+    with stage.journal() as journal:
+        assert journal.trial(2).budget == 100_000_000 - journal.idle.spent() < 100_000_000
+        assert [t.differences for t in replay(journal, make_spec()) if t.trial == 2] == [()]
+
+
+async def test_a_budget_that_idling_has_used_up_ends_the_campaign(stage):
+    """Nothing more is decided on money that is gone."""
+    await stage.run(make_spec(budget=10, max_trials=1))
+    a_night(stage, kwh=40.0)
+    result = await stage.run(make_spec(budget=10))
+    assert (result.ending, result.trials) == ("budget", 1)
+    assert result.spent > 10_000_000
 
 
 async def test_a_start_that_fails_does_not_lose_what_was_used(stage):
     """Only the process that metered a trial can end its account cleanly, not one that never had the rig in hand."""
     left_behind(stage, Event.MEASURE)
-    stage.world.do("energy", kwh=3.0)
+    a_night(stage)
     with pytest.raises(DeviceTimeout):
         await stage.run(fail={"open": DeviceTimeout("meter: silent")})
     await stage.run(make_spec(max_trials=2))
-    assert power_lines(stage)[1] == (3.125, True, UNATTENDED)
+    assert power_lines(stage)[1] == (0.125, False, "")
+    assert [line[:3] for line in idle_lines(stage)] == [(2, "power", 3.0), (2, "labour", 8.0)]
 
 
-async def test_after_a_clean_end_the_meters_are_read_afresh(stage):
-    """What was used while the campaign rested with everything safe is nobody's."""
+async def test_after_a_clean_end_energy_is_idle_and_nobody_waits(stage):
+    """What the rig used while the campaign rested is booked, but no hours: everything was safe and given back."""
     await stage.run(make_spec(max_trials=1))
-    stage.world.do("energy", kwh=3.0)
+    a_night(stage)
     await stage.run(make_spec(max_trials=2))
+    assert power_lines(stage) == [(0.125, False, ""), (0.125, False, "")]
+    assert idle_lines(stage) == [(2, "power", 3.0, "between trials")]
+
+
+async def test_a_counter_that_jumps_in_the_night_is_booked_up_to_what_a_trial_uses(stage):
+    """A million kilowatt-hours between two trials: limited by three times the dearest trial's rate, and said so."""
+    left_behind(stage, Event.MEASURE)
+    a_night(stage)
+    jumped = {"power": lambda r: replace(r, value=r.value + 1e6)}
+    await stage.run(make_spec(max_trials=2, budget=1000), counters=jumped)
+    (power, _) = idle_lines(stage)
+    assert power[2] == pytest.approx(3 * (1.0 / 720.0) * (NIGHT_S + 0.0), rel=0.1)
+    assert "limited, the counter rose by 1000003.0 kWh" in power[3]
+
+
+def enter(journal, phase, at_s):
+    """The campaign goes into another state of its own."""
+    with transaction(journal._connection):
+        journal._connection.execute(
+            "INSERT INTO phases (phase, why, utc, at_s, start) VALUES (?, 'a test', '', ?, 1)", (phase, at_s)
+        )
+
+
+@pytest.mark.parametrize("phase", ["HOLDING", "PAUSED", "WAITING"])
+async def test_what_is_used_in_a_hold_is_idle(stage, phase):
+    """While the campaign waits, energy and hours are nobody's; the trial after it starts from fresh readings."""
+
+    def held(journal):
+        if stage.rig.calls.count("measure") == 1:
+            enter(journal, phase, stage.world.now_s)
+            stage.world.do("energy", kwh=0.25)
+            stage.world.do("time", s=1800.0)
+            enter(journal, "RUNNING", stage.world.now_s)
+
+    await stage.run(make_spec(max_trials=2), journal=interrupted(stage, held))
+    assert power_lines(stage) == [(0.125, False, ""), (0.125, False, "")]
+    assert [line[:3] for line in idle_lines(stage)] == [(2, "power", 0.25), (2, "labour", 0.5)]
+
+
+def nap(stage, seconds, kwh):
+    """The machine is suspended; the rig goes on as it was left."""
+    stage.world.do("asleep", s=seconds)
+    stage.world.do("energy", kwh=kwh)
+    stage.world.do("time", s=seconds)
+
+
+async def test_fault_70_a_trial_the_machine_slept_through_fails_and_pays_for_its_own_time(stage):
+    """Thirty minutes of suspend in mid-settle: FAILED, its hours and its share of the energy; the rest is idle."""
+
+    def sleep_once():
+        if stage.rig.calls.count("measure") == 1:
+            nap(stage, 1800.0, 0.5)
+
+    result = await stage.run(make_spec(max_trials=2), fail={"measure": sleep_once})
+    lines = lines_of(stage, 1)
     with stage.journal() as journal:
-        lines = [(line.quantity, line.estimated) for line in journal.ledger() if line.meter == "power"]
-    assert lines == [(0.125, False), (0.125, False)]
+        first, second = journal.trials()
+        idle = {i.meter: i for i in journal.idle.rows()}
+        history = journal.history(make_spec().problem.space)
+    assert (first.state, first.because) == (State.FAILED, "the machine slept 30 min in mid-trial")
+    assert second.state is State.RECORDED
+    assert not history.observations[0].cost_known
+    assert lines["labour"].quantity == pytest.approx(90.0 / 3600.0)
+    assert idle["labour"].quantity == 0.5
+    assert lines["power"].quantity == pytest.approx(0.625 * 90.0 / 1890.0)
+    assert lines["power"].amount + idle["power"].amount == 187_500
+    assert result.spent == history.spent + sum(i.amount for i in idle.values())
+
+
+async def test_what_is_used_asleep_between_two_trials_is_idle(stage):
+    """The lid was closed while the next trial was decided: it starts from fresh readings and is RECORDED."""
+
+    def slept(journal):
+        if len(journal.read.history(make_spec().problem.space)) == 1:
+            nap(stage, 1800.0, 0.25)
+
+    await stage.run(make_spec(max_trials=2), journal=interrupted(stage, slept))
+    assert power_lines(stage) == [(0.125, False, ""), (0.125, False, "")]
+    assert [line[:3] for line in idle_lines(stage)] == [(2, "power", 0.25), (2, "labour", 0.5)]
+
+
+async def test_a_nap_of_seconds_changes_nothing(stage):
+    """Shorter than anybody would notice: the trial counts as it is."""
+
+    def sleep_once():
+        if stage.rig.calls.count("measure") == 1:
+            nap(stage, 4.0, 0.0)
+
+    await stage.run(make_spec(max_trials=1), fail={"measure": sleep_once})
+    assert power_lines(stage) == [(0.125, False, "")]
+    assert idle_lines(stage) == []
+
+
+def interrupted(stage, what):
+    """Opens a journal that has `what` done to it whenever a trial has been recorded."""
+
+    def opened(directory, clock):
+        journal = open_journal(directory, clock)
+        finish = journal.finish
+
+        def finish_and_more(*args, **kwargs):
+            finish(*args, **kwargs)
+            what(journal)
+
+        journal.finish = finish_and_more
+        return journal
+
+    return opened
 
 
 async def test_a_pump_that_restarted_in_a_lost_trial_is_charged_by_its_doses(stage):

@@ -72,7 +72,7 @@ async def test_a_proposal_that_moved_nothing_is_carried_out_unchanged(stage):
 
 @pytest.mark.parametrize("last", [Event.ARM, Event.RUN])
 async def test_a_trial_in_flight_is_lost_charged_and_never_repeated(stage, last):
-    """ARMED and RUNNING: the counters' rise is charged, the time only up to the last record."""
+    """ARMED and RUNNING: charged up to the last record, energy by its share of the time; the rest is idle."""
     left_behind(stage, last)
     stage.world.do("time", s=DAY_S)
     await stage.run(make_spec(max_trials=1))
@@ -81,9 +81,17 @@ async def test_a_trial_in_flight_is_lost_charged_and_never_repeated(stage, last)
     lines = lines_of(stage, 1)
     assert (row.state, row.because) == (State.LOST, "the process died in mid-trial")
     assert stage.world.count("control") == 0
-    assert (lines["power"].quantity, lines["acid"].quantity, lines["water"].quantity) == (1.0, 8.0, 1.0)
-    assert lines["labour"].quantity == (0.1 if last is Event.RUN else 0.0)
-    assert stage.told[0] == CampaignStarted("fake", 1, row.cost, 100_000_000, lost=1)
+    took_s = 360.0 if last is Event.RUN else 0.0
+    assert lines["power"].quantity == pytest.approx(took_s / (360.0 + DAY_S))
+    assert lines["power"].estimated
+    assert (lines["acid"].quantity, lines["water"].quantity) == (8.0, 1.0)
+    assert lines["labour"].quantity == pytest.approx(took_s / 3600.0)
+    with stage.journal() as journal:
+        idle = {i.meter: i for i in journal.idle.rows()}
+        assert stage.told[0] == CampaignStarted("fake", 1, journal.campaign().spent, 100_000_000, lost=1)
+        assert journal.campaign().spent == row.cost + sum(i.amount for i in idle.values())
+    assert lines["power"].amount + idle["power"].amount == 300_000
+    assert idle["labour"].quantity == 24.0
 
 
 async def test_a_heartbeat_shows_how_long_a_lost_trial_had_gone_on(stage):
@@ -140,7 +148,7 @@ async def test_recovering_twice_is_recovering_once(stage):
     result = await stage.run(make_spec(max_trials=2))
     with stage.journal() as journal:
         assert [row.state for row in journal.trials()] == [State.LOST, State.RECORDED]
-        assert result.spent == sum(line.amount for line in journal.ledger())
+        assert result.spent == sum(line.amount for line in (*journal.ledger(), *journal.idle.rows()))
         assert len(journal.starts()) == 3
         assert lines_of(stage, 1)["labour"].quantity == 0.0
         assert [t.differences for t in replay(journal, make_spec()) if t.trial == 2] == [()]

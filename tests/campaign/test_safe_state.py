@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rigctl.campaign import control, safe_state, tick
+from rigctl.campaign import control, safe_state, watchman
 from rigctl.errors import DeviceError, DeviceTimeout
 from tests.campaign.fakes import make_spec
 
@@ -22,7 +22,7 @@ async def test_after_a_failure_no_trial_starts_before_everything_is_confirmed_sa
         await sleep(0)
 
     monkeypatch.setattr(safe_state.asyncio, "sleep", noted)
-    monkeypatch.setattr(tick.SafetyTick, "run", forever)
+    monkeypatch.setattr(watchman.Watchman, "run", forever)
     once = [DeviceTimeout("pump: no answer")]
 
     def fault():

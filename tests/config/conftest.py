@@ -64,6 +64,10 @@ def loaded(text: str) -> LoadedConfig:
     return load_text(text, Path("rig.yaml"))
 
 
+def loaded_to_run(text: str) -> LoadedConfig:
+    return load_text(text, Path("rig.yaml"), to_run=True)
+
+
 def problems(text: str) -> dict[str, str]:
     """What is wrong with it: where -> what."""
     with pytest.raises(ConfigError) as caught:

@@ -7,7 +7,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from rigctl.errors import ConfigError
-from tests.config.conftest import SMALL, loaded
+from tests.config.conftest import SMALL, loaded_to_run
 
 WORDS = [
     "off",
@@ -42,7 +42,7 @@ def expect_loaded_or_refused(text):
     """Anything but a ConfigError whose problems have places fails the test."""
     refused = []
     try:
-        loaded(text)
+        loaded_to_run(text)
     except ConfigError as error:
         refused = [error.problems]
     assert all(p.where.startswith("rig.yaml") and p.what for problems in refused for p in problems)
@@ -57,7 +57,17 @@ def places(node, path=()):
         yield from places(child, (*path, key))
 
 
-TREE = yaml.load(SMALL, Loader=yaml.BaseLoader)  # noqa: S506  # BaseLoader makes nothing but text
+WHOLE = (
+    SMALL.replace("actuator: doser,", "actuator: doser, plausible: [3, 10], max_rate: 1 pH/min,")
+    + """\
+  watch: {every: 1 s, clear_for: 1 min}
+  safe_within: 2 s
+  interlocks:
+    - {name: acid, when: "ph < 4.5 pH and not (ca > 7 mM)", until: "ph > 5 pH", for: 10 s, then: hold}
+    - {name: load, when: "mains > 3 kW", then: safe}
+"""
+)
+TREE = yaml.load(WHOLE, Loader=yaml.BaseLoader)  # noqa: S506  # BaseLoader makes nothing but text
 PATHS = [path for path in places(TREE) if path]
 
 
@@ -65,7 +75,7 @@ PATHS = [path for path in places(TREE) if path]
 @given(path=st.sampled_from(PATHS), value=VALUES)
 def test_any_value_anywhere_is_taken_or_refused(path, value):
     """Replacing any part of a configuration by anything gives a configuration or a ConfigError."""
-    tree = yaml.load(SMALL, Loader=yaml.BaseLoader)  # noqa: S506
+    tree = yaml.load(WHOLE, Loader=yaml.BaseLoader)  # noqa: S506
     holder = tree
     for step in path[:-1]:
         holder = holder[step]
@@ -77,7 +87,7 @@ def test_any_value_anywhere_is_taken_or_refused(path, value):
 @given(paths=st.lists(st.sampled_from(PATHS), min_size=1, max_size=6, unique=True))
 def test_any_missing_parts_are_taken_or_refused(paths):
     """Leaving out any parts of a configuration gives a configuration or a ConfigError."""
-    tree = yaml.load(SMALL, Loader=yaml.BaseLoader)  # noqa: S506
+    tree = yaml.load(WHOLE, Loader=yaml.BaseLoader)  # noqa: S506
     for path in paths:
         holder = tree
         try:
@@ -90,7 +100,7 @@ def test_any_missing_parts_are_taken_or_refused(paths):
 
 
 @FUZZ
-@given(at=st.integers(0, len(SMALL)), cut=st.integers(0, 40), insert=st.text(max_size=8))
+@given(at=st.integers(0, len(WHOLE)), cut=st.integers(0, 40), insert=st.text(max_size=8))
 def test_any_text_is_taken_or_refused(at, cut, insert):
     """Cutting and inserting text anywhere gives a configuration or a ConfigError."""
-    expect_loaded_or_refused(SMALL[:at] + insert + SMALL[at + cut :])
+    expect_loaded_or_refused(WHOLE[:at] + insert + WHOLE[at + cut :])

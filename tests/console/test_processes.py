@@ -119,6 +119,16 @@ def test_check_probe_asks_every_device(greenhouse):
     assert "PMP" in answer["probe"]["ca_doser"]
 
 
+def test_a_probed_counter_is_judged_where_it_stands(greenhouse, tmp_path):
+    """A meter that would be too coarse at 100 000 kWh is not while it has counted little."""
+    text = Path(CONFIG).read_text(encoding="utf-8").replace("price: 0.31 EUR/kWh", "price: 0.31 EUR/kWh, rated: 100 W")
+    config = tmp_path / "greenhouse.yaml"
+    config.write_text(text, encoding="utf-8")
+    said = [json.loads(rigctl("check", config, *more, *greenhouse, "--json").stdout) for more in ((), ("--probe",))]
+    coarse = [[w for w in answer["warnings"] if "too coarse for a trial" in w] for answer in said]
+    assert [len(found) for found in coarse] == [1, 0]
+
+
 def test_a_silent_device_makes_the_probe_fail(greenhouse, tmp_path):
     """A port that is not there is told by its device, with exit 1."""
     buses = [*greenhouse, "--bus", f"ph=serial://{tmp_path}/nothing"]

@@ -57,7 +57,7 @@ def row(
 
 
 PROPOSAL = Proposal(1, "explore-then-commit", "explore", 0, (0.5,), "because it has had least")
-RESULT = CampaignResult("budget", "all spent", 3, 750_000, 20_000_000, SafeReport(("x",)), 0.01, None)
+RESULT = CampaignResult("budget", "all spent", 3, 750_000, 20_000_000, SafeReport(("x",)), 0.01, 3, None)
 STORY = (
     CampaignStarted("bench", 0, 0, 20_000_000, None),
     TrialProposed(1, PROPOSAL, ("ph",), {"ph": 6.0}, "policy", False, 0.02),

@@ -8,6 +8,9 @@ import json
 
 import pytest
 
+from rigctl.campaign.clock import RealClock
+from rigctl.campaign.journal import Journal
+from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.lock import state_lock
 
 
@@ -61,6 +64,21 @@ def test_export_of_the_ledger_adds_up(ingested):
     rows = list(csv.DictReader(io.StringIO(ingested.rigctl("export", "--records", "ledger").out)))
     assert sum(round(float(r["amount"]) * 1e6) for r in rows) == 2_100_000
     assert rows[0]["amount"] == "0.5"
+
+
+def test_what_no_trial_used_is_in_the_ledger_and_in_what_is_spent(ingested):
+    """Idle lines are exported as such; status counts them, and a suggestion has so much less to spend."""
+    journal = Journal(ingested.folder / "state" / "bench", RealClock(), "boot")
+    journal.idle.book([IdleLine("power", "energy", 4.0, "kWh", 1_240_000, "between trials")])
+    journal.close()
+    rows = list(csv.DictReader(io.StringIO(ingested.rigctl("export", "--records", "ledger").out)))
+    assert sum(round(float(r["amount"]) * 1e6) for r in rows) == 2_100_000 + 1_240_000
+    assert [(r["trial"], r["meter"], r["kind"], r["quantity"]) for r in rows if r["kind"] == "idle"] == [
+        ("6", "power", "idle", "4.0")
+    ]
+    assert ingested.rigctl("status", "--json").json["spent"] == 3.34
+    assert ingested.rigctl("suggest", "bench.yaml", "--json").json["budget"]["spent"] == 3.34
+    assert "nothing fits" in ingested.rigctl("suggest", "bench.yaml", "--budget", "3.3 EUR", code=1).err
 
 
 @pytest.mark.parametrize("records", ["trials", "ledger", "measurements", "events", "doses", "alarms"])

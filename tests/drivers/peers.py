@@ -148,7 +148,11 @@ class TcpPeer(_Peer):
 class PtyPair:
     """Two serial ports joined by a wire, for software that wants a port of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, echo: bool = False) -> None:
+        self.cut = False
+        """Nothing gets to the other end."""
+        self._echo = echo
+        """What comes from the second port also goes back to it."""
         self._nears, self._fars = zip(*(os.openpty() for _ in range(2)), strict=True)
         for fd in (*self._nears, *self._fars):
             tty.setraw(fd)
@@ -172,7 +176,11 @@ class PtyPair:
             if self._end_r in ready:
                 return
             for fd in ready:
-                os.write(other if fd == one else one, os.read(fd, 4096))
+                data = os.read(fd, 4096)
+                if fd == other and self._echo:
+                    os.write(other, data)
+                if not self.cut:
+                    os.write(other if fd == one else one, data)
 
 
 def cut_lines(end: bytes) -> Cut:
@@ -181,10 +189,10 @@ def cut_lines(end: bytes) -> Cut:
 
 
 def cut_rtu(buffer: bytes) -> int:
-    """Requests are Modbus RTU frames, functions 01 to 06 and 10."""
+    """Requests are Modbus RTU frames, functions 01 to 06, 0F, 10 and 2B."""
     if len(buffer) < 7:
         return 0
-    length = 9 + buffer[6] if buffer[1] == 0x10 else 8
+    length = {0x0F: 9 + buffer[6], 0x10: 9 + buffer[6], 0x2B: 7}.get(buffer[1], 8)
     return length if len(buffer) >= length else 0
 
 
@@ -221,6 +229,8 @@ class ModbusUnit:
     faults: list[Fault | None] = field(default_factory=list)
     pdus: list[bytes] = field(default_factory=list)
     """Requests understood."""
+    deaf_to: set[int] = field(default_factory=set)
+    """Functions that are neither carried out nor answered."""
 
     def rtu(self, request: bytes) -> Iterable[Played]:
         """Answer an RTU frame."""
@@ -241,7 +251,10 @@ class ModbusUnit:
 
     def _answer(self, pdu: bytes) -> bytes:
         self.pdus.append(pdu)
-        function, at, value = struct.unpack(">BHH", pdu[:5])
+        if pdu[0] in self.deaf_to:
+            self.faults.insert(0, lost)
+            return b""
+        function, at, value = struct.unpack(">BHH", pdu[:5].ljust(5, b"\0"))
         if function in (3, 4):
             words = b"".join(self.words.get((function, at + i), 0).to_bytes(2, "big") for i in range(value))
             return bytes([function, len(words)]) + words
@@ -253,6 +266,10 @@ class ModbusUnit:
             self.words[(3, at)] = value
         elif function == 0x10:
             self.words |= {(3, at + i): int.from_bytes(pdu[6 + 2 * i : 8 + 2 * i], "big") for i in range(value)}
+        elif function == 0x0F:
+            self.coils |= {at + i: bool(pdu[6 + i // 8] >> i % 8 & 1) for i in range(value)}
+        else:
+            return bytes([function | 0x80, 1])
         return pdu[:5]
 
 

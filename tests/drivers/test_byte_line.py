@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
+import os
 import socket as socket_module
+import struct
 import subprocess
 import sys
 
@@ -14,12 +18,26 @@ from rigctl.campaign.clock import RealClock
 from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.protocols import Deadline
 from rigctl_drivers.byte_line import TextLine
-from rigctl_drivers.port_holder import holder_of
+from rigctl_drivers.port_holder import holder_of, other_user_of
 from rigctl_drivers.urls import LineUrl
 from tests.drivers.peers import HangUp, PtyPeer, TcpPeer, cut_lines
 
 CR = b"\r"
 HOLD = "import serial, sys; p = serial.Serial(sys.argv[1], exclusive=True); print('held', flush=True); sys.stdin.read()"
+
+USE = "import os, sys; os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY); print('open', flush=True); sys.stdin.read()"
+"""Opens a port as a program does that knows of no locks."""
+INTRUDE = """
+import os, sys
+if os.getuid() == 0:
+    os.setuid(65534)
+try:
+    os.open(sys.argv[1], os.O_RDWR | os.O_NOCTTY)
+except OSError as problem:
+    sys.exit(problem.errno)
+"""
+"""The same as anybody but root, whom the kernel lets open everything."""
+TIOCGEXCL = 0x80045440
 
 
 def patient() -> Deadline:
@@ -113,6 +131,66 @@ def test_19_a_port_held_by_another_process_names_the_holder(line, echo):
         with pytest.raises(PortUnavailable, match=rf"held by pid {holder.pid}"):
             line(f"modbus_rtu://{echo.path}").open()
         holder.stdin.close()
+
+
+def test_66_a_port_we_hold_cannot_be_opened_by_a_program_that_knows_no_locks(serial, echo):
+    """While we have the port, an open() without any lock is refused by the kernel; afterwards it is not."""
+    echo.path.chmod(0o666)
+    serial.open()
+    assert intrude(echo) == errno.EBUSY
+    serial.write(b"abc\r", patient())
+    assert serial.read_line(CR, patient()) == b"abc"
+    serial.close()
+    assert intrude(echo) == 0
+
+
+@pytest.mark.parametrize("scheme", ["serial", "modbus_rtu"])
+def test_66_every_serial_port_is_opened_for_us_alone(line, echo, scheme):
+    """The terminal is in exclusive mode while we have it, whatever is spoken over it."""
+    port = line(f"{scheme}://{echo.path}")
+    fd = os.open(echo.path, os.O_RDWR | os.O_NOCTTY)
+    assert not exclusive(fd)
+    port.open()
+    assert exclusive(fd)
+    port.close()
+    assert not exclusive(fd)
+    os.close(fd)
+
+
+def test_66_a_port_that_another_program_opened_before_us_is_refused(line, echo):
+    """A program that has the port open without a lock is named; once it is gone, the port is ours."""
+    port = line(f"serial://{echo.path}")
+    with subprocess.Popen(
+        [sys.executable, "-c", USE, str(echo.path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as user:
+        assert user.stdout.readline() == b"open\n"
+        with pytest.raises(PortUnavailable, match=rf"is held by pid {user.pid} \(python.*\); stop it"):
+            port.open()
+        user.stdin.close()
+    port.open()
+
+
+def test_the_maker_of_a_virtual_port_is_not_in_its_way(tmp_path, echo):
+    """Whoever holds the other end of a pseudo-terminal may keep ours open too; anybody else is named."""
+    proc = tmp_path / "proc"
+    number = echo.path.name
+    for pid, other_end in ((4711, number), (4712, f"{number}1")):
+        for part in ("fd", "fdinfo"):
+            (proc / str(pid) / part).mkdir(parents=True)
+        (proc / str(pid) / "fd" / "3").symlink_to(echo.path)
+        (proc / str(pid) / "fd" / "4").symlink_to("/dev/ptmx")
+        (proc / str(pid) / "fdinfo" / "4").write_text(f"pos:\t0\ntty-index:\t{other_end}\n")
+    assert other_user_of(echo.path, proc) == "pid 4712"
+
+
+def intrude(peer) -> int:
+    """What becomes of opening its port without asking for a lock: 0, or the error's number."""
+    return subprocess.run([sys.executable, "-c", INTRUDE, str(peer.path)], check=False, timeout=30).returncode
+
+
+def exclusive(fd) -> bool:
+    """Whether a terminal lets nobody else in."""
+    return struct.unpack("i", fcntl.ioctl(fd, TIOCGEXCL, struct.pack("i", 0))) != (0,)
 
 
 def test_a_port_opened_twice_names_ourselves(line, echo):

@@ -42,6 +42,20 @@ def test_every_device_of_the_greenhouse_conforms(greenhouse, name):
     assert len(report.checks) >= 10
 
 
+def test_an_output_on_a_serial_line_conforms(greenhouse):
+    """A SCPI instrument that measures and is told a setpoint keeps every promise against the simulated one."""
+    options = {
+        "unit": "percent",
+        "query": "MEAS:GROW?",
+        "set": "ILL {value:.1f}",
+        "confirm": "ILL?",
+        "enable": {"on": "OUTP ON", "off": "OUTP OFF", "state": "OUTP?"},
+    }
+    driver = Registry.installed().driver("scpi")
+    report = check_driver(driver, options, greenhouse.buses["cam"], RealClock(greenhouse.speed), setpoint=40.0)
+    assert report.abilities == ("Sensor", "Actuator")
+
+
 def test_the_three_phase_meter_conforms():
     """The SDM630 driver keeps every promise against registers in memory."""
 

@@ -9,8 +9,8 @@ import tomllib
 from pathlib import Path
 
 import pytest
-import yaml
 
+from rigctl.config.document import parse
 from rigctl.rig.registry import Registry
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -67,7 +67,7 @@ def test_the_example_driver_reads_what_a_balance_says(installed, answer, severit
 def test_every_example_of_the_page_holds():
     """Each device in docs/drivers.md has a driver and options that it accepts."""
     text = (DOCS / "drivers.md").read_text(encoding="utf-8")
-    examples = [yaml.safe_load(part) for part in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
+    examples = [parse(part, "drivers.md")[0].data for part in re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)]
     devices = {name: dict(device) for example in examples for name, device in example.items()}
     used = set()
     for device in devices.values():

@@ -5,48 +5,12 @@ from __future__ import annotations
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
-from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Meter, Severity
-from rigctl.rig.testing import RecordingLine, ScriptedLine
+from rigctl.rig.abilities import Pace, Paced, SaysSimulated
+from rigctl.rig.protocols import Deadline, Doser, DoseStatus, Hurry, Identity, Meter, Severity
+from rigctl.rig.testing import RecordingLine, ScriptedLine, SilentLine
 from rigctl_drivers.ezo_pump import EzoPumpDriver
+from tests.drivers.circuits import Pump, Sleeper
 from tests.drivers.peers import PtyPeer, cut_lines
-
-
-class Pump:
-    """An EZO-PMP as its data sheet describes it; dispensing takes as long as the test wants."""
-
-    def __init__(self):
-        self.total_ml = self.last_ml = 0.0
-        self.running = False
-        self.dstart = "0.00"
-        self.override = {}
-        """Command -> lines, instead of what it would answer."""
-
-    def finish(self, ml=None):
-        """The dispense ends; the code it sends."""
-        self.last_ml = self.last_ml if ml is None else ml
-        self.total_ml += self.last_ml
-        self.running = False
-        return f"*DONE,{self.last_ml:.2f}".encode()
-
-    def __call__(self, command):
-        if command in self.override:
-            return self.override[command]
-        answers = {
-            "i": "?I,PMP,1.06",
-            "D,?": f"?D,{self.last_ml:.2f},{int(self.running)}",
-            "TV,?": f"?TV,{self.total_ml:.2f}",
-            "Dstart,?": f"?DSTART,{self.dstart}",
-            "DC,?": "?MAXRATE,58.5",
-        }
-        if command in answers:
-            return [answers[command], "*OK"]
-        if command == "X":
-            stopped, self.running = self.running, False
-            return ["*DONE,0.00" if not stopped else f"*DONE,{self.last_ml:.2f}"]
-        if command.startswith("D,"):
-            self.last_ml, self.running = float(command[2:]), True
-            return ["*OK"]
-        return ["*ER"]
 
 
 @pytest.fixture
@@ -199,13 +163,14 @@ def test_24_a_dose_that_ends_short_says_so(device, wire, pump):
     assert device.dose_status(soon()).dispensed_ml == 3.2
 
 
-def test_25_stop_is_sent_at_once_and_verified(device, wire, pump):
-    """`X` goes out before anything else, and success means that the pump says it stands still."""
+def test_25_stop_is_one_exchange(device, wire, pump):
+    """`X` goes out before anything else, and its own answer is all that is waited for."""
     device.ready(soon())
     device.start_dose(5.0, soon())
     device.stop(soon())
-    assert wire.sent[-2:] == ["X", "D,?"]
+    assert wire.sent[-2:] == ["D,5.00", "X"]
     assert not pump.running
+    assert not device.dose_status(soon()).running
 
 
 def test_25_stop_needs_no_acquaintance(device, wire):
@@ -214,29 +179,23 @@ def test_25_stop_needs_no_acquaintance(device, wire):
     assert wire.sent[0] == "X"
 
 
-def test_25_a_pump_that_does_not_stop_is_told_again(wire, pump, device):
-    """If it still runs after `X`, it is told again; the command does no harm."""
+@pytest.mark.parametrize("first", [[], ["*ER"], ["*WA"]], ids=["no answer", "refused", "only woken"])
+def test_25_a_stop_without_a_sign_is_sent_again(wire, pump, device, first):
+    """If nothing shows that `X` was understood, it is sent again; the command does no harm."""
     device.ready(soon())
     device.start_dose(5.0, soon())
-    answers = [["*OK"], ["*DONE,2.00"]]
-
-    def stubborn(command):
-        if command == "X":
-            answer = answers.pop(0)
-            pump.running = bool(answers)
-            return answer
-        return pump(command)
-
-    wire.answer = stubborn
+    answers = [first]
+    wire.answer = lambda command: answers.pop() if command == "X" and answers else pump(command)
     device.stop(soon())
     assert wire.sent.count("X") == 2
+    assert not pump.running
 
 
-def test_25_a_pump_that_never_stops_is_an_error(device, pump):
-    """If it is not confirmed up to the deadline that the pump stands still, stop() does not pretend."""
+def test_25_a_pump_that_is_silent_is_an_error(device, pump):
+    """If there is no sign up to the deadline that `X` arrived, stop() does not pretend."""
     device.ready(soon())
-    pump.override |= {"X": [], "D,?": ["?D,2.00,1", "*OK"]}
-    with pytest.raises(DeviceTimeout, match="it is not confirmed that the pump stands still"):
+    pump.override["X"] = []
+    with pytest.raises(DeviceTimeout, match="no sign that it arrived; if the pump runs on, cut its supply"):
         device.stop(Deadline.after(0.05))
 
 
@@ -245,6 +204,118 @@ def test_26_a_pump_that_would_dispense_at_power_up_is_not_ready(device, pump):
     pump.dstart = "10.00"
     with pytest.raises(DeviceFault, match=r"dispenses 10 mL at every power-up \(Dstart\); send Dstart,0"):
         device.ready(soon())
+
+
+def test_26_a_firmware_without_dstart_dispenses_nothing_at_power_up(device, wire, pump):
+    """A pump that refuses `Dstart,?` is usable; a single refusal, which noise may cause, is asked again."""
+    pump.override["Dstart,?"] = ["*ER"]
+    device.ready(soon())
+    assert wire.sent.count("Dstart,?") == 2
+    answers = [["*ER"], ["?DSTART,10.00", "*OK"]]
+    wire.answer = lambda command: answers.pop(0) if command == "Dstart,?" else pump(command)
+    with pytest.raises(DeviceFault, match="dispenses 10 mL at every power-up"):
+        device.ready(soon())
+
+
+@pytest.mark.parametrize("voltage", ["0.00", "9.50", "nan"])
+def test_a_pump_without_motor_supply_is_not_ready(device, pump, voltage):
+    """`PV,?` below what the motor needs is a fault that names the voltage, before any dose."""
+    pump.override["PV,?"] = [f"?PV,{voltage}", "*OK"]
+    with pytest.raises(DeviceFault, match=r"PV,\?: the motor supply is (0|9\.5|nan) V, must be >= 10\.8 V"):
+        device.ready(soon())
+
+
+def test_a_motor_supply_is_asked_before_each_dose(device, wire, pump):
+    """A good voltage, and a firmware that does not know the question, are both ready."""
+    for answer in (["?PV,12.00", "*OK"], ["?PV,23.80", "*OK"], ["*ER"]):
+        pump.override["PV,?"] = answer
+        device.ready(soon())
+    assert wire.sent.count("PV,?") == 3
+
+
+def test_65_the_name_stands_for_a_serial_number(device, wire, pump):
+    """Two pumps of one model are told apart by the names people gave them; the name is asked again at each identify."""
+    pump.override["Name,?"] = ["?NAME,calcium", "*OK"]
+    assert device.identify(soon()) == Identity("PMP", "1.06", "calcium")
+    pump.override["Name,?"] = ["?NAME,acid", "*OK"]
+    assert device.identify(soon()).serial == "acid"
+    assert wire.sent == ["i", "Name,?"] * 2
+
+
+@pytest.mark.parametrize(("answer", "asked"), [(["?NAME,", "*OK"], 1), (["?NAME", "*OK"], 1), (["*ER"], 2)])
+def test_a_pump_without_a_name_is_asked_for_it_at_first_only(device, wire, pump, answer, asked):
+    """No name is no serial number, and later identifications cost one exchange."""
+    pump.override["Name,?"] = answer
+    assert [device.identify(soon()) for _ in range(2)] == [Identity("PMP", "1.06", "")] * 2
+    assert wire.sent == ["i", *["Name,?"] * asked, "i"]
+
+
+def test_a_name_refused_once_is_asked_again(device, wire, pump):
+    """A single `*ER`, which noise may cause, does not make another pump of it."""
+    answers = [["*ER"], ["?NAME,calcium", "*OK"]]
+    wire.answer = lambda command: answers.pop(0) if command == "Name,?" else pump(command)
+    assert device.identify(soon()).serial == "calcium"
+
+
+def test_a_simulated_pump_says_so(device, pump):
+    """The firmware version of a simulated circuit begins with SIM; a real one's is a number."""
+    assert isinstance(device, SaysSimulated)
+    assert not device.simulated(soon())
+    pump.override["i"] = ["?I,PMP,SIM1.06", "*OK"]
+    assert device.simulated(soon())
+
+
+@pytest.mark.parametrize("call", ["identify", "ready", "dose_status", "total_volume_ml", "simulated"])
+def test_a_question_may_be_hurried(call):
+    """Whatever a question waits for, something urgent may cut it short."""
+    line, hurry = SilentLine(), Hurry()
+    with pytest.raises(DeviceTimeout):
+        getattr(doser(line), call)(Deadline(soon().at_s - 0.9, hurry))
+    assert line.asked
+    assert all(deadline.hurry is hurry for deadline in line.asked if deadline.at_s > 0)
+
+
+def test_its_pace_is_300_ms_an_answer(device, wire):
+    """Stopping and asking take one exchange each, and nothing is sent to find that out."""
+    assert isinstance(device, Paced)
+    assert device.pace() == Pace(command_s=0.35, confirm_s=0.35)
+    assert wire.sent == []
+
+
+@pytest.mark.parametrize("says", [["*WA"], []], ids=["it says so", "silently"])
+def test_a_sleeping_pump_is_woken(wire, pump, device, says):
+    """The first question wakes it and is asked again; the pump is then ready."""
+    wire.answer = Sleeper(pump, says)
+    device.ready(soon())
+    assert wire.sent[:3] == ["i", "i", "Dstart,?"]
+
+
+def test_a_pump_that_said_it_sleeps_is_woken_by_a_question(wire, pump, device):
+    """After `*SL` a dose is not what wakes it: the dose goes out once, to a pump that is awake."""
+    device.ready(soon())
+    wire.pending.append(b"*SL")
+    wire.answer = Sleeper(pump)
+    device.start_dose(5.0, soon())
+    assert wire.sent[-3:] == ["i", "i", "D,5.00"]
+    assert pump.running
+
+
+def test_a_dose_that_only_woke_the_pump_is_not_repeated(wire, pump, device):
+    """A pump that fell asleep unheard answers a dose with `*WA`: unknown, and not sent again."""
+    device.ready(soon())
+    wire.answer = Sleeper(pump)
+    with pytest.raises(DeviceTimeout, match=r"'D,5\.00' woke the circuit; it is unknown"):
+        device.start_dose(5.0, soon())
+    assert not device.dose_status(soon()).running
+    assert wire.sent.count("D,5.00") == 1
+
+
+def test_a_question_that_only_woke_the_pump_is_asked_again(wire, pump, device):
+    """A pump that fell asleep unheard costs a question one repetition, and no time-out."""
+    device.ready(soon())
+    wire.answer = Sleeper(pump)
+    assert device.total(soon()).value == 0.0
+    assert wire.sent[-3:] == ["TV,?", "i", "TV,?"]
 
 
 def test_a_running_pump_is_not_ready(device, pump):

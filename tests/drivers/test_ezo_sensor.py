@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
-from rigctl.rig.protocols import Deadline, Severity
+from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
 from tests.drivers.peers import PtyPeer, cut_lines
@@ -55,6 +55,41 @@ def test_identity_compares_in_any_case(wire, circuit):
     """Firmwares write prefixes and models in either case."""
     circuit.answers["i"] = ["?i,PH,1.98", "*OK"]
     assert sensor(wire).identify(soon()).firmware == "1.98"
+
+
+def test_it_says_whether_it_is_simulated_and_what_it_is_called(wire, circuit):
+    """A real circuit's firmware is a number; its name, where it has one, is the identity's serial number."""
+    circuit.answers["Name,?"] = ["?NAME,north_ph", "*OK"]
+    device = sensor(wire)
+    assert device.identify(soon()) == Identity("pH", "2.14", "north_ph")
+    assert not device.simulated(soon())
+    circuit.answers["i"] = ["?I,pH,SIM2.14", "*OK"]
+    assert device.simulated(soon())
+
+
+def test_a_sleeping_probe_is_woken(line, peer):
+    """What wakes a circuit is lost, so it is asked again, within the deadline of the first reading."""
+    circuit, asleep = Circuit(), [True]
+
+    def answer(request):
+        if asleep and asleep.pop():
+            return [b"*WA\r"]
+        return ["".join(f"{text}\r" for text in circuit(request[:-1].decode())).encode()]
+
+    end = peer(PtyPeer, cut_lines(b"\r"), answer)
+    device = EzoSensorDriver.connect("ph", EzoSensorDriver.options(model="pH"), line(f"serial://{end.path}"))
+    assert device.read(Deadline.after(5.0)).value == 6.021
+    assert end.requests == [b"i\r", b"i\r", b"C,0\r", b"R\r"]
+
+
+def test_a_probe_that_sleeps_between_readings_is_woken(wire, circuit):
+    """A reading that only woke the circuit is asked for again."""
+    device = sensor(wire)
+    device.read(soon())
+    answers = [["*WA"]]
+    wire.answer = lambda command: answers.pop() if answers else circuit(command)
+    assert device.read(soon()).value == 6.021
+    assert wire.sent[-3:] == ["R", "i", "R"]
 
 
 def test_18_another_circuit_gets_no_commands(wire, circuit):

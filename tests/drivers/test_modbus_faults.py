@@ -24,8 +24,8 @@ from tests.drivers.peers import (
     truncated,
 )
 
-QUIET = "quiet=0.05"
-LONG_QUIET = "quiet=0.4"
+QUIET = "quiet=0.05&echo=no"
+LONG_QUIET = "quiet=0.4&echo=no"
 
 
 def soon() -> Deadline:

@@ -56,7 +56,7 @@ def test_the_options_decide_what_it_can_do(wire, options, abilities):
     ("options", "says"),
     [
         ({}, "give `read`, `write` or `enable`"),
-        ({"write": WRITE}, "needs `enable` .a coil. or `release_value`, else it can never be released"),
+        ({"write": WRITE}, "needs `enable` or `release_value`, else it can never be released"),
         ({"read": READ, "release_value": 1.0}, "`release_value` needs `write`"),
         ({"write": WRITE, "enable": {"coil": 1}, "release_value": 0.0}, "does not go with `enable`"),
         ({"counter": True, "enable": {"coil": 1}}, "`counter` needs `read`, and nothing else"),
@@ -69,6 +69,17 @@ def test_the_options_decide_what_it_can_do(wire, options, abilities):
         ({"write": {**WRITE, "register": "input"}, "enable": {"coil": 1}}, "'holding'"),
         ({"read": {**READ, "word_order": "ABCD"}}, "Extra inputs are not permitted"),
         ({"read": READ, "address": 300}, "less than or equal to 255"),
+        ({"read": {**READ, "bit": 3}}, "only a register of type uint16 has bits, got input int16"),
+        ({"read": {"register": "coil", "at": 4, "bit": 3}}, "only a register of type uint16 has bits, got coil"),
+        ({"read": {"at": 4, "bit": 16}}, "less than or equal to 15"),
+        ({"read": {**FLOAT, "block": {"at": 0, "count": 5}}}, "5 registers from 0 on, must hold the float32 at 4"),
+        ({"read": {"register": "coil", "at": 4, "block": {"at": 0, "count": 5}}}, "only registers are read in blocks"),
+        ({"enable": {}}, "give either `coil`, or `register: holding` and `at`"),
+        ({"enable": {"coil": 1, "register": "holding", "at": 2}}, "give either `coil`, or"),
+        ({"enable": {"at": 2}}, "give either `coil`, or"),
+        ({"enable": {"coil": 1, "on": 5}}, "`on` and `off` are values of a register"),
+        ({"enable": {"register": "holding", "at": 2, "on": 0}}, "on, off: got 0 for both"),
+        ({"write": {**WRITE, "type": "int32"}, "release_value": 0, "write_multiple": "never"}, "they are one value"),
     ],
 )
 def test_options_that_do_not_fit_together_are_refused(options, says):
@@ -91,6 +102,25 @@ def test_a_bit_reads_as_zero_or_one(wire, memory, register):
     assert made.read(soon()).value == 0.0
     memory.cells[(1, register, 4)] = 1
     assert made.read(soon()).value == 1.0
+
+
+def test_a_bit_of_a_register_reads_as_zero_or_one(wire, memory):
+    """One bit of a status word is a value, the lowest being 0; an error code is one of the whole word."""
+    made = device(wire, read={"at": 4, "bit": 3, "error_codes": [65535]})
+    for word, value in ((0b1000, 1.0), (0b10111, 0.0)):
+        memory.cells[(1, "input", 4)] = word
+        assert made.read(soon()).value == value
+    memory.cells[(1, "input", 4)] = 65535
+    assert made.read(soon()).severity is Severity.INVALID
+
+
+def test_error_codes_of_64_bits_are_exact(wire, memory):
+    """The highest 64-bit number is told from its neighbour, which no double can tell."""
+    made = device(wire, read={"at": 4, "type": "uint64", "error_codes": [2**64 - 1]})
+    memory.cells |= {(1, "input", 4 + i): 0xFFFF for i in range(4)}
+    assert made.read(soon()).severity is Severity.INVALID
+    memory.cells[(1, "input", 7)] = 0xFFFE
+    assert made.read(soon()).valid
 
 
 @pytest.mark.parametrize("words", [(0x7FC0, 0), (0x7F80, 0), (0xFF80, 0)], ids=["NaN", "inf", "-inf"])

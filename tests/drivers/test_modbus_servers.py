@@ -16,6 +16,9 @@ pytestmark = pytest.mark.filterwarnings("ignore:isSet:DeprecationWarning")
 # 123.456 as IEEE 754 single is 42F6E979; one register pair per word order.
 WORDS = {0: (0x42F6, 0xE979), 2: (0xF642, 0x79E9), 4: (0xE979, 0x42F6), 6: (0x79E9, 0xF642)}
 ORDERS = {0: "ABCD", 2: "BADC", 4: "CDAB", 6: "DCBA"}
+BY_REGISTER = {"write": {"at": 20, "type": "int32"}, "enable": {"register": "holding", "at": 22, "on": 7, "off": 1}}
+WIDE = {"write": {"at": 24, "type": "float64", "order": "CDAB"}, "enable": {"coil": 3}, "write_multiple": "always"}
+SWITCH = {"write": {"at": 30}, "release_value": 0.0, "safe_value": 2.0, "write_multiple": "always"}
 VALVE = {"unit": "uM", "write": {"at": 20, "type": "float32", "order": "CDAB"}, "enable": {"coil": 3}}
 
 
@@ -94,3 +97,29 @@ def test_the_driver_conforms_on_a_foreign_server(server, clock):
     read = {"register": "input", "at": 0, "type": "float32"}
     report = check_driver(ModbusRegisterDriver, {"address": unit, "read": read}, url, clock)
     assert report.abilities == ("Sensor",)
+
+
+@pytest.mark.parametrize(
+    ("valve", "setpoint"), [(BY_REGISTER, -70000.0), (WIDE, 1234.5), (SWITCH, 9.0)], ids=["register", "wide", "always"]
+)
+def test_every_way_to_drive_conforms_on_a_foreign_server(server, line, clock, valve, setpoint):
+    """Enabled by a register, 64 bits wide, with the functions for many alone: each keeps every promise."""
+    url, unit = server
+    if valve is BY_REGISTER:  # what nobody has ever written holds neither of its two values
+        wire = line(url)
+        wire.write_registers(unit, 22, [1], Deadline.after(5))
+        wire.close()
+    report = check_driver(ModbusRegisterDriver, {"address": unit, **valve}, url, clock, setpoint=setpoint)
+    assert report.abilities == ("Actuator",)
+
+
+def test_a_foreign_server_s_coils_go_safe_together(server, line):
+    """Coils of a group are off, and one between them that is not of the group is as it was."""
+    url, unit = server
+    wire = line(url)
+    wire.write_coils(unit, 4, [True] * 6, Deadline.after(5))
+    group = [
+        ModbusRegisterDriver.connect(f"relay {at}", options(unit, enable={"coil": at}), wire) for at in (4, 5, 7, 8)
+    ]
+    group[0].safe_all(group, Deadline.after(5))
+    assert wire.read_bits(unit, "coil", 4, 6, Deadline.after(5)) == [False, False, True, False, False, True]

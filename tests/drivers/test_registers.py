@@ -29,6 +29,14 @@ BY_HAND = [
     ("int16", "CDAB", [0xFF85], -123),
     ("int16", "DCBA", [0x85FF], -123),
     ("uint16", "ABCD", [0xFF85], 65413),
+    # 1311768467463790320 is 123456789ABCDEF0; 1.5 is 3FF8000000000000 as IEEE 754 double
+    ("uint64", "ABCD", [0x1234, 0x5678, 0x9ABC, 0xDEF0], 1311768467463790320),
+    ("uint64", "BADC", [0x3412, 0x7856, 0xBC9A, 0xF0DE], 1311768467463790320),
+    ("uint64", "CDAB", [0xDEF0, 0x9ABC, 0x5678, 0x1234], 1311768467463790320),
+    ("uint64", "DCBA", [0xF0DE, 0xBC9A, 0x7856, 0x3412], 1311768467463790320),
+    ("int64", "CDAB", [0xFFFE, 0xFFFF, 0xFFFF, 0xFFFF], -2),
+    ("float64", "ABCD", [0x3FF8, 0, 0, 0], 1.5),
+    ("float64", "DCBA", [0, 0, 0, 0xF83F], 1.5),
 ]
 
 
@@ -46,7 +54,13 @@ def test_every_float32_survives_every_order(value, order):
     assert struct.pack(">f", back) == struct.pack(">f", value)
 
 
-@given(st.data(), st.sampled_from(["int16", "uint16", "int32", "uint32"]), st.sampled_from(ORDERS))
+@given(st.floats(allow_nan=False, allow_infinity=False), st.sampled_from(ORDERS))
+def test_every_float64_survives_every_order(value, order):
+    """The same for doubles."""
+    assert struct.pack(">d", decode(encode(value, "float64", order), "float64", order)) == struct.pack(">d", value)
+
+
+@given(st.data(), st.sampled_from(["int16", "uint16", "int32", "uint32", "int64", "uint64"]), st.sampled_from(ORDERS))
 def test_every_integer_survives_every_order(data, kind, order):
     """Integers come back exactly, up to both ends of their range."""
     bits = 16 * width(kind)
@@ -71,6 +85,7 @@ def test_the_four_orders_differ_only_in_order(value):
         (1e39, "float32", "float32 holds"),
         (40000, "int16", "-32768 to 32767"),
         (-1, "uint32", "0 to 4294967295"),
+        (1e19, "int64", "int64 holds"),
     ],
 )
 def test_what_does_not_fit_is_refused(value, kind, says):

@@ -100,6 +100,50 @@ def test_errors_from_before_are_told_not_blamed(wire, instrument):
     assert device.read(soon()).severity is Severity.NONE
 
 
+NO_ERROR = ("0", "+0", "0,No Error", "0 No Error", '0,"No error"', '+0,"No error"', "0 , 'No error'", '0,""')
+UNDEFINED_HEADER = ('-113,"Undefined header"', "-113 Undefined header", "-113,Undefined header", "-113")
+
+
+@pytest.mark.parametrize("entry", NO_ERROR)
+def test_78_no_error_is_understood_however_it_is_written(wire, instrument, entry):
+    """An empty queue is code 0, with text, with quotes, or bare."""
+    wire.answer = lambda command: [entry] if command == "SYST:ERR?" else instrument(command)
+    device = camera(wire)
+    readings = [device.read(soon()) for _ in range(2)]
+    assert [(r.value, r.severity) for r in readings] == [(2.5, Severity.NONE)] * 2
+
+
+@pytest.mark.parametrize(("entry", "empty"), list(zip(UNDEFINED_HEADER, NO_ERROR, strict=False)))
+def test_78_an_error_is_an_error_however_it_is_written(wire, instrument, entry, empty):
+    """Another code than 0 fails the reading, in the instrument's own words."""
+    device = camera(wire)
+    device.read(soon())
+    queue = [entry]
+    wire.answer = lambda c: [queue.pop() if queue else empty] if c == "SYST:ERR?" else instrument(c)
+    with pytest.raises(DeviceFault, match=f"the instrument reports {entry}"):
+        device.read(soon())
+    assert device.read(soon()).valid
+
+
+def test_78_a_bare_number_may_be_a_late_reading(wire, instrument):
+    """After a query without answer a number alone is not taken for an error code, nor for an empty queue."""
+    device = camera(wire)
+    device.read(soon())
+    instrument.value = []
+    wire.answer = lambda c: ["42", '0,"No error"'] if c == "SYST:ERR?" else instrument(c)
+    with pytest.raises(DeviceTimeout, match=r"no answer to MEAS:GROW\?"):
+        device.read(Deadline.after(0.1))
+
+
+def test_it_says_whether_it_is_simulated(wire, instrument):
+    """The maker's field of a simulated instrument says so; no other field counts."""
+    assert not camera(wire).simulated(soon())
+    instrument.identity = "Acme,SIMULATED GC-1,1,1"
+    assert not camera(wire).simulated(soon())
+    instrument.identity = "SIMULATED,GC-1,1,1"
+    assert camera(wire).simulated(soon())
+
+
 def test_errors_of_the_query_are_a_fault(wire, instrument):
     """An error queued by the measurement fails it with the instrument's own words."""
     device = camera(wire)
@@ -175,7 +219,7 @@ def test_a_late_answer_is_not_taken_for_the_next_one(line, peer, instrument):
     [
         ({"query": "MEAS:VOLT"}, "String should match pattern"),
         ({"query": "A?\nB?"}, "String should match pattern"),
-        ({}, "Field required"),
+        ({}, "nothing to do: give `query`, `set` or `enable`"),
         ({"query": "A?", "terminator": "x"}, "String should match pattern"),
     ],
 )

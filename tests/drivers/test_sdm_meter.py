@@ -7,10 +7,11 @@ import struct
 
 import pytest
 
-from rigctl.errors import IdentityMismatch
-from rigctl.rig.protocols import Deadline, Severity
+from rigctl.errors import DeviceFault, IdentityMismatch
+from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ManualClock, MemoryLine
 from rigctl_drivers.sdm_meter import Sdm120Driver, Sdm630Driver
+from tests.drivers.peers import ModbusUnit, PtyPeer, cut_rtu, exception
 
 
 def soon() -> Deadline:
@@ -81,9 +82,55 @@ def test_a_meter_that_looks_like_mains_is_taken():
     assert meter(mains(), Sdm630Driver).identify(soon()).model == "SDM630"
 
 
+def holding(line, address, *words):
+    line.cells |= {(1, "holding", address + i): word for i, word in enumerate(words)}
+    return line
+
+
 def test_megawatt_hours_are_converted():
     """A meter switched to MWh is told by an option and read in kWh."""
-    assert meter(mains(x48=0.4125), Sdm630Driver, counts_in="MWh").total(soon()).value == pytest.approx(412.5)
+    line = holding(mains(x48=0.4125), 0x1E, 0x3F80, 0)
+    assert meter(line, Sdm630Driver, counts_in="MWh").total(soon()).value == pytest.approx(412.5)
+
+
+@pytest.mark.parametrize(("says", "declared"), [((0x3F80, 0), "kWh"), ((0, 0), "MWh")])
+def test_41_a_meter_that_counts_in_another_unit_is_refused(says, declared):
+    """A three-phase meter tells its unit: where the configuration says another, it is not taken for what it was."""
+    line = holding(mains(), 0x1E, *says)
+    with pytest.raises(IdentityMismatch, match=f"counts in .Wh, `counts_in` says {declared}"):
+        meter(line, Sdm630Driver, counts_in=declared).identify(soon())
+
+
+def test_41_a_unit_switch_under_way_stops_the_next_count():
+    """Switched between two counts, the meter gives no count any more, but a fault that says what to do."""
+    line = mains()
+    device = meter(line, Sdm630Driver)
+    assert device.total(soon()).valid
+    holding(line, 0x1E, 0x3F80, 0)
+    with pytest.raises(DeviceFault, match="counts in MWh, `counts_in` says kWh; switch the meter back"):
+        device.total(soon())
+
+
+def test_46_the_serial_number_tells_two_meters_apart():
+    """Serial number and meter code are part of who answers."""
+    line = holding(mains(), 0xFC00, 0x0141, 0x8071, 0x0020)
+    assert meter(line).identify(soon()) == Identity("SDM120", "meter code 0020", "21069937")
+
+
+def test_a_meter_without_these_registers_is_taken_and_not_asked_again(peer, line):
+    """A refusal means that there is no number, and no choice of unit; each is asked for but once."""
+    volts, hertz = struct.unpack(">HH", struct.pack(">f", 230.0)), struct.unpack(">HH", struct.pack(">f", 50.0))
+    unit = ModbusUnit(words={(4, 0): volts[0], (4, 1): volts[1], (4, 0x46): hertz[0], (4, 0x47): hertz[1]})
+
+    def answer(request):
+        unit.faults = [exception(2)] if request[1] == 3 else []
+        return unit.rtu(request)
+
+    device = meter(line(f"modbus_rtu://{peer(PtyPeer, cut_rtu, answer).path}?quiet=0.1"), Sdm630Driver)
+    for _ in range(2):
+        assert device.identify(Deadline.after(10.0)) == Identity("SDM630")
+        assert device.total(Deadline.after(10.0)).valid
+    assert [pdu[1:3].hex() for pdu in unit.pdus if pdu[0] == 3] == ["001e", "fc00", "fc02"]
 
 
 def test_power_that_is_no_number_is_invalid():

@@ -18,6 +18,7 @@ from rigctl.rig.protocols import (
     Identity,
     Reading,
     Severity,
+    Unanswered,
 )
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import (
@@ -265,6 +266,8 @@ class FakeDoseLog:
 
     records: list[tuple[object, ...]] = field(default_factory=list)
     booked_ml: float = 0.0
+    silent: int = 0
+    answers: list[tuple[str, str, bool]] = field(default_factory=list)
 
     async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
         self.records.append(("intend", actuator, volume_ml, total_before_ml))
@@ -282,6 +285,13 @@ class FakeDoseLog:
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         return self.booked_ml
+
+    async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
+        self.answers.append((actuator, probe, answered))
+        self.silent = 0 if answered else self.silent + 1
+
+    async def unanswered(self, actuator: str, probe: str) -> Unanswered:
+        return Unanswered(self.silent, 1)
 
     @property
     def steps(self) -> list[object]:

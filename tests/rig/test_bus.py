@@ -7,7 +7,7 @@ import pytest
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.bus import Bus
-from rigctl.rig.protocols import Severity
+from rigctl.rig.protocols import LOOK_S, Severity
 from rigctl.rig.wire import BusTiming
 from tests.rig.fakes import FakeClock, FakeLine
 
@@ -218,6 +218,93 @@ async def test_urgent_calls_overtake(world):
     gate.released.set()
     await asyncio.gather(running, *slow, stop)
     assert order == ["stop", 0, 1, 2]
+
+
+class Question:
+    """Driver code that waits for an answer that never comes, up to its deadline."""
+
+    def __init__(self):
+        self.entered = threading.Event()
+
+    def __call__(self, deadline):
+        self.entered.set()
+        while deadline.remaining_s > 0:
+            threading.Event().wait(min(deadline.remaining_s, LOOK_S))
+        raise DeviceTimeout("no answer")
+
+
+@pytest.mark.parametrize("urgently", ["call", "turn", "close"])
+async def test_a_question_is_cut_short_for_what_is_urgent(world, urgently):
+    """Fault 2: a read that waits for a silent device is over soon once something urgent, or the end, waits."""
+    question = Question()
+    reading = asyncio.create_task(world.bus.call(question, timeout_s=600.0, doing="read", repeatable=True))
+    await asyncio.to_thread(question.entered.wait)
+    if urgently == "call":
+        assert await world.write(Script(), urgent=True) == 1
+    elif urgently == "turn":
+        assert await world.bus.take_turn(lambda turn: turn.exchange(Script(), 0.5, "stop"), "stop") == 1
+    else:
+        await world.bus.close()
+    with pytest.raises(DeviceTimeout):
+        await reading
+
+
+@pytest.mark.parametrize("how", [{"repeatable": False}, {"repeatable": True, "urgent": True}])
+async def test_what_is_no_question_in_no_hurry_is_never_cut_short(world, how):
+    """Fault 1: a write under way, and a question that is itself urgent, have all their time whatever waits."""
+    left_s, gate = [], Gate()
+
+    def work(deadline):
+        gate(deadline)
+        left_s.append(deadline.remaining_s)
+
+    under_way = asyncio.create_task(world.bus.call(work, timeout_s=600.0, doing="write", **how))
+    await asyncio.to_thread(gate.entered.wait)
+    urgent = asyncio.create_task(world.write(Script(), urgent=True))
+    await asyncio.sleep(0)
+    gate.released.set()
+    await asyncio.gather(under_way, urgent)
+    assert left_s[0] > 300.0
+
+
+async def test_a_question_after_the_hurry_has_its_time(world):
+    """Once what was urgent has had its turn, questions have all their time again."""
+    await world.write(Script(), urgent=True)
+    assert await world.bus.call(lambda d: d.remaining_s, timeout_s=600.0, doing="read", repeatable=True) > 300.0
+
+
+async def test_a_turn_lets_nobody_in_between(world):
+    """In a turn exchange follows exchange, however each ends, and what else waits comes after it."""
+    order, gate = [], Gate()
+
+    def in_a_row(turn):
+        gate(None)
+        with pytest.raises(DeviceTimeout):
+            turn.exchange(Script(DeviceTimeout("silent")), 0.5, "first")
+        turn.exchange(lambda _: order.append("second"), 0.5, "second")
+        turn.exchange(lambda _: order.append("third"), 0.5, "third", settled=True)
+
+    taking = asyncio.create_task(world.bus.take_turn(in_a_row, "in a row"))
+    await asyncio.to_thread(gate.entered.wait)
+    waiting = asyncio.create_task(world.write(lambda _: order.append("urgent"), urgent=True))
+    await asyncio.sleep(0)
+    gate.released.set()
+    await asyncio.gather(taking, waiting)
+    assert order == ["second", "third", "urgent"]
+    assert world.line.log == ["open", "press on", "resync"]
+
+
+async def test_a_turn_behind_a_hanging_driver_is_kept(world):
+    """What makes safe fails for its caller while a driver hangs, but is done once the driver returns; twice is once."""
+    gate, stops = Gate(), []
+    with pytest.raises(DeviceTimeout, match="overran"):
+        await world.bus.call(gate, timeout_s=0.01, doing="hang")
+    for _ in range(3):
+        with pytest.raises(DeviceTimeout, match="holds the line"):
+            await world.bus.take_turn(lambda turn: stops.append(turn.reach()), "stop")
+    gate.released.set()
+    await world.bus.close()
+    assert len(stops) == 1
 
 
 async def test_a_bug_in_a_driver_reaches_the_caller_and_the_line_is_flushed(world):

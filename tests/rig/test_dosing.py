@@ -18,7 +18,7 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Identity, Reading, Severity
 from rigctl.rig.spec import ActuatorLimits
 from rigctl.rig.values import OpenDose
-from rigctl.rig.wire import BusTiming
+from rigctl.rig.wire import BusTiming, Contact
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump
 
 
@@ -161,7 +161,7 @@ async def test_another_pump_on_the_port_gets_no_dose(world):
 
     async def swapped(*record):
         world.pump.identity = Identity("fake", "1.0", "another")
-        world.bus._wire.generation += 1
+        world.bus._wire.contact = Contact(opened=99)
         return await intend(*record)
 
     world.doses.intend = swapped
@@ -179,6 +179,50 @@ async def test_a_restart_in_mid_dose_is_booked_in_full(world):
     assert world.doses.records[-1] == ("unknown", 1, 20.0)
     assert world.severities == [Severity.MAJOR]
     assert world.pump.started == [20.0]
+
+
+async def test_a_restart_is_noticed_long_before_the_dose_is_due(world):
+    """Fault 21: at speed 1 a pump that restarted at once is noticed after 2 s, not at the end of a dose of 50 s."""
+    world.pump.reset_after_start = True
+    with pytest.raises(DeviceFault, match="restarted"):
+        await world.dispense(50.0)
+    assert world.clock.now_s() == pytest.approx(1000.0 + 2.0)
+
+
+async def test_a_pump_that_accepts_and_never_begins_is_noticed_and_booked_as_nothing(world):
+    """A pump that stands still 2 s after it accepted is asked for its total: what it shows is the dose before."""
+    await world.dispense(20.0)
+    world.pump.start_dose = lambda volume_ml, deadline: None
+    began_s = world.clock.now_s()
+    assert await world.dispense(20.0) == 0.0
+    assert world.clock.now_s() == pytest.approx(began_s + 2.0)
+    assert world.doses.records[-1] == ("done", 2, 0.0)
+    assert world.severities == [Severity.MINOR]
+
+
+async def test_a_long_dose_is_asked_about_every_two_seconds(world):
+    """A dose of 50 s costs 25 questions, the last when it is due: a seventh of what a pump can answer."""
+    await world.dispense(50.0)
+    assert world.line.log.count("pump dose_status") == 1 + 25
+    assert world.clock.now_s() == pytest.approx(1000.0 + 50.0)
+
+
+async def test_faster_than_the_wall_a_dose_is_asked_about_when_it_is_due(world):
+    """Two wall seconds beside a fast rig are longer than a dose, which costs no more questions than before."""
+    world.clock.speedup = 2400.0
+    await world.dispense(50.0)
+    assert world.line.log.count("pump dose_status") == 1 + 1
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_stop_without_a_sign_is_settled_by_asking(world, times):
+    """Fault 25: when nothing shows that the stop arrived, the pump is asked, and stopped again if it runs."""
+    world.pump.endless = True
+    fail = world.pump.fail if times == 2 else world.pump.fail_after
+    fail("stop", DeviceTimeout("no sign"))
+    with pytest.raises(Tripped, match="was stopped"):
+        await world.dispense(20.0)
+    assert world.line.log.count("pump stop") == times
 
 
 async def test_a_short_dose_is_metered_as_it_was(world):

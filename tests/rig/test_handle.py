@@ -1,6 +1,6 @@
 import pytest
 
-from rigctl.errors import DeviceTimeout, IdentityMismatch, PortUnavailable
+from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch, PortUnavailable
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Identity
@@ -19,6 +19,10 @@ class World:
 
     async def apply(self, value):
         await self.handle.tell(lambda deadline: self.valve.apply(value, deadline), f"apply {value}")
+
+
+def raised(error):
+    raise error
 
 
 @pytest.fixture
@@ -68,19 +72,49 @@ async def test_a_device_is_recognised_anew_after_a_silence(world):
     assert world.line.log[-3:] == ["resync", "valve identify", "valve apply"]
 
 
-async def test_a_silent_device_is_made_safe_all_the_same(world):
-    """Fault 2: one that was known and does not answer any more is told; one never met is not."""
-    world.valve.fail("identify", DeviceTimeout("silent"))
-    with pytest.raises(DeviceTimeout):
+@pytest.mark.parametrize("problem", [DeviceTimeout("silent"), GarbledReply("noise"), ZeroDivisionError("bug")])
+@pytest.mark.parametrize("met", [False, True])
+async def test_a_silent_device_is_made_safe_all_the_same(world, met, problem):
+    """Fault 2: one that does not say who it is is told to go safe, whether it was met before or not."""
+    if met:
+        await world.apply(1.0)
+        world.valve.lose_reply("apply")
+        with pytest.raises(DeviceTimeout):
+            await world.apply(2.0)
+    world.valve.fail("identify", problem)
+    await world.handle.tell_at_all_costs(world.valve.safe, "safe", 1.0)
+    assert world.line.log[-1] == "valve safe"
+
+
+async def test_one_that_refuses_to_say_who_it_is_must_have_been_met(world):
+    """Fault 18: an instrument that does not know the question is told nothing unless it was recognised before."""
+    world.valve.fail("identify", DeviceFault("exception 02"))
+    with pytest.raises(DeviceFault):
         await world.handle.tell_at_all_costs(world.valve.safe, "safe", 1.0)
     assert "valve safe" not in world.line.log
     await world.handle.identify()
-    world.valve.fail("apply", DeviceTimeout("lost"))
+    world.valve.fail("read_back", DeviceTimeout("lost"))
     with pytest.raises(DeviceTimeout):
-        await world.apply(1.0)
-    world.valve.fail("identify", DeviceTimeout("silent"))
+        await world.handle.ask(world.valve.read_back, "read back")
+    world.valve.fail("identify", DeviceFault("exception 04"))
     await world.handle.tell_at_all_costs(world.valve.safe, "safe", 1.0)
     assert world.line.log[-1] == "valve safe"
+
+
+async def test_who_is_known_is_not_asked_again_because_another_was_silent(world):
+    """On the way to safety only a new line and a device's own silence call for an identification."""
+    await world.handle.identify()
+    with pytest.raises(DeviceTimeout):
+        await world.bus.call(lambda _: raised(DeviceTimeout("another one")), timeout_s=0.5, doing="ask another")
+    await world.handle.tell_at_all_costs(world.valve.safe, "safe", 1.0)
+    assert world.line.log == ["open", "valve identify", "press on", "valve safe"]
+
+
+async def test_who_cannot_be_recognised_is_not_asked(world):
+    """A device that cannot be told from another is made safe without an identification that tells nothing."""
+    world.valve.anonymous = True
+    await world.handle.tell_at_all_costs(world.valve.safe, "safe", 1.0)
+    assert world.line.log == ["open", "valve safe"]
 
 
 async def test_a_stranger_is_told_nothing_at_any_cost(world):

@@ -1,8 +1,9 @@
 import math
+import sys
 
 import pytest
 
-from rigctl.errors import GarbledReply, ReadBackMismatch
+from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped
 from rigctl.rig.bus import Bus
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
@@ -10,8 +11,10 @@ from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import ActuatorLimits, DosingSpec
-from rigctl.rig.titration import Titration
+from rigctl.rig.titration import Evidence, Titration
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump, FakeSensor
+
+ENOUGH = 6
 
 
 class World:
@@ -39,18 +42,21 @@ class World:
             dispenser=dispenser,
             rest=self.clock.rest,
             on_alarm=self.alarms.append,
+            evidence=Evidence(self.doses, ENOUGH, self.trip),
         )
+        self.trips = []
 
     def reading(self):
         return self.start + self.effect * (self.pump.total_ml - 100.0)
 
     async def trip(self, reason):
-        raise AssertionError(reason)
+        self.trips.append(reason)
 
     async def bring_to(self, setpoint):
         try:
             return await self.titration.bring_to(setpoint)
         finally:
+            assert self.trips == [] or sys.exc_info()[0] is Tripped
             await self.bus.close()
 
 
@@ -148,3 +154,34 @@ async def test_a_single_invalid_reading_is_asked_again():
     world.probe.source = lambda: next(readings, None) or world.reading()
     assert await world.bring_to(1.2) == pytest.approx(1.2)
     assert len(world.pump.started) == 1
+
+
+async def test_fault_63_doses_that_move_nothing_latch_the_pump_whatever_trial_they_belong_to():
+    """Two a trial, as ever; with the last of those allowed the next trial trips before it doses, and says why."""
+    world = World(really=0.0)
+    for _ in range(ENOUGH // 2):
+        with pytest.raises(ReadBackMismatch, match="no response to 2 doses"):
+            await world.titration.bring_to(5.0)
+    with pytest.raises(Tripped, match=r"pump: 6 doses in a row, over \d+ trials?, did not move ca_probe; pump latched"):
+        await world.bring_to(5.0)
+    assert len(world.pump.started) == ENOUGH
+    assert len(world.trips) == 1
+
+
+async def test_a_dose_that_moves_the_reading_clears_what_was_held_against_the_pump():
+    """The doses before it are no evidence any more."""
+    world = World()
+    world.doses.silent = ENOUGH - 1
+    assert await world.bring_to(1.2) == pytest.approx(1.2)
+    assert world.doses.silent == 0
+
+
+async def test_an_invalid_reading_is_no_evidence_against_the_pump():
+    """A probe that fails after a dose says nothing of what the dose did."""
+    world = World()
+    readings = iter([0.2])
+    world.probe.source = lambda: next(readings, math.nan)
+    with pytest.raises(GarbledReply):
+        await world.bring_to(1.2)
+    assert world.doses.steps == ["intend", "sent", "done"]
+    assert world.doses.answers == []

@@ -50,7 +50,7 @@ def test_a_reading_takes_900_ms(bench):
 @pytest.mark.parametrize(
     ("command", "answer"),
     [
-        ("i", ["?I,pH,2.14", "*OK"]),
+        ("i", ["?I,pH,SIM2.14", "*OK"]),
         ("status", ["?STATUS,P,5.02", "*OK"]),
         ("T,19.5", ["*OK"]),
         ("T,?", ["?T,25.00", "*OK"]),
@@ -105,6 +105,35 @@ def test_a_restart_drops_what_was_waiting(bench):
     bench.timer.run(2.0)
     assert bench.wire.lines() == ["*RS", "*RE"]
     assert bench.ask("Status") == ["?STATUS,W,5.02", "*OK"]
+
+
+def test_a_sleeping_circuit_is_woken_by_the_first_byte_and_loses_what_woke_it(bench):
+    """`Sleep` ends in `*SL`; any byte is answered `*WA` at once, and the command it belongs to is not carried out."""
+    assert bench.ask("Sleep") == ["*OK", "*SL"]
+    bench.probe.feed(b"R")
+    assert bench.wire.lines() == ["*WA"]
+    bench.probe.feed(b"\r")
+    bench.timer.run(2.0)
+    assert bench.wire.lines() == []
+    assert bench.ask("R") == ["6.250", "*OK"]
+
+
+def test_a_sleeping_circuit_says_nothing_unasked(bench):
+    """Continuous mode pauses while it sleeps."""
+    bench.probe.power_up()
+    bench.ask("Sleep", 0.4)
+    bench.timer.run(10.0)
+    assert bench.wire.lines() == []
+    assert bench.ask("R", 0.1) == ["*WA"]
+    bench.timer.run(1.0)
+    assert bench.wire.lines() == ["6.250"]
+
+
+def test_a_name_is_kept(bench):
+    """`Name` is what people call it; it has none at first."""
+    assert bench.ask("Name,?") == ["?NAME,", "*OK"]
+    assert bench.ask("Name,north_ph") == ["*OK"]
+    assert bench.ask("Name,?") == ["?NAME,north_ph", "*OK"]
 
 
 @pytest.mark.parametrize(("ph", "text"), [(15.2, "14.000"), (-1.0, "0.000"), (math.nan, "nan")])

@@ -49,7 +49,7 @@ def test_done_may_come_between_a_query_and_its_reply(bench):
 @pytest.mark.parametrize(
     ("command", "answer"),
     [
-        ("i", ["?I,PMP,1.06", "*OK"]),
+        ("i", ["?I,PMP,SIM1.06", "*OK"]),
         ("DC,?", ["?MAXRATE,58.5", "*OK"]),
         ("Dstart,?", ["?DSTART,0.00", "*OK"]),
         ("PV,?", ["?PV,12.00", "*OK"]),
@@ -126,6 +126,11 @@ def test_dstart_dispenses_at_power_up(bench):
 def test_without_motor_supply_nothing_runs(bench):
     """A dose is refused with the reason."""
     bench.pump.faults.unpowered = True
+    assert bench.ask("PV,?") == ["?PV,0.00", "*OK"]
+    assert bench.ask("D,5") == ["*UV,PUMPPWR,0.00", "*ER"]
+    bench.pump.faults.clear()
+    bench.pump.faults.weak = True
+    assert bench.ask("PV,?") == ["?PV,12.00", "*OK"]
     assert bench.ask("D,5") == ["*UV,PUMPPWR,0.00", "*ER"]
     assert bench.pump.testimony() == []
 

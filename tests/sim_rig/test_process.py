@@ -119,7 +119,7 @@ def test_a_link_left_by_a_dead_rig_is_replaced(tmp_path):
     second = start_sim("greenhouse", tmp_path)
     try:
         with serial_port(second.path("ph")) as port:
-            assert "?I,pH,2.14" in ask(port, "i")
+            assert "?I,pH,SIM2.14" in ask(port, "i")
         assert stale.is_relative_to("/dev/pts")
     finally:
         second.stop()
@@ -136,7 +136,7 @@ def test_a_port_can_be_unplugged_and_replugged(greenhouse):
     assert not greenhouse.ask({"fault": "unplug", "bus": "plc"})["ok"]
     greenhouse.control({"fault": "replug", "bus": "acid"})
     with serial_port(greenhouse.path("acid")) as port:
-        assert ask(port, "i") == ["?I,PMP,1.06", "*OK"]
+        assert ask(port, "i") == ["?I,PMP,SIM1.06", "*OK"]
 
 
 def test_faults_reach_the_wire(greenhouse):
@@ -152,7 +152,7 @@ def test_faults_reach_the_wire(greenhouse):
         greenhouse.control({"fault": "dstart", "bus": "ca", "ml": 3})
         assert ask(pump, "Dstart,?")[0] == "?DSTART,3.00"
         greenhouse.control({"clear": True})
-        assert ask(pump, "i")[0] == "?I,PMP,1.06"
+        assert ask(pump, "i")[0] == "?I,PMP,SIM1.06"
         assert ask(pump, "Dstart,?")[0] == "?DSTART,0.00"
         greenhouse.control({"fault": "pump_reset", "bus": "ca"})
         assert pump.read_until(b"*RE\r") == b"*RS\r*RE\r"

@@ -100,9 +100,9 @@ def test_what_cannot_be_written_is_refused_and_nothing_changes():
 
 def test_a_meter_reads_zero_between_its_values_but_not_beyond():
     """Unmapped registers of a zero-filled bank read 0; odd addresses and empty regions are refused."""
-    bank = Bank(zero_fill=True, even_only=True, max_registers=80)
+    bank = Bank(zero_fill=True, even_below=0xFC00, max_registers=80)
     bank.number("input", 6, lambda: 2.0)
     assert bank.read_registers("input", 4, 4) == [0, 0, *encode(2.0, "float32")]
-    for at, count in ((5, 2), (400, 2), (0, 82)):
+    for at, count in ((5, 2), (6, 1), (400, 2), (0, 82)):
         with pytest.raises(Refusal):
             bank.read_registers("input", at, count)

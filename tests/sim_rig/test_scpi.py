@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from sim_rig.faces.scpi import ScpiInstrument
+from sim_rig.faces.scpi import Output, ScpiInstrument
 from tests.sim_rig.fakes import FakeTimer, Wire
 
 
@@ -72,6 +72,27 @@ def test_the_error_queue_is_first_in_first_out_and_bounded(bench):
     bench.ask("NONSENSE")
     bench.ask("*CLS")
     assert bench.ask("SYST:ERR?;*ESR?") == ['0,"No error";0']
+
+
+def test_an_output_is_set_switched_and_asked(bench):
+    """A level within its range, on and off, in long and short forms; a restart switches it off."""
+    bench.face.output = Output("SOURce:VOLTage", 30.0)
+    assert bench.ask("SOUR:VOLT 12.5;:OUTP ON") == []
+    assert bench.ask("source:voltage?;OUTPut?;OUTP:STAT?") == ["+1.250000E+01;1;1"]
+    assert bench.ask("OUTP OFF;OUTP?") == ["0"]
+    bench.ask("OUTP 1")
+    bench.face.power_cycle()
+    assert bench.ask("SOUR:VOLT?;OUTP?") == ["+0.000000E+00;0"]
+    assert bench.ask("SYST:ERR?") == ['0,"No error"']
+
+
+@pytest.mark.parametrize("command", ["SOUR:VOLT 31", "SOUR:VOLT -1", "SOUR:VOLT", "SOUR:VOLT nan", "OUTP MAYBE"])
+def test_an_output_refuses_what_it_cannot_do(bench, command):
+    """A value out of range changes nothing and queues an error."""
+    bench.face.output = Output("SOURce:VOLTage", 30.0, level=5.0, on=True)
+    assert bench.ask(command) == []
+    assert bench.ask("SYST:ERR?") == ['-222,"Data out of range"']
+    assert (bench.face.output.level, bench.face.output.on) == (5.0, True)
 
 
 def test_completion_sets_its_bit(bench):

@@ -24,13 +24,20 @@ def plc(greenhouse):
     client.close()
 
 
-@pytest.fixture
-def meter(greenhouse):
-    instrument = minimalmodbus.Instrument(greenhouse.path("mains"), 1)
+@contextmanager
+def minimal(path, unit):
+    """An RTU unit, as minimalmodbus sees it."""
+    instrument = minimalmodbus.Instrument(path, unit)
     instrument.serial.baudrate = 19200  # a pty has none; minimalmodbus waits 3.5 characters of this
     instrument.serial.timeout = 0.5  # it waits this long for the rest of a normal answer after an exception
     yield instrument
     instrument.serial.close()
+
+
+@pytest.fixture
+def meter(greenhouse):
+    with minimal(greenhouse.path("mains"), 1) as instrument:
+        yield instrument
 
 
 def read_float(client, at):
@@ -69,6 +76,20 @@ def test_minimalmodbus_reads_the_meter(greenhouse, meter):
     assert meter.read_float(0x06, 4) == pytest.approx(state["plant"]["power_w"] / 0.95 / 230.0)
     imported, total = meter.read_float(0x48, 4), meter.read_float(0x156, 4)
     assert state["metered"]["energy_kwh"] - 1e-3 <= imported <= total + 1e-3
+
+
+def test_minimalmodbus_reads_who_the_meter_is(meter):
+    """Its address, serial number and meter code; reactive power and phase angle, which are not worked out, are 0."""
+    assert meter.read_float(0x14, 3) == 1.0
+    assert meter.read_long(0xFC00, 3) == 21070001
+    assert meter.read_register(0xFC02, 0, 3) == 0x20
+    assert (meter.read_float(0x18, 4), meter.read_float(0x24, 4)) == (0.0, 0.0)
+
+
+def test_a_stranger_is_told_that_it_is_simulated(plc):
+    """PyModbusTCP reads the device identification, basic and one object at a time."""
+    assert plc.read_device_identification().vendor_name == b"sim_rig (simulated)"
+    assert plc.read_device_identification(read_code=4, object_id=1).objects_by_id == {1: b"sim_rig"}
 
 
 def test_minimalmodbus_sees_refusals(meter):
@@ -161,9 +182,22 @@ def test_a_terminal_talks_to_the_ph_circuit(greenhouse):
         port.reset_input_buffer()
         value, ok = ask(port, "r")
         assert (float(value), ok) == (pytest.approx(greenhouse.state()["plant"]["values"]["ph"], abs=0.05), "*OK")
-        assert ask(port, "I") == ["?I,pH,2.14", "*OK"]
+        assert ask(port, "I") == ["?I,pH,SIM2.14", "*OK"]
         assert ask(port, "C,1") == ["*OK"]
         assert 5.0 < float(port.read_until(b"\r")) < 7.2
+
+
+def test_pyvisa_sets_an_output(greenhouse):
+    """pyvisa-py sends a level, switches it on, and reads both back."""
+    with visa(greenhouse.path("cam")) as camera:
+        camera.write("*CLS")
+        camera.write("ILL 42.5;OUTP ON")
+        assert float(camera.query("ILLumination?")) == 42.5
+        assert camera.query("OUTPut?") == "1"
+        camera.write("ILL 101")
+        assert camera.query("SYST:ERR?") == '-222,"Data out of range"'
+        camera.write("OUTP OFF")
+        assert camera.query("OUTP?") == "0"
 
 
 def test_pyvisa_talks_to_the_camera(greenhouse):
@@ -195,6 +229,23 @@ def test_strangers_drive_the_lathe(lathe):
     rtu = ("-m", "rtu", "-b", "9600", "-P", "none", "-a", "3", "-0", "-t", "3:float", "-B", "-c", "1")
     code, found, text = mbpoll(*rtu, "-r", "52", lathe.path("mains"))
     assert (code, float(found[0])) == (0, pytest.approx(1400.0)), text
+    with minimal(lathe.path("mains"), 3) as meter:
+        assert meter.read_float(0x14, 3) == 3.0
+        assert (meter.read_long(0xFC00, 3), meter.read_register(0xFC02, 0, 3)) == (21070003, 0x70)
+
+
+def test_a_stranger_sees_the_meter_switched_and_its_counter_jump(lathe):
+    """A switch to MWh shows in the settings and the counter; a jump in the counter alone."""
+    with minimal(lathe.path("mains"), 3) as meter:
+        before_kwh = meter.read_float(0x48, 4)
+        lathe.control({"fault": "jump_kwh", "kwh": 1e6})
+        assert meter.read_float(0x48, 4) >= before_kwh + 1e6 - 1.0
+        assert meter.read_float(0x1E, 3) == 0.0
+        lathe.control({"fault": "energy_unit", "as": "MWh"})
+        assert meter.read_float(0x48, 4) == pytest.approx(1e3, rel=0.05)
+        assert meter.read_float(0x1E, 3) == 1.0
+        lathe.control({"clear": True})
+        assert meter.read_float(0x1E, 3) == 0.0
 
 
 def test_strangers_drive_the_tunnel(tunnel):

@@ -30,7 +30,7 @@ def test_every_dose_is_booked_as_it_was_dispensed(sim, campaign):
 
 def test_fault_22_a_refused_dose_is_booked_as_nothing(sim, campaign):
     """The pump answers `*ER`: the dose is recorded as 0 mL, the trial fails, the next one doses again."""
-    sim.control({"fault": "pump", "bus": "ca", "unpowered": True})
+    sim.control({"fault": "pump", "bus": "ca", "weak": True})
     lost = next_trial(campaign, "FAILED")["trial"]
     known = len(dispensed(sim))
     refused = campaign.rows("SELECT * FROM doses WHERE trial = ? ORDER BY id DESC LIMIT 1", lost)[0]
@@ -40,6 +40,17 @@ def test_fault_22_a_refused_dose_is_booked_as_nothing(sim, campaign):
     sim.control({"clear": True})
     next_trial(campaign, "RECORDED")
     assert len(dispensed(sim)) > known
+
+
+def test_a_pump_without_motor_supply_is_not_used(sim, campaign):
+    """`PV,?` is asked before each dose: without supply no dose is even intended, and the message names the voltage."""
+    sim.control({"fault": "pump", "bus": "ca", "unpowered": True})
+    next_trial(campaign, "FAILED")  # it may have been dosing already
+    lost = next_trial(campaign, "FAILED")["trial"]
+    assert "the motor supply is 0 V, must be >= 10.8 V" in because(campaign, lost)
+    assert campaign.rows("SELECT 1 FROM doses WHERE trial = ?", lost) == []
+    sim.control({"clear": True})
+    assert next_trial(campaign, "RECORDED")["trial"] > lost
 
 
 def test_fault_26_a_pump_that_would_dose_at_power_up_is_not_used(sim, campaign):

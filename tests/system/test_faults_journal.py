@@ -146,3 +146,65 @@ def test_fault_34_a_journal_from_a_newer_version_is_refused(sim, stack, tmp_path
     run = left_alone(sim, stack, config, state)
     assert run.process.returncode == 4
     assert "journal version 99" in run.said
+
+
+def test_fault_73_another_program_holds_the_journals_lock(sim, stack, tmp_path):
+    """Longer than is waited for: an alarm, everything safe; let go, the campaign goes on and ends well."""
+    state = tmp_path / "state"
+    run = stack.run(greenhouse(tmp_path / "rig.yaml"), state)
+    next_trial(run, "RECORDED")
+    with closing(sqlite3.connect(state / "journal.sqlite", isolation_level=None, timeout=25.0)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        run.until(
+            lambda: run.alarms("journal", "goes safe and waits", "another program", severity="MAJOR"), "the alarm"
+        )
+        sim.wait_for(lambda s: not s["plant"]["setpoints"] and not s["plant"]["refilling"], "its safe state")
+        other.execute("ROLLBACK")
+    run.until(lambda: run.alarms("journal", "can be written again"), "the journal to be free")
+    next_trial(run, "RECORDED")
+    run.process.terminate()
+    assert run.wait() == 0
+    assert run.rows("SELECT 1 FROM trials WHERE state = 'FAILED'") == []
+
+
+def test_fault_79_after_a_crash_a_lost_log_is_missed(sim, stack, tmp_path):
+    """Killed in mid-trial, and its log deleted: refused with advice, not taken for a new campaign."""
+    config, state = greenhouse(tmp_path / "rig.yaml"), tmp_path / "state"
+    run = stack.run(config, state)
+    next_trial(run, "RECORDED")
+    run.process.kill()
+    run.wait()
+    (state / "journal.sqlite-wal").unlink()
+    left = (state / "journal.sqlite").read_bytes()
+    again = stack.run(config, state)
+    assert again.wait() == 1
+    assert "journal.sqlite-wal is missing" in again.said
+    assert "To recover" in again.said
+    assert "Traceback" not in again.said
+    assert (state / "journal.sqlite").read_bytes() == left
+    asked = stack.rigctl("status", "--state", state, "--json")
+    assert asked.wait() == 0
+    assert "journal.sqlite-wal is missing" in asked.said
+    third = stack.run(config, state)
+    assert third.wait() == 1
+
+
+def test_fault_80_a_flipped_bit_is_told_by_every_verb(sim, stack, tmp_path, done):
+    """In a cost that was booked: exit 1 with the advice of a corrupt journal, no traceback, the file kept."""
+    config, journal = done
+    state = tmp_path / "state"
+    state.mkdir()
+    position = journal.rindex(b"electricity")
+    flipped = journal[:position] + bytes([journal[position] ^ 4]) + journal[position + 1 :]
+    (state / "journal.sqlite").write_bytes(flipped)
+    verbs = ("status", "recommend", "explain", "export", "replay", "reset-trip")
+    asked = [stack.rigctl(verb, "--state", state) for verb in verbs]
+    for verb, process in zip(verbs, asked, strict=True):
+        assert process.wait() == 1, verb
+        assert "the journal is damaged" in process.said, verb
+        assert ".recover" in process.said, verb
+        assert "Traceback" not in process.said, verb
+    run = stack.run(config, state, "--max-trials", 3)
+    assert run.wait() == 1
+    assert "the journal is damaged" in run.said
+    assert (state / "journal.sqlite").read_bytes() == flipped

@@ -104,7 +104,7 @@ def test_fault_45_safe_in_mid_dose_stops_at_once_and_replays_nothing(sim, stack,
     run.until(lambda: dosing(sim.state()), "a dose")
     asked = stack.rigctl("safe", "--state", tmp_path / "state", "--json")
     assert asked.wait() == 0
-    assert asked.answer == {"told": "the running campaign"}
+    assert (asked.answer["ok"], asked.answer["by"]) == (True, "the running campaign")
     assert run.wait() == 0
     assert dosing(sim.state()) == []
     doses = sim.state()["doses"]

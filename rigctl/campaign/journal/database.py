@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
-from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
-from rigctl.errors import JournalCorrupt, JournalError, JournalNewer, JournalUnwritable, UsageError
+import structlog
 
-MAGIC = b"SQLite format 3\x00"
-BUSY_MS = 5000
+from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_log
+from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from rigctl.campaign.journal.seals import SealingConnection, seal, sealing, unsealed, watch
+from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalNewer, JournalUnwritable, UsageError
+
+BUSY_MS = 3000
+"""How long a statement waits for another program's lock; longer, and the campaign goes safe meanwhile (fault 73)."""
 
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL})
 _UNWRITABLE = frozenset(
     {sqlite3.SQLITE_FULL, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM}
 )
@@ -21,14 +26,19 @@ _UNWRITABLE = frozenset(
 
 @contextmanager
 def guarded(path: Path) -> Iterator[None]:
-    """Raise what SQLite reports as `JournalCorrupt`, `JournalUnwritable` or `JournalError`, naming the file."""
+    """Raise what SQLite reports as a `JournalError` of the kind that fits, naming the file."""
     try:
         yield
     except sqlite3.Error as error:
         # The low byte is the primary code; the rest says where in SQLite it was noticed.
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _DAMAGED:
-            raise JournalCorrupt(_recovery_advice(path, str(error))) from error
+            raise JournalCorrupt(recovery_advice(path, str(error))) from error
+        if code in _BUSY:
+            raise JournalBusy(
+                f"{path}: another program holds its lock ({error}), so nothing may move until it lets go; "
+                f"`fuser {path}` shows which"
+            ) from error
         if code in _UNWRITABLE:
             raise JournalUnwritable(
                 f"{path}: cannot be written ({error}), so nothing may move; "
@@ -37,19 +47,35 @@ def guarded(path: Path) -> Iterator[None]:
         raise JournalError(f"{path}: {error}") from error
 
 
-def _recovery_advice(path: Path, found: str) -> str:
+def recovery_advice(path: Path, found: str) -> str:
+    """What to tell of a damaged journal, and how its contents can be saved."""
+    accept = "DELETE FROM seals; UPDATE starts SET closed = 1"
     return (
         f"{path}: the journal is damaged ({found}). Nothing was changed, and nothing will move. To recover: copy "
         f"{path.name} and {path.name}-wal (if there) aside, then run "
-        f"`sqlite3 {path.name} .recover | sqlite3 recovered.sqlite`, check what it holds, and put it in place of "
-        f"{path.name} without the -wal and -shm files"
+        f"`sqlite3 {path.name} .recover | sqlite3 recovered.sqlite`, check what it holds, say so by "
+        f"`sqlite3 recovered.sqlite '{accept}'`, and put it in place of {path.name} without the -wal and -shm files"
     )
 
 
-def open_for_writing(path: Path) -> sqlite3.Connection:
+def _without_log(path: Path) -> str:
+    accept = "UPDATE starts SET closed = 1"
+    return (
+        f"{path}: the journal was not closed, and its log {log_of(path).name} is missing: what was written last is not "
+        "there, doses and costs among it. Nothing was changed, and nothing will move. To recover: put the log back. "
+        "Where it is lost for good, or another program has looked into the file since and merged the log into it, "
+        f"`sqlite3 {path.name} '{accept}'` accepts what is there"
+    )
+
+
+def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = lambda _: None) -> SealingConnection:
     """The journal's file, created, checked and migrated as needed.
 
     A file that does not check out is only ever opened read-only, so it stays as it was found.
+
+    Args:
+        path: the file.
+        check: has a look at what was not sealed, before it is; what it raises leaves the file as it was found.
 
     Raises:
         JournalCorrupt: it is damaged, or no journal.
@@ -60,12 +86,13 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
         _check_before_writing(path)
     with guarded(path):
         # Used from the journal thread alone; it is opened and closed by its owner, which may be another thread.
-        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, factory=SealingConnection)
         try:
             _configure(connection)
-            _migrate(connection)
+            _migrate(connection, check)
+            watch(connection)
         except BaseException:
-            connection.close()
+            close_in_good_order(connection, path)
             raise
     return connection
 
@@ -78,9 +105,9 @@ def _configure(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA synchronous = FULL")
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def _migrate(connection: sqlite3.Connection, check: Callable[[sqlite3.Connection], None]) -> None:
     version = _pragma(connection, "user_version")
-    if version >= VERSION:
+    if version >= VERSION and not unsealed(connection):
         return
     with transaction(connection):
         for number in range(version, VERSION):
@@ -88,10 +115,29 @@ def _migrate(connection: sqlite3.Connection) -> None:
                 connection.execute(statement)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
+        check(connection)
+        seal(connection, VERSION)
+
+
+def close_in_good_order(connection: sqlite3.Connection, path: Path) -> None:
+    """Note in the file that nothing of it is left in its log, then close it, by which SQLite removes the log.
+
+    Where that cannot be noted the log stays: a file that is not closed and has no log has lost something (fault 79).
+    """
+    try:
+        with transaction(connection):
+            connection.execute("UPDATE starts SET closed = 1 WHERE NOT closed AND id = (SELECT max(id) FROM starts)")
+    except sqlite3.Error:
+        # Who closes last removes the log, unless it may only read.
+        with closing(_connect(path, "?mode=ro")) as last:
+            last.execute("SELECT 1 FROM sqlite_master").fetchone()
+            connection.close()
+        return
+    connection.close()
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """The journal's file read-only, also while a daemon writes it.
+    """The journal's file read-only, also while a daemon writes it; checked as a whole.
 
     Raises:
         UsageError: there is no journal.
@@ -102,9 +148,13 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         raise _no_journal(path)
     _check_header(path)
     with guarded(path):
-        connection = _connect_read_only(path)
         try:
-            version = _check_version(connection, path)
+            connection = _connect_without_log(path) or _connect_read_only(path)
+        except UnicodeDecodeError as error:  # in the name of a table
+            raise JournalCorrupt(recovery_advice(path, str(error))) from error
+        try:
+            with _snapshot(connection):
+                version = _check(connection, path)
         except BaseException:
             connection.close()
             raise
@@ -119,30 +169,62 @@ def _no_journal(path: Path) -> UsageError:
 
 
 def _check_before_writing(path: Path) -> None:
-    """Every page and the version, without leaving a trace; the caller holds the state directory's lock."""
+    """Everything, without leaving a trace; the caller holds the state directory's lock."""
     _check_header(path)
     with guarded(path):
         # Without a log nobody else has it open, and SQLite need not make the files that it shares with others.
-        trace = "" if path.with_name(path.name + "-wal").exists() else "&immutable=1"
-        connection = _connect(path, "?mode=ro" + trace)
-        try:
-            _check_version(connection, path)
-            found = [str(row[0]) for row in connection.execute("PRAGMA quick_check(3)")]
-            if found != ["ok"]:
-                raise JournalCorrupt(_recovery_advice(path, "; ".join(found)))
-        finally:
-            connection.close()
+        trace = "" if log_of(path).exists() else "&immutable=1"
+        with closing(_connect(path, "?mode=ro" + trace)) as connection:
+            _check(connection, path)
+            if lost_its_log(connection, path):
+                raise JournalCorrupt(_without_log(path))
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> int:
+    """Its version, if it is whole and ours."""
+    found = damage(connection)
+    if found:
+        raise JournalCorrupt(recovery_advice(path, found))
+    return _check_version(connection, path)
 
 
 def _check_header(path: Path) -> None:
-    with path.open("rb") as file:
-        head = file.read(len(MAGIC))
-    if head and head != MAGIC:
-        raise JournalCorrupt(_recovery_advice(path, "its header is not SQLite's"))
+    found = damaged_header(path)
+    if found:
+        raise JournalCorrupt(recovery_advice(path, found))
+
+
+@contextmanager
+def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+    """Inside, the file stands still, whoever writes."""
+    connection.execute("BEGIN")
+    try:
+        yield
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _connect(path: Path, options: str) -> sqlite3.Connection:
     return sqlite3.connect(path.resolve().as_uri() + options, uri=True, isolation_level=None, check_same_thread=False)
+
+
+def _connect_without_log(path: Path) -> sqlite3.Connection | None:
+    """To a file that has lost its log: what is left may be read, but no new log made, which would hide the loss."""
+    if log_of(path).exists():
+        return None
+    connection = _connect(path, "?mode=ro&immutable=1")
+    try:
+        if lost_its_log(connection, path):
+            structlog.get_logger("rigctl.campaign").warning(_without_log(path))
+            return connection
+    except (
+        sqlite3.Error,
+        UnicodeDecodeError,
+    ):  # damaged, which is told where it is read as a whole; or a daemon is just making it
+        pass
+    connection.close()
+    return None
 
 
 def _connect_read_only(path: Path) -> sqlite3.Connection:
@@ -153,7 +235,7 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
     except sqlite3.OperationalError as error:
         connection.close()
         # A cleanly closed journal on read-only media: SQLite cannot make its shared-memory file, and needs none.
-        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or path.with_name(path.name + "-wal").exists():
+        if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or log_of(path).exists():
             raise
         return _connect(path, "?mode=ro&immutable=1")
     except BaseException:
@@ -188,7 +270,8 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """All of it on disk when the block ends, or none of it."""
     connection.execute("BEGIN IMMEDIATE")
     try:
-        yield
+        with sealing(connection):
+            yield
         connection.execute("COMMIT")
     except BaseException:
         # A full disk may already have rolled it back.

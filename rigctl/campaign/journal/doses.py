@@ -9,6 +9,7 @@ from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.journal.reader import ask
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.errors import JournalError
+from rigctl.rig.guard import DAY_S
 from rigctl.rig.values import OpenDose
 
 
@@ -64,6 +65,32 @@ class DoseBook:
             (actuator, since_s + self._time.offset_s),
         ).fetchone()
         return float(volume)
+
+    def dearest_trial_ml(self, actuator: str) -> float:
+        """The most that one trial has dispensed with this pump so far."""
+        (volume,) = self._connection.execute(
+            "SELECT coalesce(max(ml), 0.0) FROM (SELECT sum(coalesce(dispensed_ml, volume_ml)) AS ml FROM doses "
+            "WHERE actuator = ? AND trial IS NOT NULL GROUP BY trial)",
+            (actuator,),
+        ).fetchone()
+        return float(volume)
+
+    def room_at_s(self, actuator: str, volume_ml: float, cap_ml: float) -> float:
+        """Rig time from which so much more fits the cap of any 24 hours; now, if it does already."""
+        now_s = self._time.now_s()
+        doses = ask(
+            self._connection,
+            "SELECT at_s, coalesce(dispensed_ml, volume_ml) AS ml FROM doses WHERE actuator = ? AND at_s >= ? "
+            "ORDER BY at_s",
+            actuator,
+            now_s - DAY_S,
+        )
+        booked_ml, free_s = sum(d["ml"] for d in doses), now_s
+        for dose in doses:
+            if booked_ml + volume_ml <= cap_ml:
+                break
+            booked_ml, free_s = booked_ml - dose["ml"], dose["at_s"] + DAY_S
+        return max(free_s, now_s) - self._time.offset_s
 
     def open(self) -> tuple[OpenDose, ...]:
         """The doses whose end is not known, in order."""

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import sqlite3
 from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
 
 from rigctl.campaign.journal.reader import ask
 from rigctl.campaign.journal.time import CampaignTime
+from rigctl.campaign.plausibility import LITTLE_SLEEP_S
+from rigctl.rig.metering import ASLEEP, KnowsSuspend, is_own
 from rigctl.rig.protocols import Reading, Severity
 
-UNATTENDED = "includes what was used while no process was in charge"
-"""Why a reading that was taken over from a process that died is doubtful."""
+_LAST_METERED = """
+    SELECT e.at_s, e.utc, s.epoch, e.start = (SELECT max(id) FROM starts) AS ours
+    FROM events e LEFT JOIN starts s ON s.id = e.start
+    WHERE e.trial = (SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1)
+    AND e.state NOT IN ('PROPOSED', 'ARMED', 'RUNNING') ORDER BY e.id LIMIT 1"""
+"""The event that came with the last trial's readings `after`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,25 +42,119 @@ class Past:
         )
         return not rows or bool(rows[0]["safe"])
 
+    # Meters -----------------------------------------------------------------------------------------------------
+
     def meters(self) -> dict[str, Reading]:
         """Counters as the last metered trial left them, from which the next one goes on; rig time.
 
-        Left out are those that could not be read then, and all of them if the process that read them ended with
-        everything safe: what was used since belongs to no trial. If it died instead, they are doubtful (MINOR).
+        None if something lies between: another process, a hold, a suspended machine. What was used meanwhile belongs
+        to no trial. Left out, too, are those that could not be read.
         """
+        last = self._last()
+        if last is None or not last["ours"] or self._waited_s() > 0:
+            return {}
+        left = {name: reading for name, (reading, _) in self._left().items()}
+        return {} if self._slept_s(left) > LITTLE_SLEEP_S else left
+
+    def last_meters(self) -> dict[str, tuple[Reading, float]]:
+        """Where the meters stood at the end of the last trial that was metered, and the rig seconds since; rig time."""
+        return {name: known for name, known in self._left().items() if not is_own(name)}
+
+    def metered_trials(self, last: int, count: int) -> list[int]:
+        """The last so many trials up to this one that were measured and metered, in order."""
         rows = ask(
             self.connection,
-            "SELECT r.*, s.id = (SELECT max(id) FROM starts) AS ours, coalesce(s.safe, 0) AS safe "
-            "FROM meter_readings r LEFT JOIN starts s ON s.id = (SELECT start FROM events WHERE trial = r.trial "
-            "AND state NOT IN ('PROPOSED', 'ARMED', 'RUNNING') ORDER BY id LIMIT 1) "
-            "WHERE r.phase = 'after' AND r.severity < ? AND r.value IS NOT NULL "
-            "AND r.trial = (SELECT max(trial) FROM meter_readings WHERE phase = 'before')",
+            "SELECT DISTINCT trial FROM meter_readings r WHERE phase = 'after' AND trial <= ? "
+            "AND EXISTS (SELECT 1 FROM measurements WHERE trial = r.trial) ORDER BY trial DESC LIMIT ?",
+            last,
+            count,
+        )
+        return [row["trial"] for row in reversed(rows)]
+
+    def rested_s(self) -> float:
+        """Rig seconds since that trial in which the campaign had the rig and ran no trial.
+
+        It held or waited, the machine slept, or the process had died and nobody had ended it. After a clean end
+        nobody is kept waiting, and between two trials that follow each other nothing counts.
+        """
+        last = self._last()
+        if last is None:
+            return 0.0
+        slept_s = self._slept_s({name: reading for name, (reading, _) in self._left().items()})
+        rested_s = self._waited_s() + self._dead_s() + (slept_s if slept_s > LITTLE_SLEEP_S else 0.0)
+        return min(rested_s, self.passed_s(last["at_s"], last["utc"], last["epoch"]))
+
+    def passed_s(self, at_s: float, utc: str, epoch: str | None) -> float:
+        """Rig seconds since an instant of the journal; by the wall clock, if that says more, where a boot lies between.
+
+        Only for limits: across a boot nothing else can say how long it was.
+        """
+        passed_s = max(0.0, self.time.now_s() - at_s)
+        if epoch == self.time.epoch:
+            return passed_s
+        wall_s = (self.time.wall() - datetime.fromisoformat(utc)).total_seconds()
+        return max(passed_s, wall_s * self.time.clock.speedup)
+
+    def unattended_s(self, alive_s: float, start: int) -> float:
+        """Rig seconds since a process's last sign of life, as `passed_s`."""
+        (row,) = ask(self.connection, "SELECT seen_utc, epoch FROM starts WHERE id = ?", start)
+        return self.passed_s(alive_s, row["seen_utc"], row["epoch"])
+
+    def _last(self) -> sqlite3.Row | None:
+        rows = ask(self.connection, _LAST_METERED)
+        return rows[0] if rows else None
+
+    def _left(self) -> dict[str, tuple[Reading, float]]:
+        last = self._last()
+        if last is None:
+            return {}
+        rows = ask(
+            self.connection,
+            "SELECT * FROM meter_readings WHERE phase = 'after' AND severity < ? AND value IS NOT NULL "
+            "AND trial = (SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1)",
             int(Severity.INVALID),
         )
-        return {r["meter"]: self._reading(r) for r in rows if r["ours"] or not r["safe"]}
+        return {
+            r["meter"]: (
+                Reading(r["value"], r["unit"], r["at_s"] - self.time.offset_s, Severity(r["severity"]), r["detail"]),
+                self.passed_s(r["at_s"], last["utc"], last["epoch"]),
+            )
+            for r in rows
+        }
 
-    def _reading(self, r: sqlite3.Row) -> Reading:
-        read_s = r["at_s"] - self.time.offset_s
-        if r["ours"]:
-            return Reading(r["value"], r["unit"], read_s, Severity(r["severity"]), r["detail"])
-        return Reading(r["value"], r["unit"], read_s, Severity.MINOR, UNATTENDED)
+    def _slept_s(self, left: dict[str, Reading]) -> float:
+        """Rig seconds of suspend since these readings; only within one boot can that be said."""
+        clock, last = self.time.clock, self._last()
+        if (
+            ASLEEP not in left
+            or last is None
+            or last["epoch"] != self.time.epoch
+            or not isinstance(clock, KnowsSuspend)
+        ):
+            return 0.0
+        return max(0.0, clock.suspended_s() - left[ASLEEP].value)
+
+    def _waited_s(self) -> float:
+        """Rig seconds in which this campaign was held, paused or waited since the last metered trial."""
+        rows = ask(
+            self.connection,
+            "SELECT p.phase, p.at_s, p.start, (SELECT max(seen_s) FROM starts WHERE id = p.start) AS seen_s, "
+            "(SELECT max(id) FROM starts) AS now FROM phases p ORDER BY p.id",
+        )
+        last = self._last()
+        waited_s = 0.0
+        for row, after in pairwise([*rows, None]):
+            if last is None or row is None or row["phase"] not in ("HOLDING", "PAUSED", "WAITING"):
+                continue
+            until_s = self.time.now_s() if row["start"] == row["now"] else row["seen_s"]
+            if after is not None and after["start"] == row["start"]:
+                until_s = after["at_s"]
+            waited_s += max(0.0, until_s - max(row["at_s"], last["at_s"]))
+        return waited_s
+
+    def _dead_s(self) -> float:
+        """Rig seconds between a process that died and the next, since the last metered trial."""
+        last = self._last()
+        starts = ask(self.connection, "SELECT at_s, seen_s, ended FROM starts ORDER BY id")
+        dead = [(a["seen_s"], b["at_s"]) for a, b in pairwise(starts) if a["ended"] is None]
+        return sum(max(0.0, until_s - max(from_s, last["at_s"])) for from_s, until_s in dead) if last else 0.0

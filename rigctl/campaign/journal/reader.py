@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from rigctl.campaign.decision import proposal_from_json
-from rigctl.campaign.journal.database import guarded, open_for_reading
+from rigctl.campaign.journal.beside import Beside
+from rigctl.campaign.journal.database import guarded, open_for_reading, recovery_advice
+from rigctl.campaign.journal.idle import IdleRows
 from rigctl.campaign.journal.rows import (
     AlarmRow,
     CampaignRow,
@@ -27,10 +29,11 @@ from rigctl.campaign.journal.rows import (
     StateRow,
     TrialRow,
 )
+from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.trial import TRANSITIONS, Event, State
 from rigctl.core.history import History, Observation
 from rigctl.core.space import Space
-from rigctl.errors import UsageError
+from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.rig.protocols import Reading, Severity
 
 FILE_NAME = "journal.sqlite"
@@ -66,6 +69,8 @@ def open_reader(path: Path) -> Iterator[Reader]:
     connection = open_for_reading(file)
     try:
         with guarded(file):
+            if unsealed(connection):
+                check_readable(connection, file)
             yield Reader(connection)
     finally:
         connection.close()
@@ -76,6 +81,19 @@ def ask(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[s
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     return list(cursor.execute(sql, parameters))
+
+
+def check_readable(connection: sqlite3.Connection, path: Path) -> None:
+    """Raise `JournalCorrupt` if something in it is not what we write: for what no checksum vouches for."""
+    reader = Reader(connection)
+    questions = (reader.trials, reader.events, reader.measurements, reader.ledger, reader.doses, reader.alarms)
+    try:
+        for question in (*questions, reader.starts, reader.policy_state):
+            question()
+        if ask(connection, "SELECT 1 FROM campaign"):
+            reader.campaign()
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise JournalCorrupt(recovery_advice(path, f"{type(error).__name__}: {error}")) from error
 
 
 def observation(space: Space, row: TrialRow, further: Sequence[str] | None = None) -> Observation:
@@ -110,6 +128,8 @@ class Reader:
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
+        self.beside = Beside(connection)
+        self.idle = IdleRows(connection)
 
     def campaign(self) -> CampaignRow:
         """What the journal is about.
@@ -133,7 +153,7 @@ class Reader:
             seed=r["seed"],
             currency=r["currency"],
             budget=r["budget_micros"],
-            spent=r["spent"],
+            spent=r["spent"] + self.idle.spent(),
             outcome=r["outcome"],
             fingerprint=r["fingerprint"],
             identity=json.loads(r["identity"]),
@@ -259,7 +279,16 @@ class Reader:
         """Every alarm, in order."""
         rows = ask(self._connection, "SELECT * FROM alarms ORDER BY id")
         return tuple(
-            AlarmRow(r["trial"], Severity(r["severity"]), r["source"], r["message"], r["utc"], r["at_s"]) for r in rows
+            AlarmRow(
+                trial=r["trial"],
+                severity=Severity(r["severity"]),
+                source=r["source"],
+                message=r["message"],
+                utc=r["utc"],
+                at_s=r["at_s"],
+                detail=r["detail"] if "detail" in r.keys() else "",  # noqa: SIM118 - an older version's has none
+            )
+            for r in rows
         )
 
     def starts(self) -> tuple[StartRow, ...]:

@@ -15,6 +15,9 @@ from rigctl.rig.protocols import Severity
 Phase = Literal["before", "after"]
 """When a meter was read: before the first actuator moved, or after the last reading."""
 
+CampaignPhase = Literal["RUNNING", "HOLDING", "PAUSED", "WAITING", "ENDED"]
+"""The campaign's own state, beside the trial's."""
+
 
 @dataclass(frozen=True, slots=True)
 class CampaignRow:
@@ -27,7 +30,7 @@ class CampaignRow:
     currency: str
     budget: Micros
     spent: Micros
-    """Sum of all ledger lines."""
+    """Sum of all ledger and idle lines."""
     outcome: str
     fingerprint: str
     identity: Mapping[str, str]
@@ -152,6 +155,50 @@ class AlarmRow:
     message: str
     utc: str
     at_s: float
+    detail: str = ""
+    """For whoever mends it: a traceback."""
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseRow:
+    """One change of the campaign's own state."""
+
+    phase: CampaignPhase
+    why: str
+    until_s: float | None
+    """Campaign time at which it will be over, where that is known."""
+    utc: str
+    at_s: float
+    start: int | None
+    """Of the process that said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class PinRow:
+    """By what an instrument is known."""
+
+    device: str
+    model: str
+    serial: str
+    place: str
+    """Stable name of its port; empty where it has a number of its own, or the port has none."""
+    utc: str
+    accepted: bool
+    """By a person; False: as it was first found."""
+    who: str
+    """That person."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRow:
+    """What a dose did to the reading that judges it, the probe's units."""
+
+    dose: int
+    probe: str
+    moved: float
+    expected: float
+    answered: bool
+    forgiven: bool
 
 
 @dataclass(frozen=True, slots=True)

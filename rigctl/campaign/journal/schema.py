@@ -160,7 +160,8 @@ _V2 = (
         serial TEXT NOT NULL,
         place TEXT NOT NULL,                -- stable name of the port, where the instrument has no number of its own
         utc TEXT NOT NULL,
-        accepted INTEGER NOT NULL           -- 1: by a person; 0: as first found
+        accepted INTEGER NOT NULL,          -- 1: by a person; 0: as first found
+        who TEXT NOT NULL                   -- that person
     )""",
     """CREATE TABLE idle (                    -- what was used while no trial was under way
         id INTEGER PRIMARY KEY,
@@ -186,6 +187,25 @@ _V2 = (
     "ALTER TABLE starts ADD COLUMN closed INTEGER NOT NULL DEFAULT 0",  # 1: the file was closed in good order
 )
 
-MIGRATIONS: Final = (_V1, _V2)
+SEALED_TABLES: Final = (
+    *("campaign", "starts", "trials", "events", "states", "measurements", "meter_readings", "ledger", "doses"),
+    *("alarms", "trips", "phases", "pins", "idle", "answers"),
+)
+"""All that hold something; their checksums are in `seals`."""
+
+_V3 = (
+    """CREATE TABLE seals (                   -- checksums, see seals.py
+        name TEXT PRIMARY KEY,              -- of the table, or user_version
+        digest INTEGER                      -- NULL: changed by another program since
+    ) WITHOUT ROWID""",
+    *(
+        f"CREATE TRIGGER unseal_{table}_{event} AFTER {event} ON {table} BEGIN "  # noqa: S608 - our own names
+        f"UPDATE seals SET digest = NULL WHERE name = '{table}'; END"
+        for table in SEALED_TABLES
+        for event in ("insert", "update", "delete")
+    ),
+)
+
+MIGRATIONS: Final = (_V1, _V2, _V3)
 VERSION: Final = len(MIGRATIONS)
 """The newest version this rigctl can read and write."""

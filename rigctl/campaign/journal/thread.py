@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from rigctl.campaign.files import Held
 from rigctl.campaign.journal.database import guarded
 from rigctl.campaign.journal.writer import Journal
+from rigctl.rig.protocols import Unanswered
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -23,8 +26,10 @@ class JournalThread:
 
     def __init__(self, make: Callable[[], Journal]) -> None:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
+        self._asked_s: dict[Future[Any], float] = {}
         try:
             self._journal = self._executor.submit(make).result()
+            self._file = Held.of(self._journal.path)
         except BaseException:
             self._executor.shutdown()
             raise
@@ -36,7 +41,23 @@ class JournalThread:
             with guarded(self._journal.path):
                 return work(self._journal, *args, **kwargs)
 
-        return self._executor.submit(guarded_work)
+        asked_s = time.monotonic()
+        future = self._executor.submit(guarded_work)
+        self._asked_s[future] = asked_s
+        future.add_done_callback(lambda done: self._asked_s.pop(done, None))
+        return future
+
+    def oldest_call_s(self) -> float:
+        """Wall seconds that the oldest call under way or waiting has been so; 0 when there is none (fault 74)."""
+        oldest_s = min(list(self._asked_s.values()), default=None)
+        return 0.0 if oldest_s is None else time.monotonic() - oldest_s
+
+    def still_there(self) -> str:
+        """What is wrong with the journal's file, e.g. that it was deleted; empty if nothing is (fault 68).
+
+        Does not wait for the journal's thread.
+        """
+        return self._file.trouble()
 
     async def call(self, work: Callable[Concatenate[Journal, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What `work(journal, ...)` returns; when this returns, what it wrote is on disk.
@@ -85,3 +106,11 @@ class JournalDoseLog:
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         """Volume of all doses since this rig time, open intents in full; for the caps."""
         return await self._thread.call(lambda j: j.doses.volume_since_ml(actuator, since_s))
+
+    async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
+        """Record what the last dose of this pump did to the reading that judges it, the probe's units."""
+        await self._thread.call(lambda j: j.answers.keep(actuator, probe, moved, expected, answered=answered))
+
+    async def unanswered(self, actuator: str, probe: str) -> Unanswered:
+        """The doses since the last that this probe answered, over all trials, the forgiven ones left out."""
+        return await self._thread.call(lambda j: j.answers.unanswered(actuator, probe))

@@ -40,8 +40,13 @@ class TripBook:
         return TripRow(rows[0]["reason"], rows[0]["utc"]) if rows else None
 
     def reset(self) -> TripRow | None:
-        """Let go of the latch, and record when; returns what it was, None if nothing was latched."""
+        """Let go of the latch, and record when; returns what it was, None if nothing was latched.
+
+        Doses without an answer are forgiven: whoever has found the cause has looked at pumps and probes too.
+        """
         was = self.latched()
         with transaction(self._connection):
             self._connection.execute("UPDATE trips SET reset_utc = ? WHERE reset_utc IS NULL", (self._time.utc(),))
+            if was is not None:
+                self._connection.execute("UPDATE answers SET forgiven = 1 WHERE NOT answered AND NOT forgiven")
         return was

@@ -15,14 +15,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal.database import guarded, open_for_writing, transaction
+from rigctl.campaign.journal.answers import AnswerBook
+from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
+from rigctl.campaign.journal.idle import IdleBook
 from rigctl.campaign.journal.inserts import Statements
 from rigctl.campaign.journal.past import Past
-from rigctl.campaign.journal.reader import FILE_NAME, Reader, ask
+from rigctl.campaign.journal.pins import PinBook
+from rigctl.campaign.journal.reader import FILE_NAME, Reader, ask, check_readable
+from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.journal.time import Wall, continued, utc_now
 from rigctl.campaign.journal.trips import TripBook
-from rigctl.campaign.ledger import LedgerLine, PastLine
+from rigctl.campaign.ledger import IdleLine, LedgerLine
+from rigctl.campaign.plausibility import PastLine
 from rigctl.campaign.spec import CampaignSpec, check_resumable
 from rigctl.campaign.trial import Event, State, advance
 from rigctl.core.money import Micros
@@ -61,22 +66,28 @@ class Journal:
 
     def __init__(self, directory: Path, clock: Clock, boot: str, wall: Wall = utc_now) -> None:
         self.path = directory / FILE_NAME
-        self._connection = open_for_writing(self.path)
+        self._connection = open_for_writing(self.path, lambda found: check_readable(found, self.path))
         try:
             self.time = continued(self._connection, clock, boot, wall)
         except BaseException:
-            self._connection.close()
+            close_in_good_order(self._connection, self.path)
             raise
         self.read = Reader(self._connection)
         self.past = Past(self._connection, self.time)
         self.doses = DoseBook(self._connection, self.time)
         self.trips = TripBook(self._connection, self.time)
+        self.pins = PinBook(self._connection, self.time)
+        self.answers = AnswerBook(self._connection)
+        self.idle = IdleBook(self._connection, self.time)
         self._do = Statements(self._connection, self.time)
         self._start: int | None = None
+        self._closed = False
 
     def close(self) -> None:
-        """Close the file; harmless when closed."""
-        self._connection.close()
+        """Close the file in good order; harmless when closed."""
+        if not self._closed:
+            self._closed = True
+            close_in_good_order(self._connection, self.path)
 
     @contextmanager
     def _change(self) -> Iterator[None]:
@@ -124,6 +135,9 @@ class Journal:
             raised = "(id) DO UPDATE SET budget_micros = excluded.budget_micros"
             self._do.insert("campaign", campaign, on_conflict=raised)
             self._start = self._do.insert("starts", start)
+        with guarded(self.path):
+            # The file itself now says that it is in use: should its log be lost, that will show (fault 79).
+            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
     def beat(self, ended: str | None = None, *, safe: bool | None = None) -> None:
         """Note that this process is alive, or why it ends, and whether it leaves everything safe and settled."""
@@ -148,6 +162,19 @@ class Journal:
         with self._change():
             self._do.insert("alarms", values)
 
+    def phase(self, phase: CampaignPhase, why: str, until_s: float | None = None) -> None:
+        """Keep a change of the campaign's own state; `until_s` is rig time, where it is known how long it lasts."""
+        values = {
+            "phase": phase,
+            "why": why,
+            "until_s": None if until_s is None else until_s + self.time.offset_s,
+            "utc": self.time.utc(),
+            "at_s": self.time.now_s(),
+            "start": self._start,
+        }
+        with self._change():
+            self._do.insert("phases", values)
+
     # Trials -----------------------------------------------------------------------------------------------------
 
     def propose(self, decision: Decision) -> None:
@@ -163,11 +190,12 @@ class Journal:
             self._do.add_trial(decision, advance(None, Event.PROPOSE))
             self._do.note(decision.trial, Event.PROPOSE, State.PROPOSED, decision.note)
 
-    def arm(self, trial: int, before: Mapping[str, Reading]) -> None:
-        """Commit the meters' readings; actuators may move from here on."""
+    def arm(self, trial: int, before: Mapping[str, Reading], idle: Sequence[IdleLine] = ()) -> None:
+        """Commit the meters' readings, and what was used before them; actuators may move from here on."""
         with self._change():
             self._do.step(trial, State.PROPOSED, Event.ARM)
             self._do.add_readings(trial, "before", before)
+            self.idle.add(trial, idle)
 
     def run(self, trial: int, states: Mapping[str, ActuatorState]) -> None:
         """Commit what the actuators read back; the wait begins."""
@@ -195,6 +223,7 @@ class Journal:
         *,
         detail: str = "",
         after: Mapping[str, Reading] | None = None,
+        idle: Sequence[IdleLine] = (),
     ) -> None:
         """Charge a trial and close it, in one transaction.
 
@@ -205,11 +234,13 @@ class Journal:
             lines: its cost.
             detail: why, for people.
             after: the meters' readings, where `measure` has not committed them.
+            idle: what was used between its readings while nobody was in charge of it.
         """
         with self._change():
             self._do.step(trial, expected, event, detail)
             self._do.add_readings(trial, "after", after or {})
             self._do.add_lines(trial, lines)
+            self.idle.add(trial, idle)
 
     def ingest(self, manual: ManualTrial, outcomes: Sequence[str]) -> None:
         """Record a trial that a person did, whole, in one transaction."""
@@ -235,7 +266,12 @@ class Journal:
         """What whole trials have cost, meter by meter, estimates left out."""
         rows = ask(
             self._connection,
-            "SELECT control_set, meter, amount_micros FROM ledger JOIN trials USING (trial) WHERE NOT estimated "
-            "AND EXISTS (SELECT 1 FROM measurements WHERE trial = ledger.trial) ORDER BY ledger.id",
+            "SELECT t.control_set, l.meter, l.amount_micros, coalesce(a.at_s - b.at_s, 0.0) AS elapsed_s "
+            "FROM ledger l JOIN trials t USING (trial) "
+            "LEFT JOIN meter_readings b ON b.trial = l.trial AND b.meter = l.meter AND b.phase = 'before' "
+            "LEFT JOIN meter_readings a ON a.trial = l.trial AND a.meter = l.meter AND a.phase = 'after' "
+            "WHERE NOT l.estimated AND EXISTS (SELECT 1 FROM measurements WHERE trial = l.trial) ORDER BY l.id",
         )
-        return tuple(PastLine(tuple(json.loads(r["control_set"])), r["meter"], r["amount_micros"]) for r in rows)
+        return tuple(
+            PastLine(tuple(json.loads(r["control_set"])), r["meter"], r["amount_micros"], r["elapsed_s"]) for r in rows
+        )

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.past import UNATTENDED
 from rigctl.campaign.journal.rows import DoseRow
 from rigctl.campaign.trial import Event, State
 from rigctl.core.space import Space
@@ -20,6 +19,7 @@ ML = 0.011
 KWH = 1e-6
 """Readings that follow each other have the same digits: what is left is the rounding of the sum."""
 BY_DOSES = "the sum of the trial's doses"
+BY_SHARE = "the rest was idle"
 REGISTERS = {"b": 2, "nh4": 4, "k": 6}
 """Where the PLC takes setpoints, see config/greenhouse.yaml."""
 FINAL = {State.RECORDED, State.LOST, State.FAILED}
@@ -33,7 +33,7 @@ def complaints(journal: Reader, space: Space, seen: Mapping[str, Any], kills: in
         intents = [d for d in journal.doses() if d.actuator == pump]
         sent = [d for d in seen["doses"] if d["pump"] == pump]
         yield from _doses(pump, intents, sent)
-        charged = sum(line.quantity or 0.0 for line in journal.ledger() if line.meter == meter)
+        charged = sum(line.quantity or 0.0 for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == meter)
         dispensed = sum(d["dispensed_ml"] for d in sent)
         pessimism = sum(i.volume_ml for i in intents if i.state == "UNKNOWN")
         if not -ML * (len(sent) + 1) <= charged - dispensed <= pessimism + ML * (len(sent) + 1):
@@ -61,11 +61,11 @@ def _trials(journal: Reader, space: Space, kills: int) -> Iterator[str]:
 
 def _money(journal: Reader, space: Space) -> Iterator[str]:
     lines = journal.ledger()
-    spent, campaign = sum(line.amount for line in lines), journal.campaign()
-    if not spent == campaign.spent == journal.history(space).spent == sum(row.cost for row in journal.trials()):
-        yield f"the ledger adds up to {spent}, the campaign has spent {campaign.spent}"
+    spent, idle, campaign = sum(line.amount for line in lines), journal.idle.spent(), journal.campaign()
+    if not spent == campaign.spent - idle == journal.history(space).spent == sum(row.cost for row in journal.trials()):
+        yield f"the ledger adds up to {spent}, and {idle} idle; the campaign has spent {campaign.spent}"
     for line in lines:
-        if line.estimated and line.note != UNATTENDED and not line.note.endswith(BY_DOSES):
+        if line.estimated and not line.note.endswith((BY_SHARE, BY_DOSES)):
             yield f"trial {line.trial}: {line.meter} estimated: {line.note}"
     for row in journal.trials():
         armed = any(e.event is Event.ARM for e in journal.events(row.trial))
@@ -105,7 +105,9 @@ def _energy(journal: Reader, now_kwh: float) -> Iterator[str]:
                 yield f"trial {row.trial}: meter {phase} at {reading.value} kWh, expected {last} to {now_kwh}"
             last = reading.value
             first = last if first is None else first
-    charged = sum(line.quantity or 0.0 for line in journal.ledger() if line.meter == "electricity")
+    charged = sum(
+        line.quantity or 0.0 for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == "electricity"
+    )
     if abs(charged - (last - (first or 0.0))) > KWH:
         yield f"electricity: {charged} kWh charged, the meter rose from {first} to {last}"
 

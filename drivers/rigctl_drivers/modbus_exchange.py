@@ -1,0 +1,214 @@
+"""One Modbus question and its answer, over RTU or TCP: sent once, waited for, matched.
+
+Reads are asked again a few times and counted, writes leave exactly once, and after any failure the line is not trusted:
+RTU stays silent for `quiet` wall seconds and drops what came, TCP connects anew before it asks again. An answer over
+TCP carries the number of its question, so a command that must leave at once need not wait for a new connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NoReturn, TypeVar
+
+from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
+from rigctl.rig.protocols import LOOK_S, Clock, Deadline
+from rigctl_drivers.modbus_echo import Echo
+from rigctl_drivers.modbus_faults import fault_of
+from rigctl_drivers.modbus_frames import Answer, Framing, Request
+from rigctl_drivers.wire import Wire
+
+SILENT_TRIES = 2
+"""How often a read is asked when nothing comes back."""
+READ_TRIES = 3
+"""How often a read is asked in all (garbled answers, silence)."""
+BUSY_TRIES = 6
+FIRST_BUSY_PAUSE_S = 0.1
+"""Rig seconds; doubles with every busy answer."""
+ANSWER_S = 0.2
+"""The least time a unit gets to begin its answer, wall seconds."""
+HALF_OPEN = 2
+"""Questions in a row without an answer after which a TCP connection is left even if a command must leave at once."""
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """How a line's time runs, wall seconds."""
+
+    quiet_s: float
+    """Silence after a timeout; 0 where answers carry the number of their question."""
+    silence_s: float
+    """Between two frames."""
+    per_byte_s: float
+    break_s: float | None
+    """A pause that ends an answer; None where there is no such thing."""
+
+
+class Exchanger:
+    """Asks over one wire."""
+
+    def __init__(self, clock: Clock, wire: Wire, framing: Framing, timing: Timing, echo: Echo) -> None:
+        self.timing = timing
+        self.repeated = 0
+        """How many reads had to be asked again."""
+        self._clock = clock
+        self._wire = wire
+        self._framing = framing
+        self._echo = echo
+        self._unanswered = 0
+        """Questions in a row that were asked over this connection and not answered."""
+        self._stale = False
+        """Whether an answer may still come over this connection."""
+
+    def open(self) -> None:
+        """Open or reopen the port; raises `PortUnavailable`."""
+        self._unanswered, self._stale = 0, False
+        self._echo.forget()
+        self._wire.open()
+
+    def press_on(self) -> None:
+        """Let the next command leave although an earlier answer may still come."""
+        self._wire.press_on()
+        self._stale = self._unanswered >= HALF_OPEN
+
+    def read(
+        self, request: Request, values: Callable[[Answer], Sequence[Value]], count: int, deadline: Deadline
+    ) -> Sequence[Value]:
+        """Ask, and ask again: after garbled answers or silence while time lasts, after `busy` with growing pauses."""
+        least_s = ANSWER_S + (request.answer_bytes + 8) * self.timing.per_byte_s
+        quiet_s = self.timing.quiet_s
+        tries, silent, busy = 0, 0, 0
+        while True:
+            tries_left = 1 if tries + 1 >= READ_TRIES else SILENT_TRIES - silent
+            try:
+                found = values(self.ask(request, self._share(deadline, tries_left, least_s)))
+                self.check(request, len(found) == count, f"asked for {count} values, got {len(found)}")
+            except GarbledReply:
+                tries += 1
+                # without time for the silence and another try, what is wrong is worth more than a timeout
+                if tries >= READ_TRIES or deadline.remaining_s < quiet_s + least_s:
+                    raise
+            except DeviceBusy:
+                busy += 1
+                if busy >= BUSY_TRIES or deadline.remaining_s < least_s:
+                    raise
+                self._rest(FIRST_BUSY_PAUSE_S * 2.0 ** (busy - 1), deadline)
+            except DeviceTimeout:
+                tries, silent = tries + 1, silent + 1
+                if silent >= SILENT_TRIES or deadline.remaining_s < quiet_s + least_s:
+                    raise
+            else:
+                return found
+            self.repeated += 1
+
+    def ask(self, request: Request, deadline: Deadline) -> Answer:
+        """One question, sent once, and its answer.
+
+        Raises:
+            DeviceTimeout, GarbledReply, DeviceBusy, DeviceFault, PortUnavailable: as `RegisterLine` says.
+        """
+        if request.is_its_own_answer and self._echo.known is None:
+            self._listen_for_echo(request, deadline)
+        what = f"{self._wire.where}: {request}"
+        self._wire.settle(deadline, command=request.writes)
+        deadline.check(what)
+        if self._stale and not self.timing.quiet_s:
+            self._wire.close()
+        if not self._wire.is_open:
+            self._unanswered, self._stale = 0, False
+            self._wire.ensure_open(deadline)
+        answer = self._answer(request, what, deadline)
+        self._unanswered, self._stale = 0, False
+        self._wire.silence.space(self.timing.silence_s)
+        if answer.function_code & 0x7F != request.function:
+            self._refuse(f"{what}: got the answer to function {answer.function_code:02X}")
+        if answer.isError():
+            raise fault_of(answer.exception_code, what)
+        return answer
+
+    def check(self, request: Request, holds: bool, problem: str) -> None:
+        """Raise `GarbledReply` unless the answer is one to this request, and trust the line no more."""
+        if not holds:
+            self._refuse(f"{self._wire.where}: {request}: {problem}")
+
+    def _listen_for_echo(self, request: Request, deadline: Deadline) -> None:
+        """Ask what is to be written, to learn whether the line echoes; no answer is no reason not to write."""
+        question = request.question()
+        least_s = ANSWER_S + (question.answer_bytes + 8) * self.timing.per_byte_s
+        try:
+            self.ask(question, deadline.within(min(least_s, deadline.remaining_s / 3)))
+        except (DeviceFault, DeviceBusy):  # an answer too
+            return
+        except (DeviceTimeout, GarbledReply):  # a late answer is that of another function, and no confirmation
+            self.press_on()
+
+    def _answer(self, request: Request, what: str, deadline: Deadline) -> Answer:
+        received = bytearray()
+        try:
+            sent = self._framing.pack(request)
+            self._wire.write(sent, deadline)
+            return self._receive(request, sent, received, deadline)
+        except GarbledReply as problem:
+            sender = self._framing.sender(bytes(received))
+            hint = (
+                ""
+                if sender in (None, request.unit)
+                else f"; it seems to be from unit {sender}: is `address` right, does each unit have its own?"
+            )
+            self._refuse(f"{what}: {problem}{hint}", problem)
+        except DeviceTimeout as problem:
+            self._unanswered, self._stale = self._unanswered + 1, True
+            self._wire.distrust(self.timing.quiet_s)
+            raise DeviceTimeout(f"{what}: {problem}") from problem
+
+    def _receive(self, request: Request, sent: bytes, received: bytearray, deadline: Deadline) -> Answer:
+        taken, ambiguous = 0, request.is_its_own_answer
+        while True:
+            until = deadline
+            if taken and self.timing.break_s is not None:
+                until = until.within(self.timing.break_s)
+            data = self._wire.read_some(until)
+            received += data
+            if not data:
+                raise _nothing_more(bytes(received), taken)
+            rest = self._echo.rest(sent, bytes(received), ambiguous=ambiguous)
+            answer = self._framing.unpack(rest[taken:])
+            taken = len(rest)
+            if answer is not None and ambiguous and self._echo.known is None:
+                raise DeviceTimeout("it came back as it was sent, which may be the echo of an adapter; see `echo`")
+            if answer is not None:
+                self._echo.answered(ambiguous=ambiguous)
+                return answer
+
+    def _refuse(self, message: str, cause: Exception | None = None) -> NoReturn:
+        """What came is no answer: RTU waits before it speaks again, TCP drops all that is under way."""
+        if self.timing.quiet_s:
+            self._wire.distrust(self.timing.quiet_s)
+        else:
+            self._wire.close()
+        raise GarbledReply(message) from cause
+
+    def _share(self, deadline: Deadline, tries_left: int, least_s: float) -> Deadline:
+        """How long one try may take so that another fits in, if that leaves each the time it needs."""
+        if tries_left <= 1:
+            return deadline
+        each_s = (deadline.remaining_s - self.timing.quiet_s * (tries_left - 1)) / tries_left
+        return deadline.within(each_s) if each_s >= least_s else deadline
+
+    def _rest(self, seconds: float, deadline: Deadline) -> None:
+        """Let rig time pass, unless the deadline comes nearer meanwhile."""
+        while seconds > 0 and deadline.remaining_s > 0:
+            step_s = min(seconds, LOOK_S * self._clock.speedup)
+            self._clock.sleep(step_s)
+            seconds -= step_s
+
+
+def _nothing_more(received: bytes, taken: int) -> DeviceError:
+    """What to say when nothing more comes: of what came, `taken` bytes were not the echo."""
+    if taken:
+        return GarbledReply(f"got no valid answer but bytes {received[:40].hex(' ')}")
+    if received:
+        return DeviceTimeout("only what was sent came back, the adapter's echo; check wiring, power and unit address")
+    return DeviceTimeout("no answer in time; check power, wiring, unit address and baud rate")

@@ -1,0 +1,169 @@
+"""Modbus requests and answers as frames, by pymodbus, which only this module knows.
+
+pymodbus encodes, frames, checks and matches; when to send, how long to wait and what to repeat is decided elsewhere.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from pymodbus import ModbusException
+from pymodbus.framer import FramerBase, FramerRTU, FramerSocket
+from pymodbus.pdu import DecodePDU, ModbusPDU
+from pymodbus.pdu.bit_message import (
+    ReadCoilsRequest,
+    ReadDiscreteInputsRequest,
+    WriteMultipleCoilsRequest,
+    WriteSingleCoilRequest,
+)
+from pymodbus.pdu.mei_message import ReadDeviceInformationRequest
+from pymodbus.pdu.register_message import (
+    ReadHoldingRegistersRequest,
+    ReadInputRegistersRequest,
+    WriteMultipleRegistersRequest,
+    WriteSingleRegisterRequest,
+)
+
+from rigctl.errors import GarbledReply
+from rigctl.rig.protocols import BitKind, RegisterKind
+
+Answer = ModbusPDU
+_VENDOR: Final = 0x00
+_BASIC: Final = 0x01
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is asked of whom."""
+
+    pdu: ModbusPDU
+    register: str
+    """For messages."""
+    answer_bytes: int = 8
+    """Length of a sound answer, RTU."""
+
+    @property
+    def unit(self) -> int:
+        """Who is asked."""
+        return self.pdu.dev_id
+
+    @property
+    def function(self) -> int:
+        """The function code."""
+        return self.pdu.function_code
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes something."""
+        return self.function in (0x05, 0x06, 0x0F, 0x10)
+
+    @property
+    def is_its_own_answer(self) -> bool:
+        """Whether the answer to it is the request once more, to the last bit."""
+        return self.function in (0x05, 0x06)
+
+    def question(self) -> Request:
+        """The read of what this writes, one coil or register."""
+        if self.function in (0x05, 0x0F):
+            return reading_bits(self.unit, "coil", self.pdu.address, 1)
+        return reading_registers(self.unit, "holding", self.pdu.address, 1)
+
+    def __str__(self) -> str:
+        return f"unit {self.unit}, function {self.function:02X}, {self.register}"
+
+
+def reading_registers(unit: int, kind: RegisterKind, address: int, count: int) -> Request:
+    """Functions 03 and 04."""
+    asked = {"holding": ReadHoldingRegistersRequest, "input": ReadInputRegistersRequest}[kind]
+    pdu = asked(address=address, count=count, dev_id=unit)
+    return Request(pdu, f"{kind} register {address}", 5 + 2 * count)
+
+
+def reading_bits(unit: int, kind: BitKind, address: int, count: int) -> Request:
+    """Functions 01 and 02."""
+    asked = {"coil": ReadCoilsRequest, "discrete": ReadDiscreteInputsRequest}[kind]
+    return Request(asked(address=address, count=count, dev_id=unit), f"{kind} {address}", 5 + (count + 7) // 8)
+
+
+def writing_registers(unit: int, address: int, words: Sequence[int], *, multiple: bool) -> Request:
+    """Function 06 for one register unless `multiple`, else 10."""
+    if len(words) == 1 and not multiple:
+        one = WriteSingleRegisterRequest(address=address, registers=list(words), dev_id=unit)
+        return Request(one, f"holding register {address}")
+    many = WriteMultipleRegistersRequest(address=address, registers=list(words), dev_id=unit)
+    return Request(many, _span("holding register", address, len(words)))
+
+
+def writing_coil(unit: int, address: int, value: bool) -> Request:
+    """Function 05."""
+    return Request(WriteSingleCoilRequest(address=address, bits=[value], dev_id=unit), f"coil {address}")
+
+
+def writing_coils(unit: int, address: int, values: Sequence[bool]) -> Request:
+    """Function 0F."""
+    pdu = WriteMultipleCoilsRequest(address=address, bits=list(values), dev_id=unit)
+    return Request(pdu, _span("coil", address, len(values)))
+
+
+def asking_vendor(unit: int) -> Request:
+    """Function 2B, interface 0E: the basic identification, from the vendor's name on."""
+    pdu = ReadDeviceInformationRequest(read_code=_BASIC, object_id=_VENDOR, dev_id=unit)
+    return Request(pdu, "device identification", 64)
+
+
+def vendor_of(answer: Answer) -> str:
+    """The vendor's name in an answer to `asking_vendor`; empty if it has none."""
+    name = getattr(answer, "information", {}).get(_VENDOR, b"")
+    return name.decode("ascii", "replace") if isinstance(name, bytes) else ""
+
+
+class Framing:
+    """Packs requests and unpacks answers, RTU or MBAP (TCP)."""
+
+    def __init__(self, *, rtu: bool) -> None:
+        self.rtu = rtu
+        decoder = DecodePDU(False)
+        self._framer: FramerBase = FramerRTU(decoder) if rtu else FramerSocket(decoder)
+        self._number = 0
+        self._rest = b""
+        self._asked: ModbusPDU | None = None
+        logger = logging.getLogger("pymodbus")
+        if not logger.handlers:  # else its remarks on bad frames land on the terminal; we raise errors instead
+            logger.addHandler(logging.NullHandler())
+
+    def pack(self, request: Request) -> bytes:
+        """The bytes that ask it; answers to what was asked before are no answers any more."""
+        self._number = self._number % 0xFFFF + 1
+        self._rest = b""
+        self._asked = request.pdu
+        request.pdu.transaction_id = self._number
+        return self._framer.buildFrame(request.pdu)
+
+    def unpack(self, data: bytes) -> Answer | None:
+        """Take some more bytes of an answer; what it says once it is whole.
+
+        Raises:
+            GarbledReply: a frame that is sound but says nothing that can be understood.
+        """
+        asked = self._asked
+        if asked is None:
+            return None
+        self._rest += data
+        try:
+            used, answer = self._framer.handleFrame(self._rest, asked.dev_id, asked.transaction_id)
+        except ModbusException as problem:
+            raise GarbledReply(str(problem)) from problem
+        self._rest = self._rest[used:]
+        return answer
+
+    def sender(self, received: bytes) -> int | None:
+        """The unit that what was received seems to come from."""
+        at = 0 if self.rtu else 6
+        return received[at] if len(received) > at else None
+
+
+def _span(what: str, address: int, count: int) -> str:
+    return f"{what} {address}" if count == 1 else f"{what}s {address} to {address + count - 1}"

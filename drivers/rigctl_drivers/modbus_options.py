@@ -1,0 +1,178 @@
+"""What a quantity in Modbus registers or coils is: the options of driver `modbus`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from rigctl.rig.protocols import DeviceOptions
+from rigctl_drivers.registers import NumberType, WordOrder, width
+
+Address = Field(ge=0, le=0xFFFF)
+
+
+class _Part(BaseModel):
+    """Base of the nested options. `register` is an alias: pydantic's classes have a method of that name."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class NumberOptions(_Part):
+    """How a number stands in registers: value = raw x scale + offset."""
+
+    at: int = Address
+    """Address as sent, counted from 0; manuals often print this + 40001 (holding) or + 30001 (input registers)."""
+    type: NumberType = "uint16"
+    """How the registers are to be understood."""
+    order: WordOrder = "ABCD"
+    """Byte order of 32-bit and 64-bit values; `CDAB` has the low word first."""
+    scale: float = Field(default=1.0, allow_inf_nan=False)
+    """Engineering units per count."""
+    offset: float = Field(default=0.0, allow_inf_nan=False)
+    """Engineering units at raw 0."""
+
+    @model_validator(mode="after")
+    def _scale_is_not_zero(self) -> NumberOptions:
+        if self.scale == 0.0:
+            raise ValueError("scale: got 0, must not be 0")
+        return self
+
+    @property
+    def resolution(self) -> float:
+        """The smallest step the registers can hold, engineering units; 0 for floats."""
+        return 0.0 if self.type in ("float32", "float64") else abs(self.scale)
+
+
+class BlockOptions(_Part):
+    """Registers that are read in one request, for all devices that name the same block."""
+
+    at: int = Address
+    """First address as sent, counted from 0."""
+    count: int = Field(ge=1, le=125)
+    """How many registers."""
+
+
+class ReadOptions(NumberOptions):
+    """Where the value is read."""
+
+    table: Literal["input", "holding", "coil", "discrete"] = Field(default="input", alias="register")
+    """Which table; a coil or discrete input reads as 0 or 1."""
+    error_codes: tuple[int, ...] = ()
+    """Raw values that mean a fault (broken sensor, overrange), e.g. [32767]."""
+    bit: int | None = Field(default=None, ge=0, le=15)
+    """Only this bit of the register is the value, 0 or 1; 0 is the lowest."""
+
+    block: BlockOptions | None = None
+    """The neighbours it is read with when they are asked for at the same time."""
+
+    @model_validator(mode="after")
+    def _bit_and_block_of_a_register(self) -> ReadOptions:
+        block = self.block
+        if block is not None and self.table in ("coil", "discrete"):
+            raise ValueError(f"block: only registers are read in blocks, got {self.table}")
+        if block is not None and not block.at <= self.at <= block.at + block.count - width(self.type):
+            raise ValueError(
+                f"block: got {block.count} registers from {block.at} on, must hold the {self.type} at {self.at}"
+            )
+        if self.bit is not None and (self.table in ("coil", "discrete") or self.type != "uint16"):
+            raise ValueError(f"bit: only a register of type uint16 has bits, got {self.table} {self.type}")
+        return self
+
+
+class WriteOptions(NumberOptions):
+    """Where the setpoint is written."""
+
+    table: Literal["holding"] = Field(default="holding", alias="register")
+    """Only holding registers can be written."""
+
+
+class EnableOptions(_Part):
+    """What puts the setpoint in force: a coil, or a holding register and its two values."""
+
+    coil: int | None = Field(default=None, ge=0, le=0xFFFF)
+    """Address of the coil as sent, counted from 0."""
+    table: Literal["holding"] | None = Field(default=None, alias="register")
+    """`holding`: a register takes the coil's place."""
+    at: int | None = Field(default=None, ge=0, le=0xFFFF)
+    """Address of that register as sent, counted from 0."""
+    on: int = Field(default=1, ge=0, le=0xFFFF)
+    """What the register holds while the setpoint is in force."""
+    off: int = Field(default=0, ge=0, le=0xFFFF)
+    """What is written to it to let go; another value than these two is a fault."""
+
+    @model_validator(mode="after")
+    def _one_place(self) -> EnableOptions:
+        by_register = self.table is not None and self.at is not None
+        if (self.coil is None) != by_register or (self.table is None) != (self.at is None):
+            raise ValueError("give either `coil`, or `register: holding` and `at`")
+        if self.coil is not None and {"on", "off"} & self.model_fields_set:
+            raise ValueError("`on` and `off` are values of a register; a coil has its own")
+        if self.on == self.off:
+            raise ValueError(f"on, off: got {self.on} for both, must differ")
+        return self
+
+
+class IdentityOptions(_Part):
+    """A register whose value tells this device from others."""
+
+    table: Literal["input", "holding"] = Field(default="holding", alias="register")
+    """Which table."""
+    at: int = Address
+    """Address as sent, counted from 0."""
+    value: int = Field(ge=0, le=0xFFFF)
+    """What must stand there."""
+
+
+class ModbusOptions(DeviceOptions):
+    """One quantity of a Modbus device."""
+
+    address: int = Field(default=1, ge=0, le=255)
+    """Unit address (RTU 1 to 247; a TCP device without units often wants 1, 0 or 255)."""
+    unit: str = ""
+    """Engineering unit of the value."""
+    read: ReadOptions | None = None
+    """Where the value is read; makes the device a sensor."""
+    write: WriteOptions | None = None
+    """Where the setpoint is written; makes the device an actuator."""
+    enable: EnableOptions | None = None
+    """Coil or register that puts the setpoint in force; alone, the device is on/off and takes 0 or 1."""
+    release_value: float | None = Field(default=None, allow_inf_nan=False)
+    """Setpoint that imposes nothing, for an actuator without `enable`."""
+    safe_value: float | None = Field(default=None, allow_inf_nan=False)
+    """Setpoint imposed as the safe state; without it, safe means released."""
+    counter: bool = False
+    """The value read only rises: the device is a meter."""
+    identity: IdentityOptions | None = None
+    """Checked before anything is written; without it, any unit that answers is taken."""
+    latency_s: float | None = Field(default=None, gt=0, le=60)
+    """How long the unit takes to begin an answer, for reckoning how fast the rig is safe; 0.05 on RTU, 0.1 else."""
+    write_multiple: Literal["auto", "never", "always"] = "auto"
+    """Functions 0F and 10: where several are to be written, not at all, or even for a single one."""
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> ModbusOptions:
+        for holds, problem in self._rules():
+            if not holds:
+                raise ValueError(problem)
+        return self
+
+    def _rules(self) -> tuple[tuple[bool, str], ...]:
+        drives = self.write is not None or self.enable is not None
+        on_off = self.enable is not None and self.write is None
+        return (
+            (self.read is not None or drives, "nothing to do: give `read`, `write` or `enable`"),
+            (not self.counter or (self.read is not None and not drives), "`counter` needs `read`, and nothing else"),
+            (
+                self.write is None or self.enable is not None or self.release_value is not None,
+                "`write` needs `enable` or `release_value`, else it can never be released",
+            ),
+            (self.release_value is None or not self.enable, "`release_value` does not go with `enable`: drop one"),
+            (self.release_value is None or self.write is not None, "`release_value` needs `write`"),
+            (self.safe_value is None or drives, "`safe_value` needs `write` or `enable`"),
+            (
+                self.write_multiple != "never" or self.write is None or width(self.write.type) == 1,
+                "`write_multiple: never` does not go with a setpoint of several registers: they are one value",
+            ),
+            (not on_off or self.safe_value in (None, 0.0, 1.0), "`safe_value` of an on/off device must be 0 or 1"),
+        )

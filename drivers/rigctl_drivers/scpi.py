@@ -1,0 +1,150 @@
+"""The SCPI exchange over a line of bytes: questions, commands, and the queue of errors.
+
+IEEE 488.2 `*IDN?` tells who answers; `SYST:ERR?` pops one error at a time, and is asked after every reading and
+command, and when no answer came, so that a mistyped one is reported in the instrument's own words.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
+from rigctl.rig.protocols import ByteLine, Deadline, Identity
+
+ERROR_ENTRY = re.compile(r"""([+-]?\d+)(?:(?:\s*,\s*|\s+)(["'A-Za-z].*))?""")
+"""Code and text: `0,"No error"` by the standard; `0`, `0,No Error`, `0 No Error` in the field."""
+SIMULATED = "SIMULATED"
+"""Stands in the maker's field of a simulated instrument."""
+MAX_ERRORS = 50
+"""A queue that is longer never empties."""
+ERROR_SHARE = 0.25
+"""Part of a question's time kept for asking what went wrong."""
+
+
+class ScpiChannel:
+    """One instrument on one line.
+
+    Args:
+        name: for messages.
+        line: where it is.
+        terminator: what ends a line in both directions.
+        check_errors: whether it knows `SYST:ERR?`.
+    """
+
+    def __init__(self, name: str, line: ByteLine, terminator: str, *, check_errors: bool) -> None:
+        self.line = line
+        self.where = f"{name}: {line.url}"
+        """For messages: device and port."""
+        self.check_errors = check_errors
+        self._name = name
+        self._end = terminator.encode("ascii")
+        self._in_step = False
+        """Whether the next line will be the answer to the next question."""
+        self._emptied = False
+        """Whether the error queue has been emptied since we connected."""
+
+    def identify(self, model: str | None, deadline: Deadline) -> Identity:
+        """Ask `*IDN?`; with `model` (in any case) any other is refused.
+
+        Raises:
+            IdentityMismatch: the model is another.
+            GarbledReply: the answer has no model.
+        """
+        answer = self.ask("*IDN?", deadline)
+        fields = [field.strip() for field in answer.split(",")]
+        if len(fields) < 2:
+            self._in_step = False
+            raise GarbledReply(f"{self.where}: *IDN? got {answer!r}, must be maker,model,serial,firmware")
+        got, serial, firmware = (*fields[1:4], "", "")[:3]
+        if model is not None and got.casefold() != model.casefold():
+            raise IdentityMismatch(f"{self.where}: model {got!r} answers, expected {model!r}; check `bus`")
+        return Identity(got, firmware, serial)
+
+    def simulated(self, deadline: Deadline) -> bool:
+        """Whether the maker's name in `*IDN?` says that it is simulated."""
+        return SIMULATED in self.ask("*IDN?", deadline).partition(",")[0].upper()
+
+    def ask(self, question: str, deadline: Deadline) -> str:
+        """The next line after a question. After a failure the line is made quiet first."""
+        self._send(question, deadline)
+        answer = self._answer(question, deadline)
+        self._in_step = True
+        return answer
+
+    def ask_or_explain(self, question: str, deadline: Deadline) -> str:
+        """The answer to a question; if none comes, the instrument may say why."""
+        if not self.check_errors:
+            return self.ask(question, deadline)
+        try:
+            return self.ask(question, deadline.within(deadline.remaining_s * (1 - ERROR_SHARE)))
+        except DeviceTimeout:
+            try:
+                self.raise_errors(question, deadline, late=True)
+            finally:
+                self._in_step = False  # the answer may still come
+            raise
+
+    def number(self, question: str, answer: str) -> float:
+        """An answer as a number; raises `GarbledReply` if it is none."""
+        try:
+            return float(answer)
+        except ValueError:
+            self._in_step = False
+            raise GarbledReply(f"{self.where}: {question} got {answer!r}, must be a number") from None
+
+    def tell(self, command: str, deadline: Deadline) -> None:
+        """Send a command, once; nothing answers it."""
+        self._send(command, deadline)
+        self._in_step = True
+
+    def earlier_errors(self, deadline: Deadline) -> list[str]:
+        """What others left in the error queue, so that it is not blamed on our first question or command."""
+        if self._emptied or not self.check_errors:
+            return []
+        if not self._in_step:
+            self.line.resync()
+        errors = self._errors(deadline)
+        self._emptied = True
+        return errors
+
+    def raise_errors(self, doing: str, deadline: Deadline, *, late: bool = False) -> None:
+        """Empty the error queue; raise `DeviceFault` with what was in it, unless others may have left it there.
+
+        With `late` an answer to another question may still come, so that a bare number is not taken for a code.
+        """
+        errors, blamed = self._errors(deadline, late=late), self._emptied
+        self._emptied = True
+        if errors and (blamed or late):
+            raise DeviceFault(f"{self.where}: {doing}: the instrument reports {'; '.join(errors)}")
+
+    def _send(self, text: str, deadline: Deadline) -> None:
+        if not self._in_step:
+            self.line.resync()
+        self._in_step = False
+        self.line.write(text.encode("ascii") + self._end, deadline)
+
+    def _answer(self, question: str, deadline: Deadline) -> str:
+        try:
+            answer = self.line.read_line(self._end, deadline)
+        except DeviceTimeout as problem:
+            raise DeviceTimeout(f"{self._name}: no answer to {question}: {problem}") from problem
+        try:
+            return answer.decode("ascii").strip()
+        except UnicodeDecodeError:
+            raise GarbledReply(f"{self.where}: {question} got {answer[:60]!r}; check baud rate and parity") from None
+
+    def _errors(self, deadline: Deadline, *, late: bool = False) -> list[str]:
+        """Empty the error queue."""
+        errors: list[str] = []
+        while len(errors) < MAX_ERRORS and (entry := self._next_error(deadline, late=late)):
+            errors.append(entry)
+        return errors
+
+    def _next_error(self, deadline: Deadline, *, late: bool) -> str:
+        """One entry of the error queue, empty when there is none; a line of another form is a late answer."""
+        self._in_step = False
+        self.line.write(b"SYST:ERR?" + self._end, deadline)
+        while not (found := ERROR_ENTRY.fullmatch(self._answer("SYST:ERR?", deadline))) or (late and not found[2]):
+            continue
+        self._in_step = True
+        return "" if int(found[1]) == 0 else found[0]

@@ -1,0 +1,58 @@
+"""Whether a process that left its name still lives: by its number, when it started, and the machine's boot."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from rigctl.campaign.clock import boot_id
+
+UNKNOWN = ""
+"""The system does not say when a process started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A process, told apart from later ones with the same number."""
+
+    pid: int
+    started: str
+    """Clock ticks since boot at its start."""
+    boot: str
+
+    @classmethod
+    def this_process(cls) -> Self:
+        """We."""
+        return cls(os.getpid(), _started(os.getpid()), boot_id())
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still runs; one that has ended and was not waited for does not."""
+        return self.boot == boot_id() and self.started != UNKNOWN and self.started == _started(self.pid)
+
+    @property
+    def is_this_process(self) -> bool:
+        """Whether it is us."""
+        return self.pid == os.getpid() and self.alive
+
+    def to_json(self) -> Mapping[str, Any]:
+        """By field."""
+        return {"pid": self.pid, "started": self.started, "boot": self.boot}
+
+    @classmethod
+    def from_json(cls, content: Mapping[str, Any]) -> Self:
+        """As `to_json` wrote it; raises `KeyError` or `ValueError` for anything else."""
+        return cls(int(content["pid"]), str(content["started"]), str(content["boot"]))
+
+
+def _started(pid: int) -> str:
+    """When a process started, and nothing of one that has ended; see proc(5), fields 3 and 22 of `stat`."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return UNKNOWN
+    state, *fields = stat.rpartition(")")[2].split()  # the name before it may hold spaces and brackets
+    return UNKNOWN if state in ("Z", "X") else fields[18]

@@ -1,0 +1,190 @@
+"""One trial, from proposal to record: what goes on while nothing goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from rigctl.campaign.clock import rest
+from rigctl.campaign.closing import arm, record
+from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
+from rigctl.campaign.decider import Decider
+from rigctl.campaign.decision import Decision
+from rigctl.campaign.desk import Desk
+from rigctl.campaign.events import TrialProposed, TrialStep
+from rigctl.campaign.frozen import judged_by_past, looked_back
+from rigctl.campaign.journal import Journal
+from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.ledger import COUNTED
+from rigctl.campaign.patience import Patience
+from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.trial import State
+from rigctl.core.history import History
+from rigctl.core.money import Micros
+from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch
+from rigctl.rig.protocols import Clock, Reading, Severity
+from rigctl.rig.values import Alarm, Measurement
+
+
+@dataclass(slots=True)
+class TrialRun:
+    """Carries out trials; mutable, for what one trial leaves behind for the next."""
+
+    spec: CampaignSpec
+    rig: CampaignRig
+    journal: JournalThread
+    clock: Clock
+    desk: Desk
+    decider: Decider
+    patience: Patience
+    idle: Micros = 0
+    """What was used beside trials so far."""
+    apart: bool = False
+    """Whether something lies between the last trial and the next that is neither's: its meters are read afresh."""
+    frozen: Mapping[str, float] = field(default_factory=dict)
+    """Sensors that the last trial found frozen, and what they read."""
+    _unusable: int = 0
+    """Decisions in a row that could not be used."""
+    _noted: tuple[str, ...] = ()
+    """By the last decision: what holds for many trials is an alarm once."""
+
+    async def carried_out(self, history: History) -> TrialRow:
+        """The next trial's row, once it is over.
+
+        Raises:
+            BudgetSpent, Finished: there is none.
+            PolicyError: too many decisions in a row could not be used.
+            DeviceError, GuardRefused, Tripped: it cannot be finished; whoever calls makes safe and closes it.
+            JournalError: something cannot be recorded; the same holds.
+        """
+        trial = await self._propose(history)
+        await self._until_caps_have_room(trial)
+        return await self._carry_out(trial)
+
+    async def _propose(self, history: History) -> TrialRow:
+        """The proposal that a process left behind before anything moved, else a new decision, committed."""
+        waiting = await self.journal.call(lambda j: j.read.open_trial())
+        started = time.monotonic()
+        if waiting is None:
+            decision = await self._decide(history)
+            await self.journal.call(lambda j: j.propose(decision))
+            trial = await self.journal.call(lambda j: j.read.trial(decision.trial))
+        else:
+            trial = waiting
+        if trial.proposal is None:
+            raise PolicyError(f"trial {trial.trial}: waits to be run, but the journal has no proposal for it")
+        self.desk.tell(
+            TrialProposed(
+                trial=trial.trial,
+                proposal=trial.proposal,
+                control_set=trial.control_set,
+                setpoints=trial.setpoints,
+                origin=trial.origin,
+                resumed=waiting is not None,
+                decision_s=time.monotonic() - started,
+            )
+        )
+        return trial
+
+    async def _decide(self, history: History) -> Decision:
+        spec = self.spec
+        state = await self.journal.call(lambda j: j.read.policy_state())
+        problem = replace(spec.problem, budget=spec.problem.budget - self.idle)  # what is left for trials
+        question = Question(spec.policy, problem, spec.seed, history, state)
+        try:
+            decision = await self.decider.decide(question, spec.decision_limit_s)
+        except NoAnswer as silent:
+            last = last_that_worked(await self.journal.call(lambda j: j.read.trials()))
+            # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
+            decision = await asyncio.to_thread(without_answer, question, last, str(silent))
+            decision = replace(decision, traceback=silent.traceback)
+        if decision.origin == "policy":
+            self._unusable = 0
+            notes = () if decision.proposal is None else decision.proposal.notes
+            for note in (n for n in notes if n not in self._noted):
+                self.desk.alarm(Alarm(Severity.MINOR, f"policy {spec.policy_name}", f"trial {decision.trial}: {note}"))
+            self._noted = notes
+            return decision
+        self._unusable += 1
+        message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
+        self.desk.alarm(Alarm(Severity.MAJOR, f"policy {spec.policy_name}", message, decision.traceback))
+        if self._unusable >= spec.max_failures:
+            raise PolicyError(f"{self._unusable} decisions in a row could not be used; the last: {decision.note}")
+        return decision
+
+    async def _carry_out(self, trial: TrialRow) -> TrialRow:
+        number, spec = trial.trial, self.spec
+        before = await self._before()
+        unread = [f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid]
+        if unread:
+            raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
+        await self.journal.call(arm, spec.rig, number, before)
+        self.desk.tell(TrialStep(number, State.ARMED))
+        states = await self.rig.control(trial.setpoints)
+        await self.journal.call(lambda j: j.run(number, states))
+        self.desk.tell(TrialStep(number, State.RUNNING))
+        await rest(self.clock, spec.rig.timing.settle_s)
+        measurements = await self._measured(number)
+        after = await self.rig.meters()
+        await self.journal.call(lambda j: j.measure(number, measurements, spec.rig.outcome_names, after))
+        self.desk.tell(TrialStep(number, State.MEASURED))
+        return await self.journal.call(record, spec.rig, spec.problem, number)
+
+    async def _measured(self, number: int) -> dict[str, Measurement]:
+        """The window of every sensor, believed only if all that is driven held its value to the end.
+
+        Raises:
+            ReadBackMismatch: something was let go, or set to something else, by another hand.
+        """
+        measurements = await self.rig.measure()
+        astray = await self.rig.verify()
+        if astray:
+            raise ReadBackMismatch("; ".join(f"{name}: {says}" for name, says in astray.items()))
+        rig = self.spec.rig
+
+        def judge(journal: Journal) -> dict[str, Measurement]:
+            trials = range(max(number - looked_back(rig), 1), number)
+            past = [{m.name: m for m in journal.read.measurements(n)} for n in trials]
+            return dict(judged_by_past(rig, measurements, past))
+
+        judged = await self.journal.call(judge)
+        self.frozen = {n: m.value for n, m in measurements.items() if m.severity < judged[n].severity}
+        return judged
+
+    async def _before(self) -> dict[str, Reading]:
+        """Where the meters stand: as the last trial left them, so that none misses what was used since.
+
+        Read afresh if something lies between that is no trial's: what was used in it is booked by itself.
+        """
+        before = {} if self.apart else await self.journal.call(lambda j: j.past.meters())
+        self.apart = False
+        if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
+            return before
+        return {**await self.rig.meters(), **before}
+
+    # caps ------------------------------------------------------------------------------------------------------------
+
+    async def _until_caps_have_room(self, trial: TrialRow) -> None:
+        """Wait until every pump this trial needs may dispense as much as it has needed before."""
+        pumps = {v.actuator: v.name for v in self.spec.rig.variables if v.actuator in self.spec.rig.dosing}
+        for pump, variable in pumps.items():
+            if pump is not None and variable in trial.control_set:
+                await self.until_window(pump, await self._dearest_trial_ml(pump))
+
+    async def _dearest_trial_ml(self, pump: str) -> float:
+        return await self.journal.call(lambda j: j.doses.dearest_trial_ml(pump))
+
+    async def until_window(self, pump: str, volume_ml: float) -> None:
+        """Wait until so much more fits the pump's cap of 24 hours."""
+        limits = self.spec.rig.limits.get(pump)
+        cap_ml = None if limits is None else limits.per_day_ml
+        if cap_ml is None:
+            return
+        needed_ml = min(volume_ml, cap_ml)
+        free_s = await self.journal.call(lambda j: j.doses.room_at_s(pump, needed_ml, cap_ml))
+        why = f"{pump}: {needed_ml:g} mL more would be beyond its cap of {cap_ml:g} mL in 24 h"
+        await self.patience.wait_until(free_s, why)

@@ -1,0 +1,101 @@
+"""Drives a rig to its safe state by what was left word of: no journal, no configuration, no lock."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from rigctl.campaign.clock import RealClock
+from rigctl.campaign.safe_file import Driven
+from rigctl.errors import RigctlError
+from rigctl.rig.protocols import DoseLog, Unanswered
+from rigctl.rig.registry import Registry
+from rigctl.rig.rig import Rig
+from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming
+from rigctl.rig.values import SafeReport
+
+NO_TRIALS = TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1))
+NO_DOSES = DosingSpec("", 0.0, 0.0, 0.0, 0)
+
+
+def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
+    """Everything to its safe state; blocks. One that cannot even be made is told with the rest that failed."""
+    registry = Registry.installed()
+    usable, failed = [], {}
+    for device in devices:
+        try:
+            _rig([device], speedup, registry)
+        except (RigctlError, ValueError) as error:  # its driver is gone, or reads its options no more
+            failed[device.name] = f"{type(error).__name__}: {error}"
+        else:
+            usable.append(device)
+
+    async def drive() -> SafeReport:
+        rig = _rig(usable, speedup, registry)
+        try:
+            return await rig.safe()  # needs no open(): one missing instrument must not keep the others unsafe
+        finally:
+            await rig.close()
+
+    report = asyncio.run(drive())
+    return SafeReport(report.reached, {**failed, **report.failed})
+
+
+def joined(first: Sequence[Driven], more: Sequence[Driven]) -> tuple[Driven, ...]:
+    """All of both, each instrument once; of two with one name the second is called by its origin too."""
+    known, names = {device.place for device in first}, {device.name for device in first}
+    others = [device for device in more if device.place not in known]
+    return (*first, *(replace(d, name=f"{d.name} (as last driven)") if d.name in names else d for d in others))
+
+
+def _rig(devices: Sequence[Driven], speedup: float, registry: Registry) -> Rig:
+    """A rig of nothing but what must be made safe."""
+    made = {
+        d.name: DeviceSpec(
+            d.name, d.driver, d.url, registry.driver(d.driver).options.model_validate(d.options), d.timeout_s
+        )
+        for d in devices
+    }
+    spec = RigSpec(
+        name="as last driven",
+        devices=made,
+        variables=(),
+        outcome_sensor="",
+        outcome_name="",
+        timing=NO_TRIALS,
+        meters=(),
+        limits={d.name: ActuatorLimits(-math.inf, math.inf, d.safe_state) for d in devices},
+        dosing={d.name: NO_DOSES for d in devices if d.kind == "doser"},
+        speedup=speedup,
+    )
+    return Rig(spec, registry, RealClock(speedup), NoDoses(), lambda _: None)
+
+
+class NoDoses(DoseLog):
+    """For whoever never doses: a dose without a record must not happen."""
+
+    async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
+        """Refuse."""
+        raise RigctlError(f"{actuator}: {volume_ml:g} mL after {total_before_ml:g} mL: no journal is open, no dose")
+
+    async def sent(self, dose: int) -> None:
+        """Cannot be: nothing was intended."""
+
+    async def done(self, dose: int, volume_ml: float, note: str) -> None:
+        """Cannot be: nothing was intended."""
+
+    async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
+        """Cannot be: nothing was intended."""
+
+    async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
+        """Nothing is known."""
+        return 0.0
+
+    async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
+        """Cannot be: nothing was dosed."""
+
+    async def unanswered(self, actuator: str, probe: str) -> Unanswered:  # noqa: ARG002  # the protocol's signature
+        """Nothing is known."""
+        return Unanswered(0, 0)

@@ -1,0 +1,95 @@
+"""Whether a journal's file is whole: its header, structure, tables and what stands in them (faults 33, 79, 80)."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from rigctl.campaign.journal.seals import VERSION_SEAL, broken_seal
+
+MAGIC: Final = b"SQLite format 3\x00"
+_FORMATS: Final = (b"\x01\x01", b"\x02\x02")
+"""Bytes 18 and 19 of the header: with a rollback journal, with a log."""
+_PASSING: Final = frozenset(
+    {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL}
+)
+"""Primary codes of errors that say nothing of what stands in the file."""
+
+
+def log_of(path: Path) -> Path:
+    """SQLite's write-ahead log beside the file: what is committed and not yet in the file itself."""
+    return path.with_name(path.name + "-wal")
+
+
+def damaged_header(path: Path) -> str:
+    """What is wrong with the first bytes; empty if nothing is, or there are none."""
+    with path.open("rb") as file:
+        head = file.read(20)
+    if head and head[:16] != MAGIC:
+        return "its header is not SQLite's"
+    return "" if len(head) < 20 or head[18:] in _FORMATS else "its header names no format there is"
+
+
+def damage(connection: sqlite3.Connection) -> str:
+    """What does not check out; empty if everything does. Files of other programs and versions are left to others.
+
+    Raises:
+        sqlite3.Error: it cannot be read now, whatever stands in it.
+    """
+    try:
+        return _flipped(connection) or _broken(connection)
+    except (MemoryError, UnicodeDecodeError) as error:  # a length, or a name, that cannot be true
+        return f"{type(error).__name__}: {error}"
+    except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in _PASSING:
+            raise
+        return str(error)
+
+
+def _flipped(connection: sqlite3.Connection) -> str:
+    """The header's two numbers, where exactly one bit of them is not as it should be."""
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if (application ^ APPLICATION_ID).bit_count() == 1:
+        return "a bit of its application id is not as it was written"
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == VERSION or not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'seals'").fetchone():
+        return ""
+    sealed = connection.execute("SELECT digest FROM seals WHERE name = ?", (VERSION_SEAL,)).fetchone()
+    # a newer rigctl would have sealed its own version
+    return "a bit of its version is not as it was written" if sealed and (sealed[0] ^ version).bit_count() == 1 else ""
+
+
+def _broken(connection: sqlite3.Connection) -> str:
+    found = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(3)")]
+    if found != ["ok"]:
+        return "; ".join(found)
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != VERSION:
+        return ""
+    with closing(sqlite3.connect(":memory:")) as ideal:
+        for migration in MIGRATIONS:
+            for statement in migration:
+                ideal.execute(statement)
+        lost = sorted(name for name, _ in _objects(ideal) - _objects(connection))
+    return f"not as it was made: {', '.join(lost)}" if lost else broken_seal(connection)
+
+
+def _objects(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    """Tables, indexes and triggers, by name and definition without its comments."""
+    rows = connection.execute("SELECT type || ' ' || name, tbl_name || ' ' || coalesce(sql, '') FROM sqlite_master")
+    return {(name, " ".join(re.sub(r"--[^\n]*", "", sql).split())) for name, sql in rows}
+
+
+def lost_its_log(connection: sqlite3.Connection, path: Path) -> bool:
+    """Whether the file was not closed in good order, and the log that has the rest is not there."""
+    if log_of(path).exists():
+        return False
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(starts)")]
+    if "closed" not in columns:
+        return False  # an older version did not say
+    closed = connection.execute("SELECT closed FROM starts ORDER BY id DESC LIMIT 1").fetchone()
+    return closed is not None and not closed[0] and not log_of(path).exists()

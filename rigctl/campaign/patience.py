@@ -1,0 +1,172 @@
+"""Waiting instead of giving up: until what is missing is there again, until a cap's window has room, after a failure.
+
+Whatever is waited for, everything is safe meanwhile, the journal and whoever watches are told, a person may end it, and
+a trip is never waited out.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from rigctl.campaign.desk import Desk
+from rigctl.campaign.events import Phase, PhaseChanged
+from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.watch import Finding
+from rigctl.campaign.watchman import Watchman
+from rigctl.errors import Tripped
+from rigctl.rig.protocols import Clock, Severity
+from rigctl.rig.values import Alarm
+
+FIRST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 600.0
+"""Rig seconds between a failed trial and the next one; they double from the first to the longest."""
+FIRST_CALL_S = 0.5
+LONGEST_CALL_S = 10.0
+"""Wall seconds between two roll calls of instruments that are missing; they double likewise."""
+STEADY_CALLS = 5
+"""Roll calls in a row without a fault, after which a device counts as steady."""
+REMEMBERED = 20
+"""Trials over which failures of one device are counted, however many good ones lie between."""
+SUSPICIOUS = 3
+"""Of those, as many make an alarm, and..."""
+UNRELIABLE = 5
+"""...as many a hold."""
+
+
+@dataclass(slots=True)
+class Patience:
+    """Everything a campaign waits for between trials; mutable, used in the event loop only."""
+
+    journal: JournalThread
+    clock: Clock
+    desk: Desk
+    watchman: Watchman
+    clear_for_s: float
+    enough: Callable[[], bool]
+    """Whether a person has asked to end."""
+    phase: Phase = "RUNNING"
+    _failed: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
+    _suspects: set[str] = field(default_factory=set)
+
+    # phases ---------------------------------------------------------------------------------------------------------
+
+    async def enter(self, phase: Phase, why: str, until_s: float | None = None) -> None:
+        """Say and record that the campaign is in this phase now."""
+        if phase == self.phase == "RUNNING":
+            return
+        self.phase = phase
+        self.desk.keep("phase", lambda j: j.phase(phase, why, until_s))
+        self.desk.tell(PhaseChanged(phase, why, until_s))
+
+    async def until_clear(self) -> None:
+        """Hold while a finding of the watch demands it, and until it has been gone for a while.
+
+        Raises:
+            Tripped: a finding demands the trip.
+        """
+        clear_at_s: float | None = None  # wall time
+        while not self.enough():
+            self.refuse_if_tripping()
+            holding = self.watchman.standing.demanding("hold", "fail")
+            if holding:
+                clear_at_s = None
+                await self._hold(holding)
+            elif self.phase != "HOLDING":
+                return
+            elif clear_at_s is None:
+                clear_at_s = time.monotonic() + self.clear_for_s / self.clock.speedup
+            elif time.monotonic() >= clear_at_s:
+                await self.enter("RUNNING", "what it held for is over")
+                return
+            if self.watchman.standing.demanding("safe"):
+                return
+            await self.watchman.next_look()
+
+    async def _hold(self, holding: tuple[Finding, ...]) -> None:
+        if self.phase != "HOLDING":
+            await self.enter("HOLDING", "; ".join(map(str, holding)))
+
+    def refuse_if_tripping(self) -> None:
+        """Raise `Tripped` if a finding that stands demands it."""
+        for finding in self.watchman.standing.demanding("trip"):
+            raise Tripped(str(finding))
+
+    # after a failure ------------------------------------------------------------------------------------------------
+
+    async def until_good(self, wrong: Callable[[], Awaitable[Mapping[str, str]]]) -> bool:
+        """Hold until nothing is wrong any more; whether that had to be waited for.
+
+        Args:
+            wrong: asks; by instrument, what is wrong with it. Asked again and again, ever less often.
+        """
+        found = await wrong()
+        if not found:
+            return False
+        pause_s = FIRST_CALL_S
+        listing = "; ".join(f"{name}: {why}" for name, why in found.items())
+        await self.enter("HOLDING", listing)
+        self.desk.alarm(
+            Alarm(Severity.MAJOR, ", ".join(found), f"everything is safe and waits until this is mended: {listing}")
+        )
+        while found and not self.enough():
+            self.refuse_if_tripping()
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, LONGEST_CALL_S)
+            found = await wrong()
+        if not found:
+            self.desk.alarm(Alarm(Severity.MINOR, "campaign", "what it held for is mended; it goes on"))
+            await self.enter("RUNNING", "mended")
+        return True
+
+    async def until_steady(self, device: str, wrong: Callable[[], Awaitable[Mapping[str, str]]]) -> None:
+        """Hold until a device that keeps failing has answered every call for a while."""
+        why = f"{device} has failed {UNRELIABLE} of the last {REMEMBERED} trials; it must answer steadily first"
+        await self.enter("HOLDING", why)
+        self.desk.alarm(Alarm(Severity.MAJOR, device, f"everything is safe and waits: {why}"))
+        since_s, calls = time.monotonic(), 0
+        steady_s = self.clear_for_s / self.clock.speedup
+        while not self.enough() and (time.monotonic() - since_s < steady_s or calls < STEADY_CALLS):
+            self.refuse_if_tripping()
+            await asyncio.sleep(FIRST_CALL_S)
+            calls += 1
+            if await wrong():
+                since_s, calls = time.monotonic(), 0
+        await self.enter("RUNNING", f"{device} answers steadily")
+
+    async def back_off(self, failures: int) -> None:
+        """Let time pass after so many failed trials in a row."""
+        pause_s = min(FIRST_PAUSE_S * 2.0 ** (failures - 1), LONGEST_PAUSE_S)
+        await self.wait_until(self.clock.now_s() + pause_s, f"{failures} failed in a row")
+
+    async def wait_until(self, until_s: float, why: str) -> None:
+        """Wait for a rig time."""
+        end_s = time.monotonic() + (until_s - self.clock.now_s()) / self.clock.speedup
+        told = end_s - time.monotonic() > 1.0  # wall seconds; a moment is not worth a word
+        if told:
+            await self.enter("WAITING", why, until_s)
+        while (left_s := end_s - time.monotonic()) > 0 and self.clock.now_s() < until_s and not self.enough():
+            self.refuse_if_tripping()
+            if self.watchman.standing.demanding("hold", "safe"):
+                break
+            await asyncio.sleep(min(left_s, 1.0))
+        if told and self.phase == "WAITING":
+            await self.enter("RUNNING", "the wait is over")
+
+    def blame(self, devices: frozenset[str]) -> str:
+        """Count a trial against the devices that failed it (none: it went well); the one that has become unreliable."""
+        self._failed.append(devices)
+        for device in devices:
+            count = sum(device in failed for failed in self._failed)
+            if count >= UNRELIABLE:
+                self._failed.clear()
+                self._suspects.discard(device)
+                return device
+            if count >= SUSPICIOUS and device not in self._suspects:
+                self._suspects.add(device)
+                message = f"failed {count} of the last {len(self._failed)} trials; look at its wiring and supply"
+                self.desk.alarm(Alarm(Severity.MAJOR, device, message))
+        return ""

@@ -1,0 +1,71 @@
+"""Where a line's URL really leads: what of it is the same port, under whatever name, and what names it for good."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+from pathlib import Path
+from urllib.parse import unquote
+
+STABLE = (Path("/dev/serial/by-id"), Path("/dev/serial/by-path"))
+"""Names of serial ports that survive a replug, the better ones first."""
+DEFAULT_PORTS = {"modbus_tcp": 502}
+_LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+
+
+def taken_apart(url: str) -> tuple[str, str]:
+    """Scheme and place of `scheme://place?option=value`."""
+    scheme, _, rest = url.partition("://")
+    return scheme, unquote(rest.partition("?")[0])
+
+
+def physical(url: str) -> frozenset[str]:
+    """Names of what is at the other end, equal for URLs that lead to the same; empty where that is not known.
+
+    Options (baud, quiet) do not count. A host is what its name resolves to.
+    """
+    scheme, place = taken_apart(url)
+    if "tcp" in scheme:
+        host, port = _host_port(scheme, place)
+        return frozenset(f"tcp {address} {port}" for address in _addresses(host))
+    try:
+        found = Path(place).stat()
+    except OSError:
+        return frozenset()  # it cannot be opened either
+    if stat.S_ISCHR(found.st_mode):  # also where two nodes or links lead to it
+        return frozenset({f"device {os.major(found.st_rdev)}:{os.minor(found.st_rdev)}"})
+    return frozenset({f"file {os.path.realpath(place)}"})
+
+
+def stable_name(url: str) -> str:
+    """The name of its port that stays when other ports come and go; empty where there is none.
+
+    A port of this machine's own address is a tunnel or a simulator: its number says nothing.
+    """
+    scheme, place = taken_apart(url)
+    if "tcp" in scheme:
+        host, port = _host_port(scheme, place)
+        return "" if host == "localhost" or host in _LOOPBACK else f"{host}:{port}"
+    real = os.path.realpath(place)
+    for folder in STABLE:
+        for link in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if os.path.realpath(link) == real:
+                return str(link)
+    named_by_a_person = place.startswith("/dev/") and Path(place).is_symlink()
+    return place if named_by_a_person else ""
+
+
+def _host_port(scheme: str, place: str) -> tuple[str, str]:
+    host, separator, port = place.rpartition(":")
+    if not separator or port.endswith("]"):
+        host, port = place, str(DEFAULT_PORTS.get(scheme, ""))
+    return host.removeprefix("[").removesuffix("]").lower(), port
+
+
+def _addresses(host: str) -> frozenset[str]:
+    try:
+        found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except OSError:
+        found = {host}
+    return frozenset("localhost" if address in _LOOPBACK else address for address in found)

@@ -1,0 +1,176 @@
+"""What may be driven now and how to stop it, in a small file beside the journal.
+
+Written before the first command of a process leaves, so that whoever comes next can go safe without the journal, the
+configuration or the lock: every actuator with its driver, its line and its safe state. Needs nothing that learns.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import structlog
+
+from rigctl.campaign.alive import Writer
+from rigctl.errors import JournalError, JournalUnwritable, RigctlError
+from rigctl.rig.spec import RigSpec
+
+if TYPE_CHECKING:
+    from rigctl.campaign.journal.thread import JournalThread
+
+FILE_NAME = "safe.json"
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """One actuator or pump, and how it is stopped."""
+
+    name: str
+    driver: str
+    url: str
+    options: Mapping[str, Any]
+    """As the driver's options read them, JSON."""
+    timeout_s: float
+    kind: Literal["actuator", "doser"]
+    safe_state: Literal["off"] | float
+
+    @property
+    def place(self) -> tuple[str, str, str, str]:
+        """Equal for two that are the same instrument, whatever it is called."""
+        return self.driver, self.url, json.dumps(dict(self.options), sort_keys=True), self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class SafeFile:
+    """What a process that drives, or drove, a rig has left word of."""
+
+    rig: str
+    driven: bool
+    """False: it was confirmed safe at its end."""
+    speedup: float
+    devices: tuple[Driven, ...]
+    writer: Writer
+
+
+def driven_by(spec: RigSpec) -> tuple[Driven, ...]:
+    """All that a rig may drive."""
+    return tuple(
+        Driven(
+            name=name,
+            driver=device.driver,
+            url=device.url,
+            options=device.options.model_dump(mode="json", by_alias=True),
+            timeout_s=device.timeout_s,
+            kind="doser" if name in spec.dosing else "actuator",
+            safe_state=limits.safe_state,
+        )
+        for name, limits in spec.limits.items()
+        if (device := spec.devices.get(name)) is not None
+    )
+
+
+def of_rig(spec: RigSpec, *, driven: bool) -> SafeFile:
+    """This process's word."""
+    return SafeFile(spec.name, driven, spec.speedup, driven_by(spec), Writer.this_process())
+
+
+def write(directory: Path, content: SafeFile) -> None:
+    """Put it there, whole or not at all; when this returns, it is on disk.
+
+    Raises:
+        JournalUnwritable: it cannot be written, so nothing may move.
+    """
+    path = directory / FILE_NAME
+    new = path.with_suffix(".new")
+    try:
+        with new.open("w", encoding="utf-8") as out:
+            json.dump(_to_json(content), out, indent=1, allow_nan=False)
+            out.flush()
+            os.fsync(out.fileno())
+        new.replace(path)
+        _sync(directory)
+    except OSError as error:
+        raise JournalUnwritable(f"{path}: cannot be written ({error}), so nothing may move") from error
+
+
+def _sync(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+class Word:
+    """A running campaign's word of what it may drive; mutable."""
+
+    def __init__(self, spec: RigSpec, journal: JournalThread) -> None:
+        self._spec = spec
+        self._journal = journal
+        self._left = False
+
+    async def leave(self) -> None:
+        """Before the first command; when this returns, it is on disk.
+
+        Raises:
+            JournalUnwritable: it cannot be, so nothing may move.
+        """
+        await self._write(driven=True)
+        self._left = True
+
+    async def take_back(self) -> None:
+        """Once everything is confirmed safe; harmless if there is nothing to take back."""
+        if not self._left:
+            return
+        try:
+            await self._write(driven=False)
+        except JournalError as error:  # the next start goes safe once more, which does no harm
+            structlog.get_logger("rigctl.campaign").warning("safe.json still says driven", error=str(error))
+
+    async def _write(self, *, driven: bool) -> None:
+        content = of_rig(self._spec, driven=driven)
+        await self._journal.call(lambda j: write(j.path.parent, content))
+
+
+def read(directory: Path) -> SafeFile | None:
+    """What is there; None: nothing.
+
+    Raises:
+        RigctlError: something is, but it cannot be read.
+    """
+    path = directory / FILE_NAME
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["version"] > VERSION:
+            raise RigctlError(f"{path}: written by a newer rigctl (version {content['version']}, known {VERSION})")
+        return _from_json(content)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RigctlError(f"{path}: cannot be read ({type(error).__name__}: {error})") from error
+
+
+def _to_json(content: SafeFile) -> Mapping[str, Any]:
+    return {
+        "version": VERSION,
+        "driven": content.driven,
+        "rig": content.rig,
+        "speedup": content.speedup,
+        "writer": content.writer.to_json(),
+        "devices": [{f: getattr(d, f) for f in Driven.__slots__} for d in content.devices],
+    }
+
+
+def _from_json(content: Mapping[str, Any]) -> SafeFile:
+    return SafeFile(
+        rig=str(content["rig"]),
+        driven=bool(content["driven"]),
+        speedup=float(content["speedup"]),
+        devices=tuple(Driven(**device) for device in content["devices"]),
+        writer=Writer.from_json(content["writer"]),
+    )

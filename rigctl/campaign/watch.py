@@ -1,0 +1,223 @@
+"""What the watch makes of what it sees: rules over a frozen snapshot. Pure; the loop only gathers and acts.
+
+A rule names the subjects it objects to. An objection that has stood for the rule's time is a finding; it stands until
+it is over, which an interlock may judge by another condition (hysteresis). What follows from a finding is its rule's
+action.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import Action, InterlockSpec, WatchSpec
+from rigctl.rig.values import Glance, Seen
+
+LATE_S = 3.0
+VERY_LATE_S = 10.0
+"""Wall seconds by which a tick may come late: told beyond the first, held beyond the second."""
+JOURNAL_S = 5.0
+"""Wall seconds that a call of the journal may take."""
+LOW_BYTES = 200 * 2**20
+FULL_BYTES = 20 * 2**20
+"""Space on the disk below which it is told, and below which the campaign holds."""
+UNASKED_S = 10.0
+"""Wall seconds without an answer from a driven actuator, after which it is not known to hold any more."""
+SEVERITY: Mapping[Action, Severity] = {
+    "warn": Severity.MINOR,
+    "fail": Severity.MAJOR,
+    "hold": Severity.MAJOR,
+    "safe": Severity.MAJOR,
+    "trip": Severity.MAJOR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything a rule may look at."""
+
+    now_s: float
+    """Rig time."""
+    rig: Glance | None = None
+    """None: the rig is not open."""
+    late_s: float = 0.0
+    """Wall seconds by which this look came late."""
+    journal_s: float = 0.0
+    """Wall seconds the journal's oldest call has been waiting."""
+    missing: str = ""
+    """What is wrong with the files under us: journal or lock deleted or replaced."""
+    free_bytes: float = math.inf
+    """Of the state directory's disk."""
+
+
+Objections = Mapping[str, str]
+"""Subject -> what is wrong with it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One thing that is watched."""
+
+    name: str
+    then: Action
+    objects: Callable[[Snapshot], Objections]
+    for_s: float = 0.0
+    """Rig seconds an objection must have stood."""
+    over: Callable[[Snapshot], bool] | None = None
+    """Whether what was found is over; None: as soon as there is no objection."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """An objection that has stood long enough."""
+
+    rule: str
+    subject: str
+    then: Action
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What the watch remembers from one look to the next."""
+
+    since: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    """(rule, subject) -> rig time from which it has been objected to without a break."""
+    found: Mapping[tuple[str, str], Finding] = field(default_factory=dict)
+
+    def demanding(self, *actions: Action) -> tuple[Finding, ...]:
+        """Findings that stand and ask for one of these."""
+        return tuple(f for f in self.found.values() if f.then in actions)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one look has brought."""
+
+    standing: Standing
+    new: tuple[Finding, ...] = ()
+    over: tuple[Finding, ...] = ()
+
+
+def look(rules: Sequence[Rule], before: Standing, seen: Snapshot) -> Verdict:
+    """Hold the snapshot against every rule."""
+    since: dict[tuple[str, str], float] = {}
+    found: dict[tuple[str, str], Finding] = {}
+    for rule in rules:
+        objections = rule.objects(seen)
+        for subject, why in objections.items():
+            key = (rule.name, subject)
+            since[key] = before.since.get(key, seen.now_s)
+            if key in before.found or seen.now_s - since[key] >= rule.for_s:
+                found[key] = before.found.get(key, Finding(rule.name, subject, rule.then, why))
+        if rule.over is not None and not rule.over(seen):
+            found |= {k: f for k, f in before.found.items() if k[0] == rule.name}
+    new = tuple(f for k, f in found.items() if k not in before.found)
+    over = tuple(f for k, f in before.found.items() if k not in found)
+    return Verdict(Standing(since, found), new, over)
+
+
+# the rules --------------------------------------------------------------------------------------------------------
+
+
+def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
+    """The configuration's interlocks and the rules that every rig has."""
+    return (
+        *map(_interlock, spec.interlocks),
+        Rule("read-back", "fail", lambda s: {} if s.rig is None else s.rig.astray),
+        Rule("pump", "fail", lambda s: {} if s.rig is None else s.rig.strays),
+        Rule("step", "trip", lambda s: {} if s.rig is None else s.rig.steps),
+        Rule("stale sensor", "hold", _stale),
+        Rule("frozen sensor", "hold", _frozen),
+        Rule("bus", "hold", lambda s: {} if s.rig is None else s.rig.stuck),
+        Rule("journal", "hold", _journal),
+        Rule("files", "hold", lambda s: {"": s.missing} if s.missing else {}),
+        Rule("disk", "warn", lambda s: _space(s, LOW_BYTES)),
+        Rule("disk full", "hold", lambda s: _space(s, FULL_BYTES)),
+        Rule("tick", "warn", lambda s: _late(s, LATE_S)),
+        Rule("tick very late", "hold", lambda s: _late(s, VERY_LATE_S)),
+    )
+
+
+def _interlock(spec: InterlockSpec) -> Rule:
+    def objects(seen: Snapshot) -> Objections:
+        if seen.rig is None:
+            return {}
+        holds = spec.when.holds(_values(seen.rig))
+        if holds:
+            return {"": f"{spec.when}: {_told(spec.when.names, seen.rig)}"}
+        if holds is None and (unknown := _unknown(spec, seen.rig)):
+            return {"": f"{spec.when}: cannot be judged, {unknown}"}
+        return {}
+
+    def over(seen: Snapshot) -> bool:
+        until = spec.until
+        if seen.rig is None or until is None:
+            return seen.rig is not None and spec.when.holds(_values(seen.rig)) is False
+        return until.holds(_values(seen.rig)) is True
+
+    return Rule(f"interlock {spec.name}", spec.then, objects, spec.for_s, over)
+
+
+def _values(rig: Glance) -> dict[str, float | None]:
+    """Readings that may be gone by; a stale one counts as none."""
+    return {name: None if _too_old(seen) else seen.value for name, seen in rig.readings.items()}
+
+
+def _too_old(seen: Seen) -> bool:
+    return seen.stale_after_s is not None and seen.age_s > seen.stale_after_s
+
+
+def _unknown(spec: InterlockSpec, rig: Glance) -> str:
+    """Which readings are missing for longer than they may; empty while there is still time for a first one."""
+    missing = {n: rig.readings.get(n) for n in sorted(spec.when.names)}
+    return "; ".join(
+        f"no valid reading of {name} for {seen.age_s:.0f} s" + (f" ({seen.detail})" if seen.detail else "")
+        for name, seen in missing.items()
+        if seen is not None and _too_old(seen)
+    )
+
+
+def _told(names: frozenset[str], rig: Glance) -> str:
+    shown = {n: rig.readings[n] for n in sorted(names) if n in rig.readings}
+    return ", ".join(f"{n} reads {'nothing' if s.value is None else f'{s.value:g} {s.unit}'}" for n, s in shown.items())
+
+
+def _stale(seen: Snapshot) -> Objections:
+    """Sensors whose configuration says how old their readings may be, interlock or not."""
+    readings = {} if seen.rig is None else seen.rig.readings
+    return {
+        name: f"{name}: no valid reading for {r.age_s:.0f} s" + (f" ({r.detail})" if r.detail else "")
+        for name, r in readings.items()
+        if r.must_be_fresh and _too_old(r)
+    }
+
+
+def _frozen(seen: Snapshot) -> Objections:
+    readings = {} if seen.rig is None else seen.rig.readings
+    return {
+        name: f"{name}: reads {r.value!r} {r.unit} without any change for {r.same_for_s:.0f} s"
+        for name, r in readings.items()
+        if r.frozen_after_s is not None and r.same_for_s >= r.frozen_after_s
+    }
+
+
+def _journal(seen: Snapshot) -> Objections:
+    if seen.journal_s < JOURNAL_S:
+        return {}
+    return {"": f"a call of the journal has not returned for {seen.journal_s:.0f} s; is the disk all right?"}
+
+
+def _space(seen: Snapshot, least: float) -> Objections:
+    if seen.free_bytes >= least:
+        return {}
+    return {"": f"{seen.free_bytes / 2**20:.0f} MiB left on the disk of the state directory; free some"}
+
+
+def _late(seen: Snapshot, most_s: float) -> Objections:
+    return {"": f"the watch came {seen.late_s:.1f} s late"} if seen.late_s > most_s else {}

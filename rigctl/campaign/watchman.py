@@ -1,0 +1,127 @@
+"""The watch's loop: every second, from the moment the rig is opened until it is closed, whatever a trial is doing.
+
+It gathers a snapshot without waiting for anybody, holds it against the rules, and acts: alarms are raised, and whoever
+runs trials is told of what demands more than that. The service manager's watchdog is fed by a completed look alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rigctl.campaign.desk import Desk
+from rigctl.campaign.watch import SEVERITY, Finding, Rule, Snapshot, Standing, look
+from rigctl.errors import RigctlError
+from rigctl.rig.protocols import Clock, Severity
+from rigctl.rig.values import Alarm, Glance
+
+BEATS_EVERY_S = 30.0
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What is looked at outside the rig; looked at in threads, for a disk that hangs must not hang the watch."""
+
+    directory: Path
+    missing: Callable[[], str]
+    """What is wrong with journal and lock."""
+    _known: Snapshot = field(default_factory=lambda: Snapshot(0.0))
+    _asked_s: float | None = None
+
+    def known(self) -> Snapshot:
+        """Disk space and files as last seen; begins another look unless one is under way."""
+        if self._asked_s is None:
+            self._asked_s = time.monotonic()
+            threading.Thread(target=self._look, name="surroundings", daemon=True).start()
+        return self._known
+
+    def _look(self) -> None:
+        try:
+            stat = os.statvfs(self.directory)
+            free = float(stat.f_bavail * stat.f_frsize)
+            self._known = Snapshot(0.0, missing=self.missing(), free_bytes=free)
+        except OSError as error:
+            self._known = Snapshot(0.0, missing=f"{self.directory}: {error.strerror or error}")
+        finally:
+            self._asked_s = None
+
+
+@dataclass(slots=True)
+class Watchman:
+    """Looks once a period, and remembers what stands; mutable, used in the event loop only."""
+
+    rules: tuple[Rule, ...]
+    clock: Clock
+    desk: Desk
+    surroundings: Surroundings
+    journal_s: Callable[[], float]
+    """Wall seconds the journal's oldest call has been waiting."""
+    alive: Callable[[], object]
+    """Pats the service manager's watchdog."""
+    beat: Callable[[], None]
+    """Has a heartbeat written, without waiting for it; at a low rate, since each is an fsync."""
+    period_s: float = 1.0
+    beats_every_s: float = BEATS_EVERY_S
+    rig: Callable[[], Glance] | None = None
+    """Set from the moment the rig is open."""
+    demand: Callable[[Finding], None] | None = None
+    """Told of every finding that asks for more than an alarm."""
+    standing: Standing = field(default_factory=Standing)
+    looked: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set after every look; whoever waits for the next one clears it."""
+    worst_delay_s: float = 0.0
+
+    async def run(self) -> None:
+        """Look until cancelled; a look that comes late is not made up for, but is told."""
+        loop = asyncio.get_running_loop()
+        next_beat = loop.time()
+        while True:
+            due = loop.time() + self.period_s
+            await asyncio.sleep(self.period_s)
+            now = loop.time()
+            late_s = now - due
+            self.worst_delay_s = max(self.worst_delay_s, late_s)
+            self.look(late_s)
+            self.alive()
+            if now >= next_beat:
+                next_beat = now + self.beats_every_s
+                self.beat()
+
+    def look(self, late_s: float = 0.0) -> None:
+        """One look."""
+        seen = replace(
+            self.surroundings.known(),
+            now_s=self.clock.now_s(),
+            rig=None if self.rig is None else self.rig(),
+            late_s=late_s,
+            journal_s=self.journal_s(),
+        )
+        verdict = look(self.rules, self.standing, seen)
+        self.standing = verdict.standing
+        for finding in verdict.new:
+            self.desk.alarm(
+                Alarm(SEVERITY[finding.then], finding.subject or finding.rule, f"{finding} ({finding.then})")
+            )
+            if finding.then != "warn" and self.demand is not None:
+                self.demand(finding)
+        for finding in verdict.over:
+            self.desk.alarm(Alarm(Severity.MINOR, finding.subject or finding.rule, f"over: {finding}"))
+        self.looked.set()
+
+    async def next_look(self) -> None:
+        """Wait until it has looked once more."""
+        self.looked.clear()
+        await self.looked.wait()
+
+
+class Interrupted(RigctlError):
+    """The watch demands that the trial under way ends."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        super().__init__(str(finding))

@@ -1,0 +1,216 @@
+"""Conditions as people write them -> what `rigctl.rig.conditions` evaluates. A tokenizer and a recursive descent.
+
+```
+condition  = and-part {"or" and-part}
+and-part   = not-part {"and" not-part}
+not-part   = "not" not-part | "(" condition ")" | comparison
+comparison = operand sign operand [sign operand]          one operand is a name, the others are quantities
+```
+
+`4.5 < ph < 6` is short for `ph > 4.5 and ph < 6`. A bare number is in the unit of the reading.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise, product
+from typing import Final, Literal
+
+from rigctl.config.units import Units
+from rigctl.rig.conditions import Compare, Comparison, Condition, Joined, Not
+
+UnitOf = Callable[[str], str]
+"""The unit of the reading of this name; raises ValueError where there is none."""
+
+MAX_DEPTH: Final = 30
+"""Of parentheses and `not`: more are no interlock that a person can read."""
+MAX_CASES: Final = 100_000
+"""Of combinations of readings tried when it is asked whether conditions can hold at once."""
+
+_NUMBER: Final = r"[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?"
+_UNIT: Final = (
+    r"(?!(?:and|or|not)\b)(?:1/)?[A-Za-zµμ°Ω%](?:[\w°Ω%.·]|[*/^](?=[\w(-])|(?<=\^)-|(?<=[*/])\([^()\s<>]*\))*"
+)
+_TOKEN: Final = re.compile(
+    rf"\s*(?:(?P<quantity>{_NUMBER}(?:\s*{_UNIT}|(?![\w.])))"
+    r"|(?P<word>[A-Za-z][A-Za-z0-9_-]*)|(?P<sign><=|>=|<|>)|(?P<bracket>[()]))"
+)
+_MIRRORED: Final[dict[Comparison, Comparison]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_SIGNS: Final[dict[str, Comparison]] = {"<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
+
+@dataclass(frozen=True, slots=True)
+class _Token:
+    """A piece of the text, and where it begins, from 1."""
+
+    kind: Literal["quantity", "name", "sign", "bracket", "joint", "end"]
+    text: str
+    column: int
+
+
+def parse(text: str, unit_of: UnitOf, units: Units) -> Condition:
+    """The condition, its limits in the units of the readings.
+
+    Raises:
+        ValueError: it is none; says at which column, what was got and what is allowed.
+    """
+    parser = _Parser(text, unit_of, units)
+    condition = parser.condition(0)
+    parser.expect("", 'an end, "and" or "or"')
+    return condition
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    at = 0
+    while text[at:].strip():
+        found = _TOKEN.match(text, at)
+        if found is None:
+            column = at + len(text[at:]) - len(text[at:].lstrip()) + 1
+            raise _error(
+                text, column, text[column - 1 :].split(maxsplit=1)[0], "a name, a quantity, <, <=, >, >= or brackets"
+            )
+        kind = found.lastgroup
+        piece = found[kind or 0]
+        column = found.end() - len(piece) + 1
+        if kind == "quantity":
+            yield _Token("quantity", piece, column)
+        elif kind == "word":
+            yield _Token("joint" if piece in ("and", "or", "not") else "name", piece, column)
+        else:
+            yield _Token("sign" if kind == "sign" else "bracket", piece, column)
+        at = found.end()
+    yield _Token("end", "", len(text) + 1)
+
+
+def _error(text: str, column: int, got: str, allowed: str) -> ValueError:
+    shown = f'"{got}"' if got else "the end"
+    return ValueError(f'got {shown} at column {column} of "{text}", must be {allowed}')
+
+
+class _Parser:
+    """Reads tokens from left to right; each method one rule of the grammar above."""
+
+    def __init__(self, text: str, unit_of: UnitOf, units: Units) -> None:
+        self.text = text
+        self.unit_of = unit_of
+        self.units = units
+        self.tokens = list(_tokens(text))
+        self.at = 0
+
+    @property
+    def next(self) -> _Token:
+        return self.tokens[self.at]
+
+    def take(self) -> _Token:
+        token = self.next
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
+
+    def refused(self, token: _Token, allowed: str) -> ValueError:
+        return _error(self.text, token.column, token.text, allowed)
+
+    def expect(self, text: str, allowed: str) -> None:
+        token = self.take()
+        if token.text != text:
+            raise self.refused(token, allowed)
+
+    def condition(self, depth: int) -> Condition:
+        return self.joined("or", lambda: self.joined("and", lambda: self.negated(depth)))
+
+    def joined(self, word: Literal["and", "or"], part: Callable[[], Condition]) -> Condition:
+        parts = [part()]
+        while self.next.kind == "joint" and self.next.text == word:
+            self.take()
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else Joined(word, tuple(parts))
+
+    def negated(self, depth: int) -> Condition:
+        token = self.next
+        if depth > MAX_DEPTH:
+            raise self.refused(token, f"nested at most {MAX_DEPTH} deep")
+        if token.text == "not":
+            self.take()
+            return Not(self.negated(depth + 1))
+        if token.text == "(":
+            self.take()
+            inside = self.condition(depth + 1)
+            self.expect(")", '"and", "or" or ")"')
+            return inside
+        return self.comparison()
+
+    def comparison(self) -> Condition:
+        operands = [self.operand()]
+        signs: list[Comparison] = []
+        while self.next.kind == "sign" or not signs:
+            token = self.take()
+            if token.kind != "sign":
+                raise self.refused(token, "<, <=, > or >=")
+            if len(signs) == 2:
+                raise self.refused(token, "at most two comparisons of one name, such as 4.5 pH < ph < 6 pH")
+            signs.append(_SIGNS[token.text])
+            operands.append(self.operand())
+        if len(signs) == 2:
+            left, name, right = operands
+            return Joined("and", (self.compare(name, _MIRRORED[signs[0]], left), self.compare(name, signs[1], right)))
+        if operands[0].kind == "name":
+            return self.compare(operands[0], signs[0], operands[1])
+        return self.compare(operands[1], _MIRRORED[signs[0]], operands[0])
+
+    def operand(self) -> _Token:
+        token = self.take()
+        if token.kind not in ("name", "quantity"):
+            raise self.refused(token, 'a name or a quantity, such as ph or "4.5 pH"')
+        return token
+
+    def compare(self, name: _Token, sign: Comparison, limit: _Token) -> Compare:
+        if name.kind != "name":
+            raise self.refused(name, "a reading's name: quantities are compared with readings")
+        if limit.kind != "quantity":
+            raise self.refused(limit, "a quantity: readings are compared with quantities")
+        try:
+            unit = self.unit_of(name.text)
+        except ValueError as error:
+            raise ValueError(f"{error} (column {name.column})") from error
+        what = f"in {unit or 1}, like {name.text} (column {limit.column})"
+        value = self.units.to(limit.text, unit or "1", what)
+        if not math.isfinite(value):
+            raise self.refused(limit, "finite")
+        return Compare(name.text, sign, value, unit)
+
+
+def can_hold(*conditions: Condition) -> bool:
+    """Whether some readings make all of these true at once; True also where there are too many cases to try.
+
+    Between two neighbouring limits nothing changes: one value of each stretch, and each limit, stand for all.
+    """
+    limits: dict[str, set[float]] = {}
+    for condition in conditions:
+        for compare in comparisons(condition):
+            limits.setdefault(compare.name, set()).add(compare.limit)
+    cases = {name: _stretches(sorted(values)) for name, values in limits.items()}
+    if math.prod(map(len, cases.values())) > MAX_CASES:
+        return True
+    for values in product(*cases.values()):
+        readings = dict(zip(cases, values, strict=True))
+        if all(condition.holds(readings) for condition in conditions):
+            return True
+    return False
+
+
+def comparisons(condition: Condition) -> Iterator[Compare]:
+    """Every comparison in it."""
+    if isinstance(condition, Compare):
+        yield condition
+    elif isinstance(condition, Not):
+        yield from comparisons(condition.inner)
+    elif isinstance(condition, Joined):
+        for part in condition.parts:
+            yield from comparisons(part)
+
+
+def _stretches(limits: list[float]) -> list[float]:
+    between = [(a + b) / 2 for a, b in pairwise(limits)]
+    return [-math.inf, *limits, *between, math.inf]

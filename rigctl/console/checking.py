@@ -1,0 +1,187 @@
+"""`rigctl check`: what a configuration says, how fast its rig is safe, and what devices answer if they are asked."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from rigctl.campaign.clock import RealClock
+from rigctl.campaign.going_safe import NoDoses
+from rigctl.config.load import LoadedConfig
+from rigctl.console.assemble import require_devices
+from rigctl.core.money import to_units
+from rigctl.errors import ConfigError, DeviceError, Problem
+from rigctl.rig.abilities import Grained
+from rigctl.rig.protocols import Reading
+from rigctl.rig.registry import Registry
+from rigctl.rig.rig import Rig
+from rigctl.rig.spec import MeterSpec, TrialTiming
+from rigctl.rig.values import SafeTimes
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+COARSE: Final = 0.05
+"""Of what a trial uses: a counter with larger steps does not tell its cost."""
+LIKELY_TOTAL_KWH: Final = 1e5
+"""What an energy meter may have counted when nobody has asked it."""
+SLOW_S: Final = 2.0
+"""Telling everything to go safe should take no longer than this, wall seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What was found; nothing of it speaks against running the rig."""
+
+    loaded: LoadedConfig
+    times: SafeTimes
+    warnings: tuple[str, ...]
+    answers: Mapping[str, str] = field(default_factory=dict)
+    """By device, if they were asked."""
+
+    @property
+    def silent(self) -> bool:
+        """Whether a device did not answer as it should."""
+        return any(_is_error(answer) for answer in self.answers.values())
+
+
+def checked(loaded: LoadedConfig, *, probe: bool = False) -> Checked:
+    """Look at a configuration that was loaded to be run, and with `probe` ask its devices; nothing is written.
+
+    Raises:
+        ConfigError: everything cannot be told to go safe within `safety.safe_within`.
+        UsageError: there are no devices to ask.
+    """
+    if probe:
+        require_devices(loaded)
+    if not loaded.wired:
+        return Checked(loaded, SafeTimes(0.0, 0.0), loaded.warnings)
+    rig = _rig(loaded)
+    times = rig.time_to_safe()
+    slow = _slow(loaded, times)
+    answers, totals = asyncio.run(_asked(rig)) if probe else ({}, {})
+    return Checked(loaded, times, (*loaded.warnings, *slow, *_coarse(loaded, totals)), answers)
+
+
+def _slow(loaded: LoadedConfig, times: SafeTimes) -> tuple[str, ...]:
+    """A warning where going safe takes long.
+
+    Raises:
+        ConfigError: it takes longer than the configuration allows.
+    """
+    most_s, where = loaded.rig.safe_within_s, loaded.document.where(("safety", "safe_within"))
+    slowest = max(times.by_bus, key=lambda url: times.by_bus[url][0], default="")
+    takes = f"{times.told_s:.2f} s until everything on {slowest} has been told to go safe"
+    remedy = "a faster line, fewer actuators on it, or devices with shorter timeouts"
+    if most_s is not None and times.told_s > most_s:
+        raise ConfigError([Problem(where, f"got {most_s:g} s, but it may take {takes}; give {remedy}, or more time")])
+    return (f"{where}: it may take {takes}, should be at most {SLOW_S:g} s: {remedy}",) if times.told_s > SLOW_S else ()
+
+
+async def _asked(rig: Rig) -> tuple[Mapping[str, str], Mapping[str, Reading]]:
+    """Who answers and one reading each, and where the counters stand."""
+    try:
+        return await rig.probe(), await rig.meters()
+    finally:
+        await rig.close()
+
+
+def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, ...]:
+    """Warnings of counters that cannot tell what a trial uses, where they stand now, else where they may stand."""
+    registry, spec = Registry.installed(), loaded.rig
+    found: list[str] = []
+    for i, meter in enumerate(spec.meters):
+        device = spec.devices.get(meter.device or "")
+        driver = None if device is None else registry.driver(device.driver)
+        if device is None or not isinstance(driver, Grained):
+            continue
+        asked = totals.get(meter.name)
+        known = asked is not None and asked.valid
+        total = asked.value if asked is not None and known else LIKELY_TOTAL_KWH * (meter.kind == "energy")
+        why = _too_coarse(meter, driver.grain(device.options, total), total, spec.timing)
+        guessed = "" if known else ", as it may have counted by now; --probe asks it"
+        found += [f"{loaded.document.where(('meters', i))}: {why}{guessed}"] if why else []
+    return tuple(found)
+
+
+def _too_coarse(meter: MeterSpec, step: float, total: float, timing: TrialTiming) -> str:
+    """Why a counter cannot tell what a trial uses, if it cannot."""
+    hours = (sum(s.wait_s for s in timing.prepare) + timing.settle_s + timing.measure.duration_s) / 3600
+    most = [meter.max_per_trial, None if meter.rated_per_h is None else meter.rated_per_h * hours]
+    used = min((m for m in most if m is not None), default=math.inf)
+    unit = "kWh" if meter.kind == "energy" else "mL"
+    if step <= COARSE * used:
+        return ""
+    steps = f"{meter.device} counts in steps of {step:.2g} {unit} at {total:g} {unit}"
+    return f"{steps}: too coarse for a trial of at most {used:.2g} {unit}"
+
+
+def _rig(loaded: LoadedConfig) -> Rig:
+    return Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), NoDoses(), lambda _: None)
+
+
+def _is_error(answer: str) -> bool:
+    """A probe tells an error by its class, as in `DeviceTimeout: ...`."""
+    kinds: list[type[DeviceError]] = [DeviceError, *DeviceError.__subclasses__()]
+    return answer.split(":", 1)[0] in {kind.__name__ for kind in kinds}
+
+
+# telling ----------------------------------------------------------------------------------------------------------
+
+
+def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
+    """For programs."""
+    return {
+        **summary(found.loaded),
+        "safe": {
+            "told_s": found.times.told_s,
+            "confirmed_s": found.times.confirmed_s,
+            "buses": {url: {"told_s": t, "confirmed_s": c} for url, (t, c) in found.times.by_bus.items()},
+        },
+        "warnings": list(found.warnings),
+        "probe": found.answers if probed else None,
+    }
+
+
+def summary(loaded: LoadedConfig) -> Mapping[str, Any]:
+    """What a configuration that holds says, in short."""
+    space, rig = loaded.problem.space, loaded.rig
+    return {
+        "rig": loaded.name,
+        "budget": to_units(loaded.problem.budget),
+        "currency": loaded.currency,
+        "policy": {"name": loaded.policy_name, **loaded.policy_options},
+        "variables": {v.name: {"unit": v.unit, "low": v.low, "high": v.high} for v in space.variables},
+        "control_sets": [list(c.names) for c in space.control_sets],
+        "outcome": {"name": rig.outcome_name, "unit": loaded.outcome_unit, "maximise": loaded.problem.maximise},
+        "further_outcomes": [{"name": f.name, "unit": f.unit, "maximise": f.maximise} for f in loaded.problem.further],
+        "devices": {name: {"driver": d.driver, "url": d.url} for name, d in rig.devices.items()},
+        "meters": [m.name for m in rig.meters],
+        "interlocks": {i.name: {"when": str(i.when), "for_s": i.for_s, "then": i.then} for i in rig.watch.interlocks},
+    }
+
+
+def show(found: Checked, console: Console) -> None:
+    """For people."""
+    loaded, times = found.loaded, found.times
+    space, rig = loaded.problem.space, loaded.rig
+    sets, lines = len(space.control_sets), len({d.url for d in rig.devices.values()})
+    console.print(
+        f"{loaded.path} holds: {space.dimension} variables, {sets} control sets, "
+        f"{len(rig.devices)} devices on {lines} buses, {len(rig.meters)} meters, policy {loaded.policy_name}"
+    )
+    if times.by_bus:
+        console.print(f"safe: told within {times.told_s:.2f} s, confirmed within {times.confirmed_s:.2f} s")
+        for url, (told_s, confirmed_s) in times.by_bus.items():
+            console.print(f"  {told_s:6.2f} s {confirmed_s:6.2f} s  {url}", highlight=False, soft_wrap=True)
+    for interlock in rig.watch.interlocks:
+        lasting = f" for {interlock.for_s:g} s" if interlock.for_s else ""
+        console.print(f"interlock {interlock.name}: {interlock.when}{lasting}: {interlock.then}", soft_wrap=True)
+    for text in found.warnings:
+        console.print(f"warning: {text}", style="yellow", soft_wrap=True, markup=False)
+    for name, answer in found.answers.items():
+        style = "bold red" if _is_error(answer) else "none"
+        console.print(f"  {name:16} {answer}", style=style)

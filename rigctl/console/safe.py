@@ -1,0 +1,163 @@
+"""Going safe: `rigctl safe`, and the first thing `rigctl run` does; needs no journal, lock or valid configuration."""
+
+# ruff: noqa: PLC0415  # what going safe does not need is imported only when it is reached for
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+
+from rigctl.campaign import control, safe_file
+from rigctl.campaign.going_safe import go_safe, joined
+from rigctl.campaign.lock import campaign_here
+from rigctl.campaign.safe_file import Driven, SafeFile
+from rigctl.console.options import STATES
+from rigctl.errors import RigctlError, UsageError
+from rigctl.rig.values import SafeReport
+
+if TYPE_CHECKING:
+    from rigctl.config.load import LoadedConfig
+
+ANSWER_S = 60.0
+"""Wall seconds for a campaign that answers to make everything safe and say so; a slow bus may need many."""
+RIG = re.compile(r"""^rig\s*:\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\s#"'][^#\n]*))""", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What came of it."""
+
+    by: str
+    report: SafeReport
+    notes: tuple[str, ...] = ()
+    """What could not be taken into account."""
+
+    @property
+    def exit_code(self) -> int:
+        """0 if everything is confirmed safe."""
+        return 0 if self.report.ok else 1
+
+    def to_json(self) -> Mapping[str, Any]:
+        """For programs."""
+        return {**safe_json(self.report), "by": self.by, "notes": list(self.notes)}
+
+
+def safe_json(report: SafeReport) -> Mapping[str, Any]:
+    """What reached its safe state, and what did not and why."""
+    return {"ok": report.ok, "reached": list(report.reached), "failed": dict(report.failed)}
+
+
+def state_of(config: Path | None, state: Path | None) -> Path | None:
+    """Where a campaign's state is, also if its configuration does not hold; None: it cannot be told."""
+    if state is not None:
+        return state
+    if config is not None:
+        try:
+            named = RIG.search(config.read_text(encoding="utf-8", errors="replace"))
+        except OSError:
+            return None
+        return None if named is None else STATES / next(filter(None, named.groups())).strip()
+    found = [path.parent for path in STATES.glob(f"*/{safe_file.FILE_NAME}")]
+    return found[0] if len(found) == 1 else None
+
+
+# before anything else ---------------------------------------------------------------------------------------------
+
+
+def safe_first(config: Path, state: Path | None) -> SafeReport | None:
+    """Drive safe what a process that died has left driven; None: nothing was.
+
+    Whatever else is wrong is told later: this never keeps anybody from starting.
+    """
+    log = structlog.get_logger("rigctl.console")
+    directory = state_of(config, state)
+    try:
+        left = None if directory is None else safe_file.read(directory)
+    except RigctlError as error:
+        log.warning("what was last driven is not known", error=str(error))
+        return None
+    if directory is None or left is None or not left.driven or left.writer.alive or campaign_here(directory):
+        return None
+    report = go_safe(left.devices, left.speedup)
+    if report.ok:
+        log.warning("an earlier process left the rig driven: everything is safe now", reached=list(report.reached))
+    else:
+        log.error("an earlier process left the rig driven: NOT CONFIRMED SAFE", **safe_json(report))
+    return report
+
+
+# `rigctl safe` ----------------------------------------------------------------------------------------------------
+
+
+def make_safe(
+    config: Path | None, state: Path | None, load: Callable[[Path], LoadedConfig], find: Callable[[], Path]
+) -> Done:
+    """Everything to its safe state: by the running campaign, else by us. Takes no lock and writes nothing.
+
+    What was last driven counts, and with it what a configuration names that is given.
+
+    Args:
+        config: the configuration, if one was given.
+        state: the state directory, if one was given.
+        load: the configuration given, else that of the campaign in a directory.
+        find: the state directory, where all files hold.
+
+    Raises:
+        UsageError, ConfigError: nothing says what there is to drive.
+        RigctlError: the campaign that runs does not answer.
+    """
+    directory = state_of(config, state) or find()
+    told = _by_campaign(directory)
+    if told is not None:
+        return Done("the running campaign", told)
+    devices, speedup, notes = _what(directory, load, asked=config is not None)
+    return Done("rigctl safe", go_safe(devices, speedup), notes)
+
+
+def _by_campaign(directory: Path) -> SafeReport | None:
+    """What the running campaign has confirmed, once it has; None: none runs."""
+    try:
+        control.ask(directory, "status")  # one that hangs is found out soon
+        answer = control.ask(directory, "safe", ANSWER_S)
+    except RigctlError as error:
+        pid = campaign_here(directory)
+        if pid is None:
+            return None
+        if isinstance(error, UsageError):
+            raise RigctlError(
+                f"{directory}: process {pid} runs this campaign, but does not listen here; `kill {pid}` makes "
+                f"everything safe and ends it. If it does not end, `kill -9 {pid}`, then `rigctl safe`"
+            ) from error
+        raise
+    return SafeReport(tuple(answer["reached"]), answer["failed"])
+
+
+def _what(
+    directory: Path, load: Callable[[Path], LoadedConfig], *, asked: bool
+) -> tuple[Sequence[Driven], float, tuple[str, ...]]:
+    """Everything that may be driven, and how fast rig time runs: as last driven, and as configured if that is asked."""
+    from rigctl.console.assemble import require_devices
+
+    left: SafeFile | None = None
+    notes: list[str] = []
+    try:
+        left = safe_file.read(directory)
+    except RigctlError as error:
+        notes.append(str(error))
+    if left is not None and not asked:
+        return left.devices, left.speedup, tuple(notes)
+    try:
+        loaded = load(directory)
+        require_devices(loaded)
+    except Exception as error:  # whatever is wrong with a configuration, it keeps nobody from going safe
+        if left is None:
+            raise
+        return left.devices, left.speedup, (*notes, f"by what was last driven only: {error}")
+    configured = safe_file.driven_by(loaded.rig)
+    more = left.devices if left is not None and left.driven else ()
+    return joined(configured, more), loaded.rig.speedup, tuple(notes)

@@ -1,0 +1,230 @@
+"""What the watch asks of the rig, beside the trial and in turn with it: sensors, driven actuators, idle pumps.
+
+One round at a time per bus, and never more than a third of a bus's time. Whoever wants to know is told what is known;
+nobody waits for an instrument.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+
+from rigctl.errors import DeviceError, RigctlError
+from rigctl.rig.bus import Bus
+from rigctl.rig.guard import Guard
+from rigctl.rig.handle import Handle
+from rigctl.rig.measuring import Probe
+from rigctl.rig.protocols import Actuator, Clock, DoseLog, Doser, Reading, Severity
+from rigctl.rig.spec import WatchSpec
+from rigctl.rig.values import Alarm, Glance, Seen
+from rigctl.rig.wiring import Wiring
+
+PUMPS_EVERY_S = 3.0
+"""Wall seconds between two looks at a pump that nothing was asked of."""
+REMEMBERED_S = 30.0
+"""Wall seconds for which a pump that ran by itself stays an objection."""
+SILENT_S = 10.0
+"""Wall seconds without an answer, after which a driven actuator counts as one that does not hold."""
+STRAY_ML = 0.05
+"""What a pump's total may rise by unasked: its resolution, a few times over."""
+BUS_SHARE = 1 / 3
+
+
+@dataclass(slots=True)
+class _Bench:
+    """What one bus carries, and when it was last looked at; wall seconds."""
+
+    probes: list[Probe] = field(default_factory=list)
+    actuators: list[Handle[Actuator]] = field(default_factory=list)
+    pumps: list[Handle[Doser]] = field(default_factory=list)
+    round: asyncio.Task[None] | None = None
+    next_s: float = -math.inf
+    pumps_next_s: float = -math.inf
+
+
+@dataclass(slots=True)
+class Lookout:
+    """Keeps looking at one rig; mutable, used in the event loop only.
+
+    Args:
+        wiring: the instruments.
+        spec: what is watched, and how often.
+        guard: stops pumps that run by themselves.
+        doses: where what they dispensed is booked.
+        clock: rig time.
+        driven: actuators that hold a value now, confirmed or at least acknowledged.
+        denial: what an actuator says instead of holding a value; empty if it does.
+        dosing: pumps with a dose of ours under way, or not settled yet.
+        on_alarm: told what a person should know.
+    """
+
+    wiring: Wiring
+    spec: WatchSpec
+    guard: Guard
+    doses: DoseLog
+    clock: Clock
+    driven: Callable[[], Mapping[str, float]]
+    denial: Callable[[Handle[Actuator], float], Awaitable[str]]
+    dosing: Callable[[], Mapping[str, int]]
+    on_alarm: Callable[[Alarm], None]
+    _benches: dict[Bus, _Bench] = field(default_factory=dict)
+    _asked_s: dict[str, float] = field(default_factory=dict)
+    _answered_s: dict[str, float] = field(default_factory=dict)
+    _astray: dict[str, str] = field(default_factory=dict)
+    _strays: dict[str, tuple[float, str]] = field(default_factory=dict)
+    _totals: dict[str, tuple[int, float]] = field(default_factory=dict)
+    _broken: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for probe in (*self.wiring.probes, *self.wiring.watched):
+            self._bench(probe.handle.bus).probes.append(probe)
+        for actuator in self.wiring.actuators.values():
+            self._bench(actuator.bus).actuators.append(actuator)
+        for pump in self.wiring.dosers.values():
+            self._bench(pump.bus).pumps.append(pump)
+
+    def _bench(self, bus: Bus) -> _Bench:
+        return self._benches.setdefault(bus, _Bench())
+
+    def glance(self) -> Glance:
+        """What is known now; begins the rounds that are due, and waits for none."""
+        now_s = time.monotonic()
+        for bus, bench in self._benches.items():
+            if (bench.round is None or bench.round.done()) and now_s >= bench.next_s:
+                bench.round = asyncio.get_running_loop().create_task(self._round(bus, bench))
+        return Glance(
+            readings={p.name: self._seen(p, now_s) for p in (*self.wiring.probes, *self.wiring.watched)},
+            astray={**self._silent(now_s), **self._astray},
+            strays={n: why for n, (at_s, why) in self._strays.items() if now_s - at_s < REMEMBERED_S},
+            steps={p.name: f"{p.name} {p.record.step}" for p in self.wiring.probes if p.record.step},
+            stuck={bus.url: bus.stuck for bus in self._benches if bus.stuck},
+        )
+
+    async def close(self) -> None:
+        """Break off what is under way."""
+        rounds = [bench.round for bench in self._benches.values() if bench.round is not None]
+        for task in rounds:
+            task.cancel()
+        await asyncio.gather(*rounds, return_exceptions=True)
+
+    # one round over a bus -------------------------------------------------------------------------------------------
+
+    async def _round(self, bus: Bus, bench: _Bench) -> None:
+        began_s = time.monotonic()
+        try:
+            for actuator in bench.actuators:
+                await self._confirm(actuator)
+            if began_s >= bench.pumps_next_s:
+                bench.pumps_next_s = began_s + PUMPS_EVERY_S
+                for pump in bench.pumps:
+                    await self._idle(pump)
+            for probe in bench.probes:
+                if self._due(probe, began_s):
+                    await probe.read()
+            self._broken.discard(bus.url)
+        except DeviceError:  # said by the line itself, and shown by the age of what is known
+            pass
+        except Exception as error:  # noqa: BLE001 - a plug-in's mistake must not end the watch over the others
+            if bus.url not in self._broken:
+                self._broken.add(bus.url)
+                message = f"the watch cannot look: {type(error).__name__}: {error}"
+                self.on_alarm(Alarm(Severity.MAJOR, bus.url, message))
+        took_s = time.monotonic() - began_s
+        bench.next_s = began_s + max(self.spec.every_s, took_s / BUS_SHARE)
+
+    def _due(self, probe: Probe, now_s: float) -> bool:
+        every_s = probe.rules.every_s
+        if every_s is None:
+            return False
+        last_s = self._asked_s.get(probe.name, -math.inf)
+        if probe.record.valid_s is not None:  # the trial's own readings count, too
+            last_s = max(last_s, probe.record.valid_s)
+        if now_s - last_s < every_s:
+            return False
+        self._asked_s[probe.name] = now_s
+        return True
+
+    async def _confirm(self, actuator: Handle[Actuator]) -> None:
+        """A driven actuator holds what it was sent; one denial is asked again, the second counts."""
+        name = actuator.name
+        wanted = self.driven().get(name)
+        if wanted is None:
+            self._astray.pop(name, None)
+            self._answered_s.pop(name, None)
+            return
+        self._answered_s.setdefault(name, time.monotonic())
+        denied = ""
+        for _ in range(2):
+            denied = await self.denial(actuator, wanted)
+            if self.driven().get(name) != wanted:  # it was told something else meanwhile
+                return
+            self._answered_s[name] = time.monotonic()
+            if not denied:
+                self._astray.pop(name, None)
+                return
+        self._astray[name] = f"{name} {denied}: is another program or hand at it?"
+
+    def _silent(self, now_s: float) -> dict[str, str]:
+        driven = self.driven()
+        return {
+            name: f"{name} has not answered for {now_s - last_s:.0f} s; it is not known to hold"
+            for name, last_s in self._answered_s.items()
+            if name in driven and now_s - last_s > SILENT_S
+        }
+
+    async def _idle(self, pump: Handle[Doser]) -> None:
+        """A pump that nothing was asked of stands still; one that runs is stopped, and what it dispensed is booked."""
+        ours = self.dosing().get(pump.name, 0)
+        if ours < 0:  # a dose of ours is under way
+            self._totals.pop(pump.name, None)
+            return
+        status = await pump.ask(pump.device.dose_status, "dose status")
+        if self.dosing().get(pump.name, 0) != ours:
+            return
+        if status.running:
+            await self.guard.stop(pump, within_s=pump.timeout_s)
+        total = await pump.ask(pump.device.total_volume_ml, "total volume")
+        if self.dosing().get(pump.name, 0) != ours or not total.valid:
+            return
+        await self._book(pump, ours, total, status.dispensed_ml if status.running else 0.0, ran=status.running)
+
+    async def _book(self, pump: Handle[Doser], ours: int, total: Reading, running_ml: float, *, ran: bool) -> None:
+        known = self._totals.get(pump.name)
+        self._totals[pump.name] = (ours, total.value)
+        risen_ml = total.value - known[1] if known is not None and known[0] == ours else running_ml
+        if not ran and risen_ml <= STRAY_ML:
+            return
+        risen_ml = max(risen_ml, 0.0)
+        why = f"{pump.name} dispensed {risen_ml:.2f} mL that nobody asked for"
+        self._strays[pump.name] = (time.monotonic(), why)
+        stopped = "; it was stopped" if ran else ""
+        self.on_alarm(Alarm(Severity.MAJOR, pump.name, f"{why}{stopped}. Is another program or hand at it?"))
+        try:
+            dose = await self.doses.intend(pump.name, max(risen_ml, STRAY_ML), max(total.value - risen_ml, 0.0))
+            await self.doses.done(dose, risen_ml, "not asked for by us")
+        except RigctlError as error:
+            self.on_alarm(Alarm(Severity.MAJOR, pump.name, f"{why}, and it could not be booked: {error}"))
+
+    # what is known --------------------------------------------------------------------------------------------------
+
+    def _seen(self, probe: Probe, now_s: float) -> Seen:
+        record, rules = probe.record, probe.rules
+        asked_s = now_s if record.asked_s is None else record.asked_s
+        age_s = now_s - (asked_s if record.valid_s is None else record.valid_s)
+        stale_after_s = rules.stale_after_s
+        if rules.every_s is not None and stale_after_s is None:
+            stale_after_s = 3 * rules.every_s + probe.handle.timeout_s
+        same_s = 0.0 if record.valid is None else record.valid.time_s - record.same_since_s
+        return Seen(
+            value=None if record.valid is None else record.valid.value,
+            unit=probe.handle.device.unit,
+            age_s=age_s,
+            same_for_s=same_s,
+            detail=record.detail,
+            stale_after_s=None if rules.every_s is None else stale_after_s,
+            frozen_after_s=rules.frozen_after_s,
+            must_be_fresh=rules.every_s is not None and rules.stale_after_s is not None,
+        )

@@ -1,0 +1,182 @@
+"""Reading the counters, and beside them two of our own, which say how far the others can be believed.
+
+- Where a meter can also say what power it sees now (W), that power is integrated over rig time by trapezoids: a second
+  counter of the same energy, in kWh from when this process began. It is sampled whenever the counters are read, and a
+  few times in every trial between. It testifies without doubt only if no gap between two samples was a large part of
+  the time between two readings.
+- How long the machine has been suspended since it was booted, in rig seconds, where the clock can say so.
+
+Both are kept beside the meters' readings, under names that no meter has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast, runtime_checkable
+
+from rigctl.errors import DeviceError
+from rigctl.rig.handle import Handle
+from rigctl.rig.measuring import invalid, judged, planned_samples
+from rigctl.rig.protocols import Clock, Meter, Reading, Sensor, Severity
+from rigctl.rig.spec import TrialTiming
+from rigctl.rig.together import together
+from rigctl.rig.values import Alarm
+
+ASLEEP = "(asleep)"
+"""Name under which the time spent in suspend is kept, rig seconds since boot."""
+BY_POWER = " (by power)"
+SAMPLES_PER_TRIAL = 20
+LEAST_PERIOD_S = 1.0
+"""Wall seconds between two samples of the power at least: the bus has others to serve."""
+LARGEST_GAP = 0.2
+"""Share of the time between two readings that may pass between two samples of the power."""
+JOULES_PER_KWH = 3.6e6
+
+
+def by_power(meter: str) -> str:
+    """Name under which the integral of a meter's power is kept."""
+    return meter + BY_POWER
+
+
+def is_own(name: str) -> bool:
+    """Whether a reading of this name is one of our own counters, not a meter's."""
+    return name == ASLEEP or name.endswith(BY_POWER)
+
+
+@runtime_checkable
+class KnowsSuspend(Protocol):
+    """A clock that knows how long the machine was suspended."""
+
+    def suspended_s(self) -> float:
+        """Rig seconds since boot."""
+        ...
+
+
+@dataclass(slots=True)
+class PowerIntegral:
+    """Energy as power times time."""
+
+    kwh: float = 0.0
+    last: Reading | None = None
+    told_s: float = 0.0
+    """Rig time at which it was last told."""
+    widest_s: float = 0.0
+    """The widest gap between two samples since then."""
+
+    def add(self, power: Reading) -> None:
+        """Take the power (W) at an instant later than the last one."""
+        if self.last is not None:
+            passed_s = max(0.0, power.time_s - self.last.time_s)
+            self.kwh += max(0.0, self.last.value + power.value) / 2.0 * passed_s / JOULES_PER_KWH
+            self.widest_s = max(self.widest_s, passed_s)
+        self.last = power
+
+    def tell(self) -> Reading | None:
+        """The counter as of the last sample; doubtful (MINOR) if a wide gap was bridged since it was last told."""
+        if self.last is None:
+            return None
+        now_s, widest_s = self.last.time_s, self.widest_s
+        dense = widest_s <= LARGEST_GAP * (now_s - self.told_s)
+        self.told_s, self.widest_s = now_s, 0.0
+        if dense:
+            return Reading(self.kwh, "kWh", now_s)
+        return Reading(self.kwh, "kWh", now_s, Severity.MINOR, f"the power was not sampled for {widest_s:.0f} s")
+
+
+class Metering:
+    """The meters of one rig.
+
+    Args:
+        meters: by the meter's name.
+        timing: how long a trial takes, so that its power is sampled often enough.
+        clock: rig time.
+        on_alarm: told of meters that cannot be read.
+    """
+
+    def __init__(
+        self,
+        meters: Mapping[str, Handle[Meter]],
+        timing: TrialTiming,
+        clock: Clock,
+        on_alarm: Callable[[Alarm], None],
+    ) -> None:
+        self._meters = meters
+        self._clock = clock
+        self._on_alarm = on_alarm
+        self._powers = {
+            name: (cast("Handle[Sensor]", handle), PowerIntegral())
+            for name, handle in meters.items()
+            if isinstance(handle.device, Sensor) and (handle.device.meter_unit, handle.device.unit) == ("kWh", "W")
+        }
+        self._period_s = max(LEAST_PERIOD_S, _trial_s(timing) / SAMPLES_PER_TRIAL / clock.speedup)
+        self._sampling: asyncio.Task[None] | None = None
+
+    async def read(self) -> Mapping[str, Reading]:
+        """All counters now, our own among them; a meter's that cannot be read is INVALID, ours are left out then."""
+        readings = await together(*(self._total(n, h) for n, h in self._meters.items()))
+        found = dict(zip(self._meters, readings, strict=True))
+        sampled = await self._sample()
+        told = {by_power(name): integral.tell() for name, (_, integral) in self._powers.items() if name in sampled}
+        found |= {name: reading for name, reading in told.items() if reading is not None}
+        if isinstance(self._clock, KnowsSuspend):
+            found[ASLEEP] = Reading(self._clock.suspended_s(), "s", self._clock.now_s())
+        return found
+
+    async def _total(self, name: str, handle: Handle[Meter]) -> Reading:
+        try:
+            reading = judged(await handle.ask(handle.device.total, "total"), None)
+        except DeviceError as error:
+            reading = invalid(handle.device.meter_unit, self._clock.now_s(), f"{type(error).__name__}: {error}")
+        if not reading.valid:
+            self._on_alarm(Alarm(Severity.MINOR, handle.name, f"meter {name} cannot be read: {reading.detail}"))
+        return reading
+
+    async def _sample(self) -> set[str]:
+        """Ask every meter that can say so what power it sees; the names of those that did."""
+        readings = await together(*(self._power(handle) for handle, _ in self._powers.values()))
+        sampled = set()
+        for (name, (_, integral)), power in zip(self._powers.items(), readings, strict=True):
+            if power is not None:
+                integral.add(power)
+                sampled.add(name)
+        return sampled
+
+    async def _power(self, handle: Handle[Sensor]) -> Reading | None:
+        """None where it cannot be read: a gap, which the integral says itself."""
+        try:
+            reading = judged(await handle.ask(handle.device.read, "power"), None)
+        except DeviceError:
+            return None
+        return reading if reading.valid else None
+
+    # Between the readings ---------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Go on sampling the power, until `stop`; harmless when it is sampled already, or nothing can be."""
+        if self._powers and self._sampling is None:
+            self._sampling = asyncio.create_task(self._keep_sampling(), name="power")
+
+    async def _keep_sampling(self) -> None:
+        try:
+            while True:
+                await asyncio.sleep(self._period_s)
+                await self._sample()
+        except Exception as error:  # noqa: BLE001 - a driver is a plug-in: what it raises costs evidence, no trial
+            told = f"the power is no longer sampled between readings: {type(error).__name__}: {error}"
+            self._on_alarm(Alarm(Severity.MINOR, ", ".join(self._powers), told))
+
+    async def stop(self) -> None:
+        """Sample no longer."""
+        if self._sampling is not None:
+            self._sampling.cancel()
+            await asyncio.wait([self._sampling])
+            self._sampling = None
+
+
+def _trial_s(timing: TrialTiming) -> float:
+    """Rig seconds a trial takes at least."""
+    prepared_s = sum(step.wait_s for step in timing.prepare)
+    window_s = max(timing.measure.duration_s, planned_samples(timing.measure) * timing.measure.every_s)
+    return prepared_s + timing.settle_s + window_s

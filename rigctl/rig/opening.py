@@ -1,0 +1,80 @@
+"""Opening a rig: every bus, and every device recognised, before anything is written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+
+from rigctl.errors import DeviceError
+from rigctl.rig.bus import Bus
+from rigctl.rig.handle import Handle
+from rigctl.rig.imposing import told
+from rigctl.rig.protocols import Actuator, Deadline, Device, Doser, Identity, Meter, Reading, Sensor
+from rigctl.rig.together import combined, together
+from rigctl.rig.wiring import Wiring
+
+
+async def open_all(wiring: Wiring) -> Mapping[str, Identity]:
+    """Open every bus and identify every device; all that goes wrong is raised together. See `Rig.open`."""
+    found: dict[str, Identity] = {}
+    errors: list[DeviceError] = []
+    await together(*(_open(bus, wiring, found, errors) for bus in wiring.buses.values()))
+    if errors:
+        raise combined(errors)
+    return {name: found[name] for name in wiring.handles}
+
+
+async def _open(bus: Bus, wiring: Wiring, found: dict[str, Identity], errors: list[DeviceError]) -> None:
+    try:
+        await bus.open()
+    except DeviceError as error:
+        errors.append(error)
+        return
+    for name, handle in wiring.handles.items():
+        if handle.bus is bus:
+            try:
+                found[name] = await handle.identify()
+            except DeviceError as error:
+                errors.append(error)
+
+
+async def probed(handle: Handle[Device]) -> str:
+    """Who answers, and one reading; errors as text. Writes nothing."""
+    try:
+        identity = await handle.identify()
+        reading = await handle.ask(partial(_any_reading, handle.device), "read")
+    except DeviceError as error:
+        return f"{type(error).__name__}: {error}"
+    who = " ".join(filter(None, (identity.model, identity.firmware, identity.serial)))
+    return f"{who}: {reading}"
+
+
+def _any_reading(device: Device, deadline: Deadline) -> str:
+    """One thing a device can be asked without changing anything, in words."""
+    if isinstance(device, Sensor):
+        return _in_words(device.read(deadline))
+    if isinstance(device, Doser):
+        return "running" if device.dose_status(deadline).running else "at rest"
+    if isinstance(device, Meter):
+        return _in_words(device.total(deadline))
+    if isinstance(device, Actuator):
+        return told(device.read_back(deadline), device.unit)
+    return "answers"
+
+
+def _in_words(reading: Reading) -> str:
+    return f"{reading.value:g} {reading.unit}" if reading.valid else f"INVALID ({reading.detail})"
+
+
+async def missing(wiring: Wiring) -> Mapping[str, str]:
+    """Ask every device who it is; what is wrong, by the name of those that do not answer as they should."""
+    answers = await together(*map(_wrong_with, wiring.handles.values()))
+    return {name: why for name, why in zip(wiring.handles, answers, strict=True) if why}
+
+
+async def _wrong_with(handle: Handle[Device]) -> str:
+    try:
+        await handle.identify()
+    except DeviceError as error:
+        return str(error)
+    return ""

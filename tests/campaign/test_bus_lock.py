@@ -1,0 +1,124 @@
+"""Fault 67: two processes with state directories of their own must not drive one bus."""
+
+from __future__ import annotations
+
+import os
+import pty
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+
+import pytest
+
+from rigctl.campaign import bus_lock
+from rigctl.campaign.bus_lock import bus_locks
+from rigctl.errors import Locked
+
+HOLD = """
+import sys
+from rigctl.campaign.bus_lock import bus_locks
+state = open(sys.argv[1] + "/journal.sqlite", "w")
+with bus_locks(sys.argv[2:]):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def another(state, *urls):
+    """Another process that holds these buses."""
+    command = [sys.executable, "-c", HOLD, state, *urls]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
+
+
+def refused(*urls):
+    with pytest.raises(Locked) as refusal, bus_locks(urls):
+        pass
+    return str(refusal.value)
+
+
+def free(*urls):
+    """Whether these buses can be had now; lets go of them."""
+    with bus_locks(urls):
+        return True
+
+
+@pytest.fixture
+def port():
+    """Two ends of a serial line; the name of one."""
+    ours, theirs = pty.openpty()
+    yield os.ttyname(theirs)
+    os.close(ours)
+    os.close(theirs)
+
+
+def own_port():
+    """A number that no other test on this machine uses."""
+    return 20000 + os.getpid() % 40000
+
+
+@pytest.mark.parametrize("place", ["localhost:{}", "127.0.0.1:{}", "[::1]:{}", "LOCALHOST:{}?quiet=1"])
+def test_fault_67_a_server_is_one_bus_whatever_it_is_called(tmp_path, place):
+    """The second is refused with the first one's pid and state directory; buses that are free do not matter."""
+    number = own_port()
+    with another(tmp_path, f"modbus_tcp://127.0.0.1:{number}") as first:
+        message = refused(f"modbus_tcp://{place.format(number)}", f"tcp://127.0.0.1:{number + 1}")
+        assert f"pid {first.pid} with state directory {tmp_path}" in message
+        assert f"rigctl stop --state {tmp_path}" in message
+        assert free(f"modbus_tcp://127.0.0.1:{number + 1}")
+
+
+def test_a_serial_port_is_one_bus_through_every_link(tmp_path, port):
+    """A link to it, another baud rate, another protocol."""
+    link = tmp_path / "acid"
+    link.symlink_to(port)
+    with another(tmp_path, f"serial://{port}"):
+        assert str(link) in refused(f"modbus_rtu://{link}?baud=2400")
+
+
+def test_all_buses_that_are_held_are_named(tmp_path, port):
+    """And those that could be had are let go again."""
+    number = own_port()
+    urls = [f"modbus_tcp://127.0.0.1:{number}", f"serial://{port}"]
+    with another(tmp_path, *urls):
+        message = refused(*urls, f"tcp://127.0.0.1:{number + 1}")
+        assert all(url in message for url in urls)
+        assert free(f"tcp://127.0.0.1:{number + 1}")
+
+
+def test_the_kernel_lets_go_when_the_holder_is_killed(tmp_path):
+    """No file to clean up, and none that could be deleted under a holder."""
+    url = f"modbus_tcp://127.0.0.1:{own_port()}"
+    with another(tmp_path, url) as first:
+        refused(url)
+        (tmp_path / "journal.sqlite").unlink()
+        assert f"pid {first.pid}" in refused(url)
+        first.send_signal(signal.SIGKILL)
+        first.wait()
+        assert free(url)
+
+
+def test_default_ports_and_unknown_places(tmp_path):
+    """502 need not be written; what leads nowhere that is known is not locked."""
+    with another(tmp_path, "modbus_tcp://192.0.2.7", "fake://pump", "serial:///no/such/port"):
+        assert "192.0.2.7" in refused("modbus_tcp://192.0.2.7:502")
+        assert free("fake://pump", "serial:///no/such/port")
+
+
+def test_without_an_abstract_namespace_a_file_does_the_same(tmp_path, monkeypatch):
+    """The lock is one of the kernel's too, so it ends with its holder."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(bus_lock.tempfile, "tempdir", None)
+    monkeypatch.setattr(bus_lock.socket.socket, "bind", no_abstract_namespace, raising=False)
+    url = f"tcp://127.0.0.1:{own_port()}"
+    with bus_locks([url]):
+        assert f"pid {os.getpid()}" in refused(url)
+    assert free(url)
+
+
+def no_abstract_namespace(*_):
+    raise OSError(2, "No such file or directory")

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import asyncio
+import math
+
+import pytest
+
+from rigctl.campaign import control, patience, watchman
+from rigctl.campaign.events import PhaseChanged
+from rigctl.campaign.trial import State
+from rigctl.errors import CapReached, DeviceTimeout, Tripped
+from rigctl.rig.conditions import Compare
+from rigctl.rig.protocols import Reading, Severity
+from rigctl.rig.spec import InterlockSpec, WatchSpec
+from rigctl.rig.values import Glance, Measurement, Seen
+from tests.campaign.fakes import make_rig_spec, make_spec
+
+ACID = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Roll calls follow each other at once."""
+    monkeypatch.setattr(patience, "FIRST_CALL_S", 0.001)
+
+
+def watching(*interlocks, **changes):
+    """A campaign on the fake rig that is looked at a hundred times a second."""
+    watch = WatchSpec(every_s=0.01, clear_for_s=0.0, interlocks=interlocks)
+    return make_spec(rig=make_rig_spec(watch=watch), **changes)
+
+
+def reads(value):
+    return Glance({"a": Seen(value, "mM", 0.0, stale_after_s=5.0)})
+
+
+def phases(stage):
+    return [event.phase for event in stage.told if isinstance(event, PhaseChanged)]
+
+
+def alarmed(stage, words):
+    return any(words in alarm.message for alarm in stage.alarms())
+
+
+class Acid:
+    """Too acid from the moment the first trial settles until everything has been made safe."""
+
+    def __init__(self, stage, **glances):
+        self.stage = stage
+        self.seen = 0
+        self.glances = {"bad": reads(0.5), "good": reads(3.0), **glances}
+
+    def __call__(self):
+        bad = "measure" in self.stage.rig.calls and self.stage.rig.calls[-1] != "control" and not self.over
+        self.seen += bad
+        return self.glances["bad" if bad else "good"]
+
+    @property
+    def over(self):
+        calls = self.stage.rig.calls
+        return "measure" in calls and calls.count("safe") >= 2 and self.seen > 8
+
+
+async def for_ever():
+    await asyncio.Event().wait()
+
+
+def first_only(stage):
+    async def fault():
+        if stage.rig.calls.count("measure") == 1:
+            await for_ever()
+
+    return fault
+
+
+async def test_an_interlock_ends_the_trial_and_holds_the_campaign_until_it_is_over(stage):
+    """Safe at once, the trial FAILED and charged; HOLDING, then RUNNING again with the next trial."""
+    result = await stage.run(watching(ACID, max_trials=2), glance=Acid(stage), fail={"measure": first_only(stage)})
+    assert (result.ending, result.trials) == ("trials", 2)
+    with stage.journal() as journal:
+        first, second = journal.trials()
+    assert (first.state, second.state) == (State.FAILED, State.RECORDED)
+    assert "interlock acid: a < 1 mM" in first.because
+    assert first.cost > 0
+    calls = stage.rig.calls
+    assert calls[calls.index("measure") + 1] == "safe"
+    assert phases(stage)[:2] == ["HOLDING", "RUNNING"]
+
+
+@pytest.mark.parametrize("then", ["safe", "trip"])
+async def test_an_interlock_may_end_the_campaign(stage, then):
+    """`safe` ends it in good order; `trip` stays latched for the next process."""
+    spec = watching(InterlockSpec("acid", ACID.when, then), max_trials=5)
+    run = stage.run(spec, glance=Acid(stage), fail={"measure": first_only(stage)})
+    if then == "safe":
+        result = await run
+        assert (result.ending, result.trials, result.recorded) == ("interlock", 1, 0)
+        return
+    with pytest.raises(Tripped, match="interlock acid"):
+        await run
+    with pytest.raises(Tripped, match="Find the cause"):
+        await stage.run(spec)
+    assert stage.world.count("control") == 1
+
+
+async def test_a_warning_disturbs_nothing(stage):
+    """`warn` is an alarm, and the trial goes on."""
+    spec = watching(InterlockSpec("acid", ACID.when, "warn"), max_trials=2)
+    slowly = {"measure": lambda: asyncio.sleep(0.05)}
+    assert (await stage.run(spec, glance=reads(0.5), fail=slowly)).recorded == 2
+    assert alarmed(stage, "interlock acid")
+
+
+async def test_fault_61_what_another_hand_switched_off_is_never_recorded(stage):
+    """An actuator that does not hold at the end of the window fails the trial, however good the numbers look."""
+    result = await stage.run(watching(max_trials=1), astray={"valve": "reads back released, wanted 0.5 V"})
+    with stage.journal() as journal:
+        assert (journal.trial(1).state, result.recorded) == (State.FAILED, 0)
+        assert "valve: reads back released" in journal.trial(1).because
+
+
+async def test_fault_71_a_missing_instrument_holds_the_campaign_until_it_is_back(stage):
+    """A meter away for a while costs one trial at most: the campaign waits for it instead of giving up."""
+    away = {"power": lambda r: Reading(math.nan, r.unit, r.time_s, Severity.INVALID, "no answer")}
+
+    def back():
+        if stage.rig.calls.count("roll_call") >= 8:
+            stage.rig.counters.clear()
+
+    result = await stage.run(
+        watching(max_trials=3), counters=away, missing=[{"mains": "no answer"}] * 7, fail={"roll_call": back}
+    )
+    assert (result.ending, result.recorded) == ("trials", 2)
+    assert phases(stage).count("HOLDING") == 1
+    assert alarmed(stage, "mains: no answer")
+
+
+async def test_a_hold_can_be_ended_by_a_person(stage):
+    """`stop` does not wait for what never comes back."""
+
+    async def stop():
+        if stage.rig.calls.count("roll_call") == 3:
+            await asyncio.to_thread(control.ask, stage.state, "stop")
+
+    faults = {"measure": DeviceTimeout("scale: no answer"), "roll_call": stop}
+    result = await stage.run(watching(max_trials=9), missing=[{"scale": "no answer"}] * 99, fail=faults)
+    assert (result.ending, result.trials, result.safe.ok) == ("stopped", 1, True)
+
+
+async def test_fault_75_a_plug_in_s_mistake_costs_one_trial_and_its_traceback_is_kept(stage):
+    """A KeyError in a driver: FAILED, alarm with where it happened, and on with the next trial."""
+    once = [KeyError("gain")]
+
+    def fault():
+        if once:
+            raise once.pop()
+
+    result = await stage.run(watching(max_trials=2), fail={"measure": fault})
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.FAILED, State.RECORDED]
+        (kept,) = [alarm.detail for alarm in journal.alarms() if "KeyError" in alarm.message]
+    assert "Traceback" in kept
+    assert result.recorded == 1
+
+
+async def test_fault_72_a_cap_reached_in_mid_trial_is_no_failure(stage):
+    """The trial is closed and charged, not FAILED; five of them do not end the campaign."""
+
+    def capped():
+        if stage.rig.calls.count("control") <= 6:
+            raise CapReached("pump: over its cap of 24 h", "pump", 5.0)
+
+    result = await stage.run(watching(max_trials=8), fail={"control": capped})
+    with stage.journal() as journal:
+        states = [row.state for row in journal.trials()]
+    assert (states, result.recorded) == ([State.ABANDONED] * 6 + [State.RECORDED] * 2, 2)
+
+
+async def test_fault_64_a_frozen_outcome_fails_the_trial_and_holds(stage):
+    """The third trial with the very same reading while all else changes is no result; the sensor must move first."""
+    frozen = {"y": Measurement(3.25, 0.0, 5)}
+    moved = []
+
+    def moves():
+        moved.append(1)
+        if len(moved) == 4:
+            stage.rig.reads["y"] = 3.5
+            stage.rig.measured.clear()
+
+    result = await stage.run(watching(max_trials=4), measured=frozen, reads={"y": 3.25}, fail={"roll_call": moves})
+    with stage.journal() as journal:
+        rows = journal.trials()
+    assert [row.state for row in rows] == [State.RECORDED, State.RECORDED, State.FAILED, State.RECORDED]
+    assert "frozen" in rows[2].because
+    assert "HOLDING" in phases(stage)
+    assert result.recorded == 3
+
+
+async def test_failures_of_one_device_count_though_good_trials_lie_between(stage):
+    """Three of the last trials make an alarm, five a hold, which ends when the device answers steadily."""
+
+    def every_other():
+        if stage.rig.calls.count("measure") % 2:
+            raise DeviceTimeout("pump: no answer")
+
+    spec = watching(max_trials=10)
+    assert (await stage.run(spec, fail={"measure": every_other})).recorded == 5
+    assert alarmed(stage, "failed 3 of the last")
+    assert alarmed(stage, "it must answer steadily")
+
+
+async def test_what_holds_and_why_is_in_the_journal(stage):
+    """Phases outlive the process that went through them."""
+    await stage.run(watching(ACID, max_trials=2), glance=Acid(stage), fail={"measure": first_only(stage)})
+    with stage.journal() as journal:
+        kept = journal.beside.phases()
+    assert [row.phase for row in kept][:2] == ["HOLDING", "RUNNING"]
+    assert "interlock acid" in kept[0].why
+
+
+async def test_a_disk_that_does_not_answer_does_not_stop_the_watch(tmp_path):
+    """Files are looked at beside the loop: a look that hangs leaves the last one standing."""
+    around = watchman.Surroundings(tmp_path / "gone", lambda: "")
+    around.known()
+    for _ in range(1000):
+        if around.known().missing:
+            break
+        await asyncio.sleep(0.005)
+    assert "gone" in around.known().missing

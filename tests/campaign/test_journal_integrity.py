@@ -1,0 +1,368 @@
+"""What the disk does to a journal: a bit flipped (fault 80), the log lost (fault 79); and what people do to it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import traceback
+from contextlib import closing
+
+import pytest
+from structlog.testing import capture_logs
+
+from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal.database import open_for_reading
+from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, SEALED_TABLES, VERSION
+from rigctl.campaign.journal.seals import SealingConnection, broken_seal, unsealed
+from rigctl.campaign.trial import Event
+from rigctl.errors import JournalCorrupt
+from tests.campaign.fakes import make_spec
+from tests.campaign.reaper import Reaper
+from tests.campaign.records import SetClock, make_decision, record_trial
+
+FLIPS = 1000
+INSTANTS = ("BEGIN", "COMMIT", "PRAGMA journal_mode", "PRAGMA wal", "CREATE TABLE seals")
+
+
+def opened(directory):
+    return Journal(directory, SetClock(), "boot-1")
+
+
+def told(connection):
+    """Everything that the tables hold."""
+    return {t: connection.execute(f"SELECT * FROM {t} ORDER BY 1, 2").fetchall() for t in SEALED_TABLES}  # noqa: S608
+
+
+def read(path):
+    """The same of a file."""
+    with closing(open_for_reading(path)) as connection:
+        return told(connection)
+
+
+def write_something(journal):
+    """Something in (nearly) every table."""
+    journal.begin(make_spec(), "0.0")
+    for trial in range(1, 4):
+        record_trial(journal, trial)
+        dose = journal.doses.intend("pump", 5.0, 0.0)
+        journal.doses.settle(dose, "DONE", 5.0, "by the counter")
+        journal.answers.keep("pump", "ph", 0.0, -0.2, answered=False)
+    journal.trips.latch("pump runs on")
+    journal.trips.reset()
+    journal.pins.keep([("pump", "EZO-PMP", "ACID", "")])
+    journal.phase("HOLDING", "no meter", 60.0)
+    journal.beat(ended="done", safe=True)
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A journal with a little of everything, closed in good order."""
+    journal = opened(tmp_path)
+    write_something(journal)
+    journal.close()
+    return journal.path
+
+
+# One bit --------------------------------------------------------------------------------------------------------------
+
+
+def clean(path):
+    """Nothing but the file."""
+    for other in path.parent.iterdir():
+        if other != path:
+            other.unlink()
+
+
+@pytest.mark.timeout(240)
+def test_fault_80_one_bit_flipped_anywhere_is_found_or_changes_nothing(path):
+    """In header, schema, tables and indexes: refused with advice, or read and written as if nothing had been."""
+    whole, sound = path.read_bytes(), read(path)
+    some = random.Random(80)
+    everywhere = [*range(100), *(some.randrange(len(whole)) for _ in range(FLIPS))]
+    found = 0
+    for number, position in enumerate(everywhere):
+        data = bytearray(whole)
+        data[position] ^= 1 << some.randrange(8)
+        path.write_bytes(data)
+        try:
+            assert read(path) == sound, position
+            if number % 10 == 0:
+                journal = opened(path.parent)
+                assert told(journal._connection) == sound, position
+                journal.close()
+        except JournalCorrupt:
+            found += 1
+            with pytest.raises(JournalCorrupt, match=r"\.recover"):
+                opened(path.parent)
+            assert path.read_bytes() == data
+        clean(path)
+    assert found > FLIPS / 20  # the rest is room that nothing has been written to yet
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("measurements", bytes.fromhex("40140a3d70a3d70a")),  # 5.01
+        ("trials", b"its turn"),
+        ("doses", b"by the counter"),
+        ("starts", b"rig: fake"),
+        ("pins", b"ACID"),
+    ],
+)
+def test_fault_80_what_stands_in_a_row_is_sealed(path, table, words):
+    """SQLite's own check would let it pass: it looks at the structure around it."""
+    data = path.read_bytes()
+    position = data.rindex(words)
+    path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    with pytest.raises(JournalCorrupt, match=f"the checksum of its table {table} does not hold"), open_reader(path):
+        pass
+
+
+def test_the_seals_hold_through_every_kind_of_change(tmp_path):
+    """Rows that come, change and go, in transactions that are rolled back too."""
+    journal = opened(tmp_path)
+    write_something(journal)
+    with pytest.raises(sqlite3.IntegrityError):
+        journal.doses._connection.execute("INSERT INTO doses (id) VALUES (1)")
+    journal.propose(make_decision(4))
+    assert broken_seal(journal._connection) == ""
+    assert not unsealed(journal._connection)
+    journal.close()
+    assert not unsealed(opened(tmp_path)._connection)
+
+
+def test_a_journal_that_a_person_has_edited_is_read_and_sealed_again(path):
+    """An edit through SQLite is no damage; from the next start on it is as sure as the rest."""
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE ledger SET note = 'paid by the neighbour' WHERE id = 1")
+    assert read(path)["ledger"][0][-1] == "paid by the neighbour"
+    opened(path.parent).close()
+    data = path.read_bytes()
+    path.write_bytes(data.replace(b"neighbour", b"neighbouR"))
+    with pytest.raises(JournalCorrupt, match="checksum of its table ledger"):
+        opened(path.parent)
+
+
+def test_a_recovered_journal_is_accepted_once_a_person_says_so(path):
+    """As the advice has it: without its seals it is taken as it is, and sealed."""
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("DELETE FROM trips")
+        file.execute("UPDATE seals SET digest = 1 WHERE name = 'trips'")
+    with pytest.raises(JournalCorrupt, match=r"DELETE FROM seals"):
+        opened(path.parent)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.executescript("DELETE FROM seals; UPDATE starts SET closed = 1")
+    opened(path.parent).close()
+    assert read(path)["trips"] == []
+    with closing(open_for_reading(path)) as connection:
+        assert not unsealed(connection)
+
+
+def first_version(path, edit="SELECT 1"):
+    """The same journal as the first version of rigctl would have left it, edited."""
+    tables, old = read(path), path.with_name("old")
+    with closing(sqlite3.connect(old)) as file, file:
+        file.execute("PRAGMA journal_mode = WAL")
+        for statement in MIGRATIONS[0]:
+            file.execute(statement)
+        for table in SEALED_TABLES[:11]:
+            width = len(file.execute(f"PRAGMA table_info({table})").fetchall())
+            rows = [row[:width] for row in tables[table]]
+            file.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * width)})", rows)  # noqa: S608
+        file.execute(edit)
+        file.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        file.execute("PRAGMA user_version = 1")
+    old.replace(path)
+    return tables
+
+
+def test_a_journal_of_the_first_version_is_taken_over(path):
+    """Its tables get what they lack and are sealed; it can be read before that, too."""
+    tables = first_version(path)
+    with open_reader(path) as reader:
+        assert len(reader.trials()) == 3
+        assert [a.detail for a in reader.alarms()] == []
+        assert reader.beside.phases() == reader.beside.answers() == ()
+    opened(path.parent).close()
+    assert read(path)["ledger"] == tables["ledger"]
+    with closing(open_for_reading(path)) as connection:
+        assert not unsealed(connection)
+        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        "UPDATE trials SET proposal = 'no JSON' WHERE trial = 2",
+        "UPDATE trials SET setpoints = '[1' WHERE trial = 2",
+        "UPDATE trials SET state = 'RECORDEE' WHERE trial = 2",
+        "UPDATE campaign SET identity = '{'",
+        "UPDATE events SET event = 'x' WHERE id = 1",
+    ],
+)
+def test_what_no_checksum_vouches_for_is_read_before_it_is_believed(path, edit):
+    """In a journal of an older version: refused with advice, left as it was, never a traceback."""
+    first_version(path, edit)
+    before = path.read_bytes()
+    with pytest.raises(JournalCorrupt, match=r"\.recover"), open_reader(path):
+        pass
+    clean(path)
+    with pytest.raises(JournalCorrupt, match=r"\.recover"):
+        opened(path.parent)
+    with closing(sqlite3.connect(path)) as file:
+        assert file.execute("PRAGMA user_version").fetchone() == (1,)
+    assert path.read_bytes() == before
+
+
+# The log --------------------------------------------------------------------------------------------------------------
+
+
+def life(directory, work, kill_at):
+    """A process that does this with the journals it opens, killed at an instant; how many instants there were."""
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        reaper, status = Reaper(kill_at), 1
+        try:
+            SealingConnection.__init__ = lambda self, *a, **k: (
+                sqlite3.Connection.__init__(self, *a, **k),
+                self.set_trace_callback(lambda sql: reaper(sql) if sql.startswith(INSTANTS) else None),
+            )[0]
+            work(directory)
+            os.write(into, str(reaper.instants).encode())
+            status = 0
+        except BaseException:  # noqa: BLE001 - the child must not return into pytest
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(into)
+    with os.fdopen(out, "rb") as answer:
+        instants = int(answer.read() or b"0")
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), instants
+
+
+def campaign(directory):
+    """Started, one trial, ended in good order."""
+    journal = opened(directory)
+    journal.begin(make_spec(), "0.0")
+    under_way = journal.read.open_trial()
+    if under_way is not None:
+        journal.finish(under_way.trial, under_way.state, Event.FAIL, ())
+    number = len(journal.read.trials()) + 1
+    record_trial(journal, number)
+    journal.beat(ended="done", safe=True)
+    journal.close()
+
+
+def half_a_trial(directory):
+    """Started, and killed in mid-trial."""
+    journal = opened(directory)
+    journal.begin(make_spec(), "0.0")
+    journal.propose(make_decision(len(journal.read.trials()) + 1))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def trip_reset(directory):
+    """A verb that opens the journal without starting the campaign."""
+    journal = opened(directory)
+    journal.trips.reset()
+    journal.close()
+
+
+def without_log(directory, target):
+    """A copy of what a crash left, its log lost."""
+    target.mkdir()
+    shutil.copy(directory / "journal.sqlite", target)
+    return target
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("work", [campaign, trip_reset])
+@pytest.mark.parametrize("past", ["none", "ended", "crashed"])
+def test_fault_79_a_log_that_is_there_is_never_missed_and_a_lost_one_always(tmp_path, work, past):
+    """Killed around every step: with its log it opens; without, it is refused, or nothing that matters is gone."""
+    base = tmp_path / "base"
+    base.mkdir()
+    if past != "none":
+        campaign(base)
+    if past == "crashed":
+        assert life(base, half_a_trial, None)[0] == -signal.SIGKILL
+    status, instants = life(shutil.copytree(base, tmp_path / "whole"), work, None)
+    assert status == 0
+    refused = 0
+    for instant in range(1, instants + 1):
+        directory = shutil.copytree(base, tmp_path / str(instant))
+        assert life(directory, work, instant)[0] == -signal.SIGKILL
+        lost = without_log(directory, tmp_path / f"{instant}-lost")
+        journal = opened(directory)
+        there = told(journal._connection)
+        journal.close()
+        opened(directory).close()
+        try:
+            journal = opened(lost)
+        except JournalCorrupt:
+            refused += 1
+            continue
+        left = told(journal._connection)
+        journal.close()
+        assert left["trials"] == there["trials"], instant
+        assert left["doses"] == there["doses"], instant
+        assert left["ledger"] == there["ledger"], instant
+    assert refused > 0 or (work is trip_reset and past != "crashed")
+
+
+def crashed(directory):
+    """What a process leaves that is killed in its first trial."""
+    assert life(directory, half_a_trial, None)[0] == -signal.SIGKILL
+    return directory / "journal.sqlite"
+
+
+def test_fault_79_what_is_left_can_be_read_and_the_loss_still_shows_afterwards(tmp_path):
+    """Queries warn and make no new log, which would hide that there is none; a person may accept what is left."""
+    path = crashed(tmp_path)
+    (tmp_path / "journal.sqlite-wal").unlink()
+    (tmp_path / "journal.sqlite-shm").unlink()
+    with capture_logs() as logs, open_reader(path) as reader:
+        assert reader.campaign().starts == 1
+        assert reader.trials() == ()
+    assert "its log journal.sqlite-wal is missing" in logs[0]["event"]
+    assert [p.name for p in tmp_path.iterdir()] == ["journal.sqlite"]
+    with pytest.raises(JournalCorrupt, match="UPDATE starts SET closed = 1"):
+        opened(tmp_path)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE starts SET closed = 1")
+    opened(tmp_path).close()
+
+
+def test_a_log_whose_end_cannot_be_noted_is_kept(tmp_path):
+    """Closing while another program holds the lock: the log stays, so that nothing is taken for lost."""
+    (tmp_path / "here").mkdir()
+    journal = opened(tmp_path / "here")
+    journal.begin(make_spec(), "0.0")
+    record_trial(journal)
+    journal._connection.execute("PRAGMA busy_timeout = 0")
+    with closing(sqlite3.connect(journal.path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        journal.close()
+        there = shutil.copytree(tmp_path / "here", tmp_path / "there")
+    again = opened(there)
+    assert len(again.read.trials()) == 1
+    again.close()
+
+
+def test_a_full_disk_at_the_end_costs_no_journal(tmp_path):
+    """Nothing more can be written when the process ends: the log stays, and the next one goes on."""
+    journal = opened(tmp_path)
+    journal.begin(make_spec(), "0.0")
+    record_trial(journal)
+    journal._connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action == 23 else sqlite3.SQLITE_OK)
+    journal.close()
+    assert journal.path.with_name("journal.sqlite-wal").exists()
+    again = opened(tmp_path)
+    assert len(again.read.trials()) == 1
+    again.close()

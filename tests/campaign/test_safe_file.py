@@ -1,0 +1,83 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from rigctl.campaign import safe_file
+from rigctl.campaign.alive import Writer
+from rigctl.campaign.going_safe import go_safe, joined
+from rigctl.campaign.safe_file import Driven, SafeFile
+from rigctl.errors import JournalUnwritable, RigctlError
+
+VALVE = Driven(
+    "valve", "modbus", "modbus_tcp://127.0.0.1:1", {"address": 1, "enable": {"coil": 2}}, 0.2, "actuator", "off"
+)
+
+
+def word(**changes):
+    return SafeFile(
+        **{"rig": "r", "driven": True, "speedup": 2.0, "devices": (VALVE,), "writer": Writer(1, "2", "3"), **changes}
+    )
+
+
+def test_what_is_written_is_read_again(tmp_path):
+    """Nothing is lost on the way, and no other file is left."""
+    safe_file.write(tmp_path, word())
+    assert safe_file.read(tmp_path) == word()
+    assert [p.name for p in tmp_path.iterdir()] == ["safe.json"]
+
+
+def test_where_nothing_was_driven_there_is_no_word(tmp_path):
+    """No file, and no directory either, is no error."""
+    assert safe_file.read(tmp_path) is None
+    assert safe_file.read(tmp_path / "nowhere") is None
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 1}', '{"version": 9}'])
+def test_a_word_that_cannot_be_read_is_named(tmp_path, text):
+    """Spoilt, or of a newer version: an error with the file's name, never a traceback."""
+    (tmp_path / "safe.json").write_text(text)
+    with pytest.raises(RigctlError, match=r"safe\.json"):
+        safe_file.read(tmp_path)
+
+
+def test_a_word_that_cannot_be_written_lets_nothing_move(tmp_path):
+    """JournalUnwritable, as for the journal itself."""
+    with pytest.raises(JournalUnwritable, match="nothing may move"):
+        safe_file.write(tmp_path / "nowhere", word())
+
+
+def test_a_process_is_told_from_a_later_one_with_its_number():
+    """Alive: this process; not: one that has ended, one of another boot, one that started at another time."""
+    me = Writer.this_process()
+    done = subprocess.Popen([sys.executable, "-c", ""])
+    gone = Writer(done.pid, me.started, me.boot)
+    done.wait()
+    assert me.alive
+    others = (gone, Writer(me.pid, me.started, "other"), Writer(me.pid, "1", me.boot))
+    assert not any(other.alive for other in others)
+    assert Writer.from_json(json.loads(json.dumps(me.to_json()))) == me
+
+
+def test_a_device_whose_driver_is_gone_keeps_no_other_from_going_safe():
+    """Each that cannot be reached or made is told with its reason."""
+    lost = Driven("pump", "no-such-driver", "serial:///nowhere", {}, 0.2, "doser", "off")
+    odd = Driven("odd", "modbus", VALVE.url, {"spoon": 1}, 0.2, "actuator", "off")
+    report = go_safe((lost, VALVE, odd), 1.0)
+    assert set(report.failed) == {"pump", "valve", "odd"}
+    assert "no-such-driver" in report.failed["pump"]
+    assert "spoon" in report.failed["odd"]
+    assert "127.0.0.1:1" in report.failed["valve"]
+
+
+def test_the_same_instrument_under_two_names_is_driven_once():
+    """Joined by place; another instrument of the same name is called by its origin."""
+    renamed = Driven("b", *(getattr(VALVE, f) for f in Driven.__slots__[1:]))
+    moved = Driven(
+        VALVE.name, VALVE.driver, "modbus_tcp://127.0.0.1:2", *(getattr(VALVE, f) for f in Driven.__slots__[3:])
+    )
+    assert joined((VALVE,), (renamed,)) == (VALVE,)
+    assert [d.name for d in joined((VALVE,), (moved,))] == ["valve", "valve (as last driven)"]

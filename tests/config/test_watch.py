@@ -1,0 +1,153 @@
+"""What a configuration says of the watch: interlocks, rules for sensors, and what is refused of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.rig.conditions import Compare
+from rigctl.rig.spec import InterlockSpec, MeterSpec, SensorRules, WatchedSensor
+from tests.config.conftest import BY_HAND, SMALL, loaded, problems
+
+LEVEL = "  level: {driver: modbus, bus: plc, unit: L, read: {at: 20, type: float32}}\n"
+WITH_LEVEL = SMALL.replace("dosing:\n", f"{LEVEL}dosing:\n")
+
+
+def interlocked(*entries: str, base: str = WITH_LEVEL, more: str = "") -> str:
+    lines = "".join(f"    - {{{e}}}\n" for e in entries)
+    return f"{base}  interlocks:\n{lines}{more}"
+
+
+def one(entry: str) -> str:
+    return interlocked(f"name: a, {entry}")
+
+
+REFUSED = {
+    "condition": (one('when: "ph < 5 mM", then: warn'), "[0].when", "must be in pH, like ph"),
+    "name": (one('when: "phh < 5", then: warn'), "[0].when", 'did you mean "ph"?'),
+    "no sensor": (one('when: "ca_valve < 5", then: warn'), "[0].when", "which is no sensor"),
+    "its unit": (one('when: "level < 5 mM", then: warn'), "[0].when", "must be in L, like level"),
+    "driver's unit": (one('when: "mains > 3 kWh", then: warn'), "[0].when", "must be in W, like mains"),
+    "action": (one('when: "ph < 5", then: stop'), "[0].then", "'hold', 'safe' or 'trip'"),
+    "key": (one('when: "ph < 5", than: hold'), "[0].than", 'did you mean "then"?'),
+    "for": (one('when: "ph < 5", for: 3 L, then: hold'), "[0].for", "must be a duration"),
+    "never": (one('when: "ph < 5 and ph > 6", then: warn'), "[0].when", "can never hold"),
+    "until": (one('when: "ph < 5", until: "level > 8 L", then: hold'), "[0].until", "speaks of level"),
+    "until never": (one('when: "ph < 5", until: "ph > 8 and ph < 7", then: hold'), "[0].until", "never"),
+    "twice": (
+        interlocked('name: a, when: "ph < 5", then: warn', 'name: a, when: "ph < 4", then: safe'), "[1].name", "second"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "where", "what"), REFUSED.values(), ids=REFUSED)
+def test_an_interlock_that_cannot_be_kept_is_refused(text, where, what):
+    """With its place, what was got and what is allowed."""
+    found = problems(text)
+    (place,) = [p for p in found if p.endswith(f"safety.interlocks{where}")]
+    assert what in found[place]
+    assert len(found) <= 2
+
+
+def test_two_bad_interlocks_are_told_at_once():
+    """One of a wrong shape does not hide another of a wrong meaning."""
+    text = interlocked("name: a, when: 7, then: warn", 'name: b, when: "phh < 5", then: warn')
+    assert [p.split(": ")[1] for p in problems(text)] == ["safety.interlocks[0].when", "safety.interlocks[1].when"]
+
+
+def test_interlocks_reach_the_watch_with_what_they_look_at():
+    """Conditions in the readings' units; a sensor that serves no variable is watched for them."""
+    acid, empty = (
+        'name: acid, when: "ph < 4.5 pH", for: 10 s, then: trip',
+        ('name: empty, when: "level < 5 L", until: "level > 8000 mL", then: hold'),
+    )
+    watch = loaded(interlocked(acid, empty)).rig.watch
+    assert watch.interlocks == (
+        InterlockSpec("acid", Compare("ph", "<", 4.5, "pH"), "trip", 10.0),
+        InterlockSpec("empty", Compare("level", "<", 5.0, "L"), "hold", 0.0, Compare("level", ">", 8.0, "L")),
+    )
+    assert watch.sensors == (WatchedSensor("level", SensorRules(every_s=2.0)),)
+    assert watch.rules == {"ph": SensorRules(every_s=2.0), "ca": SensorRules(), "growth": SensorRules()}
+
+
+def test_the_unit_of_a_sensor_is_its_drivers_own_word():
+    """A meter that measures W without saying so in the file takes limits in kW."""
+    watch = loaded(interlocked('name: load, when: "mains > 3 kW", then: warn')).rig.watch
+    assert watch.interlocks[0].when == Compare("mains", ">", 3000.0, "W")
+
+
+def test_an_until_that_flutters_is_told_of():
+    """A warning with its place, not a refusal."""
+    config = loaded(interlocked('name: a, when: "ph < 5", until: "ph < 6", then: hold'))
+    assert config.warnings == (
+        'rig.yaml:33: safety.interlocks[0].until: "ph < 6 pH" can hold while "ph < 5 pH" still does: '
+        "the interlock would flutter",
+    )
+    assert loaded(interlocked('name: a, when: "ph < 5", until: "ph > 6", then: hold')).warnings == ()
+
+
+def test_sensors_have_rules_of_their_own():
+    """Rates per second, frozen by time or by trials or never, periods and ages of readings."""
+    rules = "max_rate: 0.6 pH/min, frozen_after: 30 min, stale_after: 20 s, watch_every: 5 s, "
+    text = SMALL.replace("ph: {unit: pH, ", f"ph: {{unit: pH, {rules}").replace("floor: 0", "frozen_after: off")
+    found = loaded(text.replace("ca: {unit: mM, ", "ca: {unit: mM, frozen_after: 5 trials, ")).rig.watch.rules
+    assert found["ph"] == SensorRules(5.0, 20.0, 1800.0, None, pytest.approx(0.01))
+    assert found["ca"] == SensorRules(frozen_after_trials=5)
+    assert found["growth"] == SensorRules(frozen_after_trials=None)
+
+
+RULES = {
+    "rate": ("max_rate: 0.5 pH", "max_rate", "a change of pH per time"),
+    "rate unit": ("max_rate: 0.5 mM/min", "max_rate", "a change of pH per time"),
+    "no rate": ("max_rate: 0 pH/min", "max_rate", "more than nothing"),
+    "frozen": ("frozen_after: soon", "frozen_after", "a number of trials, or off"),
+    "one trial": ("frozen_after: 1 trial", "frozen_after", "at least"),
+    "never read": ("stale_after: 10 s", "stale_after", "needs watch_every"),
+    "stale at once": ("watch_every: 5 s, stale_after: 5 s", "stale_after", "must be more than the 5 s"),
+    "every": ("watch_every: 0 s", "watch_every", "more than nothing"),
+}
+
+
+@pytest.mark.parametrize(("given", "key", "what"), RULES.values(), ids=RULES)
+def test_a_rule_that_cannot_be_kept_is_refused(given, key, what):
+    """With its place, what was got and what is allowed."""
+    found = problems(SMALL.replace("ph: {unit: pH, ", f"ph: {{unit: pH, {given}, "))
+    assert what in found[f"rig.yaml:5: variables.ph.{key}"]
+
+
+def test_a_rate_of_a_scale_with_another_zero_is_refused():
+    """5 degF/min is no 5 degC/min, nor -15."""
+    text = BY_HAND.replace("ca: {unit: mM", "ca: {unit: degC, max_rate: 5 degF/min")
+    assert "in the unit of the reading" in problems(text)["rig.yaml:6: variables.ca.max_rate"]
+    assert loaded(text.replace("degF", "degC")).rig.watch.rules["ca"].max_rate_per_s == pytest.approx(5 / 60)
+
+
+def test_the_watch_itself_can_be_set():
+    """Its period, when a held campaign goes on, how fast everything is safe, how many doses may go unanswered."""
+    text = f"{SMALL}  watch: {{every: 500 ms, clear_for: 5 min}}\n  safe_within: 3 s\n  unanswered_doses: 4\n"
+    rig = loaded(text).rig
+    assert (rig.watch.every_s, rig.watch.clear_for_s, rig.safe_within_s, rig.unanswered_doses) == (0.5, 300.0, 3.0, 4)
+    plain = loaded(SMALL).rig
+    assert (plain.watch.every_s, plain.watch.clear_for_s, plain.safe_within_s, plain.unanswered_doses) == (
+        1,
+        60,
+        None,
+        6,
+    )
+    for given in ("watch: {every: 0 s}", "watch: {clear_for: 0 s}", "safe_within: 0 s", "unanswered_doses: 0"):
+        (what,) = problems(f"{SMALL}  {given}\n").values()
+        assert "must be" in what
+
+
+def test_a_meter_may_say_what_can_be_used_in_an_hour():
+    """Power becomes kWh per hour, flow mL per hour."""
+    text = SMALL.replace("0.31 EUR/kWh", "0.31 EUR/kWh, rated: 230 W").replace(
+        "4.2 EUR/L", "4.2 EUR/L, rated: 58.5 mL/min"
+    )
+    mains, pump, labour, _ = loaded(text).rig.meters
+    assert (mains.rated_per_h, pump.rated_per_h, labour.rated_per_h) == (0.23, pytest.approx(3510), None)
+    assert isinstance(mains, MeterSpec)
+
+
+def test_a_pump_needs_no_safe_state():
+    """It has no other than off."""
+    assert loaded(SMALL.replace("doser: off, ", "")).rig.limits["doser"].safe_state == "off"

@@ -1,0 +1,103 @@
+"""What the Modbus drivers say they use, can hold and can count, before anything is opened."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rigctl.rig.abilities import Claim, Fits, Grained, Occupies
+from rigctl_drivers.modbus_claims import float_step
+from rigctl_drivers.modbus_options import ModbusOptions
+from rigctl_drivers.modbus_register import ModbusRegisterDriver
+from rigctl_drivers.scpi_instrument import ScpiDriver, ScpiOptions
+from rigctl_drivers.sdm_meter import Sdm120Driver, Sdm630Driver, SdmOptions
+
+
+def modbus(**options):
+    return ModbusOptions.model_validate(options)
+
+
+def claims(**options):
+    return set(ModbusRegisterDriver.occupies(modbus(**options)))
+
+
+def test_drivers_say_what_they_use():
+    """All the shipped Modbus drivers and SCPI; an EZO circuit keeps its line as it says nothing."""
+    assert all(isinstance(d, Occupies) for d in (ModbusRegisterDriver, Sdm120Driver, Sdm630Driver, ScpiDriver))
+    assert all(isinstance(d, Grained) for d in (ModbusRegisterDriver, Sdm120Driver, Sdm630Driver))
+    assert isinstance(ModbusRegisterDriver, Fits)
+
+
+def test_every_word_is_claimed_as_part_of_its_number():
+    """Two words of a float32, four of a float64, one of a bit; setpoints and what enables them are written."""
+    assert claims(unit="K", read={"at": 4, "type": "float32"}) == {
+        Claim("unit 1 input register 4", "reads", "4 to 5"),
+        Claim("unit 1 input register 5", "reads", "4 to 5"),
+    }
+    wide = claims(address=7, read={"register": "holding", "at": 0, "type": "float64"})
+    assert {c.place for c in wide} == {f"unit 7 holding register {i}" for i in range(4)}
+    assert claims(read={"at": 4, "bit": 3}) == {Claim("unit 1 input register 4 bit 3", "reads", "4 to 4 bit 3")}
+    assert claims(read={"register": "coil", "at": 9}) == {Claim("unit 1 coil 9", "reads", "9")}
+    driven = claims(write={"at": 2}, enable={"register": "holding", "at": 3, "on": 2, "off": 1})
+    assert driven == {
+        Claim("unit 1 holding register 2", "writes", "2 to 2"),
+        Claim("unit 1 holding register 3", "writes", "3 to 3"),
+    }
+
+
+def test_what_registers_cannot_hold_is_named():
+    """Setpoints, and the safe and release values among the options."""
+    narrow = modbus(write={"at": 2, "type": "int16", "scale": 0.01}, release_value=-400, safe_value=1)
+    assert ModbusRegisterDriver.misfits(narrow, [0.0, 327.67]) == [
+        "release_value -400 cannot be held by holding register 2: got -40000, int16 holds -32768 to 32767; "
+        "change its type or scale"
+    ]
+    assert "setpoint 327.68" in ModbusRegisterDriver.misfits(narrow, [327.68])[0]
+    switch = modbus(enable={"coil": 0})
+    assert ModbusRegisterDriver.misfits(switch, [0.0, 1.0]) == []
+    assert "takes 0 or 1" in ModbusRegisterDriver.misfits(switch, [0.5])[0]
+
+
+@settings(deadline=None)
+@given(st.floats(min_value=2.0**-90, max_value=2.0**90, width=32))
+def test_the_step_of_a_float_is_the_distance_to_the_next_one(value):
+    """As its own bits say."""
+    (bits,) = struct.unpack(">I", struct.pack(">f", value))
+    (following,) = struct.unpack(">f", struct.pack(">I", bits + 1))
+    assert float_step(value) == following - value
+
+
+@pytest.mark.parametrize(("counts_in", "step_kwh"), [("kWh", 2.0**-7), ("MWh", 1000 * 2.0**-17)])
+def test_an_energy_meter_counts_in_steps_that_grow(counts_in, step_kwh):
+    """At 100 000 kWh a float32 has steps of 8 Wh; of one that counts MWh it is about the same."""
+    options = SdmOptions(counts_in=counts_in)
+    assert Sdm630Driver.grain(options, 1e5) == step_kwh
+    assert Sdm630Driver.grain(options, 10.0) < 1e-5
+
+
+def test_a_counter_in_whole_steps_counts_in_its_scale():
+    """Wherever it stands; a float64 counts as finely as anybody can tell."""
+    whole = modbus(unit="kWh", counter=True, read={"at": 0, "type": "uint32", "scale": 0.1})
+    assert ModbusRegisterDriver.grain(whole, 1e5) == 0.1
+    fine = modbus(unit="kWh", counter=True, read={"at": 0, "type": "float64"})
+    assert ModbusRegisterDriver.grain(fine, 1e5) < 1e-10
+
+
+def test_readings_of_one_scpi_instrument_share_its_line():
+    """Each with its own query; the line is the same thing for all of them."""
+    volts, kelvin = (ScpiDriver.occupies(ScpiOptions(query=q)) for q in ("MEAS:VOLT?", "MEAS:TEMP?"))
+    assert {c.use for c in volts} == {"shares", "reads"}
+    assert set(volts) & set(kelvin) == {Claim("the line", "shares", "SCPI")}
+
+
+def test_a_command_belongs_to_one_scpi_setpoint():
+    """Two setpoints of one supply are two commands; an output that both would switch is refused to the second."""
+    output = {"on": "OUTP ON", "off": "OUTP OFF", "state": "OUTP?"}
+    volts = ScpiOptions.model_validate({"set": "VOLT {value}", "confirm": "VOLT?", "enable": output})
+    claimed = set(ScpiDriver.occupies(volts))
+    assert {Claim("command VOLT {value}", "writes"), Claim("command OUTP ON", "writes")} <= claimed
+    assert ScpiDriver.misfits(volts, [7.7]) == []
+    assert "takes 0 or 1" in ScpiDriver.misfits(ScpiOptions.model_validate({"enable": output}), [0.0, 7.7])[0]

@@ -1,0 +1,110 @@
+"""Commands that must leave although an earlier answer is still owed."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.errors import DeviceError, DeviceTimeout
+from rigctl.rig.protocols import Deadline
+from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu, late, lost
+
+
+def soon() -> Deadline:
+    return Deadline.after(0.1)
+
+
+def patient() -> Deadline:
+    return Deadline.after(60.0)
+
+
+@pytest.fixture
+def unit():
+    return ModbusUnit(coils={1: False, 2: True})
+
+
+@pytest.fixture
+def tcp(peer, unit):
+    """A TCP server with `unit` behind it."""
+    return peer(TcpPeer, cut_mbap, unit.tcp)
+
+
+def rtu_line(peer, line, unit, quiet):
+    end = peer(PtyPeer, cut_rtu, unit.rtu)
+    return line(f"modbus_rtu://{end.path}?baud=9600&echo=no&quiet={quiet}")
+
+
+def test_on_rtu_the_next_command_does_not_wait_for_the_silence(peer, line, unit):
+    """After a lost answer the next command leaves at once; without pressing on it would wait for a minute."""
+    rtu = rtu_line(peer, line, unit, 60)
+    unit.faults = [lost]
+    with pytest.raises(DeviceTimeout):
+        rtu.write_coil(1, 7, True, soon())
+    rtu.press_on()
+    until = patient()
+    rtu.write_coil(1, 8, True, until)
+    rtu.write_coil(1, 9, True, until)
+    assert until.remaining_s > 30.0
+    assert (unit.coils[8], unit.coils[9]) == (True, True)
+
+
+def test_on_rtu_a_silence_owed_later_is_not_waived(peer, line, unit):
+    """Pressing on waives what is owed by then, not what a later timeout adds."""
+    rtu = rtu_line(peer, line, unit, 60)
+    unit.faults = [lost, lost]
+    for _ in range(2):
+        rtu.press_on()
+        with pytest.raises(DeviceTimeout):
+            rtu.write_coil(1, 7, True, soon())
+    with pytest.raises(DeviceTimeout):
+        rtu.write_coil(1, 8, True, soon())
+    assert len(unit.pdus) == 2
+
+
+def test_on_rtu_a_read_back_still_waits_for_late_answers(peer, line, unit):
+    """A late answer to a question about another coil is not taken for the read-back, though commands pressed on."""
+    rtu = rtu_line(peer, line, unit, 0.6)
+    unit.faults = [late(0.25)]
+    with pytest.raises(DeviceTimeout):
+        rtu.read_bits(1, "coil", 1, 1, soon())
+    rtu.press_on()
+    assert rtu.read_bits(1, "coil", 2, 1, patient()) == [True]
+
+
+def test_on_tcp_commands_go_on_over_the_same_connection(line, unit, tcp):
+    """After a lost answer the next command needs no new connection; without pressing on it gets one."""
+    made = line(f"modbus_tcp://127.0.0.1:{tcp.port}")
+    unit.faults = [lost]
+    with pytest.raises(DeviceTimeout):
+        made.write_coil(1, 7, True, soon())
+    made.press_on()
+    made.write_coil(1, 8, True, patient())
+    assert (unit.coils[8], tcp.connections) == (True, 1)
+    unit.faults = [lost]
+    with pytest.raises(DeviceTimeout):
+        made.write_coil(1, 7, True, soon())
+    made.write_coil(1, 9, True, patient())
+    assert (unit.coils[9], tcp.connections) == (True, 2)
+
+
+def test_on_tcp_a_connection_that_stays_silent_is_left(line, unit, tcp):
+    """Two commands in a row without an answer, and the next one connects anew even when pressing on."""
+    made = line(f"modbus_tcp://127.0.0.1:{tcp.port}")
+    unit.faults = [lost, lost]
+    for at in (7, 8):
+        with pytest.raises(DeviceTimeout):
+            made.write_coil(1, at, True, soon())
+        made.press_on()
+    made.write_coil(1, 9, True, patient())
+    assert (unit.coils[9], tcp.connections) == (True, 2)
+
+
+def test_on_tcp_a_late_answer_confirms_no_other_write(line, unit, tcp):
+    """The answer to the same command sent before, arriving now, does not confirm the second, whose own was lost."""
+    made = line(f"modbus_tcp://127.0.0.1:{tcp.port}")
+    unit.faults = [late(0.4), lost]
+    with pytest.raises(DeviceTimeout):
+        made.write_coil(1, 7, True, soon())
+    made.press_on()
+    with pytest.raises(DeviceError, match=r"no valid answer|no answer"):
+        made.write_coil(1, 7, True, Deadline.after(1.5))
+    assert (len(unit.pdus), tcp.connections) == (2, 1)

@@ -1,0 +1,150 @@
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from rigctl.errors import DeviceTimeout
+from rigctl.rig import lookout
+from rigctl.rig.protocols import ActuatorState, Severity
+from rigctl.rig.spec import SensorRules, WatchSpec
+
+LET_GO = ActuatorState(controlled=False, setpoint=None)
+PATIENT = 2000
+"""Looks, a few milliseconds apart, after which what a test waits for is taken not to come."""
+
+
+@pytest.fixture
+def watched(bench, make_rig, monkeypatch):
+    """The bench, looked at as often as can be."""
+    monkeypatch.setattr(lookout, "PUMPS_EVERY_S", 0.0)
+    rules = {"ca": SensorRules(every_s=0.001), "t": SensorRules()}
+    return make_rig(replace(bench.spec(), watch=WatchSpec(every_s=0.001, rules=rules)))
+
+
+async def until(rig, shown):
+    """The first glance at the rig that shows it."""
+    for _ in range(PATIENT):
+        glance = rig.look()
+        if shown(glance):
+            return glance
+        await asyncio.sleep(0.002)
+    raise AssertionError(f"never seen; last: {glance}")
+
+
+async def looks(rig, bench, *, times=5):
+    """Look until the valve's bus has been through so many rounds."""
+    start = bench.plc.log.count("ca_probe read")
+    await until(rig, lambda _: bench.plc.log.count("ca_probe read") >= start + times)
+
+
+async def test_a_sensor_is_read_at_its_own_period_without_a_trial(bench, watched):
+    """What the watch goes by is read for it; what it does not go by is left to the trial."""
+    bench.softener.state = LET_GO
+    await watched.open()
+    glance = await until(watched, lambda g: g.readings["ca"].value is not None)
+    assert glance.readings["ca"].value == pytest.approx(2.6)
+    assert "t_probe read" not in bench.plc.log
+
+
+async def test_a_sensor_that_stops_answering_grows_old(bench, watched):
+    """The last valid reading stays what it was and its age rises; why it is not newer is known."""
+    await watched.open()
+    await until(watched, lambda g: g.readings["ca"].value is not None)
+    bench.ca_probe.fail("read", *[DeviceTimeout("ca_probe: silent")] * 9999)
+    glance = await until(watched, lambda g: "silent" in g.readings["ca"].detail)
+    later = await until(watched, lambda g: g.readings["ca"].age_s > glance.readings["ca"].age_s)
+    assert later.readings["ca"].value == glance.readings["ca"].value
+
+
+async def test_fault_61_a_driven_actuator_that_is_let_go_is_noticed(bench, watched):
+    """Switched off by another hand while it is driven: two reads that deny it, and it is known to be astray."""
+    await watched.open()
+    await watched.control({"b": 30.0})
+    await looks(watched, bench)
+    assert watched.look().astray == {}
+    bench.valve.state = LET_GO
+    glance = await until(watched, lambda g: g.astray)
+    assert "b_valve reads back released, wanted 30 uM" in glance.astray["b_valve"]
+
+
+async def test_what_is_not_driven_is_not_asked_about(bench, watched):
+    """After going safe nothing is astray, and nobody's read-back is asked for."""
+    await watched.open()
+    await watched.control({"b": 30.0})
+    await watched.safe()
+    asked = bench.plc.log.count("b_valve read_back")
+    await looks(watched, bench)
+    assert watched.look().astray == {}
+    assert bench.plc.log.count("b_valve read_back") == asked
+
+
+async def test_fault_62_a_pump_that_runs_by_itself_is_stopped_and_booked(bench, watched):
+    """Its button was pressed: stopped, what it dispensed is in the dose book, and there is an alarm."""
+    await watched.open()
+    await until(watched, lambda _: "ca_doser total_volume_ml" in bench.pump_line.log)
+    before_ml = bench.pump.total_ml
+    bench.pump.run_alone()
+    bench.clock.sleep(3.0)
+    await until(watched, lambda g: "ca_doser" in g.strays)
+    assert not bench.pump.dose_status(None).running
+    assert bench.pump.total_ml - before_ml == pytest.approx(3.0)
+    assert bench.doses.steps == ["intend", "done"]
+    assert bench.doses.records[-1] == ("done", 1, pytest.approx(3.0))
+    assert any(a.severity is Severity.MAJOR and "nobody asked for" in a.message for a in bench.alarms)
+
+
+async def test_a_dose_by_another_hand_between_two_looks_is_booked_too(bench, watched):
+    """It stands still again, but its total has risen."""
+    await watched.open()
+    await until(watched, lambda _: "ca_doser total_volume_ml" in bench.pump_line.log)
+    bench.pump.total_ml += 2.0
+    await until(watched, lambda g: "ca_doser" in g.strays)
+    assert bench.doses.records[-1] == ("done", 1, pytest.approx(2.0))
+
+
+async def test_our_own_doses_are_nobody_else_s(bench, watched):
+    """While we dose, and afterwards, the pump is not taken for one that runs by itself."""
+    await watched.open()
+    dosing = asyncio.create_task(watched.control({"ca": 3.0}))
+    while not dosing.done():
+        watched.look()
+        await asyncio.sleep(0)
+    await dosing
+    await looks(watched, bench, times=10)
+    assert watched.look().strays == {}
+    assert "stop" not in [entry.rpartition(" ")[2] for entry in bench.pump_line.log]
+    assert len(bench.pump.started) > 0
+
+
+async def test_fault_38_a_step_beyond_the_plausible_rate_is_not_believed_before_it_is_confirmed(bench, make_rig):
+    """One reading that jumps is INVALID; when others agree with it the value is real, and the watch is told."""
+    bench.softener.state = LET_GO
+    rules = {"ca": SensorRules(max_rate_per_s=0.01)}
+    rig = make_rig(replace(bench.spec(), watch=WatchSpec(rules=rules)))
+    await rig.open()
+
+    async def read():
+        return (await rig.snapshot())["ca"]
+
+    assert (await read()).value == pytest.approx(2.6)
+    bench.tank_ca = 4.0
+    jumped = await read()
+    assert not jumped.valid
+    assert "not believed" in jumped.detail
+    bench.tank_ca = 2.6
+    assert (await read()).valid
+    assert rig.look().steps == {}
+    bench.tank_ca = 4.0
+    assert [(await read()).valid for _ in range(3)] == [False, False, True]
+    assert "went from 2.6 to 4" in rig.look().steps["ca"]
+
+
+async def test_a_driver_s_mistake_does_not_end_the_watch(bench, watched):
+    """A plug-in that raises anything is told once; the other buses are looked at all the same."""
+    bench.ca_probe.fail("read", *[KeyError("gain")] * 50)
+    await watched.open()
+    await until(watched, lambda _: "ca_doser total_volume_ml" in bench.pump_line.log and bench.alarms)
+    told = [a for a in bench.alarms if "KeyError" in a.message]
+    assert len(told) == 1

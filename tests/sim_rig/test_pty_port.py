@@ -1,0 +1,45 @@
+"""A virtual serial port behaves like one with a plug."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import termios
+
+import pytest
+
+from sim_rig.faces.pty_port import TIOCGEXCL, PtyPort
+from sim_rig.faults import WireFaults
+
+
+@pytest.fixture
+async def port(tmp_path):
+    """An open port."""
+    made = PtyPort(tmp_path / "port", WireFaults(), lambda _: None)
+    made.open()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def fd(port):
+    """What a program that opened the port holds."""
+    made = os.open(port.link, os.O_RDWR | os.O_NOCTTY)
+    yield made
+    os.close(made)
+
+
+def exclusive(fd) -> bool:
+    return struct.unpack("i", fcntl.ioctl(fd, TIOCGEXCL, struct.pack("i", 0))) != (0,)
+
+
+async def test_a_port_taken_exclusively_is_free_again_when_its_holder_is_gone(port, fd):
+    """Exclusive mode lasts as long as the lock that was taken with it, as it would with a real port's last close."""
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    fcntl.ioctl(fd, termios.TIOCEXCL)
+    port._release_if_left()
+    assert exclusive(fd)
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    port._release_if_left()
+    assert not exclusive(fd)

@@ -1,0 +1,111 @@
+"""The right device, and only we: instruments that changed places, and two campaigns on one bus."""
+
+from __future__ import annotations
+
+import json
+import signal
+from contextlib import closing
+
+import pytest
+
+from rigctl.campaign.clock import RealClock, boot_id
+from rigctl.campaign.journal import Journal
+from rigctl.campaign.lock import state_lock
+from tests.simulated import start_sim
+from tests.system.stack import SPEED, WITH_CALCIUM, greenhouse, next_trial, rows
+
+pytestmark = pytest.mark.system
+
+
+def ended(stack, config, state, **changes):
+    """A campaign of one more trial, which ends by itself."""
+    run = stack.run(config, state, "--max-trials", len(rows(state, "SELECT 1 FROM trials")) + 1, **changes)
+    run.wait(60.0)
+    return run
+
+
+def pinned_as(state, name, serial):
+    """The journal believes that this device had another number."""
+    with state_lock(state), closing(Journal(state, RealClock(SPEED), boot_id())) as journal:
+        pin = journal.read.beside.pins()[name]
+        journal.pins.keep([(name, pin.model, serial, pin.place)])
+
+
+def test_fault_65_pumps_that_swapped_ports_dose_nothing(sim, stack, tmp_path):
+    """Each is another than the one pinned at its first start: refused, and neither a dose nor a command goes out."""
+    config, state = greenhouse(tmp_path / "rig.yaml", WITH_CALCIUM), tmp_path / "state"
+    assert ended(stack, config, state).process.returncode == 0
+    names = {r["device"]: r["serial"] for r in rows(state, "SELECT device, serial FROM pins")}
+    if not (names["ca_doser"] and names["ca_doser"] != names["ph_doser"]):
+        pytest.skip("these simulated pumps have no names of their own")
+    before = sim.state()
+    swapped = {"ca": sim.buses["acid"], "acid": sim.buses["ca"]}
+    run = ended(stack, config, state, buses=swapped)
+    assert run.process.returncode == 1
+    assert "ca_doser on " in run.said
+    assert "rigctl accept-device" in run.said
+    after = sim.state()
+    assert (after["doses"], after["writes"]) == (before["doses"], before["writes"])
+    assert ended(stack, config, state).process.returncode == 0
+
+
+def test_fault_18_an_exchanged_instrument_is_refused_until_a_person_accepts_it(sim, stack, tmp_path):
+    """Another number answers: nothing is written; `accept-device` asks who it is, keeps who said so, and it goes on."""
+    config, state = greenhouse(tmp_path / "rig.yaml"), tmp_path / "state"
+    assert ended(stack, config, state).process.returncode == 0
+    pinned_as(state, "camera", "SN-OLD")
+    before = sim.state()["writes"]
+    refused = ended(stack, config, state)
+    assert refused.process.returncode == 1
+    assert "camera on " in refused.said
+    assert "SN-OLD" in refused.said
+    assert sim.state()["writes"] == before
+    bus = ("--bus", f"cam={sim.buses['cam']}")
+    accepted = stack.rigctl("accept-device", config, "camera", "--state", state, *bus, "--json")
+    assert accepted.wait() == 0, accepted.said
+    answer = json.loads(accepted.out.read_text())
+    assert "SN-OLD" in answer["was"]
+    assert answer["is"] != answer["was"]
+    (kept,) = rows(state, "SELECT * FROM pins WHERE accepted")
+    assert (kept["device"], kept["who"]) == ("camera", answer["by"])
+    assert "uid" in kept["who"]
+    assert ended(stack, config, state).process.returncode == 0
+
+
+def test_a_device_is_not_accepted_behind_a_running_campaign_s_back(sim, stack, tmp_path):
+    """Exit 4; nor is one that the configuration does not know."""
+    config, state = greenhouse(tmp_path / "rig.yaml"), tmp_path / "state"
+    run = stack.run(config, state)
+    next_trial(run, "RECORDED")
+    behind = stack.rigctl("accept-device", config, "camera", "--state", state)
+    assert behind.wait() == 4
+    assert "runs this campaign" in behind.said
+    unknown = stack.rigctl("accept-device", config, "kamera", "--state", state)
+    assert unknown.wait() == 2
+    assert "kamera: no such device" in unknown.said
+
+
+@pytest.mark.timeout(120)
+def test_fault_67_two_campaigns_on_one_server_are_refused(sim, stack, tmp_path):
+    """Other state directories, other instruments, the same PLC under another name: exit 4, naming the first."""
+    config = greenhouse(tmp_path / "rig.yaml")
+    first = stack.run(config, tmp_path / "first")
+    next_trial(first, "RECORDED")
+    other = start_sim("greenhouse", tmp_path, speed=SPEED, seed=6)
+    try:
+        writes = len(other.state()["writes"]["plc"])
+        plc = sim.buses["plc"].replace("127.0.0.1", "localhost")
+        second = stack.run(config, tmp_path / "second", buses={**other.buses, "plc": plc})
+        assert second.wait() == 4
+        assert f"{plc}: driven by another rigctl, pid {first.process.pid}" in second.said
+        assert f"rigctl stop --state {(tmp_path / 'first').resolve()}" in second.said
+        assert rows(tmp_path / "second", "SELECT 1 FROM trials") == []
+        assert len(other.state()["writes"]["plc"]) == writes
+        next_trial(first, "RECORDED")
+        first.process.send_signal(signal.SIGKILL)
+        first.wait()
+        third = stack.run(config, tmp_path / "second", buses={**other.buses, "plc": plc})
+        next_trial(third, "RECORDED")
+    finally:
+        stack.end()
+        other.stop()

@@ -1,0 +1,247 @@
+"""Going safe needs no journal, no lock, no room on the disk, no valid configuration; and says what came of it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.system.signal_matrix import is_safe
+from tests.system.stack import greenhouse, wait_until
+from tests.system.test_faults_journal import fill, mounted
+
+pytestmark = pytest.mark.system
+
+HOLD = """
+import fcntl, sys
+held = open(sys.argv[1])
+fcntl.flock(held, fcntl.LOCK_EX)
+print("held", flush=True)
+sys.stdin.read()
+"""
+PORT = """
+import serial, sys
+port = serial.Serial(sys.argv[1], exclusive=True)
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def stranger(code: str, path: object) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that is none of ours and holds something."""
+    process = subprocess.Popen([sys.executable, "-c", code, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"held\n"
+        yield process
+    finally:
+        process.communicate()
+
+
+@pytest.fixture
+def place(stack, tmp_path) -> Iterator[Path]:
+    """A file system of its own for the state, where one can be mounted."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    if not mounted(directory):
+        pytest.skip("takes root, and a system that lets it mount")
+    yield directory
+    stack.end()
+    subprocess.run(["umount", directory], check=True)
+
+
+def crashed(sim, stack, config, state) -> None:
+    """A campaign died in mid-trial and left its valves on."""
+    run = stack.run(config, state)
+    run.until(lambda: run.count("RUNNING"), "a trial that settles")
+    run.process.kill()
+    run.wait()
+    assert not is_safe(sim)
+
+
+@pytest.fixture
+def config(tmp_path) -> Path:
+    return greenhouse(tmp_path / "rig.yaml", [("b", "nh4", "k")], settle="10000 min")
+
+
+# the start after a crash --------------------------------------------------------------------------------------------
+
+
+def corrupt(state: Path, config: Path) -> None:
+    (state / "journal.sqlite-wal").unlink(missing_ok=True)
+    with (state / "journal.sqlite").open("r+b") as file:
+        file.write(b"X" * 16)
+
+
+def newer(state: Path, config: Path) -> None:
+    with closing(sqlite3.connect(state / "journal.sqlite")) as connection:
+        connection.execute("PRAGMA journal_mode = DELETE")
+        connection.execute("PRAGMA user_version = 99")
+
+
+def typo(state: Path, config: Path) -> None:
+    config.write_text(config.read_text(encoding="utf-8") + "budgett: [5 EUR\n", encoding="utf-8")
+
+
+@pytest.mark.parametrize(("spoil", "code", "told"), [(corrupt, 1, "damaged"), (newer, 4, "99"), (typo, 2, "rig.yaml")])
+def test_fault_56_safe_first_then_the_refusal(
+    sim, stack, tmp_path, config, spoil: Callable[[Path, Path], None], code, told
+):
+    """After a crash nothing keeps a start from going safe: not the journal, not the configuration."""
+    crashed(sim, stack, config, tmp_path / "state")
+    spoil(tmp_path / "state", config)
+    run = stack.run(config, tmp_path / "state")
+    assert run.wait() == code
+    assert told in run.said
+    assert "everything is safe now" in run.said
+    assert is_safe(sim)
+
+
+def read_only(place: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+
+
+def full(place: Path) -> None:
+    fill(place / "ballast")
+
+
+@pytest.mark.parametrize("spoil", [read_only, full])
+def test_fault_56_safe_first_where_nothing_can_be_written(sim, stack, place, config, spoil):
+    """On a read-only or full file system a start after a crash goes safe, then refuses."""
+    crashed(sim, stack, config, place / "state")
+    spoil(place)
+    run = stack.run(config, place / "state")
+    assert run.wait() == 1
+    assert "everything is safe now" in run.said
+    assert is_safe(sim)
+
+
+def test_fault_56_a_strangers_lock_does_not_keep_a_start_from_going_safe(sim, stack, tmp_path, config):
+    """The refusal names who holds the lock, after everything is safe."""
+    crashed(sim, stack, config, tmp_path / "state")
+    with stranger(HOLD, tmp_path / "state/lock") as holder:
+        run = stack.run(config, tmp_path / "state")
+        assert run.wait() == 4
+        assert f"locked by process {holder.pid}, which is no rigctl campaign" in run.said
+    assert is_safe(sim)
+
+
+def test_a_start_beside_a_living_campaign_touches_nothing(sim, stack, tmp_path, config):
+    """Who finds the campaign alive is refused, and the valves stay as that campaign wants them."""
+    run = stack.run(config, tmp_path / "state")
+    run.until(lambda: run.count("RUNNING"), "a trial that settles")
+    before = sim.state()["writes"]["plc"]
+    second = stack.run(config, tmp_path / "state")
+    assert second.wait() == 4
+    assert f"process {run.process.pid} runs this campaign" in second.said
+    assert sim.state()["writes"]["plc"] == before
+
+
+def test_the_word_of_what_is_driven_is_taken_back_at_a_safe_end(stack, tmp_path):
+    """While a campaign drives, safe.json says so and how to stop everything; after a confirmed end it does not."""
+    run = stack.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state", "--max-trials", 2)
+    file = tmp_path / "state/safe.json"
+    run.until(lambda: run.count("RECORDED"), "a trial")
+    driven = json.loads(file.read_text(encoding="utf-8"))
+    assert driven["driven"] is True
+    assert driven["writer"]["pid"] == run.process.pid
+    assert {d["name"] for d in driven["devices"]} >= {"ca_doser", "b_valve", "refill"}
+    assert run.wait() == 0
+    assert json.loads(file.read_text(encoding="utf-8"))["driven"] is False
+
+
+# rigctl safe --------------------------------------------------------------------------------------------------------
+
+
+def test_fault_57_safe_on_a_read_only_file_system(sim, stack, place, config):
+    """`rigctl safe` writes nothing, and exits by what it has confirmed."""
+    crashed(sim, stack, config, place / "state")
+    read_only(place)
+    safe = stack.rigctl("safe", "--state", place / "state", "--json")
+    assert safe.wait() == 0, safe.said
+    assert set(safe.answer["reached"]) >= {"b_valve", "ca_doser"}
+    assert is_safe(sim)
+
+
+def test_fault_57_safe_while_a_stranger_holds_the_lock(sim, stack, tmp_path, config):
+    """`rigctl safe` takes no lock."""
+    crashed(sim, stack, config, tmp_path / "state")
+    with stranger(HOLD, tmp_path / "state/lock"):
+        safe = stack.rigctl("safe", "--state", tmp_path / "state", "--json")
+        assert safe.wait() == 0, safe.said
+    assert is_safe(sim)
+
+
+def test_safe_by_what_was_last_driven_where_the_configuration_is_broken(sim, stack, tmp_path, config):
+    """Neither a typo nor other URLs in the configuration keep `rigctl safe` from what was last driven."""
+    crashed(sim, stack, config, tmp_path / "state")
+    typo(tmp_path / "state", config)
+    safe = stack.rigctl("safe", config, "--state", tmp_path / "state", "--json")
+    assert safe.wait() == 0, safe.said
+    assert "by what was last driven only" in safe.answer["notes"][0]
+    assert is_safe(sim)
+
+
+def test_safe_also_drives_what_the_configuration_no_longer_names(sim, stack, tmp_path, config):
+    """A configuration whose ports are others does not hide where the valves are that were left on."""
+    crashed(sim, stack, config, tmp_path / "state")
+    safe = stack.rigctl("safe", config, "--state", tmp_path / "state", "--json")  # without --bus: other URLs
+    assert safe.wait() == 1
+    assert "b_valve (as last driven)" in safe.answer["reached"]
+    assert "b_valve" in safe.answer["failed"]
+    assert is_safe(sim)
+
+
+def test_safe_names_who_holds_a_port(sim, stack, tmp_path, config):
+    """A pump on a port that another process holds is not confirmed: exit 1, port and holder named; the rest is safe."""
+    crashed(sim, stack, config, tmp_path / "state")
+    with stranger(PORT, sim.path("ca")) as holder:
+        safe = stack.rigctl("safe", "--state", tmp_path / "state", "--json")
+        assert safe.wait() == 1
+    assert list(safe.answer["failed"]) == ["ca_doser"]
+    assert str(holder.pid) in safe.answer["failed"]["ca_doser"]
+    assert is_safe(sim)
+
+
+def test_fault_58_safe_waits_for_the_campaigns_report(sim, stack, tmp_path, config):
+    """A live campaign whose actuators do not confirm: exit 1 and their names, once the campaign has tried."""
+    run = stack.run(config, tmp_path / "state")
+    run.until(lambda: run.count("RUNNING"), "a trial that settles")
+    sim.control({"fault": "drop_reply", "bus": "plc", "count": -1})
+    safe = stack.rigctl("safe", "--state", tmp_path / "state", "--json")
+    assert safe.wait(60.0) == 1
+    assert safe.answer["by"] == "the running campaign"
+    assert set(safe.answer["failed"]) >= {"b_valve", "nh4_valve", "k_valve"}
+    assert run.wait(60.0) == 1
+
+
+def test_safe_with_a_campaign_that_hangs_says_how_to_go_on(stack, tmp_path, config):
+    """A daemon that does not answer is named with its pid and the remedy, exit 1."""
+    run = stack.run(config, tmp_path / "state")
+    run.until(lambda: run.count("RUNNING"), "a trial that settles")
+    os.kill(run.process.pid, 19)  # SIGSTOP: as if the loop hung
+    try:
+        safe = stack.rigctl("safe", "--state", tmp_path / "state")
+        assert safe.wait() == 1
+        assert f"`kill -9 {run.process.pid}`, then `rigctl safe`" in safe.said
+    finally:
+        os.kill(run.process.pid, 18)
+
+
+def test_a_lock_that_a_dead_campaign_signed_is_nobodys(tmp_path, stack, sim, config):
+    """After a kill the directory is free, whatever its lock file says."""
+    crashed(sim, stack, config, tmp_path / "state")
+    with (tmp_path / "state/lock").open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    again = stack.run(config, tmp_path / "state")
+    wait_until(lambda: is_safe(sim), "all safe")
+    again.until(lambda: again.count("LOST"), "the lost trial to be closed")

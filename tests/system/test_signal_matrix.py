@@ -1,0 +1,62 @@
+"""Signals in the phases of a campaign; `tests/system/signal_matrix.py` tries all of them in all."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simulated import start_sim
+from tests.system.signal_matrix import Bench, importing, tried, until
+from tests.system.stack import Stack
+from tests.system.test_faults_journal import moves
+
+pytestmark = pytest.mark.system
+
+CELLS = (
+    ("before open", "SIGTERM"),
+    ("opening", "SIGQUIT"),
+    ("recovery", "SIGTERM"),
+    ("deciding", "SIGHUP"),
+    ("dosing", "SIGQUIT"),
+    ("settling", "SIGHUP"),
+    ("settling", "SIGKILL"),
+    ("closing", "SIGHUP"),
+)
+
+
+@pytest.mark.parametrize(("phase", "name"), CELLS)
+def test_faults_54_55_a_signal_leaves_everything_safe(sim, stack, phase, name):
+    """Whatever the phase, HUP and QUIT as TERM: coils off and pumps at rest, says the rig; exit 0."""
+    cell = tried(Bench(sim, stack), phase, name)
+    assert cell.exit_code == 0
+
+
+@pytest.fixture(scope="module")
+def slow_sim(tmp_path_factory):
+    """A greenhouse at the pace of real instruments."""
+    handle = start_sim("greenhouse", tmp_path_factory.mktemp("slow"), speed=1.0, seed=5)
+    yield handle
+    handle.stop()
+
+
+@pytest.mark.parametrize("phase", ["before open", "settling"])
+def test_fault_29_sigterm_at_the_pace_of_real_instruments(slow_sim, tmp_path, phase):
+    """At speed 1 a signal leads to the safe state, after a crash as well as in mid-trial."""
+    stack = Stack(slow_sim, tmp_path)
+    try:
+        assert tried(Bench(slow_sim, stack), phase, "SIGTERM").exit_code in (0, 1)  # 1: safe, but not confirmed in time
+    finally:
+        stack.end()
+
+
+def test_a_signal_before_a_first_campaign_begins_ends_it(sim, stack):
+    """With nothing driven and no journal yet: nothing moves, exit 0, and the campaign can be run afterwards."""
+    bench = Bench(sim, stack)
+    config, before = bench.config(settle_s=0.2), sim.state()["writes"]["plc"]
+    run = bench.run(config)
+    until(run, lambda: importing(run), "its imports")
+    run.process.terminate()
+    assert run.wait(60.0) == 0, run.said
+    assert [w for w in sim.state()["writes"]["plc"][len(before) :] if moves(w)] == []
+    assert run.answer["ending"] == "abandoned"
+    again = bench.run(config, "--max-trials", 1)
+    assert again.wait(60.0) == 0

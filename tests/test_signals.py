@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+from rigctl.signals import CAUGHT, Signals
+
+
+def test_every_signal_is_noted_in_order_and_told_once():
+    """Those that came before anybody could act, and those that come while somebody does."""
+    signals, told, queue = Signals(), [], []
+    with signals.caught():
+        os.kill(os.getpid(), signal.SIGHUP)
+        with signals.told(told.append, queue.append):
+            os.kill(os.getpid(), signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+            while queue:
+                queue.pop()()
+            assert told == ["SIGHUP", "SIGINT", "SIGINT"]
+        os.kill(os.getpid(), signal.SIGTERM)
+    assert told == ["SIGHUP", "SIGINT", "SIGINT"]
+    assert signals.heard == ["SIGHUP", "SIGINT", "SIGINT", "SIGTERM"]
+
+
+def test_what_was_ignored_stays_ignored_and_everything_is_put_back():
+    """A SIGHUP ignored under nohup is none of ours; afterwards signals do what they did."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        handlers = [signal.getsignal(number) for number in CAUGHT]
+        signals = Signals()
+        with signals.caught(), signals.caught():
+            os.kill(os.getpid(), signal.SIGHUP)
+        assert signals.heard == []
+        assert [signal.getsignal(number) for number in CAUGHT] == handlers
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+def test_signals_are_caught_before_anything_is_imported_that_takes_time():
+    """The entry point imports none of what makes a start slow."""
+    code = "import sys, rigctl.entry; print([m for m in ('asyncio', 'typer', 'pydantic', 'numpy') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
