@@ -85,6 +85,19 @@ async def test_it_is_told_of_each_trial_once(decider):
     assert await the_process(decider) == child._process.pid
 
 
+async def test_a_budget_that_shrinks_is_told_and_needs_no_new_process(decider):
+    """What is left for trials may change between two questions; the process that answers stays, and heeds it."""
+    first = question(3)
+    await decider.decide(first, LONG_S)
+    process = await the_process(decider)
+    less = replace(first, problem=replace(first.problem, budget=first.problem.budget // 2))
+    assert await decider.decide(less, LONG_S) == decide(less)
+    spent = replace(first, problem=replace(first.problem, budget=1))
+    with pytest.raises(BudgetSpent):
+        await decider.decide(spent, LONG_S)
+    assert await the_process(decider) == process
+
+
 @pytest.mark.parametrize("example", ["greenhouse", "lathe", "wind-tunnel"])
 async def test_the_examples_decide_there_to_the_same_bits(decider, example):
     """Problem and policy of every example arrive as they are, and what the process keeps changes no decision."""
