@@ -64,7 +64,7 @@ def driven_by(spec: RigSpec) -> tuple[Driven, ...]:
             name=name,
             driver=device.driver,
             url=device.url,
-            options=device.options.model_dump(mode="json", by_alias=True),
+            options=device.options.model_dump(mode="json", by_alias=True, exclude_unset=True),
             timeout_s=device.timeout_s,
             kind="doser" if name in spec.dosing else "actuator",
             safe_state=limits.safe_state,
