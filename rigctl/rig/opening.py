@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from rigctl.errors import DeviceError
+from rigctl.errors import DeviceError, IdentityMismatch
+from rigctl.rig.abilities import SaysSimulated
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import told
@@ -14,11 +15,16 @@ from rigctl.rig.together import combined, together
 from rigctl.rig.wiring import Wiring
 
 
-async def open_all(wiring: Wiring) -> Mapping[str, Identity]:
-    """Open every bus and identify every device; all that goes wrong is raised together. See `Rig.open`."""
+async def open_all(wiring: Wiring, speedup: float = 1.0) -> Mapping[str, Identity]:
+    """Open every bus and identify every device; all that goes wrong is raised together. See `Rig.open`.
+
+    Where rig time does not run as the wall does, every bus must lead to a device that says it is simulated.
+    """
     found: dict[str, Identity] = {}
     errors: list[DeviceError] = []
     await together(*(_open(bus, wiring, found, errors) for bus in wiring.buses.values()))
+    if not errors and speedup != 1.0:
+        await together(*(_simulated(bus, wiring, speedup, errors) for bus in wiring.buses.values()))
     if errors:
         raise combined(errors)
     return {name: found[name] for name in wiring.handles}
@@ -36,6 +42,26 @@ async def _open(bus: Bus, wiring: Wiring, found: dict[str, Identity], errors: li
                 found[name] = await handle.identify()
             except DeviceError as error:
                 errors.append(error)
+
+
+async def _simulated(bus: Bus, wiring: Wiring, speedup: float, errors: list[DeviceError]) -> None:
+    """One device of a bus that says so is enough: they are on one wire."""
+    try:
+        for handle in wiring.handles.values():
+            device: object = handle.device
+            if handle.bus is not bus or not isinstance(device, SaysSimulated):
+                continue
+            if await handle.ask(device.simulated, "simulated"):
+                return
+    except DeviceError as error:
+        errors.append(error)
+        return
+    errors.append(
+        IdentityMismatch(
+            f"{bus.url}: nothing here says that it is simulated, but clock.speedup is {speedup:g}: a real rig's must "
+            f"be 1, for caps, mixing and settling would end {speedup:g} times too early. Nothing was written"
+        )
+    )
 
 
 async def probed(handle: Handle[Device]) -> str:

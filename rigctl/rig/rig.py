@@ -96,7 +96,7 @@ class Rig:
                 holder), `IdentityMismatch` the wrong instrument, `DeviceFault` the register, `DeviceTimeout` the
                 silent device. What could be opened stays open, so that it can still go `safe`; `close` closes it.
         """
-        found = await open_all(self._wiring)
+        found = await open_all(self._wiring, self.spec.speedup)
         self._metering.start()
         return found
 
