@@ -56,6 +56,8 @@ from rigctl.signals import Signals
 
 SECOND_INTERRUPT_EXIT = 130
 """128 + SIGINT, as a shell has it."""
+JOURNAL_GIVEN_UP_S = 20.0
+"""Wall seconds that the end of a process waits for a call of the journal; all has been sent to safety by then."""
 SAFE_WITHIN_S = 2.0
 """Wall seconds within which a rig is safe or says what is not; who asks twice to be let go waits no longer."""
 
@@ -177,7 +179,7 @@ class Session:
             desk=desk,
             surroundings=surroundings,
             journal_s=journal.oldest_call_s,
-            alive=lambda: notify("WATCHDOG=1"),
+            alive=self._alive,
             beat=self._beat,
             period_s=spec.rig.watch.every_s,
         )
@@ -339,6 +341,13 @@ class Session:
         # If the journal is what failed, the error on its way out says so.
         with suppress(JournalError):
             await self.journal.call(lambda j: j.beat(ended=why, safe=safe))
+
+    def _alive(self) -> None:
+        """After every look: feed the service manager's watchdog, and do not wait for a disk for ever at the end."""
+        notify("WATCHDOG=1")
+        if self._safe_was_tried.is_set() and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
+            self._log.error("leaving: the journal does not return; the next start settles what is open")
+            os._exit(1)
 
     def _beat(self) -> None:
         self.desk.keep("heartbeat", lambda j: j.beat())

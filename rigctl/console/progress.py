@@ -12,6 +12,7 @@ from rigctl.campaign.events import (
     AlarmRaised,
     CampaignEnded,
     CampaignEvent,
+    CampaignResult,
     CampaignStarted,
     Listener,
     PhaseChanged,
@@ -190,23 +191,27 @@ def line_for(board: Board, event: CampaignEvent) -> str:
         case CampaignStarted():
             resumed = f", {event.trials} trials done" if event.trials else ""
             lost = f", trial {event.lost} was lost and is charged" if event.lost is not None else ""
-            return f"rig {event.rig}: {_spent(board)} spent{resumed}{lost}"
+            line = f"rig {event.rig}: {_spent(board)} spent{resumed}{lost}"
         case TrialProposed():
             at = settings(event.setpoints, board.labels.units)
             chosen = "+".join(event.control_set)
-            return f"trial {event.trial} {event.proposal.phase}: control {chosen} at {at}; {event.proposal.reason}"
+            line = f"trial {event.trial} {event.proposal.phase}: control {chosen} at {at}; {event.proposal.reason}"
         case TrialEnded():
-            return _ended_line(board, event)
+            line = _ended_line(board, event)
         case PhaseChanged():
-            return board.pausing or f"going on: {event.why}"
+            line = board.pausing or f"going on: {event.why}"
         case AlarmRaised():
-            return f"alarm {event.alarm.severity.name} {event.alarm.source}: {event.alarm.message}"
+            line = f"alarm {event.alarm.severity.name} {event.alarm.source}: {event.alarm.message}"
         case CampaignEnded():
-            result = event.result
-            unsafe = "" if result.safe.ok else f"; {standing(result.safe)}"
-            return f"ended ({result.ending}): {result.reason}; {result.trials} trials, {_spent(board)} spent{unsafe}"
+            line = _end_line(board, event.result)
         case _:
-            return ""
+            line = ""
+    return line
+
+
+def _end_line(board: Board, result: CampaignResult) -> str:
+    unsafe = "" if result.safe.ok else f"; {standing(result.safe)}"
+    return f"ended ({result.ending}): {result.reason}; {result.trials} trials, {_spent(board)} spent{unsafe}"
 
 
 def _ended_line(board: Board, event: TrialEnded) -> str:
