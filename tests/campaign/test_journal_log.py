@@ -33,6 +33,12 @@ def crashed(tmp_path):
     return tmp_path / "left" / "journal.sqlite-wal"
 
 
+def one_bit(data, end, tail):
+    """Whether the frame that is cut differs in a single bit: nobody could tell that from a flipped one."""
+    left = FRAME_BYTES - (end - HEADER) % FRAME_BYTES
+    return sum((a ^ b).bit_count() for a, b in zip(data[end : end + left], tail[:left], strict=False)) == 1
+
+
 def test_a_sound_log_is_no_damage(crashed):
     """Nor is one that ends anywhere, as a power loss leaves it: with half a frame, zeros or noise."""
     data = crashed.read_bytes()
@@ -43,7 +49,7 @@ def test_a_sound_log_is_no_damage(crashed):
         end = some.randrange(len(data) // 512) * 512  # a disk writes sectors
         for tail in (b"", bytes(len(data) - end), some.randbytes(len(data) - end)):
             crashed.write_bytes(data[:end] + tail)
-            assert damaged_log(crashed) == "", end
+            assert damaged_log(crashed) == "" or one_bit(data, end, tail), end
 
 
 def test_a_torn_last_transaction_is_no_damage(crashed):

@@ -39,8 +39,8 @@ def _damage(path: Path) -> str:
         data = path.read_bytes()
     except FileNotFoundError:
         return ""
-    if len(data) < HEADER + FRAME:
-        return ""
+    if len(data) < HEADER + FRAME or (int.from_bytes(data[:4], "big") ^ MAGIC).bit_count() > 2:
+        return ""  # nothing of it was ever synced, e.g. only zeros
     magic, _, page, _, salt1, salt2, *stored = struct.unpack(">8I", data[:HEADER])
     order = ">" if magic & 1 else "<"
     sums = _summed(data[:24], (0, 0), order)
