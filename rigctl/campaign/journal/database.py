@@ -10,6 +10,7 @@ from pathlib import Path
 import structlog
 
 from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_log
+from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from rigctl.campaign.journal.seals import SealingConnection, seal, sealing, unsealed, watch
 from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalNewer, JournalUnwritable, UsageError
@@ -189,7 +190,7 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
 
 
 def _check_header(path: Path) -> None:
-    found = damaged_header(path)
+    found = damaged_header(path) or damaged_log(log_of(path))
     if found:
         raise JournalCorrupt(recovery_advice(path, found))
 

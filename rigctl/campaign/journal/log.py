@@ -1,0 +1,154 @@
+"""A bit flipped in SQLite's write-ahead log (fault 80).
+
+SQLite takes a log for ended where a checksum does not hold, since that is what a power loss leaves; commits after it
+would be gone without a word. A power loss, though, only spoils what was not yet synced: the last transaction. So what
+is spoilt is damage if a further transaction follows, or if it is spoilt in exactly one bit, as no torn write is.
+
+The format is that of https://www.sqlite.org/fileformat2.html#walformat: a header of 32 bytes, then frames of 24 bytes
+and a page, each with a checksum that goes on from the one before.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+HEADER: Final = 32
+FRAME: Final = 24
+MAGIC: Final = 0x377F0682
+"""Its last bit says in which order the words are summed up: 0 little-endian, 1 big-endian."""
+_MASK: Final = 0xFFFFFFFF
+
+Sums = tuple[int, int]
+
+
+def damaged_log(path: Path) -> str:
+    """What is damaged in the log at this path; empty if nothing is, or there is none.
+
+    A log that is just being written is looked at twice.
+    """
+    found = _damage(path)
+    return found and _damage(path)
+
+
+def _damage(path: Path) -> str:
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return ""
+    if len(data) < HEADER + FRAME or (int.from_bytes(data[:4], "big") ^ MAGIC).bit_count() > 2:
+        return ""  # nothing of it was ever synced, e.g. only zeros
+    magic, _, page, _, salt1, salt2, *stored = struct.unpack(">8I", data[:HEADER])
+    order = ">" if magic & 1 else "<"
+    sums = _summed(data[:24], (0, 0), order)
+    frames = _frames(data, _page_size(page, data))
+    if not frames:
+        return ""
+    if magic & ~1 != MAGIC or sums != tuple(stored):
+        whole = any(frames[0].sums(seed, order) == frames[0].stored for seed in (sums, tuple(stored)) for order in "<>")
+        return "the header of its log" if whole else ""
+    for number, frame in enumerate(frames):
+        before, sums = sums, frame.sums(sums, order)
+        salts_differ = (frame.salts[0] ^ salt1).bit_count() + (frame.salts[1] ^ salt2).bit_count()
+        if sums == frame.stored and not salts_differ:
+            continue
+        spoilt = (sums == frame.stored and salts_differ == 1) or (
+            not salts_differ
+            and (_followed(frames[number:], (sums, frame.stored), order) or frame.one_bit_off(before, order))
+        )
+        return f"frame {number + 1} of its log" if spoilt else ""
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """One page as a transaction has left it."""
+
+    head: bytes
+    page: bytes
+
+    @property
+    def commits(self) -> bool:
+        """Whether a transaction ends with it."""
+        return self.head[4:8] != b"\0\0\0\0"
+
+    @property
+    def salts(self) -> Sums:
+        """Those of the log's header when it was written: a log is begun anew over its old frames."""
+        first, second = struct.unpack(">2I", self.head[8:16])
+        return first, second
+
+    @property
+    def stored(self) -> Sums:
+        """The checksum in it."""
+        first, second = struct.unpack(">2I", self.head[16:24])
+        return first, second
+
+    def sums(self, seed: Sums, order: str) -> Sums:
+        """The checksum it should have, going on from that of the frame before."""
+        return _summed(self.page, _summed(self.head[:8], seed, order), order)
+
+    def one_bit_off(self, seed: Sums, order: str) -> bool:
+        """Whether flipping a single bit back would make its checksum hold.
+
+        The sums are linear in the words: a word that is d too large adds d times its weight, which grows towards the
+        frame's beginning. Zeros up to the end are a torn write's, even if a single bit is missing among them.
+        """
+        sums, stored = self.sums(seed, order), self.stored
+        if (sums[0] ^ stored[0]).bit_count() + (sums[1] ^ stored[1]).bit_count() == 1:
+            return True
+        off = ((sums[0] - stored[0]) & _MASK, (sums[1] - stored[1]) & _MASK)
+        even, odd = (1, 1), (0, 1)
+        summed = self.head[:8] + self.page
+        for place in range(len(summed) - 8, -1, -8):
+            for first, second in (even, odd):
+                for bit in range(32):
+                    d = ((first << bit) & _MASK, (second << bit) & _MASK)
+                    if off in (d, (-d[0] & _MASK, -d[1] & _MASK)):
+                        return any(summed[place:])
+            even, odd = _stepped(even), _stepped(odd)
+        return False
+
+
+def _page_size(told: int, data: bytes) -> int:
+    """As the header has it, or, where that cannot be, SQLite's usual one."""
+    possible = told >= 512 and told & (told - 1) == 0 and HEADER + FRAME + told <= len(data)
+    return told if possible else 4096
+
+
+def _frames(data: bytes, page: int) -> list[_Frame]:
+    size = FRAME + page
+    starts = range(HEADER, len(data) - size + 1, size)
+    return [_Frame(data[s : s + FRAME], data[s + FRAME : s + size]) for s in starts]
+
+
+def _followed(frames: Sequence[_Frame], seeds: Sequence[Sums], order: str) -> bool:
+    """Whether a frame of a further transaction comes after the one that the first of these frames belongs to."""
+    for seed in seeds:
+        sums, ended = seed, frames[0].commits
+        for frame in frames[1:]:
+            sums = frame.sums(sums, order)
+            if sums != frame.stored:
+                break
+            if ended:
+                return True
+            ended = frame.commits
+    return False
+
+
+def _summed(data: bytes, seed: Sums, order: str) -> Sums:
+    first, second = seed
+    words = struct.unpack(f"{order}{len(data) // 4}I", data)
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & _MASK
+        second = (second + odd + first) & _MASK
+    return first, second
+
+
+def _stepped(weight: Sums) -> Sums:
+    """The weight of a word one pair of words earlier."""
+    first, second = weight
+    return (first + second) & _MASK, (first + 2 * second) & _MASK

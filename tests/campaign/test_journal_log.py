@@ -1,0 +1,94 @@
+"""A bit flipped in the log that a crash has left."""
+
+from __future__ import annotations
+
+import random
+import shutil
+
+import pytest
+
+from rigctl.campaign.journal import Journal
+from rigctl.campaign.journal.database import _check_before_writing, open_for_writing
+from rigctl.campaign.journal.log import FRAME, HEADER, damaged_log
+from rigctl.errors import JournalCorrupt
+from tests.campaign.fakes import make_spec
+from tests.campaign.records import SetClock, make_decision, record_trial
+
+FRAME_BYTES = FRAME + 4096
+FLIPS = 400
+
+
+@pytest.fixture
+def crashed(tmp_path):
+    """What a process has left that was killed: its file and its log."""
+    (tmp_path / "live").mkdir()
+    journal = Journal(tmp_path / "live", SetClock(), "boot-1")
+    journal.begin(make_spec(), "0.0")
+    record_trial(journal)
+    journal.propose(make_decision(2))
+    (tmp_path / "left").mkdir()
+    for name in ("journal.sqlite", "journal.sqlite-wal"):
+        shutil.copy(tmp_path / "live" / name, tmp_path / "left" / name)
+    journal.close()
+    return tmp_path / "left" / "journal.sqlite-wal"
+
+
+def one_bit(data, end, tail):
+    """Whether the frame that is cut differs in a single bit: nobody could tell that from a flipped one."""
+    left = FRAME_BYTES - (end - HEADER) % FRAME_BYTES
+    return sum((a ^ b).bit_count() for a, b in zip(data[end : end + left], tail[:left], strict=False)) == 1
+
+
+def test_a_sound_log_is_no_damage(crashed):
+    """Nor is one that ends anywhere, as a power loss leaves it: with half a frame, zeros or noise."""
+    data = crashed.read_bytes()
+    assert len(data) > 10 * FRAME_BYTES
+    assert damaged_log(crashed) == ""
+    some = random.Random(1)
+    for _ in range(60):
+        end = some.randrange(len(data) // 512) * 512  # a disk writes sectors
+        for tail in (b"", bytes(len(data) - end), some.randbytes(len(data) - end)):
+            crashed.write_bytes(data[:end] + tail)
+            assert damaged_log(crashed) == "" or one_bit(data, end, tail), end
+
+
+def test_a_torn_last_transaction_is_no_damage(crashed):
+    """Of its pages any may be missing where it was not yet synced."""
+    data = crashed.read_bytes()
+    frames = (len(data) - HEADER) // FRAME_BYTES
+    starts = [HEADER + n * FRAME_BYTES for n in range(frames)]
+    ends = [n for n, s in enumerate(starts) if data[s + 4 : s + 8] != bytes(4)]
+    for lost in range(ends[-2] + 1, frames):
+        place = starts[lost] + FRAME
+        crashed.write_bytes(data[:place] + bytes(4096) + data[place + 4096 :])
+        assert damaged_log(crashed) == "", lost
+
+
+@pytest.mark.timeout(240)
+def test_fault_80_one_bit_flipped_anywhere_in_the_log_is_found(crashed):
+    """In its header, in the frames' heads, in pages; in the last commit, too. Nothing is written then."""
+    data = crashed.read_bytes()
+    some = random.Random(80)
+    heads = [HEADER + n * FRAME_BYTES + some.randrange(FRAME) for n in range((len(data) - HEADER) // FRAME_BYTES)]
+    last = [len(data) - 1 - some.randrange(FRAME_BYTES) for _ in range(30)]
+    anywhere = [some.randrange(len(data)) for _ in range(FLIPS)]
+    for position in (*range(HEADER), *heads, *last, *anywhere):
+        flipped = bytearray(data)
+        flipped[position] ^= 1 << some.randrange(8)
+        crashed.write_bytes(flipped)
+        assert damaged_log(crashed), position
+    with pytest.raises(JournalCorrupt, match=r"frame \d+ of its log.*\.recover"):
+        open_for_writing(crashed.with_name("journal.sqlite"))
+    assert crashed.read_bytes() == flipped
+
+
+def test_what_a_crash_left_is_taken_over_as_ever(crashed):
+    """The check reads, and leaves no trace."""
+    path = crashed.with_name("journal.sqlite")
+    before = {p.name: p.read_bytes() for p in path.parent.iterdir()}
+    _check_before_writing(path)
+    assert {n: (path.parent / n).read_bytes() for n in before} == before
+    journal = Journal(path.parent, SetClock(), "boot-1")
+    assert len(journal.read.trials()) == 2
+    journal.close()
+    assert [p.name for p in path.parent.iterdir()] == ["journal.sqlite"]
