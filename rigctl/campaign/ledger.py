@@ -17,9 +17,11 @@ from decimal import Decimal
 from fractions import Fraction
 
 from rigctl.campaign.plausibility import (
+    BENCH_KWH_PER_H,
+    DEARER,
+    ENOUGH,
     RATED_SLACK,
     RESOLVED,
-    SUPPLY_KWH_PER_H,
     Consumption,
     PastLine,
     believed,
@@ -42,9 +44,11 @@ SLACK_ML = 0.1
 """A pump's total is shown to 0.01 mL, and so is each dose: many small doses may add up to a little more than it."""
 UNITS = {"energy": "kWh", "volume": "mL", "time": "h", "fixed": "trial"}
 IDLE_DEARER = 3
-"""While all is safe less is used than in a trial: what exceeds so many times the dearest one's rate is not booked."""
+"""Between trials less is used than in one: what exceeds so many times the dearest one's rate is not booked."""
 IDLE_LIMIT_S = 86_400.0
 """Rig seconds of one interruption that are booked on a meter of time at most."""
+LEAST_HOURS = Decimal("1e-9")
+"""What is less is the rounding of what was booked before."""
 IDLE_LEAST_S = 60.0
 """An interruption shorter than this limits nothing: readings have their own delays."""
 BETWEEN = "between trials"
@@ -295,15 +299,16 @@ def _most_idle(meter: MeterSpec, gap: _Rise, past: Sequence[PastLine]) -> Decima
         return most * RATED_SLACK + 2 * gap.smallest
     if meter.kind != "energy":
         return None
-    if meter.price > 0 and any(rates):
-        return IDLE_DEARER * max(rates) * hours(seconds) / meter.price / MICROS_PER_UNIT + 2 * gap.smallest
-    return SUPPLY_KWH_PER_H * hours(seconds) + 2 * gap.smallest
+    if len(rates) >= ENOUGH and meter.price > 0 and any(rates):
+        dearer = IDLE_DEARER if gap.trial is None else DEARER
+        return dearer * max(rates) * hours(seconds) / meter.price / MICROS_PER_UNIT + 2 * gap.smallest
+    return BENCH_KWH_PER_H * hours(seconds) + 2 * gap.smallest
 
 
 def _idle_time(meter: MeterSpec, seconds: float, booked: Sequence[IdleLine], why: str) -> Iterator[IdleLine]:
     """Hours in which the campaign kept the rig from others, up to a limit, less those that have been booked."""
     quantity = hours(min(seconds, IDLE_LIMIT_S)) - sum((decimal(i.quantity or 0.0) for i in booked), Decimal(0))
-    if quantity > 0:
+    if quantity > LEAST_HOURS:
         why = f"{why}: limited, it took {seconds / 3600.0:.1f} h" if seconds > IDLE_LIMIT_S else why
         amount = to_micros(quantity * meter.price)
         yield IdleLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], amount, why)

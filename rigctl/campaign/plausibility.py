@@ -36,7 +36,8 @@ ENOUGH = 3
 DEARER, CHEAPER = 20, 100
 """Against earlier trials of the same control set, by factor and per hour."""
 BENCH_KWH_PER_H, SUPPLY_KWH_PER_H = 30, 1000
-"""Above the first, a rise must not be far above all trials before; above the second it cannot be true at all."""
+"""Above the first, a rise must not be far above all trials before; above the second it cannot be true at all. An
+interruption is booked up to the first, until enough trials say more."""
 SWITCHED, SWITCHED_WITHIN = 1000, 0.02
 LITTLE_SLEEP_S, LONG_SLEEP_S = 5.0, 60.0
 """Rig seconds of suspend in mid-trial that are overlooked; and that spoil the trial, or its settling time if longer."""

@@ -179,11 +179,12 @@ def between(before, after, gap_s, meter=FREE, rested_s=0.0, booked=(), past=()):
     ("meter", "past", "most"),
     [
         (MeterSpec("power", "energy", "mains", Decimal("0.31"), rated_per_h=2.0), (), 2.0 * 8 * 1.1),
-        (FREE, [PastLine(("a",), "power", 62_000, 720.0)], 3 * 1.0 * 8),
+        (FREE, [PastLine(("a",), "power", 62_000, 720.0)] * 3, 3 * 1.0 * 8),
+        (FREE, [PastLine(("a",), "power", 62_000, 720.0)] * 2, 30.0 * 8),
     ],
 )
 def test_what_is_booked_as_idle_is_limited(meter, past, most):
-    """A jump in the night: at most its rating times the time, or three times the dearest trial's rate; and said."""
+    """A jump in the night: its rating times the time, or three times the dearest trial's rate, if there are enough."""
     (line,) = between(kwh(12.25), kwh(12.25 + 1e6), 8 * 3600.0, meter, past=past)
     assert line.quantity == pytest.approx(most, abs=0.021)
     assert line.amount == pytest.approx(most * 310_000, abs=10_000)

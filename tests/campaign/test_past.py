@@ -117,13 +117,13 @@ async def test_after_a_clean_end_energy_is_idle_and_nobody_waits(stage):
 
 async def test_a_counter_that_jumps_in_the_night_is_booked_up_to_what_a_trial_uses(stage):
     """A million kilowatt-hours between two trials: limited by three times the dearest trial's rate, and said so."""
-    left_behind(stage, Event.MEASURE)
+    await stage.run(make_spec(max_trials=3, budget=1000))
     a_night(stage)
     jumped = {"power": lambda r: replace(r, value=r.value + 1e6)}
-    await stage.run(make_spec(max_trials=2, budget=1000), counters=jumped)
-    (power, _) = idle_lines(stage)
-    assert power[2] == pytest.approx(3 * (1.0 / 720.0) * (NIGHT_S + 0.0), rel=0.1)
-    assert "limited, the counter rose by 1000003.0 kWh" in power[3]
+    await stage.run(make_spec(max_trials=4, budget=1000), counters=jumped)
+    (power,) = idle_lines(stage)
+    assert power[2] == pytest.approx(3 * (0.125 / 90.0) * NIGHT_S, rel=0.1)
+    assert "limited, the counter rose by 1000003.000 kWh" in power[3]
 
 
 def enter(journal, phase, at_s):

@@ -36,7 +36,8 @@ def resumes(stack, config, state) -> None:
     again = stack.run(config, state, "--max-trials", 2)
     assert again.wait() == 0
     assert again.answer["trials"] == 2
-    (booked,) = again.rows("SELECT sum(amount_micros) AS amount FROM ledger")
+    sql = "SELECT (SELECT sum(amount_micros) FROM ledger) + (SELECT total(amount_micros) FROM idle) AS amount"
+    (booked,) = again.rows(sql)
     assert again.answer["spent"] == again.answer["ledger_sum"] == pytest.approx(booked["amount"] / 1e6, abs=1e-9)
     assert [r["state"] for r in again.rows("SELECT state FROM trials ORDER BY trial")] == ["ABANDONED", "RECORDED"]
 

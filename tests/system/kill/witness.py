@@ -95,7 +95,7 @@ def _doses(pump: str, intents: Sequence[DoseRow], sent: Sequence[Mapping[str, An
 
 def _energy(journal: Reader, now_kwh: float) -> Iterator[str]:
     """The meter's readings follow each other, and every kilowatt-hour from the first to the last is charged once."""
-    first, last = None, 0.0
+    first, last, metered = None, 0.0, 0
     for row in journal.trials():
         for phase in ("before", "after"):
             reading = journal.meter_readings(row.trial, phase).get("electricity")  # type: ignore[arg-type]
@@ -103,11 +103,11 @@ def _energy(journal: Reader, now_kwh: float) -> Iterator[str]:
                 continue
             if not last - 1e-3 <= reading.value <= now_kwh + 1e-3:
                 yield f"trial {row.trial}: meter {phase} at {reading.value} kWh, expected {last} to {now_kwh}"
-            last = reading.value
+            last, metered = reading.value, row.trial
             first = last if first is None else first
-    charged = sum(
-        line.quantity or 0.0 for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == "electricity"
-    )
+    # What is booked after the last reading that a trial has kept has no such reading to be compared with.
+    idle = [line for line in journal.idle.rows() if line.before_trial <= metered]
+    charged = sum(line.quantity or 0.0 for line in (*journal.ledger(), *idle) if line.meter == "electricity")
     if abs(charged - (last - (first or 0.0))) > KWH:
         yield f"electricity: {charged} kWh charged, the meter rose from {first} to {last}"
 
