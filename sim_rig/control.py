@@ -52,7 +52,7 @@ class ControlDesk:
         self._handlers: Mapping[str, tuple[Handler, frozenset[str]]] = {
             "sensor": (self._sensor, frozenset({"name", "mode", "offset"})),
             "identity": (self._identity, frozenset({"bus", "as"})),
-            "pump_reset": (lambda r: self._pump(r).power_cycle(), BUS),
+            "pump_reset": (lambda r: pump_of(self._circuit(text(r, "bus"))).power_cycle(), BUS),
             "restart": (self._restart, BUS),
             "dstart": (self._dstart, BUS | {"ml"}),
             "pump": (self._pump_fault, BUS | {"dry", "short", "stuck", "unpowered", "weak"}),
@@ -162,7 +162,7 @@ class ControlDesk:
             instrument.power_cycle()
 
     def _dstart(self, request: Request) -> None:
-        self._pump(request).dstart_ml = float(request.get("ml", 10.0))
+        pump_of(self._circuit(text(request, "bus"))).dstart_ml = float(request.get("ml", 10.0))
 
     def _pump_fault(self, request: Request) -> None:
         faults = self._rig.pumps[one_of(request, "bus", self._rig.pumps)].faults
@@ -190,11 +190,12 @@ class ControlDesk:
     def _circuit(self, bus: str) -> PhCircuit | PumpCircuit | ScpiInstrument:
         return self._rig.circuits[one_of({"bus": bus}, "bus", self._rig.circuits)]
 
-    def _pump(self, request: Request) -> PumpCircuit:
-        instrument = self._circuit(text(request, "bus"))
-        if not isinstance(instrument, PumpCircuit):
-            raise ControlError(f"bus: {request['bus']} has no pump")
-        return instrument
+
+def pump_of(instrument: PhCircuit | PumpCircuit | ScpiInstrument) -> PumpCircuit:
+    """The instrument, which must be a pump."""
+    if not isinstance(instrument, PumpCircuit):
+        raise ControlError("bus: there is no pump on it")
+    return instrument
 
 
 def text(request: Request, key: str) -> str:

@@ -14,7 +14,7 @@ from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, G
 from rigctl.rig.abilities import Pace
 from rigctl.rig.protocols import Actuator, Deadline
 from rigctl_drivers.modbus_faults import NOT_THIS_WAY, Refused
-from rigctl_drivers.modbus_options import WriteOptions
+from rigctl_drivers.modbus_options import EnableOptions, WriteOptions
 from rigctl_drivers.modbus_unit import Unit
 from rigctl_drivers.registers import encode, width
 
@@ -61,27 +61,15 @@ class Drive:
     def pace(self) -> Pace:
         """From baud, latency and frame lengths."""
         o = self._unit.options
-        command_s = sum(map(self._write_s, self.safe_writes()))
+        command_s = sum(_write_s(self._unit, write) for write in self.safe_writes())
         count = 0 if o.write is None else width(o.write.type)
         answers = [5 + 2 * count] * (o.write is not None)
         answers += [] if o.enable is None else [6 if o.enable.at is None else 7]
-        return Pace(command_s, sum(self._exchange_s(8, answer_bytes) for answer_bytes in answers))
+        return Pace(command_s, sum(_exchange_s(self._unit, 8, answer_bytes) for answer_bytes in answers))
 
     def safe_all_s(self, group: Sequence[Actuator]) -> float:
         """How long `safe_all` takes with a healthy device, wall seconds."""
-        return sum(map(self._write_s, _merged(self._writes_of(group))))
-
-    def _write_s(self, write: Write) -> float:
-        count = len(write.words)
-        if count == 1 and not self._always:
-            return self._exchange_s(8, 8)
-        return self._exchange_s(9 + ((count + 7) // 8 if write.table == "coil" else 2 * count), 8)
-
-    def _exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
-        line, latency_s = self._unit.line, self._unit.options.latency_s
-        if latency_s is None:
-            latency_s = RTU_LATENCY_S if line.url.startswith("modbus_rtu:") else LATENCY_S
-        return line.exchange_s(sent_bytes, answer_bytes) + latency_s
+        return sum(_write_s(self._unit, write) for write in _merged(_writes_of(group)))
 
     # together ------------------------------------------------------------------------------------------------------
 
@@ -101,7 +89,7 @@ class Drive:
             DeviceFault: the unit refuses such frames; if it knows none of the kind, none is asked of it again.
         """
         failure: DeviceError | None = None
-        frames = _merged(self._writes_of(group))
+        frames = _merged(_writes_of(group))
         for left, write in zip(range(len(frames), 0, -1), frames, strict=True):
             try:
                 self._send(write, deadline.within(deadline.remaining_s / left))
@@ -115,38 +103,27 @@ class Drive:
         if failure is not None:
             raise failure
 
-    def _writes_of(self, group: Sequence[Actuator]) -> list[Write]:
-        return [write for actuator in group for write in _drive_of(actuator).safe_writes()]
-
     # what is written -------------------------------------------------------------------------------------------
 
     def _imposing(self, value: float) -> list[Write]:
         o = self._unit.options
         if o.write is not None:
-            return [self._setpoint(o.write, value), *self._enabling(on=True)]
+            return [self._setpoint(o.write, value), *_enabling(o.enable, on=True)]
         if value not in (0.0, 1.0):
             name = self._unit.name
             raise DeviceFault(f"{name}: got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
-        return self._enabling(on=value == 1.0)
+        return _enabling(o.enable, on=value == 1.0)
 
     def _releasing(self) -> list[Write]:
         o = self._unit.options
         if o.write is not None and o.release_value is not None:
             return [self._setpoint(o.write, o.release_value)]
-        return self._enabling(on=False)
+        return _enabling(o.enable, on=False)
 
     def safe_writes(self) -> list[Write]:
         """What leads to the safe state, in order."""
         value = self._unit.options.safe_value
         return self._releasing() if value is None else self._imposing(value)
-
-    def _enabling(self, *, on: bool) -> list[Write]:
-        enable = self._unit.options.enable
-        if enable is None:
-            return []
-        if enable.at is not None:
-            return [Write("holding", enable.at, (enable.on if on else enable.off,))]
-        return [Write("coil", enable.coil or 0, (int(on),))]
 
     def _setpoint(self, place: WriteOptions, value: float) -> Write:
         try:
@@ -206,3 +183,30 @@ def _merged(writes: Iterable[Write]) -> list[Write]:
         else:
             frames.append(Write(table, at, (word,)))
     return frames
+
+
+def _writes_of(group: Sequence[Actuator]) -> list[Write]:
+    return [write for actuator in group for write in _drive_of(actuator).safe_writes()]
+
+
+def _enabling(enable: EnableOptions | None, *, on: bool) -> list[Write]:
+    if enable is None:
+        return []
+    if enable.at is not None:
+        return [Write("holding", enable.at, (enable.on if on else enable.off,))]
+    return [Write("coil", enable.coil or 0, (int(on),))]
+
+
+def _write_s(unit: Unit, write: Write) -> float:
+    """How long a write takes with a healthy unit, wall seconds."""
+    count = len(write.words)
+    if count == 1 and unit.options.write_multiple != "always":
+        return _exchange_s(unit, 8, 8)
+    return _exchange_s(unit, 9 + ((count + 7) // 8 if write.table == "coil" else 2 * count), 8)
+
+
+def _exchange_s(unit: Unit, sent_bytes: int, answer_bytes: int) -> float:
+    line, latency_s = unit.line, unit.options.latency_s
+    if latency_s is None:
+        latency_s = RTU_LATENCY_S if line.url.startswith("modbus_rtu:") else LATENCY_S
+    return line.exchange_s(sent_bytes, answer_bytes) + latency_s

@@ -9,7 +9,7 @@ the functions, and that a confirmation must be the one of *this* write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
@@ -134,32 +134,34 @@ class ModbusLine:
     ) -> None:
         """Write holding registers, sent exactly once; any error but `DeviceFault` leaves it unknown what happened."""
         request = frames.writing_registers(unit, address, values, multiple=multiple)
-        answer = self._write(request, deadline)
-        one = request.is_its_own_answer
-        got = (answer.address, *answer.registers) if one else (answer.address, answer.count)
-        self._match(request, got, (address, values[0] if one else len(values)))
+        if request.is_its_own_answer:
+            self._write(request, deadline, lambda a: (a.address, *a.registers), (address, values[0]))
+        else:
+            self._write(request, deadline, lambda a: (a.address, a.count), (address, len(values)))
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
         """Write one coil, sent exactly once; errors as `write_registers`."""
         request = frames.writing_coil(unit, address, value)
-        answer = self._write(request, deadline)
-        self._match(request, (answer.address, *answer.bits[:1]), (address, value))
+        self._write(request, deadline, lambda a: (a.address, *a.bits[:1]), (address, value))
 
     def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
         """Write neighbouring coils in one frame, sent exactly once; errors as `write_registers`."""
         request = frames.writing_coils(unit, address, values)
-        answer = self._write(request, deadline)
-        self._match(request, (answer.address, answer.count), (address, len(values)))
+        self._write(request, deadline, lambda a: (a.address, a.count), (address, len(values)))
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
         """The vendor's name as the unit says it (function 2B, 0E); most units refuse: `DeviceFault`."""
         return frames.vendor_of(self._exchanger.ask(frames.asking_vendor(unit), deadline))
 
-    def _write(self, request: frames.Request, deadline: Deadline) -> frames.Answer:
+    def _write(
+        self,
+        request: frames.Request,
+        deadline: Deadline,
+        confirmed: Callable[[frames.Answer], tuple[int, ...]],
+        sent: tuple[int, ...],
+    ) -> None:
+        """Send once; `GarbledReply` if the answer confirms something else than what was sent: an older write's echo."""
         self._blocks.forget()
-        return self._exchanger.ask(request, deadline)
-
-    def _match(self, request: frames.Request, got: Sequence[int], sent: Sequence[int]) -> None:
-        """Raise `GarbledReply` if the answer confirms something else than what was sent: an older write's late echo."""
+        got = confirmed(self._exchanger.ask(request, deadline))
         problem = f"sent {list(sent)} but {list(got)} was confirmed; only a read-back can tell"
-        self._exchanger.check(request, tuple(got) == tuple(sent), problem)
+        self._exchanger.check(request, got == sent, problem)

@@ -249,7 +249,7 @@ class Session:
                 await self._close_abandoned(reason)
         except RigctlError as error:
             if isinstance(error, Tripped):
-                self._latch(str(error))
+                self.desk.latch(str(error))
             if not self._report.ok and standing(self._report) not in str(error):
                 error.args = (f"{error}; {standing(self._report)}",)
             await self._last_words(f"{type(error).__name__}: {error}")
@@ -286,10 +286,7 @@ class Session:
         else:
             await self._word.take_back()
         if self.rig.tripped is not None:
-            self._latch(self.rig.tripped)
-
-    def _latch(self, reason: str) -> None:
-        self.desk.keep("trip", lambda j: j.trips.latch(reason))
+            self.desk.latch(self.rig.tripped)
 
     async def _trials(self) -> tuple[Ending, str]:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())

@@ -36,6 +36,10 @@ class Desk:
         self.keep("alarm", lambda j: j.alarm(alarm))
         self.tell(AlarmRaised(alarm))
 
+    def latch(self, reason: str) -> None:
+        """Keep a trip, which must outlive this process; the first reason stays."""
+        self.keep("trip", lambda j: j.trips.latch(reason))
+
     def keep(self, what: str, work: Callable[[Journal], None]) -> None:
         """Have something written into the journal without waiting for it."""
 

@@ -33,6 +33,7 @@ from rigctl.errors import (
     Tripped,
 )
 from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm, SafeReport
 
 RETRY_UNWRITABLE_S = 10.0
@@ -127,7 +128,7 @@ class Runner:
         except Interrupted as broken:
             return await self._broken_off(broken.finding)
         except Tripped as tripped:
-            await self._latch(self.rig.tripped or str(tripped))
+            self.desk.latch(self.rig.tripped or str(tripped))
             await self._fail(tripped)
             raise
         except CapReached as cap:
@@ -171,7 +172,7 @@ class Runner:
             text = f"{type(error).__name__}: {error} (a mistake in a driver or plug-in)"
             detail = "".join(traceback.format_exception(error))
         report = await self.rig.safe()
-        row = await self._closed(Event.FAIL, text)
+        row = await close_open_trial(self.spec, self.rig, self.journal, Event.FAIL, text)
         source = "trial" if row is None else f"trial {row.trial}"
         self.desk.alarm(Alarm(Severity.MAJOR, source, f"failed: {text}", detail))
         await self._hold(report)
@@ -182,21 +183,16 @@ class Runner:
         tripping = finding.then == "trip"
         report = await (self.rig.trip(str(finding)) if tripping else self.rig.safe())
         if tripping:
-            await self._latch(str(finding))
+            self.desk.latch(str(finding))
         trial = await self.journal.call(lambda j: j.read.open_trial())
         moving = trial is not None and trial.state in MOVING
-        row = await self._closed(Event.FAIL if moving else Event.ABANDON, str(finding))
+        row = await close_open_trial(
+            self.spec, self.rig, self.journal, Event.FAIL if moving else Event.ABANDON, str(finding)
+        )
         await self._hold(report)
         if tripping:
             raise Tripped(str(finding))
         return row
-
-    async def _latch(self, reason: str) -> None:
-        """Keep the trip, first of all: it must outlive this process."""
-        self.desk.keep("trip", lambda j: j.trips.latch(reason))
-
-    async def _closed(self, event: Event, why: str) -> TrialRow | None:
-        return await close_open_trial(self.spec, self.rig, self.journal, event, why)
 
     async def _make_safe(self) -> float:
         """Everything safe, and confirmed, before this returns (unless asked to stop); when it was first tried."""
@@ -231,13 +227,13 @@ class Runner:
             await self.patience.until_clear()
         except Tripped as tripped:
             await self.rig.trip(str(tripped))
-            await self._latch(str(tripped))
+            self.desk.latch(str(tripped))
             raise
 
     async def _until_room(self, cap: CapReached) -> TrialRow | None:
         """A cap was reached in mid-trial: no failure, but it cannot be finished; the next waits for the window."""
         report = await self.rig.safe()
-        row = await self._closed(Event.ABANDON, str(cap))
+        row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, str(cap))
         await self._hold(report)
         await self.trials.until_window(cap.actuator, cap.volume_ml)
         return row
@@ -253,7 +249,7 @@ class Runner:
             self.patience.blame(frozenset())
             return
         self._failures += 1
-        unreliable = self.patience.blame(self._named(row.because))
+        unreliable = self.patience.blame(_blamed(self.spec.rig, row.because))
         if await self.patience.until_good(self._wrong):
             self.trials.apart = True
             self._failures = 0
@@ -267,14 +263,6 @@ class Runner:
                 f"{standing(self._report)}; mend the rig, then run again"
             )
         await self.patience.back_off(max(self._failures, 1))
-
-    def _named(self, because: str) -> frozenset[str]:
-        """The devices that a trial's end is put down to."""
-        rig = self.spec.rig
-        served = {v.name: v.sensor for v in rig.variables}
-        served |= {rig.outcome_name: rig.outcome_sensor, **{o.name: o.sensor for o in rig.further}}
-        words = set(re.findall(r"[\w-]+", because))
-        return frozenset({*(words & set(rig.devices)), *(d for n, d in served.items() if n in words)})
 
     async def _wrong(self) -> Mapping[str, str]:
         """What is wrong with the instruments now: those that do not answer, and frozen ones that have not moved."""
@@ -306,3 +294,11 @@ class Runner:
                 campaign = await self.journal.call(lambda j: j.read.campaign())
                 self.desk.tell(TrialEnded(row, campaign.spent, campaign.budget))
             return
+
+
+def _blamed(rig: RigSpec, because: str) -> frozenset[str]:
+    """The devices that a trial's end is put down to."""
+    served = {v.name: v.sensor for v in rig.variables}
+    served |= {rig.outcome_name: rig.outcome_sensor, **{o.name: o.sensor for o in rig.further}}
+    words = set(re.findall(r"[\w-]+", because))
+    return frozenset({*(words & set(rig.devices)), *(d for n, d in served.items() if n in words)})

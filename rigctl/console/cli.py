@@ -33,6 +33,8 @@ from rigctl.console.options import (
 from rigctl.errors import RigctlError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rigctl.config.load import LoadedConfig
     from rigctl.signals import Signals
 
@@ -240,15 +242,11 @@ def suggest(
     """Say what the next trial should be; needs no hardware."""
     from rigctl.console import suggest as suggesting
     from rigctl.console.assemble import state_directory
-    from rigctl.console.output import print_json
 
     loaded = _load(config, seed=seed, budget=budget)
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
     suggestion = suggesting.suggest(loaded, past)
-    if json:
-        print_json(suggesting.to_json(loaded, past, suggestion))
-    else:
-        typer.echo("\n".join(suggesting.to_lines(loaded, suggestion)))
+    _say(suggesting.to_json(loaded, past, suggestion), suggesting.to_lines(loaded, suggestion), json)
 
 
 @app.command()
@@ -317,14 +315,10 @@ def explain(
     """Say why a trial was chosen, in sentences and numbers."""
     from rigctl.console import query
     from rigctl.console.assemble import open_campaign
-    from rigctl.console.output import print_json
 
     with open_campaign(config, state) as campaign:
         found = query.explained(campaign, trial)
-    if json:
-        print_json(found)
-    else:
-        typer.echo("\n".join(found.sentences))
+    _say(found, found.sentences, json)
 
 
 @app.command()
@@ -332,15 +326,12 @@ def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fa
     """Recompute every decision from the journal; each must come out the same."""
     from rigctl.console import query
     from rigctl.console.assemble import open_campaign
-    from rigctl.console.output import print_json
 
     with open_campaign(config, state) as campaign:
         trials = query.replayed(campaign)
     differing = [t for t in trials if not t.agrees]
-    if json:
-        print_json({"trials": len(trials), "agree": len(trials) - len(differing), "differing": differing})
-    else:
-        typer.echo("\n".join(query.replay_lines(trials)))
+    agree = len(trials) - len(differing)
+    _say({"trials": len(trials), "agree": agree, "differing": differing}, query.replay_lines(trials), json)
     raise typer.Exit(1 if differing else 0)
 
 
@@ -364,10 +355,9 @@ def export(
 def drivers(*, json: AsJson = False) -> None:
     """List the installed drivers."""
     from rigctl.console import query
-    from rigctl.console.output import print_json
 
     found = query.drivers()
-    print_json(found) if json else typer.echo("\n".join(query.driver_lines(found)))
+    _say(found, query.driver_lines(found), json)
 
 
 @app.command()
@@ -395,6 +385,12 @@ def _tell(answer: Any, json: bool) -> None:
     from rigctl.console.output import print_fields, print_json
 
     (print_json if json else print_fields)(answer)
+
+
+def _say(answer: Any, lines: Sequence[str], json: bool) -> None:
+    from rigctl.console.output import print_json
+
+    print_json(answer) if json else typer.echo("\n".join(lines))
 
 
 def _load(config: Path, bus: list[str] | None = None, *, to_run: bool = False, **changes: Any) -> LoadedConfig:

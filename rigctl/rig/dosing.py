@@ -228,17 +228,11 @@ class Dispenser:
         while True:
             left_s = due_s - self._clock.now_s()
             await self._rest(min(look_s, left_s) if left_s > 0 else max(self._timing.poll_s, 0.02 * expected_s))
-            status = await self._status(dose.pump)
+            status = await _status(dose.pump)
             if status is not None and (status.reset or not status.running):
                 return status
             if self._clock.now_s() > until_s and self._wall() > until_wall_s:
                 return status
-
-    async def _status(self, pump: Handle[Doser]) -> DoseStatus | None:
-        try:
-            return await pump.ask(pump.device.dose_status, "dose status")
-        except DeviceError:
-            return None  # asked again until the deadline, which is what decides
 
     # its possible ends --------------------------------------------------------------------------------------------
 
@@ -313,3 +307,10 @@ class Dispenser:
 
     def _alarm(self, severity: Severity, source: str, message: str) -> None:
         self._on_alarm(Alarm(severity, source, message))
+
+
+async def _status(pump: Handle[Doser]) -> DoseStatus | None:
+    try:
+        return await pump.ask(pump.device.dose_status, "dose status")
+    except DeviceError:
+        return None  # asked again until the deadline, which is what decides

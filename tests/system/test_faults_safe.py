@@ -244,4 +244,4 @@ def test_a_lock_that_a_dead_campaign_signed_is_nobodys(tmp_path, stack, sim, con
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     again = stack.run(config, tmp_path / "state")
     wait_until(lambda: is_safe(sim), "all safe")
-    again.until(lambda: again.count("LOST"), "the lost trial to be closed")
+    assert again.until(lambda: again.count("LOST"), "the lost trial to be closed") == 1
