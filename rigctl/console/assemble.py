@@ -96,6 +96,14 @@ def open_campaign(
         yield Campaign(directory, loaded, reader)
 
 
+def loaded_here(config: Path | None, directory: Path, buses: Mapping[str, str]) -> LoadedConfig:
+    """The configuration given, else the one the campaign in this directory was last started with."""
+    if config is not None:
+        return load(config, Overrides(buses))
+    with open_campaign(None, directory, buses) as campaign:
+        return campaign.loaded
+
+
 def find_state(config: Path | None, state: Path | None) -> Path:
     """`--state`, else the configured rig's directory, else the only one there is.
 

@@ -159,10 +159,7 @@ def run(
     for warning in checking.checked(loaded).warnings:
         typer.echo(f"rigctl: warning: {warning}", err=True)
     outcome = running.run_campaign(loaded, state_directory(state, loaded.name), console(stderr=json), ctx.obj)
-    if json:
-        print_json(running.to_json(outcome))
-    else:
-        running.show(outcome, loaded, console())
+    print_json(running.to_json(outcome)) if json else running.show(outcome, loaded, console())
     raise typer.Exit(outcome.exit_code)
 
 
@@ -182,8 +179,7 @@ def stop(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fals
     from rigctl.campaign import control
     from rigctl.console.assemble import find_state
 
-    answer = control.ask(find_state(config, state), "stop")
-    _tell(answer, json)
+    _tell(control.ask(find_state(config, state), "stop"), json)
 
 
 @app.command()
@@ -196,7 +192,12 @@ def safe(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, js
 
         return find_state(config, state)
 
-    done = make_safe(config, state, lambda directory: _load_here(config, directory, bus), find)
+    def load_here(directory: Path) -> LoadedConfig:
+        from rigctl.console.assemble import loaded_here
+
+        return loaded_here(config, directory, buses(bus))
+
+    done = make_safe(config, state, load_here, find)
     _tell(done.to_json(), json)
     raise typer.Exit(done.exit_code)
 
@@ -220,13 +221,13 @@ def accept_device(
 ) -> None:
     """Expect the instrument that answers as this device now, once a person has looked at it."""
     from rigctl.console import trip
-    from rigctl.console.assemble import find_state
+    from rigctl.console.assemble import find_state, loaded_here
 
     if len(which) > 2:
         raise UsageError(f"accept-device: got {' '.join(which)}, must be [CONFIG] NAME")
     config = Path(which[0]) if len(which) > 1 else None
     directory = find_state(config, state)
-    _tell(trip.accept_device(_load_here(config, directory, bus), directory, which[-1]), json)
+    _tell(trip.accept_device(loaded_here(config, directory, buses(bus)), directory, which[-1]), json)
 
 
 @app.command()
@@ -397,13 +398,3 @@ def _load(config: Path, bus: list[str] | None = None, *, to_run: bool = False, *
     from rigctl.config.load import Overrides, load
 
     return load(config, Overrides(buses=buses(bus), **changes), to_run=to_run)
-
-
-def _load_here(config: Path | None, directory: Path, bus: list[str] | None) -> LoadedConfig:
-    """The configuration given, else the one the campaign in this directory was last started with."""
-    from rigctl.console.assemble import open_campaign
-
-    if config is not None:
-        return _load(config, bus)
-    with open_campaign(None, directory, buses(bus)) as campaign:
-        return campaign.loaded

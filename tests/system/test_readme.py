@@ -47,7 +47,7 @@ def test_the_demo_block_runs_what_is_installed():
     block = README.split("<!-- demo -->")[1].split("```sh\n")[1].split("```")[0]
     assert _split(block)[-1] == [".venv/bin/rigctl", "demo"]
     (script,) = entry_points(group="console_scripts", name="rigctl")
-    assert script.value == "rigctl.console.cli:main"
+    assert script.value == "rigctl.entry:main"
 
 
 def test_every_page_the_readme_names_is_there():
