@@ -107,7 +107,11 @@ async def run_campaign(
     """
     make = open_journal or (lambda directory, clock: Journal(directory, clock, boot_id()))
     urls = [device.url for device in spec.rig.devices.values()]
-    with state_lock(state_dir), bus_locks(urls), JournalThread(lambda: make(state_dir, clock)) as journal:
+    with (
+        state_lock(state_dir) as lock,
+        bus_locks(urls),
+        JournalThread(lambda: make(state_dir, clock)) as journal,
+    ):
         status = Status(spec.rig.name, spec.currency)
 
         def tell(event: CampaignEvent) -> None:
@@ -116,7 +120,7 @@ async def run_campaign(
 
         desk = Desk(journal, tell)
         rig = rig_factory(JournalDoseLog(journal), desk.alarm)
-        around = Surroundings(state_dir, journal.still_there)
+        around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
         session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
         return await _supervise(session, status, state_dir, signals or Signals())
 

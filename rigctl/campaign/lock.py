@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rigctl.campaign.alive import Writer
+from rigctl.campaign.files import Held
 from rigctl.errors import JournalUnwritable, Locked
 
 FILE_NAME = "lock"
@@ -17,8 +18,11 @@ LOCKS = Path("/proc/locks")
 
 
 @contextmanager
-def state_lock(directory: Path) -> Iterator[None]:
+def state_lock(directory: Path) -> Iterator[Held]:
     """Hold the state directory, made if missing. The kernel lets go when the process ends, however it ends.
+
+    Yields:
+        The lock's file, which can be asked whether it is still there.
 
     Raises:
         Locked: another process holds it; names its pid.
@@ -36,7 +40,7 @@ def state_lock(directory: Path) -> Iterator[None]:
         except BlockingIOError as error:
             raise Locked(_refusal(directory, descriptor)) from error
         _sign(directory, descriptor)
-        yield
+        yield Held.of(path, descriptor)
     finally:
         os.close(descriptor)
 

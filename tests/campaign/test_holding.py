@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 
 import pytest
 
-from rigctl.campaign import control, patience, watchman
+from rigctl.campaign import control, patience, watch, watchman
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.trial import State
 from rigctl.errors import CapReached, DeviceTimeout, Tripped
@@ -227,3 +228,26 @@ async def test_a_disk_that_does_not_answer_does_not_stop_the_watch(tmp_path):
             break
         await asyncio.sleep(0.005)
     assert "gone" in around.known().missing
+
+
+async def test_fault_74_a_commit_that_does_not_return_is_noticed_and_everything_goes_safe(stage, monkeypatch):
+    """While the journal's thread hangs the trial is broken off and the rig made safe; nothing waits for the disk."""
+    monkeypatch.setattr(watch, "JOURNAL_S", 0.05)
+    returns, hung = threading.Event(), []
+
+    async def hang():
+        if not hung:
+            hung.append(stage.rig.doses._thread.submit(lambda _: returns.wait(30.0)))
+            await for_ever()
+
+    def safe_while_it_hangs():
+        if hung and not returns.is_set():
+            stage.made_safe_meanwhile = not hung[0].done()
+            returns.set()
+
+    result = await stage.run(watching(max_trials=2), fail={"measure": hang, "safe": safe_while_it_hangs})
+    assert stage.made_safe_meanwhile
+    assert alarmed(stage, "a call of the journal has not returned")
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.FAILED, State.RECORDED]
+    assert result.recorded == 1

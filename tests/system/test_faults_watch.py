@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -11,7 +10,7 @@ import pytest
 from pyModbusTCP.client import ModbusClient
 
 from tests.simulated import SimHandle, start_sim
-from tests.system.stack import Stack, because, greenhouse, next_trial, wait_until
+from tests.system.stack import Stack, because, greenhouse, next_trial
 
 pytestmark = pytest.mark.system
 
@@ -161,14 +160,3 @@ def test_fault_73_a_journal_locked_by_another_program_is_waited_for(sim, stack, 
         stranger.execute("ROLLBACK")
     assert next_trial(run, "RECORDED", after=done)["trial"] > done
     assert run.alive
-
-
-def test_fault_59_who_reads_the_log_may_stop_reading(sim, stack, tmp_path):
-    """With nobody reading standard error the trial ends, alarms are kept, and `safe` is obeyed."""
-    run = stack.run(at_real_pace(tmp_path / "rig.yaml", settle="2 s"), tmp_path / "state")
-    next_trial(run, "RECORDED")
-    told = stack.rigctl("safe", "--state", tmp_path / "state", "--json")
-    assert told.wait() == 0
-    assert run.wait() in (0, 1)
-    wait_until(lambda: sim.state()["plant"]["setpoints"] == {}, "everything let go")
-    assert math.isfinite(run.answer["safe_after_s"])
