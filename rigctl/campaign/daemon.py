@@ -319,13 +319,13 @@ class Session:
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
         space = self.spec.problem.space
         history = await self.journal.call(lambda j: j.read.history(space))
-        campaign = await self.journal.call(lambda j: j.read.campaign())
+        idle = await self.journal.call(lambda j: j.read.idle.spent())
         states = [row.state for row in await self.journal.call(lambda j: j.read.trials())]
         result = CampaignResult(
             ending=ending,
             reason=reason,
             trials=len(history),
-            spent=campaign.spent,
+            spent=history.spent + idle,
             budget=self.spec.problem.budget,
             safe=self._report,
             recorded=states.count(State.RECORDED),

@@ -20,9 +20,9 @@ VERY_LATE_S = 10.0
 """Wall seconds by which a tick may come late: told beyond the first, held beyond the second."""
 JOURNAL_S = 5.0
 """Wall seconds that a call of the journal may take."""
-LOW_BYTES = 200 * 2**20
-FULL_BYTES = 20 * 2**20
-"""Space on the disk below which it is told, and below which the campaign holds."""
+LOW_BYTES, LOW_SHARE = 200 * 2**20, 0.1
+FULL_BYTES, FULL_SHARE = 20 * 2**20, 0.01
+"""Space on the disk below which it is told, and below which the campaign holds; or so much of a small one."""
 UNASKED_S = 10.0
 """Wall seconds without an answer from a driven actuator, after which it is not known to hold any more."""
 SEVERITY: Mapping[Action, Severity] = {
@@ -50,6 +50,8 @@ class Snapshot:
     """What is wrong with the files under us: journal or lock deleted or replaced."""
     free_bytes: float = math.inf
     """Of the state directory's disk."""
+    disk_bytes: float = math.inf
+    """Its size."""
 
 
 Objections = Mapping[str, str]
@@ -137,8 +139,8 @@ def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
         Rule("bus", "hold", lambda s: {} if s.rig is None else s.rig.stuck),
         Rule("journal", "hold", _journal),
         Rule("files", "hold", lambda s: {"": s.missing} if s.missing else {}),
-        Rule("disk", "warn", lambda s: _space(s, LOW_BYTES)),
-        Rule("disk full", "hold", lambda s: _space(s, FULL_BYTES)),
+        Rule("disk", "warn", lambda s: _space(s, min(LOW_BYTES, LOW_SHARE * s.disk_bytes))),
+        Rule("disk full", "hold", lambda s: _space(s, min(FULL_BYTES, FULL_SHARE * s.disk_bytes))),
         Rule("tick", "warn", lambda s: _late(s, LATE_S)),
         Rule("tick very late", "hold", lambda s: _late(s, VERY_LATE_S)),
     )

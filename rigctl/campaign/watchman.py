@@ -43,8 +43,8 @@ class Surroundings:
     def _look(self) -> None:
         try:
             stat = os.statvfs(self.directory)
-            free = float(stat.f_bavail * stat.f_frsize)
-            self._known = Snapshot(0.0, missing=self.missing(), free_bytes=free)
+            free, size = float(stat.f_bavail * stat.f_frsize), float(stat.f_blocks * stat.f_frsize)
+            self._known = Snapshot(0.0, missing=self.missing(), free_bytes=free, disk_bytes=size)
         except OSError as error:
             self._known = Snapshot(0.0, missing=f"{self.directory}: {error.strerror or error}")
         finally:

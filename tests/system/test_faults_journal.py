@@ -90,7 +90,8 @@ def test_fault_32_without_a_journal_nothing_is_actuated(sim, stack, tmp_path, di
     assert armed_s - waits["time_s"] > 0
     run.process.terminate()
     assert run.wait() == 0
-    (booked,) = run.rows("SELECT sum(amount_micros) AS amount FROM ledger")
+    every = "SELECT amount_micros FROM ledger UNION ALL SELECT amount_micros FROM idle"
+    (booked,) = run.rows(f"SELECT sum(amount_micros) AS amount FROM ({every})")
     assert run.answer["spent"] == pytest.approx(booked["amount"] / 1e6, abs=1e-9)
 
 

@@ -65,7 +65,7 @@ def test_fault_09_a_modbus_refusal_is_a_configuration_fault(sim, stack, tmp_path
     assert "input register 4" in run.said
     assert len(refusing.requests) == 1
     assert witnessed(sim) == before
-    assert settled_start(run).startswith("DeviceFault")
+    assert settled_start(run).startswith("Refused")
 
 
 def test_fault_12_an_answer_from_the_wrong_unit_is_rejected(sim, stack, tmp_path):
