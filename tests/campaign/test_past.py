@@ -1,16 +1,19 @@
 from __future__ import annotations
 
 import math
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from rigctl.campaign.journal.database import transaction
+from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import Reading, Severity
 from tests.campaign.fakes import charged, make_spec, metered, open_journal
+from tests.campaign.records import SetClock, make_decision, record_trial
 from tests.campaign.test_recovery import left_behind, lines_of
 
 
@@ -228,3 +231,16 @@ async def test_a_pump_that_restarted_in_a_lost_trial_is_charged_by_its_doses(sta
     await stage.run(make_spec(max_trials=1), counters=restarted)
     line = lines_of(stage, 1)["acid"]
     assert (line.quantity, line.amount, line.estimated) == (8.0, 80_000, True)
+
+
+@pytest.mark.parametrize("proposed", [False, True])
+def test_what_is_idle_lies_before_the_trial_that_really_comes_next(tmp_path, proposed):
+    """A proposal that a dead process left behind is the next trial: else the same idle time is taken off twice."""
+    journal = open_journal(tmp_path, SetClock())
+    with closing(journal):
+        journal.begin(make_spec(), "1.0")
+        record_trial(journal, 1)
+        if proposed:
+            journal.propose(make_decision(2))
+        journal.idle.book([IdleLine("power", "energy", 0.5, "kWh", 150_000)])
+        assert [row.before_trial for row in journal.read.idle.rows()] == [2]

@@ -81,5 +81,9 @@ class IdleBook:
     def book(self, lines: Sequence[IdleLine]) -> None:
         """Book what was used up to now, before it is known what comes next; on disk when this returns."""
         with transaction(self._connection):
-            (last,) = self._connection.execute("SELECT coalesce(max(trial), 0) FROM trials").fetchone()
-            self.add(last + 1, lines)
+            (following,) = self._connection.execute(
+                # a proposal that a process left behind is the next trial: nothing of it has moved yet
+                "SELECT coalesce((SELECT trial FROM trials WHERE state = 'PROPOSED'), "
+                "(SELECT max(trial) + 1 FROM trials), 1)"
+            ).fetchone()
+            self.add(following, lines)
