@@ -242,5 +242,5 @@ def test_what_is_idle_lies_before_the_trial_that_really_comes_next(tmp_path, pro
         record_trial(journal, 1)
         if proposed:
             journal.propose(make_decision(2))
-        journal.idle.book([IdleLine("power", "energy", 0.5, "kWh", 150_000)])
+        journal.idle.book([IdleLine("power", "energy", 0.5, "kWh", 150_000, "")])
         assert [row.before_trial for row in journal.read.idle.rows()] == [2]
