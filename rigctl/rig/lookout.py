@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+import traceback
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from rigctl.errors import DeviceError, RigctlError
 from rigctl.rig.bus import Bus
@@ -113,27 +115,32 @@ class Lookout:
     # one round over a bus -------------------------------------------------------------------------------------------
 
     async def _round(self, bus: Bus, bench: _Bench) -> None:
+        """Ask all that is due; a device that does not answer keeps no other from being asked."""
         began_s = time.monotonic()
-        try:
-            for actuator in bench.actuators:
-                await self._confirm(actuator)
-            if began_s >= bench.pumps_next_s:
-                bench.pumps_next_s = began_s + PUMPS_EVERY_S
-                for pump in bench.pumps:
-                    await self._idle(pump)
-            for probe in bench.probes:
-                if self._due(probe, began_s):
-                    await probe.read()
-            self._broken.discard(bus.url)
-        except DeviceError:  # said by the line itself, and shown by the age of what is known
-            pass
-        except Exception as error:  # noqa: BLE001 - a plug-in's mistake must not end the watch over the others
-            if bus.url not in self._broken:
-                self._broken.add(bus.url)
-                message = f"the watch cannot look: {type(error).__name__}: {error}"
-                self.on_alarm(Alarm(Severity.MAJOR, bus.url, message))
+        due: list[Callable[[], Awaitable[None]]] = [partial(self._confirm, actuator) for actuator in bench.actuators]
+        if began_s >= bench.pumps_next_s:
+            bench.pumps_next_s = began_s + PUMPS_EVERY_S
+            due += [partial(self._idle, pump) for pump in bench.pumps]
+        due += [partial(self._read, probe) for probe in bench.probes if self._due(probe, began_s)]
+        for ask in due:
+            try:
+                await ask()
+            except DeviceError:  # said by the line itself, and shown by the age of what is known
+                continue
+            except Exception as error:  # noqa: BLE001 - a plug-in's mistake must not end the watch over the others
+                self._tell_once(bus, error)
         took_s = time.monotonic() - began_s
         bench.next_s = began_s + max(self.spec.every_s, took_s / BUS_SHARE)
+
+    def _tell_once(self, bus: Bus, error: Exception) -> None:
+        if bus.url not in self._broken:
+            self._broken.add(bus.url)
+            message = f"the watch cannot look: {type(error).__name__}: {error}"
+            detail = "".join(traceback.format_exception(error))
+            self.on_alarm(Alarm(Severity.MAJOR, bus.url, message, detail))
+
+    async def _read(self, probe: Probe) -> None:
+        await probe.read()
 
     def _due(self, probe: Probe, now_s: float) -> bool:
         every_s = probe.rules.every_s

@@ -148,3 +148,15 @@ async def test_a_driver_s_mistake_does_not_end_the_watch(bench, watched):
     await until(watched, lambda _: "ca_doser total_volume_ml" in bench.pump_line.log and bench.alarms)
     told = [a for a in bench.alarms if "KeyError" in a.message]
     assert len(told) == 1
+
+
+async def test_a_silent_actuator_is_named_and_keeps_no_other_from_being_asked(bench, watched, monkeypatch):
+    """One that does not answer any more does not hold as far as is known; its neighbours on the line do."""
+    monkeypatch.setattr(lookout, "SILENT_S", 0.05)
+    await watched.open()
+    await watched.control({"ca": 3.0, "b": 30.0})
+    bench.softener.fail("read_back", *[DeviceTimeout("softener: silent")] * 9999)
+    glance = await until(watched, lambda g: "softener" in g.astray)
+    assert "has not answered" in glance.astray["softener"]
+    await looks(watched, bench)
+    assert set(watched.look().astray) == {"softener"}
