@@ -7,7 +7,8 @@ from rigctl.console.run import Outcome
 from rigctl.rig.values import SafeReport
 
 
-def ended(ending="budget", trials=12, recorded=9, safe=SafeReport(("valve",))):
+def ended(ending="budget", trials=12, recorded=9, failed=None):
+    safe = SafeReport((), failed or {})
     return Outcome(CampaignResult(ending, "why", trials, 1, 2, safe, 0.01, recorded, None), None, 1)
 
 
@@ -19,7 +20,7 @@ def ended(ending="budget", trials=12, recorded=9, safe=SafeReport(("valve",))):
         (ended(trials=0, recorded=0), 0),
         (ended("abandoned", trials=1, recorded=0), 0),  # a person or the service manager wanted it so
         (ended("interlock"), 1),
-        (ended(safe=SafeReport((), {"valve": "no answer"})), 1),
+        (ended(failed={"valve": "no answer"}), 1),
     ],
 )
 def test_a_run_without_an_outcome_is_no_success(outcome, code):
