@@ -307,6 +307,7 @@ class Session:
         campaign = await self.journal.call(lambda j: j.read.campaign())
         trials = await self.journal.call(lambda j: len(j.read.history(self.spec.problem.space)))
         self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
+        self.desk.keep("phase", lambda j: j.phase("RUNNING", "started"))
         notify("READY=1")
         return await self._runner.run()
 
@@ -341,6 +342,8 @@ class Session:
         safe = self._report.ok and (self._past_is_settled or self._was_left_safe)
         # If the journal is what failed, the error on its way out says so.
         with suppress(JournalError):
+            if self._past_is_settled:
+                await self.journal.call(lambda j: j.phase("ENDED", why))
             await self.journal.call(lambda j: j.beat(ended=why, safe=safe))
 
     def _alive(self) -> None:

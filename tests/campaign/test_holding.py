@@ -215,8 +215,8 @@ async def test_what_holds_and_why_is_in_the_journal(stage):
     await stage.run(watching(ACID, max_trials=2), glance=Acid(stage), fail={"measure": first_only(stage)})
     with stage.journal() as journal:
         kept = journal.beside.phases()
-    assert [row.phase for row in kept][:2] == ["HOLDING", "RUNNING"]
-    assert "interlock acid" in kept[0].why
+    assert [row.phase for row in kept] == ["RUNNING", "HOLDING", "RUNNING", "ENDED"]
+    assert "interlock acid" in kept[1].why
 
 
 async def test_a_disk_that_does_not_answer_does_not_stop_the_watch(tmp_path):
