@@ -75,7 +75,7 @@ class Patience:
         clear_at_s: float | None = None  # wall time
         while not self.enough():
             self.refuse_if_tripping()
-            holding = self.watchman.standing.demanding("hold", "fail")
+            holding = self.watchman.demanding("hold", "fail")
             if holding:
                 clear_at_s = None
                 await self._hold(holding)
@@ -86,17 +86,18 @@ class Patience:
             elif time.monotonic() >= clear_at_s:
                 await self.enter("RUNNING", "what it held for is over")
                 return
-            if self.watchman.standing.demanding("safe"):
+            if self.watchman.demanding("safe"):
                 return
             await self.watchman.next_look()
 
     async def _hold(self, holding: tuple[Finding, ...]) -> None:
         if self.phase != "HOLDING":
             await self.enter("HOLDING", "; ".join(map(str, holding)))
+        self.watchman.heeded("hold")
 
     def refuse_if_tripping(self) -> None:
         """Raise `Tripped` if a finding that stands demands it."""
-        for finding in self.watchman.standing.demanding("trip"):
+        for finding in self.watchman.demanding("trip"):
             raise Tripped(str(finding))
 
     # after a failure ------------------------------------------------------------------------------------------------
@@ -154,7 +155,7 @@ class Patience:
             await self.enter("WAITING", why, until_s)
         while (left_s := end_s - time.monotonic()) > 0 and self.clock.now_s() < until_s and not self.enough():
             self.refuse_if_tripping()
-            if self.watchman.standing.demanding("hold", "safe"):
+            if self.watchman.demanding("hold", "safe"):
                 break
             await asyncio.sleep(min(left_s, 1.0))
         if told and self.phase == "WAITING":

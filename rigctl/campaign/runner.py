@@ -21,7 +21,7 @@ from rigctl.campaign.safe_state import standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import MOVING, Event, State
 from rigctl.campaign.watch import Finding
-from rigctl.campaign.watchman import Interrupted, Watchman
+from rigctl.campaign.watchman import LASTING, Interrupted, Watchman
 from rigctl.core.history import History
 from rigctl.core.policy import BudgetSpent, Finished
 from rigctl.errors import (
@@ -67,6 +67,8 @@ class Runner:
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
     _under_way: asyncio.Task[TrialRow] | None = None
     _demanded: Finding | None = None
+    _at_once: asyncio.Task[SafeReport] | None = None
+    """Going safe between trials, however long the journal or an instrument keeps the next step waiting."""
 
     async def run(self) -> tuple[Ending, str]:
         """Run trials; returns how it ended, and why.
@@ -90,6 +92,8 @@ class Runner:
                 ended = self._ended(history)
                 if ended is not None:
                     return ended
+                if self.watchman.demanding("hold", "fail", "trip"):  # since it was ready; nobody would break it off
+                    continue
                 row = await self._one_trial(history)
             except BudgetSpent as spent:
                 return "budget", str(spent)
@@ -111,7 +115,7 @@ class Runner:
         limit = self.spec.max_trials
         if self.stop.finish is not None:
             return "stopped", self.stop.finish
-        for finding in self.watchman.standing.demanding("safe"):
+        for finding in self.watchman.demanding("safe"):
             return "interlock", str(finding)
         if history.spent + self.trials.idle >= self.spec.problem.budget:
             return "budget", "all of it is spent"
@@ -158,10 +162,15 @@ class Runner:
             self._under_way = self._demanded = None
 
     def _interrupt(self, finding: Finding) -> None:
-        """Break off the trial under way; between trials what stands is looked at before the next one."""
-        if self._under_way is not None and not self._under_way.done() and self._demanded is None:
-            self._demanded = finding
-            self._under_way.cancel()
+        """Break off the trial under way; between trials go safe at once, and the next one looks at what stands."""
+        if finding.then == "trip":
+            self.desk.latch(str(finding))
+        if self._under_way is not None and not self._under_way.done():
+            if self._demanded is None:
+                self._demanded = finding
+                self._under_way.cancel()
+        elif finding.then in LASTING and (self._at_once is None or self._at_once.done()):
+            self._at_once = asyncio.create_task(self.rig.safe(), name="safe at once")
 
     # How it can end before its time ------------------------------------------------------------------------------
 
@@ -224,6 +233,8 @@ class Runner:
             Tripped: it demands the trip.
         """
         try:
+            if self._at_once is not None:
+                await asyncio.wait([self._at_once])
             await self.patience.until_clear()
         except Tripped as tripped:
             await self.rig.trip(str(tripped))

@@ -18,9 +18,12 @@ from rigctl.campaign.desk import Desk
 from rigctl.campaign.watch import SEVERITY, Finding, Rule, Snapshot, Standing, look
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Clock, Severity
+from rigctl.rig.spec import Action
 from rigctl.rig.values import Alarm, Glance
 
 BEATS_EVERY_S = 30.0
+LASTING: tuple[Action, ...] = ("hold", "safe", "trip")
+"""Actions whose consequence outlasts their cause, and the trial it was found in."""
 
 
 @dataclass(slots=True)
@@ -72,6 +75,8 @@ class Watchman:
     demand: Callable[[Finding], None] | None = None
     """Told of every finding that asks for more than an alarm."""
     standing: Standing = field(default_factory=Standing)
+    unheeded: list[Finding] = field(default_factory=list)
+    """What has demanded a hold, the end or the trip, and was not acted upon yet; over or not, it is owed."""
     looked: asyncio.Event = field(default_factory=asyncio.Event)
     """Set after every look; whoever waits for the next one clears it."""
     worst_delay_s: float = 0.0
@@ -107,11 +112,22 @@ class Watchman:
             self.desk.alarm(
                 Alarm(SEVERITY[finding.then], finding.subject or finding.rule, f"{finding} ({finding.then})")
             )
+            if finding.then in LASTING:
+                self.unheeded.append(finding)
             if finding.then != "warn" and self.demand is not None:
                 self.demand(finding)
         for finding in verdict.over:
             self.desk.alarm(Alarm(Severity.MINOR, finding.subject or finding.rule, f"over: {finding}"))
         self.looked.set()
+
+    def demanding(self, *actions: Action) -> tuple[Finding, ...]:
+        """Findings that ask for one of these, and stand or were not heeded yet."""
+        stand = self.standing.demanding(*actions)
+        return (*stand, *(f for f in self.unheeded if f.then in actions and f not in stand))
+
+    def heeded(self, action: Action) -> None:
+        """What has asked for this so far has been done; only what stands asks on."""
+        self.unheeded = [f for f in self.unheeded if f.then != action]
 
     async def next_look(self) -> None:
         """Wait until it has looked once more."""

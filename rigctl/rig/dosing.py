@@ -20,7 +20,6 @@ from rigctl.errors import (
     GarbledReply,
     GuardRefused,
     IdentityMismatch,
-    RigctlError,
     Tripped,
 )
 from rigctl.rig.guard import DosePermit, Guard
@@ -118,7 +117,7 @@ class Dispenser:
         self._timing = timing or DoseTiming()
         self._wall = wall
         self.turns: dict[str, int] = {}
-        """By pump: how many doses it has been asked for; negative from the intent of one until it is settled."""
+        """By pump: how many doses it has been asked for; negative from when one is sent until its end is kept."""
 
     async def dispense(self, pump: Handle[Doser], volume_ml: float) -> float:
         """Dispense a volume once; returns what was dispensed, mL.
@@ -134,15 +133,11 @@ class Dispenser:
         """
         permit = await self._guard.admit_dose(pump, volume_ml)
         before_ml = await self._ready(pump)
-        self.turns[pump.name] = -abs(self.turns.get(pump.name, 0)) - 1
-        try:
-            return await self._carried_out(pump, volume_ml, before_ml, permit)
-        except RigctlError:  # booked one way or the other; cancelled, it stays open until it is settled
-            self.turns[pump.name] = abs(self.turns[pump.name])
-            raise
-
-    async def _carried_out(self, pump: Handle[Doser], volume_ml: float, before_ml: float, permit: DosePermit) -> float:
         dose = _Dose(pump, await self._doses.intend(pump.name, volume_ml, before_ml), volume_ml, before_ml)
+        self.turns[pump.name] = -abs(self.turns.get(pump.name, 0)) - 1
+        return await self._carried_out(dose, permit)
+
+    async def _carried_out(self, dose: _Dose, permit: DosePermit) -> float:
         started_s = self._clock.now_s()
         certain = await self._send(dose, permit)
         await self._doses.sent(dose.id)
@@ -212,6 +207,7 @@ class Dispenser:
             raise await self._refused(dose, str(error)) from error
         except (Tripped, GuardRefused) as error:
             await self._doses.done(dose.id, 0.0, f"not sent: {error}")
+            self._over(dose)
             raise
         except DeviceError as error:
             self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: unknown whether it runs, not sent again: {error}")
@@ -236,9 +232,12 @@ class Dispenser:
 
     # its possible ends --------------------------------------------------------------------------------------------
 
+    def _over(self, dose: _Dose) -> None:
+        self.turns[dose.pump.name] = abs(self.turns.get(dose.pump.name, 0))
+
     async def _done(self, dose: _Dose, actual_ml: float, note: str = "") -> float:
         await self._doses.done(dose.id, actual_ml, note)
-        self.turns[dose.pump.name] = abs(self.turns.get(dose.pump.name, 0))
+        self._over(dose)
         slack_ml = self._timing.slack_of(dose.volume_ml)
         if actual_ml < dose.volume_ml - slack_ml:
             self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: short, {actual_ml:g} mL dispensed")
@@ -249,13 +248,14 @@ class Dispenser:
     async def _refused(self, dose: _Dose, why: str) -> DeviceFault:
         """Booked as nothing; the error to raise."""
         await self._doses.done(dose.id, 0.0, f"refused: {why}")
+        self._over(dose)
         self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: refused, 0 mL booked: {why}")
         return DeviceFault(f"{dose}: refused by the pump: {why}")
 
     async def _unknown(self, dose: _Dose, why: str, kind: type[DeviceError] = DeviceTimeout) -> DeviceError:
         """Booked in full; the error to raise."""
         await self._doses.unknown(dose.id, dose.volume_ml, why)
-        self.turns[dose.pump.name] = abs(self.turns.get(dose.pump.name, 0))
+        self._over(dose)
         self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: unknown, booked in full: {why}")
         return kind(f"{dose}: unknown what was dispensed, booked in full: {why}")
 

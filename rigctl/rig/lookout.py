@@ -74,7 +74,8 @@ class Lookout:
     on_alarm: Callable[[Alarm], None]
     _benches: dict[Bus, _Bench] = field(default_factory=dict)
     _asked_s: dict[str, float] = field(default_factory=dict)
-    _answered_s: dict[str, float] = field(default_factory=dict)
+    _unanswered_s: dict[str, float] = field(default_factory=dict)
+    """Driven actuators that were asked and have not answered since: from when, wall time. A slow bus is no silence."""
     _astray: dict[str, str] = field(default_factory=dict)
     _strays: dict[str, tuple[float, str]] = field(default_factory=dict)
     _totals: dict[str, tuple[int, float]] = field(default_factory=dict)
@@ -160,15 +161,15 @@ class Lookout:
         wanted = self.driven().get(name)
         if wanted is None:
             self._astray.pop(name, None)
-            self._answered_s.pop(name, None)
+            self._unanswered_s.pop(name, None)
             return
-        self._answered_s.setdefault(name, time.monotonic())
         denied = ""
         for _ in range(2):
+            self._unanswered_s.setdefault(name, time.monotonic())
             denied = await self.denial(actuator, wanted)
+            del self._unanswered_s[name]
             if self.driven().get(name) != wanted:  # it was told something else meanwhile
                 return
-            self._answered_s[name] = time.monotonic()
             if not denied:
                 self._astray.pop(name, None)
                 return
@@ -177,9 +178,9 @@ class Lookout:
     def _silent(self, now_s: float) -> dict[str, str]:
         driven = self.driven()
         return {
-            name: f"{name} has not answered for {now_s - last_s:.0f} s; it is not known to hold"
-            for name, last_s in self._answered_s.items()
-            if name in driven and now_s - last_s > SILENT_S
+            name: f"{name} has not answered for {now_s - asked_s:.0f} s; it is not known to hold"
+            for name, asked_s in self._unanswered_s.items()
+            if name in driven and now_s - asked_s > SILENT_S
         }
 
     async def _idle(self, pump: Handle[Doser]) -> None:
@@ -192,11 +193,20 @@ class Lookout:
         if self.dosing().get(pump.name, 0) != ours:
             return
         if status.running:
-            await self.guard.stop(pump, within_s=pump.timeout_s)
+            await self._stop(pump)
         total = await pump.ask(pump.device.total_volume_ml, "total volume")
         if self.dosing().get(pump.name, 0) != ours or not total.valid:
             return
         await self._book(pump, ours, total, status.dispensed_ml if status.running else 0.0, ran=status.running)
+
+    async def _stop(self, pump: Handle[Doser]) -> None:
+        """Stop it; what cannot be stopped or asked what it dispensed is an objection all the same."""
+        why = f"{pump.name} runs, though nobody asked for it"
+        told_s, _ = self._strays.get(pump.name, (-math.inf, ""))
+        self._strays[pump.name] = (time.monotonic(), why)
+        if time.monotonic() - told_s > REMEMBERED_S:
+            self.on_alarm(Alarm(Severity.MAJOR, pump.name, f"{why}: stopping it. Is another program or hand at it?"))
+        await self.guard.stop(pump, within_s=pump.timeout_s)
 
     async def _book(self, pump: Handle[Doser], ours: int, total: Reading, running_ml: float, *, ran: bool) -> None:
         known = self._totals.get(pump.name)

@@ -251,3 +251,76 @@ async def test_fault_74_a_commit_that_does_not_return_is_noticed_and_everything_
     with stage.journal() as journal:
         assert [row.state for row in journal.trials()] == [State.FAILED, State.RECORDED]
     assert result.recorded == 1
+
+
+class Brief:
+    """Good again after two looks from the moment it was made bad."""
+
+    def __init__(self):
+        self.looks = -1
+
+    def begin(self):
+        self.looks = 0
+
+    def __call__(self):
+        if self.looks < 0:
+            return reads(3.0)
+        self.looks += 1
+        return reads(0.5 if self.looks <= 2 else 3.0)
+
+    async def over(self):
+        for _ in range(1000):
+            if self.looks > 4:
+                return
+            await asyncio.sleep(0.005)
+        raise AssertionError("nobody looks")
+
+
+@pytest.mark.parametrize("then", ["hold", "safe", "trip"])
+async def test_what_was_found_is_owed_though_it_is_over_before_anybody_can_act_upon_it(stage, then):
+    """While everything goes safe and the trial is closed the cause may end; hold, end and trip follow all the same."""
+    brief = Brief()
+
+    async def measure():
+        if stage.rig.calls.count("measure") == 1:
+            brief.begin()
+            await for_ever()
+
+    async def safe():
+        if brief.looks >= 0:
+            await brief.over()
+
+    spec = watching(InterlockSpec("acid", ACID.when, then), max_trials=2)
+    run = stage.run(spec, glance=brief, fail={"measure": measure, "safe": safe})
+    if then == "trip":
+        with pytest.raises(Tripped, match="interlock acid"):
+            await run
+        return
+    result = await run
+    assert (result.ending, result.trials) == {"hold": ("trials", 2), "safe": ("interlock", 1)}[then]
+    assert phases(stage)[:1] == (["HOLDING"] if then == "hold" else [])
+
+
+@pytest.mark.parametrize("then", ["hold", "trip"])
+async def test_between_two_trials_it_goes_safe_at_once_and_the_next_does_not_begin(stage, then):
+    """The meters keep the next trial waiting when the interlock fires: safe before they answer, and no trial on it."""
+    await stage.run(watching(max_trials=1))
+    brief, safe_meanwhile = Brief(), []
+
+    async def meters():
+        if brief.looks < 0:
+            before = stage.rig.calls.count("safe")
+            brief.begin()
+            await brief.over()
+            safe_meanwhile.append(stage.rig.calls.count("safe") > before)
+
+    spec = watching(InterlockSpec("acid", ACID.when, then), max_trials=2)
+    run = stage.run(spec, glance=brief, fail={"meters": meters})
+    if then == "trip":
+        with pytest.raises(Tripped, match="interlock acid"):
+            await run
+        assert stage.world.count("control") == 1
+    else:
+        assert (await run).recorded == 2
+        assert phases(stage)[:2] == ["HOLDING", "RUNNING"]
+    assert safe_meanwhile == [True]

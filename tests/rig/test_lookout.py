@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.errors import DeviceTimeout
+from rigctl.errors import DeviceFault, DeviceTimeout, JournalUnwritable
 from rigctl.rig import lookout
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.spec import SensorRules, WatchSpec
@@ -160,3 +160,62 @@ async def test_a_silent_actuator_is_named_and_keeps_no_other_from_being_asked(be
     assert "has not answered" in glance.astray["softener"]
     await looks(watched, bench)
     assert set(watched.look().astray) == {"softener"}
+
+
+async def test_a_stray_pump_that_cannot_be_stopped_is_an_objection_too(bench, watched):
+    """It runs by itself and refuses to stop: one alarm, and the watch knows."""
+    await watched.open()
+    await until(watched, lambda _: "ca_doser total_volume_ml" in bench.pump_line.log)
+    bench.pump.fail("stop", *[DeviceFault("not now")] * 9999)
+    bench.pump.run_alone()
+    glance = await until(watched, lambda g: g.strays)
+    await until(watched, lambda _: bench.pump_line.log.count("ca_doser stop") > 3)
+    assert "nobody asked for" in glance.strays["ca_doser"]
+    assert len([a for a in bench.alarms if a.severity is Severity.MAJOR and "nobody asked for" in a.message]) == 1
+
+
+async def test_a_slow_round_is_not_taken_for_a_silent_actuator(bench, watched, monkeypatch):
+    """Only what was asked and did not answer is silent, however long ago its turn was."""
+    monkeypatch.setattr(lookout, "SILENT_S", 0.0)
+    await watched.open()
+    await watched.control({"b": 30.0})
+    await until(watched, lambda _: bench.plc.log.count("b_valve read_back") > 3)
+    for bus_round in [b.round for b in watched._lookout._benches.values()]:
+        await bus_round
+    assert watched.look().astray == {}
+
+
+async def test_a_dose_broken_off_at_its_intent_leaves_the_pump_watched(bench, watched):
+    """Nothing was sent, and there may be nothing on record to settle: it is not taken for a dose under way."""
+    asked = asyncio.Event()
+
+    async def hang(*_):
+        asked.set()
+        await asyncio.Event().wait()
+
+    intend = bench.doses.intend
+    bench.doses.intend = hang
+    await watched.open()
+    task = asyncio.create_task(watched.control({"ca": 3.0}))
+    await asked.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    bench.doses.intend = intend
+    await watched.safe()
+    bench.pump.run_alone()
+    await until(watched, lambda g: "ca_doser" in g.strays)
+
+
+async def test_a_dose_that_cannot_be_recorded_as_sent_is_ours_until_it_is_settled(bench, watched):
+    """The disk is full when the pump runs already: nobody else's dose, and stopped by whoever goes safe."""
+
+    async def full(*_):
+        raise JournalUnwritable("disk full")
+
+    bench.doses.sent = full
+    await watched.open()
+    with pytest.raises(JournalUnwritable):
+        await watched.control({"ca": 3.0})
+    await looks(watched, bench, times=10)
+    assert watched.look().strays == {}
+    assert bench.doses.steps == ["intend"]

@@ -137,3 +137,31 @@ async def test_commands_held_up_by_an_exchange_go_out_all_the_same(bench, rig, m
     await asyncio.gather(exchange, return_exceptions=True)
     await rig.close()
     assert bench.valve.state == RELEASED
+
+
+@pytest.mark.parametrize("twice", [False, True])
+async def test_nothing_of_a_broken_off_control_leaves_after_the_safe_commands(bench, rig, twice):
+    """One command is in the bus's thread and one waits for it: the first leaves before, the second never."""
+    await rig.open()
+    entered, go_on = threading.Event(), threading.Event()
+
+    def hold(state, deadline, apply=bench.softener.apply):
+        entered.set()
+        go_on.wait(10.0)
+        apply(state, deadline)
+
+    bench.softener.apply = hold
+    control = asyncio.create_task(rig.control({"ca": 3.0, "b": 30.0}))
+    await asyncio.to_thread(entered.wait, 10.0)
+    control.cancel()
+    await asyncio.wait({control})
+    going = [asyncio.create_task(rig.safe()) for _ in range(1 + twice)]
+    await asyncio.sleep(0)
+    go_on.set()
+    reports = await asyncio.gather(*going)
+    assert control.cancelled()
+    assert all(report.ok for report in reports)
+    log = [entry for entry in bench.plc.log if entry.split()[-1] in {"apply", "safe"}]
+    assert log[0] == "softener apply"
+    assert not any("apply" in entry for entry in log[1:])
+    assert rig.driven == {}
