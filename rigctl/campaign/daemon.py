@@ -1,7 +1,7 @@
-"""A campaign as a process: one event loop, the trials in it, the safety tick beside them, signals and a control socket.
+"""A campaign as a process: one event loop, the trials in it, the watch beside them, signals and a control socket.
 
 Threads: the event loop's, the journal's, and one per bus (the rig's). Decisions are made by a process of its own. The
-tick waits for none of them.
+watch waits for none of them.
 """
 
 from __future__ import annotations

@@ -23,8 +23,6 @@ JOURNAL_S = 5.0
 LOW_BYTES, LOW_SHARE = 200 * 2**20, 0.1
 FULL_BYTES, FULL_SHARE = 20 * 2**20, 0.01
 """Space on the disk below which it is told, and below which the campaign holds; or so much of a small one."""
-UNASKED_S = 10.0
-"""Wall seconds without an answer from a driven actuator, after which it is not known to hold any more."""
 SEVERITY: Mapping[Action, Severity] = {
     "warn": Severity.MINOR,
     "fail": Severity.MAJOR,

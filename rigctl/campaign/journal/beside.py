@@ -20,11 +20,6 @@ class Beside:
             for r in self._all("phases", "id")
         )
 
-    def last_phase(self) -> PhaseRow | None:
-        """The state the campaign was last said to be in."""
-        phases = self.phases()
-        return phases[-1] if phases else None
-
     def pins(self) -> dict[str, PinRow]:
         """By device: the pin that counts."""
         return {row.device: row for row in self.all_pins()}
