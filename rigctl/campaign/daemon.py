@@ -31,7 +31,6 @@ from rigctl.campaign.events import (
     CampaignStarted,
     Ending,
     Listener,
-    TrialEnded,
 )
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
@@ -313,8 +312,7 @@ class Session:
     async def _close_abandoned(self, why: str) -> None:
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, why)
         if row is not None:
-            campaign = await self.journal.call(lambda j: j.read.campaign())
-            self.desk.tell(TrialEnded(row, campaign.spent, campaign.budget))
+            await self.desk.tell_of_end(row)
 
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
         space = self.spec.problem.space

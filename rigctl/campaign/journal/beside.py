@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from rigctl.campaign.journal.rows import AnswerRow, PhaseRow, PinRow
+from rigctl.campaign.journal.schema import has_table
 
 
 class Beside:
@@ -39,8 +40,8 @@ class Beside:
         )
 
     def _all(self, table: str, order: str) -> list[sqlite3.Row]:
+        if not has_table(self._connection, table):
+            return []
         cursor = self._connection.cursor()
         cursor.row_factory = sqlite3.Row
-        if not cursor.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
-            return []
         return list(cursor.execute(f"SELECT * FROM {table} ORDER BY {order}"))  # noqa: S608 - our own words
