@@ -146,7 +146,7 @@ class ModbusOptions(DeviceOptions):
     identity: IdentityOptions | None = None
     """Checked before anything is written; without it, any unit that answers is taken."""
     latency_s: float | None = Field(default=None, gt=0, le=60)
-    """How long the unit takes to begin an answer, for reckoning how fast the rig is safe; 0.05 on RTU, 0.1 else."""
+    """How long the unit takes to begin an answer, to reckon how fast the rig is safe; 0.05 on modbus_rtu, else 0.1."""
     write_multiple: Literal["auto", "never", "always"] = "auto"
     """Functions 0F and 10: where several are to be written, not at all, or even for a single one."""
 

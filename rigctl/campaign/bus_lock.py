@@ -18,8 +18,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from rigctl.campaign.places import physical
 from rigctl.errors import Locked
+from rigctl.rig.places import physical
 
 WAITING_ROOM = 128
 """Of who asks for the holder's pid: nobody is ever let in."""

@@ -1,7 +1,7 @@
-"""A campaign as a process: one event loop, the trials in it, the safety tick beside them, signals and a control socket.
+"""A campaign as a process: one event loop, the trials in it, the watch beside them, signals and a control socket.
 
 Threads: the event loop's, the journal's, and one per bus (the rig's). Decisions are made by a process of its own. The
-tick waits for none of them.
+watch waits for none of them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from rigctl.campaign.events import (
     CampaignStarted,
     Ending,
     Listener,
-    TrialEnded,
 )
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
@@ -314,8 +313,7 @@ class Session:
     async def _close_abandoned(self, why: str) -> None:
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, why)
         if row is not None:
-            campaign = await self.journal.call(lambda j: j.read.campaign())
-            self.desk.tell(TrialEnded(row, campaign.spent, campaign.budget))
+            await self.desk.tell_of_end(row)
 
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
         space = self.spec.problem.space

@@ -7,7 +7,8 @@ from concurrent.futures import Future
 
 import structlog
 
-from rigctl.campaign.events import AlarmRaised, CampaignEvent, Listener
+from rigctl.campaign.events import AlarmRaised, CampaignEvent, Listener, TrialEnded
+from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.rig.protocols import Severity
@@ -28,6 +29,11 @@ class Desk:
             self._listener(event)
         except Exception:  # noqa: BLE001 - a display that fails must not stop the rig (fault 46)
             self._log.warning("listener failed", campaign_event=type(event).__name__, exc_info=True)
+
+    async def tell_of_end(self, row: TrialRow) -> None:
+        """Tell that a trial is charged and closed, and what has been spent by now."""
+        campaign = await self._journal.call(lambda j: j.read.campaign())
+        self.tell(TrialEnded(row, campaign.spent, campaign.budget))
 
     def alarm(self, alarm: Alarm) -> None:
         """Log, keep and show an alarm; does not wait for the journal."""

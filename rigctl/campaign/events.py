@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rigctl.campaign.decision import Origin
-from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.core.money import Micros
 from rigctl.core.policy import Proposal
@@ -16,10 +16,6 @@ from rigctl.rig.values import Alarm, SafeReport
 Ending = Literal["budget", "finished", "trials", "stopped", "abandoned", "interlock"]
 """Nothing fits the budget any more; the policy's stopping rule fired; as many trials as asked for; stopped after a
 trial; stopped in mid-trial; ended by the watch."""
-
-Phase = Literal["RUNNING", "HOLDING", "PAUSED", "WAITING", "ENDED"]
-"""Of the campaign itself: trials go on; all is safe until something is in order again; until a person says so; until a
-certain time; over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +68,7 @@ class TrialEnded:
 class PhaseChanged:
     """The campaign as a whole goes on, holds, waits."""
 
-    phase: Phase
+    phase: CampaignPhase
     why: str
     until_s: float | None = None
     """Rig time, where it is known."""
@@ -98,7 +94,7 @@ class CampaignResult:
     safe: SafeReport
     """What is confirmed to be in its safe state."""
     worst_tick_delay_s: float
-    """How late the safety tick was at worst, wall seconds."""
+    """How late the watch looked at worst, wall seconds."""
     recorded: int
     """Trials that gave an outcome."""
     safe_after_s: float | None

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import Phase, PhaseChanged
+from rigctl.campaign.events import PhaseChanged
+from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import Watchman
@@ -50,13 +51,13 @@ class Patience:
     """Whether a person has asked to end."""
     make_safe: Callable[[], Awaitable[object]] | None = None
     """How everything is made safe; set by whoever runs the trials."""
-    phase: Phase = "RUNNING"
+    phase: CampaignPhase = "RUNNING"
     _failed: deque[frozenset[str]] = field(default_factory=lambda: deque(maxlen=REMEMBERED))
     _suspects: set[str] = field(default_factory=set)
 
     # phases ---------------------------------------------------------------------------------------------------------
 
-    async def enter(self, phase: Phase, why: str, until_s: float | None = None) -> None:
+    async def enter(self, phase: CampaignPhase, why: str, until_s: float | None = None) -> None:
         """Say and record that the campaign is in this phase now; everything is safe before it waits for anything."""
         before, self.phase = self.phase, phase
         if phase == before == "RUNNING":

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from rigctl.campaign.journal.rows import PinRow
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.places import stable_name
 from rigctl.errors import IdentityMismatch
+from rigctl.rig.places import stable_name
 from rigctl.rig.protocols import Identity, Severity
 from rigctl.rig.spec import DeviceSpec, RigSpec
 from rigctl.rig.values import Alarm

@@ -19,6 +19,7 @@ from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.safe_state import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceError
@@ -45,6 +46,5 @@ async def recover(spec: CampaignSpec, rig: CampaignRig, journal: JournalThread) 
     """
     report = await rig.safe()
     if not report.ok:
-        unsafe = "; ".join(f"{name}: {why}" for name, why in report.failed.items())
-        raise DeviceError(f"no trial may start, not confirmed safe: {unsafe}")
+        raise DeviceError(f"no trial may start: {standing(report)}")
     return Recovered(await close_open_trial(spec, rig, journal, Event.LOSE, "the process died in mid-trial"))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import Ending, TrialEnded
+from rigctl.campaign.events import Ending
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
@@ -106,8 +106,7 @@ class Runner:
             if row is None:  # nothing had moved: the same proposal goes on when all is well again
                 continue
             history = history.append(observation(space, row))
-            campaign = await self.journal.call(lambda j: j.read.campaign())
-            self.desk.tell(TrialEnded(row, campaign.spent, self.spec.problem.budget))
+            await self.desk.tell_of_end(row)
             await self._believe_meters(row)
             await self._count_failures(row)
 
@@ -302,8 +301,7 @@ class Runner:
                 continue
             self.desk.alarm(Alarm(Severity.MINOR, "journal", "can be written again; the campaign goes on"))
             if row is not None:
-                campaign = await self.journal.call(lambda j: j.read.campaign())
-                self.desk.tell(TrialEnded(row, campaign.spent, campaign.budget))
+                await self.desk.tell_of_end(row)
             return
 
 

@@ -17,14 +17,12 @@ from rigctl.rig.values import Glance, Seen
 
 LATE_S = 3.0
 VERY_LATE_S = 10.0
-"""Wall seconds by which a tick may come late: told beyond the first, held beyond the second."""
+"""Wall seconds by which a look may come late: told beyond the first, held beyond the second."""
 JOURNAL_S = 5.0
 """Wall seconds that a call of the journal may take."""
 LOW_BYTES, LOW_SHARE = 200 * 2**20, 0.1
 FULL_BYTES, FULL_SHARE = 20 * 2**20, 0.01
 """Space on the disk below which it is told, and below which the campaign holds; or so much of a small one."""
-UNASKED_S = 10.0
-"""Wall seconds without an answer from a driven actuator, after which it is not known to hold any more."""
 SEVERITY: Mapping[Action, Severity] = {
     "warn": Severity.MINOR,
     "fail": Severity.MAJOR,
@@ -141,8 +139,8 @@ def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
         Rule("files", "hold", lambda s: {"": s.missing} if s.missing else {}),
         Rule("disk", "warn", lambda s: _space(s, min(LOW_BYTES, LOW_SHARE * s.disk_bytes))),
         Rule("disk full", "hold", lambda s: _space(s, min(FULL_BYTES, FULL_SHARE * s.disk_bytes))),
-        Rule("tick", "warn", lambda s: _late(s, LATE_S)),
-        Rule("tick very late", "hold", lambda s: _late(s, VERY_LATE_S)),
+        Rule("watch late", "warn", lambda s: _late(s, LATE_S)),
+        Rule("watch very late", "hold", lambda s: _late(s, VERY_LATE_S)),
     )
 
 
@@ -222,4 +220,4 @@ def _space(seen: Snapshot, least: float) -> Objections:
 
 
 def _late(seen: Snapshot, most_s: float) -> Objections:
-    return {"": f"the watch came {seen.late_s:.1f} s late"} if seen.late_s > most_s else {}
+    return {"": f"it looked {seen.late_s:.1f} s late"} if seen.late_s > most_s else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,15 +12,11 @@ from rigctl.config.context import Context
 from rigctl.config.document import Path
 from rigctl.config.instruments import built
 from rigctl.rig.abilities import Claim, Occupies
+from rigctl.rig.places import line_of, taken_apart
 from rigctl.rig.protocols import ByteLine
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import DeviceSpec
 
-SERIAL: Final = ("serial", "modbus_rtu")
-"""Schemes whose place is a path."""
-PORTS: Final[Mapping[str, str]] = {"modbus_tcp": "502", "rtu_tcp": "502"}
-"""Where a scheme goes if no port is given."""
-LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 _NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
 _REAL: Final = re.compile(r"/dev/(?!pts/)")
 """A pseudo-terminal has a program at its other end; every other port has a plug."""
@@ -41,18 +36,6 @@ def inspect_lines(context: Context, devices: Mapping[str, DeviceSpec], registry:
             _at_odds(context, (first, held), (second, wanted))
 
 
-def line_of(url: str) -> str:
-    """The wire behind a URL: a port by its real path, a socket by host and port. Equal lines are one wire."""
-    scheme, _, rest = url.partition("://")
-    place = rest.partition("?")[0]
-    if scheme in SERIAL:
-        return os.path.realpath(place)
-    host, colon, port = place.lower().rpartition(":")
-    if not colon or port.endswith("]"):
-        host, port = place.lower(), PORTS.get(scheme, "")
-    return f"{LOOPBACK[0] if host in LOOPBACK else host}:{port}"
-
-
 def _bus(device: DeviceSpec) -> Path:
     return ("devices", device.name, "bus")
 
@@ -69,9 +52,8 @@ def _one_url(context: Context, sharing: Sequence[DeviceSpec]) -> None:
 
 
 def _no_numbers(context: Context, device: DeviceSpec) -> None:
-    scheme, _, rest = device.url.partition("://")
-    place = rest.partition("?")[0]
-    if scheme in SERIAL and _NUMBERED.fullmatch(place):
+    _, place = taken_apart(device.url)
+    if _NUMBERED.fullmatch(place):
         context.findings.warn(
             _bus(device), f"{place} may be another instrument after the next plugging in; use /dev/serial/by-id/..."
         )
@@ -132,5 +114,4 @@ def _conflict(context: Context, first: str, held: Claim, second: str, wanted: Cl
 
 def real_ports(urls: Iterable[str]) -> list[str]:
     """The URLs that lead to a port of this machine's own; a simulated rig's stand elsewhere."""
-    places = {url: url.partition("://")[2].partition("?")[0] for url in urls if url.partition("://")[0] in SERIAL}
-    return [u for u, place in places.items() if _REAL.match(place) or _REAL.match(os.path.realpath(place))]
+    return [url for url in dict.fromkeys(urls) if _REAL.match(taken_apart(url)[1]) or _REAL.match(line_of(url))]

@@ -15,6 +15,7 @@ from rigctl.console.assemble import require_devices
 from rigctl.core.money import to_units
 from rigctl.errors import ConfigError, DeviceError, Problem
 from rigctl.rig.abilities import Grained
+from rigctl.rig.metering import trial_s
 from rigctl.rig.protocols import Reading
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
@@ -109,7 +110,7 @@ def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, .
 
 def _too_coarse(meter: MeterSpec, step: float, total: float, timing: TrialTiming) -> str:
     """Why a counter cannot tell what a trial uses, if it cannot."""
-    hours = (sum(s.wait_s for s in timing.prepare) + timing.settle_s + timing.measure.duration_s) / 3600
+    hours = trial_s(timing) / 3600
     most = [meter.max_per_trial, None if meter.rated_per_h is None else meter.rated_per_h * hours]
     used = min((m for m in most if m is not None), default=math.inf)
     unit = "kWh" if meter.kind == "energy" else "mL"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rigctl.campaign import control
 from rigctl.campaign.journal import open_reader
@@ -17,9 +17,6 @@ from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, UsageError
 from rigctl.rig.registry import Registry
-
-if TYPE_CHECKING:
-    pass
 
 
 def status(directory: Path) -> Mapping[str, Any]:

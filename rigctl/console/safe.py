@@ -141,8 +141,6 @@ def _what(
     directory: Path, load: Callable[[Path], LoadedConfig], *, asked: bool
 ) -> tuple[Sequence[Driven], float, tuple[str, ...]]:
     """Everything that may be driven, and how fast rig time runs: as last driven, and as configured if that is asked."""
-    from rigctl.console.assemble import require_devices
-
     left: SafeFile | None = None
     notes: list[str] = []
     try:
@@ -152,6 +150,8 @@ def _what(
     if left is not None and not asked:
         return left.devices, left.speedup, tuple(notes)
     try:
+        from rigctl.console.assemble import require_devices
+
         loaded = load(directory)
         require_devices(loaded)
     except Exception as error:  # whatever is wrong with a configuration, it keeps nobody from going safe

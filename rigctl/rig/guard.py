@@ -1,8 +1,8 @@
 """The only door to an actuator: every command passes the checks here, or is refused.
 
 The decision is pure: a `Command` and the `Facts` about its actuator go through a tuple of checks, each of which names
-its objection or has none. Interlocks, slew limits and permissives are further checks (and further facts).
-Going to the safe state, releasing and stopping are never refused. A trip is latched: only a person resets it.
+its objection or has none. Going to the safe state, releasing and stopping are never refused. A trip is latched as long
+as the process lives; only a person lets another one start.
 """
 
 from __future__ import annotations
@@ -123,10 +123,6 @@ class Guard:
         """Latch the trip; the first reason stays."""
         if self._tripped is None:
             self._tripped = reason
-
-    def reset_trip(self) -> None:
-        """Unlatch it: a person's decision, never the program's."""
-        self._tripped = None
 
     def refuse_if_tripped(self, doing: str) -> None:
         """Raise `Tripped` while the trip is latched."""

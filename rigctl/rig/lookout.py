@@ -118,11 +118,11 @@ class Lookout:
     async def _round(self, bus: Bus, bench: _Bench) -> None:
         """Ask all that is due; a device that does not answer keeps no other from being asked."""
         began_s = time.monotonic()
-        due: list[Callable[[], Awaitable[None]]] = [partial(self._confirm, actuator) for actuator in bench.actuators]
+        due: list[Callable[[], Awaitable[object]]] = [partial(self._confirm, actuator) for actuator in bench.actuators]
         if began_s >= bench.pumps_next_s:
             bench.pumps_next_s = began_s + PUMPS_EVERY_S
             due += [partial(self._idle, pump) for pump in bench.pumps]
-        due += [partial(self._read, probe) for probe in bench.probes if self._due(probe, began_s)]
+        due += [probe.read for probe in bench.probes if self._due(probe, began_s)]
         for ask in due:
             try:
                 await ask()
@@ -139,9 +139,6 @@ class Lookout:
             message = f"the watch cannot look: {type(error).__name__}: {error}"
             detail = "".join(traceback.format_exception(error))
             self.on_alarm(Alarm(Severity.MAJOR, bus.url, message, detail))
-
-    async def _read(self, probe: Probe) -> None:
-        await probe.read()
 
     def _due(self, probe: Probe, now_s: float) -> bool:
         every_s = probe.rules.every_s

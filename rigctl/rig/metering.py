@@ -110,7 +110,7 @@ class Metering:
             for name, handle in meters.items()
             if isinstance(handle.device, Sensor) and (handle.device.meter_unit, handle.device.unit) == ("kWh", "W")
         }
-        self._period_s = max(LEAST_PERIOD_S, _trial_s(timing) / SAMPLES_PER_TRIAL / clock.speedup)
+        self._period_s = max(LEAST_PERIOD_S, trial_s(timing) / SAMPLES_PER_TRIAL / clock.speedup)
         self._sampling: asyncio.Task[None] | None = None
 
     async def read(self) -> Mapping[str, Reading]:
@@ -175,7 +175,7 @@ class Metering:
             self._sampling = None
 
 
-def _trial_s(timing: TrialTiming) -> float:
+def trial_s(timing: TrialTiming) -> float:
     """Rig seconds a trial takes at least."""
     prepared_s = sum(step.wait_s for step in timing.prepare)
     window_s = max(timing.measure.duration_s, planned_samples(timing.measure) * timing.measure.every_s)

@@ -213,7 +213,7 @@ class Rig:
             self._on_alarm(Alarm(Severity.MAJOR, left.actuator, message))
 
     async def trip(self, reason: str) -> SafeReport:
-        """Latch the trip, then everything to its safe state. Only a person resets it (`guard.reset_trip`)."""
+        """Latch the trip, then everything to its safe state. No command but those to safety passes any more."""
         self.guard.trip(reason)
         self._on_alarm(Alarm(Severity.MAJOR, self.spec.name, f"tripped: {reason}"))
         return await self.safe()

@@ -104,8 +104,9 @@ def test_the_kernel_lets_go_when_the_holder_is_killed(tmp_path):
 
 def test_default_ports_and_unknown_places(tmp_path):
     """502 need not be written; what leads nowhere that is known is not locked."""
-    with another(tmp_path, "modbus_tcp://192.0.2.7", "fake://pump", "serial:///no/such/port"):
+    with another(tmp_path, "modbus_tcp://192.0.2.7", "rtu_tcp://192.0.2.8", "fake://pump", "serial:///no/such/port"):
         assert "192.0.2.7" in refused("modbus_tcp://192.0.2.7:502")
+        assert "192.0.2.8" in refused("rtu_tcp://192.0.2.8:502")
         assert free("fake://pump", "serial:///no/such/port")
 
 

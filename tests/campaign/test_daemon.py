@@ -329,7 +329,7 @@ async def test_the_watch_measures_its_own_delay_and_beats_at_a_low_rate(tmp_path
 
 
 async def test_a_tick_that_fails_ends_the_campaign_safe(stage, monkeypatch):
-    """Without its safety tick no trial goes on."""
+    """Without its watch no trial goes on."""
 
     async def broken(self):
         raise RuntimeError("tick")

@@ -123,7 +123,7 @@ def test_fault_68_the_same_of_a_file_that_is_open(tmp_path):
 async def test_phases_are_kept_in_order_with_their_start(tmp_path):
     """What the campaign was in, why, and until when, in campaign time."""
     journal = open_journal(tmp_path, SetClock(1000.0))
-    assert journal.read.beside.last_phase() is None
+    assert journal.read.beside.phases() == ()
     journal.begin(make_spec(), "0.0")
     journal.phase("RUNNING", "started")
     journal.phase("WAITING", "daily cap of ph_doser", until_s=4600.0)
@@ -131,6 +131,6 @@ async def test_phases_are_kept_in_order_with_their_start(tmp_path):
         ("RUNNING", "started"),
         ("WAITING", "daily cap of ph_doser"),
     ]
-    last = journal.read.beside.last_phase()
+    last = journal.read.beside.phases()[-1]
     assert (last.until_s, last.start) == (4600.0 + journal.time.offset_s, 1)
     journal.close()

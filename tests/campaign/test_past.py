@@ -137,7 +137,7 @@ def enter(journal, phase, at_s):
         )
 
 
-@pytest.mark.parametrize("phase", ["HOLDING", "PAUSED", "WAITING"])
+@pytest.mark.parametrize("phase", ["HOLDING", "WAITING"])
 async def test_what_is_used_in_a_hold_is_idle(stage, phase):
     """While the campaign waits, energy and hours are nobody's; the trial after it starts from fresh readings."""
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.campaign import places
 from rigctl.campaign.pins import Pin
 from rigctl.errors import IdentityMismatch
+from rigctl.rig import places
 from rigctl.rig.protocols import DeviceOptions, Identity, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal

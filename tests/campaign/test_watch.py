@@ -69,7 +69,7 @@ def test_before_the_first_reading_there_is_time_for_it():
         ({"journal_s": 5.0}, "journal"),
         ({"missing": "the journal was deleted"}, "files"),
         ({"free_bytes": FULL_BYTES - 1}, "disk full"),
-        ({"late_s": 10.1}, "tick very late"),
+        ({"late_s": 10.1}, "watch very late"),
     ],
 )
 def test_what_is_under_the_campaign_holds_it(changes, rule):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.config.inspect_lines import line_of
 from rigctl.config.load import load
 from rigctl.errors import ConfigError
+from rigctl.rig.places import line_of
 from tests.config.conftest import BY_HAND, EXAMPLES, SMALL, loaded, loaded_to_run
 
 WHOLE = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -63,6 +64,23 @@ def test_help_imports_nothing_heavy():
     )
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "[]"
+
+
+def test_going_safe_by_what_was_last_driven_imports_nothing_that_learns(tmp_path):
+    """`rigctl safe` without a configuration needs neither arrays nor units nor the configuration's language."""
+    word = {"version": 1, "driven": True, "rig": "bench", "speedup": 1.0, "devices": []}
+    writer = {"pid": 1, "started": "1", "boot": "another"}
+    (tmp_path / "safe.json").write_text(json.dumps({**word, "writer": writer}), encoding="utf-8")
+    heavy = {"sklearn", "scipy", "numpy", "pint", "yaml", "sqlite3"}
+    code = (
+        f"import sys; sys.argv = ['rigctl', 'safe', '--state', {str(tmp_path)!r}]\n"
+        "from rigctl.entry import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        f"print(sorted({{m.split('.')[0] for m in sys.modules}} & {heavy!r}))"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert found.stdout.splitlines()[-1] == "[]"
 
 
 def commands() -> dict[str, typer.core.TyperCommand]:

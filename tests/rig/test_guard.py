@@ -150,14 +150,6 @@ async def test_a_trip_overtakes_a_command_that_waits_for_its_turn(world):
     assert world.valve.applied == []
 
 
-async def test_a_trip_is_reset_by_hand_only(world):
-    """After a person has reset the trip, commands pass again."""
-    world.guard.trip("acid")
-    world.guard.reset_trip()
-    await world.guard.apply(world.valve_handle, 10.0)
-    assert world.valve.applied == [10.0]
-
-
 async def test_a_numeric_safe_state_is_applied_even_when_tripped(world):
     """A safe state given as a number is imposed, trip or not."""
     world.guard.trip("acid")

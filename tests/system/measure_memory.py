@@ -4,7 +4,7 @@
 
 Runs the real `rigctl run` with a budget nobody can spend, and prints one JSON line: trials, peak resident memory of
 each process (VmHWM, the kernel's own high-water mark), the most they held together (proportional set size, where a page
-that both have counts once), wall seconds and the worst delay of the safety tick.
+that both have counts once), wall seconds and the worst delay of the watch.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""How late the safety tick comes while a policy keeps the interpreter lock, with many trials known.
+"""How late the watch comes while a policy keeps the interpreter lock, with many trials known.
 
     python tests/system/measure_tick.py --known 1000 --holds 10 --trials 5
     python tests/system/measure_tick.py --in-thread
 
 A campaign on the simulated greenhouse whose policy keeps the lock for so many seconds and then decides as the example's
 does. Beside the campaign a probe sleeps 50 ms at a time in the same event loop; prints one JSON line: by how much it
-woke late (median, 99th percentile, maximum), the safety tick's own worst delay, and how long the decisions took.
+woke late (median, 99th percentile, maximum), the watch's own worst delay, and how long the decisions took.
 `--in-thread` has the policy decide in a thread of the controller instead.
 """
 

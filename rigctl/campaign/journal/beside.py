@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 from rigctl.campaign.journal.rows import AnswerRow, PhaseRow, PinRow
+from rigctl.campaign.journal.schema import has_table
 
 
 class Beside:
@@ -19,11 +20,6 @@ class Beside:
             PhaseRow(r["phase"], r["why"], r["until_s"], r["utc"], r["at_s"], r["start"])
             for r in self._all("phases", "id")
         )
-
-    def last_phase(self) -> PhaseRow | None:
-        """The state the campaign was last said to be in."""
-        phases = self.phases()
-        return phases[-1] if phases else None
 
     def pins(self) -> dict[str, PinRow]:
         """By device: the pin that counts."""
@@ -44,8 +40,8 @@ class Beside:
         )
 
     def _all(self, table: str, order: str) -> list[sqlite3.Row]:
+        if not has_table(self._connection, table):
+            return []
         cursor = self._connection.cursor()
         cursor.row_factory = sqlite3.Row
-        if not cursor.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone():
-            return []
         return list(cursor.execute(f"SELECT * FROM {table} ORDER BY {order}"))  # noqa: S608 - our own words

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rigctl.campaign.journal.database import transaction
+from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.campaign.ledger import IdleLine
 from rigctl.core.money import Micros
@@ -40,14 +41,14 @@ class IdleRows:
 
     def rows(self) -> tuple[IdleRow, ...]:
         """All lines, in order."""
-        if not self._kept():
+        if not has_table(self._connection, "idle"):
             return ()
         sql = "SELECT before_trial, meter, kind, quantity, unit, amount_micros, note, utc FROM idle ORDER BY id"
         return tuple(IdleRow(*row) for row in self._connection.execute(sql))
 
     def spent(self) -> Micros:
         """Their sum."""
-        if not self._kept():
+        if not has_table(self._connection, "idle"):
             return 0
         (spent,) = self._connection.execute("SELECT coalesce(sum(amount_micros), 0) FROM idle").fetchone()
         return int(spent)
@@ -57,9 +58,6 @@ class IdleRows:
         sql = "SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1"
         (last,) = self._connection.execute(sql).fetchone() or (0,)
         return tuple(row for row in self.rows() if row.before_trial > last)
-
-    def _kept(self) -> bool:
-        return self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'idle'").fetchone() is not None
 
 
 class IdleBook:

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Final
 
-from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION, has_table
 from rigctl.campaign.journal.seals import VERSION_SEAL, broken_seal
 
 MAGIC: Final = b"SQLite format 3\x00"
@@ -56,7 +56,7 @@ def _flipped(connection: sqlite3.Connection) -> str:
     if (application ^ APPLICATION_ID).bit_count() == 1:
         return "a bit of its application id is not as it was written"
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == VERSION or not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'seals'").fetchone():
+    if version == VERSION or not has_table(connection, "seals"):
         return ""
     sealed = connection.execute("SELECT digest FROM seals WHERE name = ?", (VERSION_SEAL,)).fetchone()
     # a newer rigctl would have sealed its own version

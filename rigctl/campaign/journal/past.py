@@ -135,7 +135,7 @@ class Past:
         return max(0.0, clock.suspended_s() - left[ASLEEP].value)
 
     def _waited_s(self) -> float:
-        """Rig seconds in which this campaign was held, paused or waited since the last metered trial."""
+        """Rig seconds in which this campaign held or waited since the last metered trial."""
         rows = ask(
             self.connection,
             "SELECT p.phase, p.at_s, p.start, (SELECT max(seen_s) FROM starts WHERE id = p.start) AS seen_s, "
@@ -144,7 +144,7 @@ class Past:
         last = self._last()
         waited_s = 0.0
         for row, after in pairwise([*rows, None]):
-            if last is None or row is None or row["phase"] not in ("HOLDING", "PAUSED", "WAITING"):
+            if last is None or row is None or row["phase"] == "RUNNING":
                 continue
             until_s = self.time.now_s() if row["start"] == row["now"] else row["seen_s"]
             if after is not None and after["start"] == row["start"]:

@@ -1,4 +1,4 @@
-"""The pinned instruments on disk, and what else is kept beside the trials."""
+"""The pinned instruments on disk."""
 
 from __future__ import annotations
 

@@ -15,8 +15,9 @@ from rigctl.rig.protocols import Severity
 Phase = Literal["before", "after"]
 """When a meter was read: before the first actuator moved, or after the last reading."""
 
-CampaignPhase = Literal["RUNNING", "HOLDING", "PAUSED", "WAITING", "ENDED"]
-"""The campaign's own state, beside the trial's."""
+CampaignPhase = Literal["RUNNING", "HOLDING", "WAITING"]
+"""The campaign's own state, beside the trial's: trials go on; all is safe until something is in order again, or until a
+certain time."""
 
 
 @dataclass(frozen=True, slots=True)

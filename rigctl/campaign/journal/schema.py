@@ -7,6 +7,7 @@ see `Journal`) beside UTC for people.
 
 from __future__ import annotations
 
+import sqlite3
 from typing import Final
 
 APPLICATION_ID: Final = 0x52494743
@@ -209,3 +210,8 @@ _V3 = (
 MIGRATIONS: Final = (_V1, _V2, _V3)
 VERSION: Final = len(MIGRATIONS)
 """The newest version this rigctl can read and write."""
+
+
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether there is such a table; an older version's file lacks those that came later."""
+    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None

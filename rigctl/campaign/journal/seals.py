@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 from zlib import crc32
 
-from rigctl.campaign.journal.schema import SEALED_TABLES
+from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
 
 VERSION_SEAL: Final = "user_version"
 """The journal's version, which stands in the file's header too."""
@@ -74,7 +74,7 @@ def seal(connection: sqlite3.Connection, version: int) -> None:
 
 def unsealed(connection: sqlite3.Connection) -> bool:
     """Whether a table has no seal: an older version wrote it, another program has changed it or recovered the file."""
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'seals'").fetchone():
+    if not has_table(connection, "seals"):
         return True
     (sealed,) = connection.execute("SELECT count(digest) FROM seals").fetchone()
     return bool(sealed <= len(SEALED_TABLES))

@@ -1,4 +1,4 @@
-"""The journal's thread: the event loop asks, one worker thread writes, so an fsync never delays the safety tick."""
+"""The journal's thread: the event loop asks, one worker thread writes, so an fsync never delays the watch."""
 
 from __future__ import annotations
 

@@ -6,18 +6,31 @@ import os
 import socket
 import stat
 from pathlib import Path
+from types import MappingProxyType
+from typing import Final
 from urllib.parse import unquote
 
 STABLE = (Path("/dev/serial/by-id"), Path("/dev/serial/by-path"))
 """Names of serial ports that survive a replug, the better ones first."""
-DEFAULT_PORTS = {"modbus_tcp": 502}
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
+DEFAULT_PORTS: Final = MappingProxyType({"modbus_tcp": "502", "rtu_tcp": "502"})
+"""Where a scheme goes if no port is given."""
+_LOCALHOST: Final = "localhost"
+_LOOPBACK: Final = frozenset({_LOCALHOST, "127.0.0.1", "::1", "::ffff:127.0.0.1"})
 
 
 def taken_apart(url: str) -> tuple[str, str]:
     """Scheme and place of `scheme://place?option=value`."""
     scheme, _, rest = url.partition("://")
     return scheme, unquote(rest.partition("?")[0])
+
+
+def line_of(url: str) -> str:
+    """The wire behind a URL, as far as its text and links tell: a port by its real path, a socket by host and port."""
+    scheme, place = taken_apart(url)
+    if "tcp" not in scheme:
+        return os.path.realpath(place)
+    host, port = _host_port(scheme, place)
+    return f"{_LOCALHOST if host in _LOOPBACK else host}:{port}"
 
 
 def physical(url: str) -> frozenset[str]:
@@ -46,7 +59,7 @@ def stable_name(url: str) -> str:
     scheme, place = taken_apart(url)
     if "tcp" in scheme:
         host, port = _host_port(scheme, place)
-        return "" if host == "localhost" or host in _LOOPBACK else f"{host}:{port}"
+        return "" if host in _LOOPBACK else f"{host}:{port}"
     real = os.path.realpath(place)
     for folder in STABLE:
         for link in sorted(folder.iterdir()) if folder.is_dir() else ():
@@ -59,7 +72,7 @@ def stable_name(url: str) -> str:
 def _host_port(scheme: str, place: str) -> tuple[str, str]:
     host, separator, port = place.rpartition(":")
     if not separator or port.endswith("]"):
-        host, port = place, str(DEFAULT_PORTS.get(scheme, ""))
+        host, port = place, DEFAULT_PORTS.get(scheme, "")
     return host.removeprefix("[").removesuffix("]").lower(), port
 
 
@@ -68,4 +81,4 @@ def _addresses(host: str) -> frozenset[str]:
         found = {str(entry[4][0]) for entry in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except OSError:
         found = {host}
-    return frozenset("localhost" if address in _LOOPBACK else address for address in found)
+    return frozenset(_LOCALHOST if address in _LOOPBACK else address for address in found)
