@@ -70,6 +70,8 @@ class Patience:
     async def until_clear(self) -> None:
         """Hold while a finding of the watch demands it, and until it has been gone for a while.
 
+        Wait also while an interlock cannot be judged for want of a first reading: what it forbids may be so.
+
         Raises:
             Tripped: a finding demands the trip.
         """
@@ -80,6 +82,8 @@ class Patience:
             if holding:
                 clear_at_s = None
                 await self._hold(holding)
+            elif self.watchman.standing.unjudged:
+                clear_at_s = None
             elif self.phase != "HOLDING":
                 return
             elif clear_at_s is None:

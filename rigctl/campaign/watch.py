@@ -67,6 +67,8 @@ class Rule:
     """Rig seconds an objection must have stood."""
     over: Callable[[Snapshot], bool] | None = None
     """Whether what was found is over; None: as soon as there is no objection."""
+    judged: Callable[[Snapshot], bool] = lambda _: True
+    """Whether it can be said already if there is an objection; an interlock needs a first reading for that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,9 @@ class Standing:
     since: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(rule, subject) -> rig time from which it has been objected to without a break."""
     found: Mapping[tuple[str, str], Finding] = field(default_factory=dict)
+
+    unjudged: frozenset[str] = frozenset()
+    """Rules of which it cannot be said yet whether they object."""
 
     def demanding(self, *actions: Action) -> tuple[Finding, ...]:
         """Findings that stand and ask for one of these."""
@@ -119,7 +124,9 @@ def look(rules: Sequence[Rule], before: Standing, seen: Snapshot) -> Verdict:
             found |= {k: f for k, f in before.found.items() if k[0] == rule.name}
     new = tuple(f for k, f in found.items() if k not in before.found)
     over = tuple(f for k, f in before.found.items() if k not in found)
-    return Verdict(Standing(since, found), new, over)
+    found_by = {f.rule for f in found.values()}
+    unjudged = frozenset(r.name for r in rules if r.name not in found_by and not r.judged(seen))
+    return Verdict(Standing(since, found, unjudged), new, over)
 
 
 # the rules --------------------------------------------------------------------------------------------------------
@@ -161,7 +168,10 @@ def _interlock(spec: InterlockSpec) -> Rule:
             return seen.rig is not None and spec.when.holds(_values(seen.rig)) is False
         return until.holds(_values(seen.rig)) is True
 
-    return Rule(f"interlock {spec.name}", spec.then, objects, spec.for_s, over)
+    def judged(seen: Snapshot) -> bool:
+        return spec.then == "warn" or (seen.rig is not None and spec.when.holds(_values(seen.rig)) is not None)
+
+    return Rule(f"interlock {spec.name}", spec.then, objects, spec.for_s, over, judged)
 
 
 def _values(rig: Glance) -> dict[str, float | None]:

@@ -74,12 +74,15 @@ class Watchman:
     """Set from the moment the rig is open."""
     demand: Callable[[Finding], None] | None = None
     """Told of every finding that asks for more than an alarm."""
-    standing: Standing = field(default_factory=Standing)
+    standing: Standing = field(init=False)
     unheeded: list[Finding] = field(default_factory=list)
     """What has demanded a hold, the end or the trip, and was not acted upon yet; over or not, it is owed."""
     looked: asyncio.Event = field(default_factory=asyncio.Event)
     """Set after every look; whoever waits for the next one clears it."""
     worst_delay_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.standing = look(self.rules, Standing(), Snapshot(0.0)).standing  # nothing is seen, nothing judged yet
 
     async def run(self) -> None:
         """Look until cancelled; a look that comes late is not made up for, but is told."""

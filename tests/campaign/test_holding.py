@@ -88,6 +88,21 @@ async def test_an_interlock_ends_the_trial_and_holds_the_campaign_until_it_is_ov
     assert phases(stage)[:2] == ["HOLDING", "RUNNING"]
 
 
+@pytest.mark.parametrize("then", ["fail", "hold", "trip"])
+async def test_no_trial_begins_before_every_interlock_has_been_judged(stage, then):
+    """A start after a hold does not impose anything for as long as the first readings take; then it goes on."""
+    looks, moved = iter(range(100)), []
+
+    def glance():
+        if next(looks) < 8:
+            moved.append("control" in stage.rig.calls)
+            return reads(None)
+        return reads(3.0)
+
+    result = await stage.run(watching(InterlockSpec("acid", ACID.when, then), max_trials=1), glance=glance)
+    assert (result.recorded, len(moved), any(moved)) == (1, 8, False)
+
+
 @pytest.mark.parametrize("then", ["safe", "trip"])
 async def test_an_interlock_may_end_the_campaign(stage, then):
     """`safe` ends it in good order; `trip` stays latched for the next process."""
