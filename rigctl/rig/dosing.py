@@ -167,7 +167,7 @@ class Dispenser:
         try:
             status = await pump.ask(pump.device.dose_status, "dose status")
             if status.running:
-                status = await self._halt(pump)
+                status = await _halt(self._guard, pump)
             total = await pump.ask(pump.device.total_volume_ml, "total volume")
         except DeviceError as error:
             await self._unknown(dose, f"the pump cannot be asked: {error}")
@@ -262,7 +262,7 @@ class Dispenser:
     async def _silent(self, dose: _Dose) -> float:
         """No answer up to the deadline: stop it if it can be reached after all, and ask once more."""
         try:
-            status = await self._halt(dose.pump)
+            status = await _halt(self._guard, dose.pump)
         except DeviceError as error:
             raise await self._unknown(dose, f"the pump does not answer: {error}") from error
         actual_ml = None if status.reset or status.running else await self._testified(dose)
@@ -273,7 +273,7 @@ class Dispenser:
     async def _overrun(self, dose: _Dose) -> float:
         """Still running past the deadline: stop, verify, trip."""
         try:
-            status = await self._halt(dose.pump)
+            status = await _halt(self._guard, dose.pump)
             actual_ml = None if status.running or status.reset else await self._testified(dose)
             ended = "does not stop" if status.running else "was stopped"
         except DeviceError as error:
@@ -285,18 +285,6 @@ class Dispenser:
         reason = f"{dose}: ran past its deadline and {ended}"
         await self._trip(reason)
         raise Tripped(f"{reason}. Look at the pump, then reset the trip")
-
-    async def _halt(self, pump: Handle[Doser]) -> DoseStatus:
-        """Stop the pump and ask whether it did; once more if not."""
-        reset = False
-        for _ in range(STOPS):
-            with suppress(DeviceTimeout):  # no sign that it arrived: the pump is asked all the same
-                await self._guard.stop(pump, within_s=2 * pump.timeout_s)
-            status = await pump.ask(pump.device.dose_status, "dose status", urgent=True)
-            reset = reset or status.reset
-            if not status.running:
-                break
-        return replace(status, reset=reset)
 
     async def _testified(self, dose: _Dose) -> float | None:
         try:
@@ -314,3 +302,16 @@ async def _status(pump: Handle[Doser]) -> DoseStatus | None:
         return await pump.ask(pump.device.dose_status, "dose status")
     except DeviceError:
         return None  # asked again until the deadline, which is what decides
+
+
+async def _halt(guard: Guard, pump: Handle[Doser]) -> DoseStatus:
+    """Stop the pump and ask whether it did; once more if not."""
+    reset = False
+    for _ in range(STOPS):
+        with suppress(DeviceTimeout):  # no sign that it arrived: the pump is asked all the same
+            await guard.stop(pump, within_s=2 * pump.timeout_s)
+        status = await pump.ask(pump.device.dose_status, "dose status", urgent=True)
+        reset = reset or status.reset
+        if not status.running:
+            break
+    return replace(status, reset=reset)
