@@ -259,7 +259,7 @@ class Session:
             raise
         finally:
             notify("STOPPING=1")
-            self.watchman.rig = None
+            self.watchman.rig = self.watchman.demand = None
             await self._decider.close()
             await self.rig.close()
         await self._last_words(ending)

@@ -169,8 +169,8 @@ class Dispenser:
             if status.running:
                 status = await _halt(self._guard, pump)
             total = await pump.ask(pump.device.total_volume_ml, "total volume")
-        except DeviceError as error:
-            await self._unknown(dose, f"the pump cannot be asked: {error}")
+        except Exception as error:  # noqa: BLE001 - also a driver's mistake: no trial can be closed before this is
+            await self._unknown(dose, f"the pump cannot be asked: {type(error).__name__}: {error}")
             return
         if status.running:
             await self._unknown(dose, "it still runs and does not stop")

@@ -117,7 +117,11 @@ class Metering:
         """All counters now, our own among them; a meter's that cannot be read is INVALID, ours are left out then."""
         readings = await together(*(self._total(n, h) for n, h in self._meters.items()))
         found = dict(zip(self._meters, readings, strict=True))
-        sampled = await self._sample()
+        try:
+            sampled = await self._sample()
+        except Exception as error:  # noqa: BLE001 - as in `_total`
+            self._tell_mistake("the power is not known", error)
+            sampled = set()
         told = {by_power(name): integral.tell() for name, (_, integral) in self._powers.items() if name in sampled}
         found |= {name: reading for name, reading in told.items() if reading is not None}
         if isinstance(self._clock, KnowsSuspend):
@@ -127,7 +131,7 @@ class Metering:
     async def _total(self, name: str, handle: Handle[Meter]) -> Reading:
         try:
             reading = judged(await handle.ask(handle.device.total, "total"), None)
-        except DeviceError as error:
+        except Exception as error:  # noqa: BLE001 - also a driver's mistake: read while a failed trial is closed
             reading = invalid(handle.device.meter_unit, self._clock.now_s(), f"{type(error).__name__}: {error}")
         if not reading.valid:
             self._on_alarm(Alarm(Severity.MINOR, handle.name, f"meter {name} cannot be read: {reading.detail}"))
@@ -164,8 +168,10 @@ class Metering:
                 await asyncio.sleep(self._period_s)
                 await self._sample()
         except Exception as error:  # noqa: BLE001 - a driver is a plug-in: what it raises costs evidence, no trial
-            told = f"the power is no longer sampled between readings: {type(error).__name__}: {error}"
-            self._on_alarm(Alarm(Severity.MINOR, ", ".join(self._powers), told))
+            self._tell_mistake("the power is no longer sampled between readings", error)
+
+    def _tell_mistake(self, what: str, error: Exception) -> None:
+        self._on_alarm(Alarm(Severity.MINOR, ", ".join(self._powers), f"{what}: {type(error).__name__}: {error}"))
 
     async def stop(self) -> None:
         """Sample no longer."""

@@ -106,4 +106,6 @@ async def _wrong_with(handle: Handle[Device]) -> str:
         await handle.identify()
     except DeviceError as error:
         return str(error)
+    except Exception as error:  # noqa: BLE001 - a driver's mistake is a thing to be mended, too
+        return f"{type(error).__name__}: {error}"
     return ""

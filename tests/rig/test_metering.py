@@ -119,3 +119,12 @@ async def test_a_clock_that_knows_of_suspend_is_asked_with_the_meters(bench, met
     assert is_own(ASLEEP)
     assert is_own(by_power("power"))
     assert not is_own("power")
+
+
+async def test_a_driver_s_mistake_makes_a_reading_invalid_not_the_closing_of_a_trial_fail(bench, meter, metered_rig):
+    """A plug-in that raises anything is a meter that cannot be read: the trial it fails can still be charged."""
+    meter.fail("total", KeyError("gain"))
+    meter.fail("read", KeyError("gain"))
+    readings = await metered_rig.meters()
+    assert not readings["power"].valid
+    assert "KeyError: 'gain'" in readings["power"].detail

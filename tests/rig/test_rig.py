@@ -316,3 +316,12 @@ async def test_open_doses_are_settled_and_never_sent(bench, rig):
     assert bench.doses.records == [("done", 7, 12.0), ("unknown", 8, 5.0)]
     assert bench.pump.started == []
     assert [a.source for a in bench.alarms if a.severity is Severity.MAJOR] == ["old_pump"]
+
+
+async def test_a_driver_s_mistake_does_not_keep_a_dose_from_being_settled(bench, rig):
+    """A pump whose driver raises anything cannot testify: booked in full, and named by the roll call."""
+    bench.pump.fail("identify", KeyError("gain"))
+    assert "KeyError" in (await rig.roll_call())["ca_doser"]
+    bench.pump.fail("dose_status", KeyError("gain"))
+    await rig.settle_doses([OpenDose(1, "ca_doser", 20.0, 100.0, sent=True)])
+    assert bench.doses.records == [("unknown", 1, 20.0)]
