@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import traceback
 
 
 class Reaper:
@@ -26,3 +27,23 @@ class Reaper:
     def _statement(self, sql):
         if sql.startswith(("BEGIN", "COMMIT")):
             self(sql)
+
+
+def one_life(live, kill_at):
+    """A process that calls `live(reaper)` and is killed at an instant; how it ended, and how many instants it had."""
+    out, into = os.pipe()
+    child = os.fork()
+    if child == 0:
+        reaper, status = Reaper(kill_at), 1
+        try:
+            live(reaper)
+            os.write(into, str(reaper.instants).encode())
+            status = 0
+        except BaseException:  # noqa: BLE001 - the child must not return into pytest
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+    os.close(into)
+    with os.fdopen(out, "rb") as answer:
+        instants = int(answer.read() or b"0")
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), instants

@@ -7,7 +7,6 @@ import random
 import shutil
 import signal
 import sqlite3
-import traceback
 from contextlib import closing
 
 import pytest
@@ -20,7 +19,7 @@ from rigctl.campaign.journal.seals import SealingConnection, broken_seal, unseal
 from rigctl.campaign.trial import Event
 from rigctl.errors import JournalCorrupt
 from tests.campaign.fakes import make_spec
-from tests.campaign.reaper import Reaper
+from tests.campaign.reaper import one_life
 from tests.campaign.records import SetClock, make_decision, record_trial
 
 FLIPS = 1000
@@ -224,26 +223,15 @@ def test_what_no_checksum_vouches_for_is_read_before_it_is_believed(path, edit):
 
 def life(directory, work, kill_at):
     """A process that does this with the journals it opens, killed at an instant; how many instants there were."""
-    out, into = os.pipe()
-    child = os.fork()
-    if child == 0:
-        reaper, status = Reaper(kill_at), 1
-        try:
-            SealingConnection.__init__ = lambda self, *a, **k: (
-                sqlite3.Connection.__init__(self, *a, **k),
-                self.set_trace_callback(lambda sql: reaper(sql) if sql.startswith(INSTANTS) else None),
-            )[0]
-            work(directory)
-            os.write(into, str(reaper.instants).encode())
-            status = 0
-        except BaseException:  # noqa: BLE001 - the child must not return into pytest
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    os.close(into)
-    with os.fdopen(out, "rb") as answer:
-        instants = int(answer.read() or b"0")
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), instants
+
+    def live(reaper):
+        SealingConnection.__init__ = lambda self, *a, **k: (
+            sqlite3.Connection.__init__(self, *a, **k),
+            self.set_trace_callback(lambda sql: reaper(sql) if sql.startswith(INSTANTS) else None),
+        )[0]
+        work(directory)
+
+    return one_life(live, kill_at)
 
 
 def campaign(directory):

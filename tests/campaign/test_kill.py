@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
-import traceback
 from pathlib import Path
 
 import pytest
@@ -16,7 +14,7 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from tests.campaign.fakes import Stage, World, charged, make_spec, metered, open_journal, unsynced
-from tests.campaign.reaper import Reaper
+from tests.campaign.reaper import one_life
 
 TRIALS = 2
 SPEC = make_spec(max_trials=TRIALS)
@@ -26,25 +24,13 @@ BY_SHARE = "the rest was idle"
 
 def life(directory, kill_at=None):
     """One process's life on the stage: how it ended and how many instants it had."""
-    out, into = os.pipe()
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            reaper = Reaper(kill_at)
-            stage = Stage(directory, reaper)
-            watched = lambda *where: reaper.watch(unsynced(open_journal(*where)))  # noqa: E731
-            asyncio.run(stage.run(SPEC, journal=watched, idle_kwh=IDLE_KWH))
-            os.write(into, str(reaper.instants).encode())
-            status = 0
-        except BaseException:  # noqa: BLE001 - the child must not return into pytest
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    os.close(into)
-    with os.fdopen(out, "rb") as answer:
-        instants = int(answer.read() or b"0")
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), instants
+
+    def live(reaper):
+        stage = Stage(directory, reaper)
+        watched = lambda *where: reaper.watch(unsynced(open_journal(*where)))  # noqa: E731
+        asyncio.run(stage.run(SPEC, journal=watched, idle_kwh=IDLE_KWH))
+
+    return one_life(live, kill_at)
 
 
 def run_killed_at(directory, instants):

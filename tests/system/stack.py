@@ -125,6 +125,10 @@ class Process:
         """What the journal says, now."""
         return rows(self.state, sql, *parameters)
 
+    def phases(self) -> list[str]:
+        """What the campaign has been in, in order."""
+        return [row["phase"] for row in self.rows("SELECT phase FROM phases ORDER BY id")]
+
     def count(self, state: str) -> int:
         """How many trials are in this state."""
         return len(self.rows("SELECT 1 FROM trials WHERE state = ?", state))

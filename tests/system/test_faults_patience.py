@@ -25,17 +25,13 @@ def starved(manager):
         return
 
 
-def phases(run):
-    return [row["phase"] for row in run.rows("SELECT phase FROM phases ORDER BY id")]
-
-
 def test_fault_64_a_frozen_outcome_is_no_result(sim, stack, tmp_path):
     """The camera says the same to the last digit while all else changes: FAILED, alarm, hold, until it moves again."""
     run = stack.run(greenhouse(tmp_path / "rig.yaml"), tmp_path / "state")
     sim.control({"fault": "sensor", "name": "camera", "mode": "frozen"})
     failed = next_trial(run, "FAILED")["trial"]
     assert "frozen" in because(run, failed)
-    run.until(lambda: "HOLDING" in phases(run), "a hold")
+    run.until(lambda: "HOLDING" in run.phases(), "a hold")
     assert run.alarms("growth", "frozen", severity="MAJOR")
     known = len(run.rows("SELECT 1 FROM trials WHERE state = 'RECORDED'"))
     assert known <= failed
@@ -50,7 +46,7 @@ def test_fault_72_a_daily_cap_is_waited_out(sim, stack, tmp_path):
         rig["safety"]["limits"]["ca_doser"] = {"per_dose": "120 mL", "per_day": "120 mL"}
 
     run = stack.run(greenhouse(tmp_path / "rig.yaml", WITH_CALCIUM, edit=capped), tmp_path / "state")
-    run.until(lambda: "WAITING" in phases(run), "the wait")
+    run.until(lambda: "WAITING" in run.phases(), "the wait")
     (row, *_) = run.rows("SELECT * FROM phases WHERE phase = 'WAITING'")
     assert "120 mL in 24 h" in row["why"]
     assert 0 < row["until_s"] - row["at_s"] <= 86400

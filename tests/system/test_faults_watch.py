@@ -10,7 +10,7 @@ import pytest
 from pyModbusTCP.client import ModbusClient
 
 from tests.simulated import SimHandle, start_sim
-from tests.system.stack import Stack, because, greenhouse, next_trial
+from tests.system.stack import because, greenhouse, next_trial
 
 pytestmark = pytest.mark.system
 
@@ -24,16 +24,6 @@ def sim(tmp_path_factory) -> Iterator[SimHandle]:
     handle = start_sim("greenhouse", tmp_path_factory.mktemp("rig"), speed=1.0, seed=5)
     yield handle
     handle.stop()
-
-
-@pytest.fixture
-def stack(sim, tmp_path) -> Iterator[Stack]:
-    """As elsewhere, on that rig."""
-    sim.control({"clear": True})
-    made = Stack(sim, tmp_path)
-    yield made
-    made.end()
-    sim.control({"clear": True})
 
 
 def at_real_pace(path, settle="20 s", edit=lambda _: None, **interlock):
@@ -56,10 +46,6 @@ def settling(run):
     """Wait until a trial settles; its number."""
     run.until(lambda: run.count("RUNNING"), "a trial that settles")
     return run.rows("SELECT trial FROM trials WHERE state = 'RUNNING'")[0]["trial"]
-
-
-def phases(run):
-    return [row["phase"] for row in run.rows("SELECT phase FROM phases ORDER BY id")]
 
 
 def another_hand(sim):
@@ -104,12 +90,12 @@ def test_an_interlock_holds_the_campaign_until_its_condition_is_gone(sim, stack,
     settling(run)
     sim.control({"fault": "sensor", "name": "ph_probe", "mode": "offset", "offset": -2.6})
     failed = next_trial(run, "FAILED")["trial"]
-    run.until(lambda: phases(run)[-1:] == ["HOLDING"], "a hold")
+    run.until(lambda: run.phases()[-1:] == ["HOLDING"], "a hold")
     assert sim.state()["plant"]["setpoints"] == {}
     assert "interlock acid: ph < 4 pH" in because(run, failed)
     sim.control({"clear": True})
     assert next_trial(run, "RECORDED", after=failed)["trial"] > failed
-    assert phases(run)[-1] == "RUNNING"
+    assert run.phases()[-1] == "RUNNING"
 
 
 def test_a_probe_that_goes_silent_fires_the_interlock_over_it(sim, stack, tmp_path):
@@ -141,7 +127,7 @@ def test_fault_71_a_meter_away_for_a_while_is_waited_for(sim, stack, tmp_path):
     run = stack.run(at_real_pace(tmp_path / "rig.yaml", settle="2 s"), tmp_path / "state")
     next_trial(run, "RECORDED")
     sim.control({"fault": "unplug", "bus": "mains"})
-    run.until(lambda: phases(run)[-1:] == ["HOLDING"], "a hold")
+    run.until(lambda: run.phases()[-1:] == ["HOLDING"], "a hold")
     trials = len(run.rows("SELECT 1 FROM trials"))
     run.until(lambda: len(run.alarms("mains_meter")) >= 1, "its name")
     sim.control({"fault": "replug", "bus": "mains"})
