@@ -207,7 +207,7 @@ class Dispenser:
             raise await self._refused(dose, str(error)) from error
         except (Tripped, GuardRefused) as error:
             await self._doses.done(dose.id, 0.0, f"not sent: {error}")
-            self._over(dose)
+            _over(dose, self.turns)
             raise
         except DeviceError as error:
             self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: unknown whether it runs, not sent again: {error}")
@@ -232,12 +232,9 @@ class Dispenser:
 
     # its possible ends --------------------------------------------------------------------------------------------
 
-    def _over(self, dose: _Dose) -> None:
-        self.turns[dose.pump.name] = abs(self.turns.get(dose.pump.name, 0))
-
     async def _done(self, dose: _Dose, actual_ml: float, note: str = "") -> float:
         await self._doses.done(dose.id, actual_ml, note)
-        self._over(dose)
+        _over(dose, self.turns)
         slack_ml = self._timing.slack_of(dose.volume_ml)
         if actual_ml < dose.volume_ml - slack_ml:
             self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: short, {actual_ml:g} mL dispensed")
@@ -248,14 +245,14 @@ class Dispenser:
     async def _refused(self, dose: _Dose, why: str) -> DeviceFault:
         """Booked as nothing; the error to raise."""
         await self._doses.done(dose.id, 0.0, f"refused: {why}")
-        self._over(dose)
+        _over(dose, self.turns)
         self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: refused, 0 mL booked: {why}")
         return DeviceFault(f"{dose}: refused by the pump: {why}")
 
     async def _unknown(self, dose: _Dose, why: str, kind: type[DeviceError] = DeviceTimeout) -> DeviceError:
         """Booked in full; the error to raise."""
         await self._doses.unknown(dose.id, dose.volume_ml, why)
-        self._over(dose)
+        _over(dose, self.turns)
         self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: unknown, booked in full: {why}")
         return kind(f"{dose}: unknown what was dispensed, booked in full: {why}")
 
@@ -314,3 +311,8 @@ async def _status(pump: Handle[Doser]) -> DoseStatus | None:
         return await pump.ask(pump.device.dose_status, "dose status")
     except DeviceError:
         return None  # asked again until the deadline, which is what decides
+
+
+def _over(dose: _Dose, turns: dict[str, int]) -> None:
+    """Its end is on record."""
+    turns[dose.pump.name] = abs(turns.get(dose.pump.name, 0))

@@ -203,7 +203,8 @@ async def test_a_dose_broken_off_at_its_intent_leaves_the_pump_watched(bench, wa
     bench.doses.intend = intend
     await watched.safe()
     bench.pump.run_alone()
-    await until(watched, lambda g: "ca_doser" in g.strays)
+    glance = await until(watched, lambda g: g.strays)
+    assert "ca_doser" in glance.strays
 
 
 async def test_a_dose_that_cannot_be_recorded_as_sent_is_ours_until_it_is_settled(bench, watched):
