@@ -123,6 +123,7 @@ class TrialRun:
         if unread:
             raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
         await self.journal.call(arm, spec.rig, number, before)
+        self.apart = False
         self.desk.tell(TrialStep(number, State.ARMED))
         states = await self.rig.control(trial.setpoints)
         await self.journal.call(lambda j: j.run(number, states))
@@ -161,7 +162,6 @@ class TrialRun:
         Read afresh if something lies between that is no trial's: what was used in it is booked by itself.
         """
         before = {} if self.apart else await self.journal.call(lambda j: j.past.meters())
-        self.apart = False
         if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
             return before
         return {**await self.rig.meters(), **before}

@@ -162,8 +162,6 @@ class Runner:
 
     def _interrupt(self, finding: Finding) -> None:
         """Break off the trial under way; between trials go safe at once, and the next one looks at what stands."""
-        if finding.then == "trip":
-            self.desk.latch(str(finding))
         if self._under_way is not None and not self._under_way.done():
             if self._demanded is None:
                 self._demanded = finding

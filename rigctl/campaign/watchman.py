@@ -115,6 +115,8 @@ class Watchman:
             self.desk.alarm(
                 Alarm(SEVERITY[finding.then], finding.subject or finding.rule, f"{finding} ({finding.then})")
             )
+            if finding.then == "trip":  # whatever becomes of this process
+                self.desk.latch(str(finding))
             if finding.then in LASTING:
                 self.unheeded.append(finding)
             if finding.then != "warn" and self.demand is not None:

@@ -167,7 +167,7 @@ class Dispenser:
         try:
             status = await pump.ask(pump.device.dose_status, "dose status")
             if status.running:
-                status = await _halt(self._guard, pump)
+                status = await self._halt(pump)
             total = await pump.ask(pump.device.total_volume_ml, "total volume")
         except Exception as error:  # noqa: BLE001 - also a driver's mistake: no trial can be closed before this is
             await self._unknown(dose, f"the pump cannot be asked: {type(error).__name__}: {error}")
@@ -207,7 +207,7 @@ class Dispenser:
             raise await self._refused(dose, str(error)) from error
         except (Tripped, GuardRefused) as error:
             await self._doses.done(dose.id, 0.0, f"not sent: {error}")
-            self._over(dose)
+            _over(dose, self.turns)
             raise
         except DeviceError as error:
             self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: unknown whether it runs, not sent again: {error}")
@@ -232,12 +232,9 @@ class Dispenser:
 
     # its possible ends --------------------------------------------------------------------------------------------
 
-    def _over(self, dose: _Dose) -> None:
-        self.turns[dose.pump.name] = abs(self.turns.get(dose.pump.name, 0))
-
     async def _done(self, dose: _Dose, actual_ml: float, note: str = "") -> float:
         await self._doses.done(dose.id, actual_ml, note)
-        self._over(dose)
+        _over(dose, self.turns)
         slack_ml = self._timing.slack_of(dose.volume_ml)
         if actual_ml < dose.volume_ml - slack_ml:
             self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: short, {actual_ml:g} mL dispensed")
@@ -248,21 +245,21 @@ class Dispenser:
     async def _refused(self, dose: _Dose, why: str) -> DeviceFault:
         """Booked as nothing; the error to raise."""
         await self._doses.done(dose.id, 0.0, f"refused: {why}")
-        self._over(dose)
+        _over(dose, self.turns)
         self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: refused, 0 mL booked: {why}")
         return DeviceFault(f"{dose}: refused by the pump: {why}")
 
     async def _unknown(self, dose: _Dose, why: str, kind: type[DeviceError] = DeviceTimeout) -> DeviceError:
         """Booked in full; the error to raise."""
         await self._doses.unknown(dose.id, dose.volume_ml, why)
-        self._over(dose)
+        _over(dose, self.turns)
         self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: unknown, booked in full: {why}")
         return kind(f"{dose}: unknown what was dispensed, booked in full: {why}")
 
     async def _silent(self, dose: _Dose) -> float:
         """No answer up to the deadline: stop it if it can be reached after all, and ask once more."""
         try:
-            status = await _halt(self._guard, dose.pump)
+            status = await self._halt(dose.pump)
         except DeviceError as error:
             raise await self._unknown(dose, f"the pump does not answer: {error}") from error
         actual_ml = None if status.reset or status.running else await self._testified(dose)
@@ -273,7 +270,7 @@ class Dispenser:
     async def _overrun(self, dose: _Dose) -> float:
         """Still running past the deadline: stop, verify, trip."""
         try:
-            status = await _halt(self._guard, dose.pump)
+            status = await self._halt(dose.pump)
             actual_ml = None if status.running or status.reset else await self._testified(dose)
             ended = "does not stop" if status.running else "was stopped"
         except DeviceError as error:
@@ -285,6 +282,18 @@ class Dispenser:
         reason = f"{dose}: ran past its deadline and {ended}"
         await self._trip(reason)
         raise Tripped(f"{reason}. Look at the pump, then reset the trip")
+
+    async def _halt(self, pump: Handle[Doser]) -> DoseStatus:
+        """Stop the pump and ask whether it did; once more if not."""
+        reset = False
+        for _ in range(STOPS):
+            with suppress(DeviceTimeout):  # no sign that it arrived: the pump is asked all the same
+                await self._guard.stop(pump, within_s=2 * pump.timeout_s)
+            status = await pump.ask(pump.device.dose_status, "dose status", urgent=True)
+            reset = reset or status.reset
+            if not status.running:
+                break
+        return replace(status, reset=reset)
 
     async def _testified(self, dose: _Dose) -> float | None:
         try:
@@ -304,14 +313,6 @@ async def _status(pump: Handle[Doser]) -> DoseStatus | None:
         return None  # asked again until the deadline, which is what decides
 
 
-async def _halt(guard: Guard, pump: Handle[Doser]) -> DoseStatus:
-    """Stop the pump and ask whether it did; once more if not."""
-    reset = False
-    for _ in range(STOPS):
-        with suppress(DeviceTimeout):  # no sign that it arrived: the pump is asked all the same
-            await guard.stop(pump, within_s=2 * pump.timeout_s)
-        status = await pump.ask(pump.device.dose_status, "dose status", urgent=True)
-        reset = reset or status.reset
-        if not status.running:
-            break
-    return replace(status, reset=reset)
+def _over(dose: _Dose, turns: dict[str, int]) -> None:
+    """Its end is on record."""
+    turns[dose.pump.name] = abs(turns.get(dose.pump.name, 0))

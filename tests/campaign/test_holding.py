@@ -9,7 +9,7 @@ import pytest
 from rigctl.campaign import control, patience, watch, watchman
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.trial import State
-from rigctl.errors import CapReached, DeviceTimeout, Tripped
+from rigctl.errors import CapReached, DeviceError, DeviceTimeout, Tripped
 from rigctl.rig.conditions import Compare
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import InterlockSpec, WatchSpec
@@ -339,3 +339,19 @@ async def test_between_two_trials_it_goes_safe_at_once_and_the_next_does_not_beg
         assert (await run).recorded == 2
         assert phases(stage)[:2] == ["HOLDING", "RUNNING"]
     assert safe_meanwhile == [True]
+
+
+async def test_a_trip_that_was_found_before_the_first_trial_outlives_the_process(stage):
+    """The start fails for another reason, and the next one finds the latch all the same."""
+    brief = Brief()
+
+    async def safe():
+        if stage.rig.calls.count("safe") == 1:
+            brief.begin()
+            await brief.over()
+
+    spec = watching(InterlockSpec("acid", ACID.when, "trip"))
+    with pytest.raises(DeviceError, match="valve: no answer"):
+        await stage.run(spec, glance=brief, fail={"safe": safe}, unsafe=[{"valve": "no answer"}] * 2)
+    with pytest.raises(Tripped, match="Find the cause"):
+        await stage.run(spec)

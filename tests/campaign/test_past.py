@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigctl.campaign import safe_state
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.replay import replay
@@ -244,3 +245,31 @@ def test_what_is_idle_lies_before_the_trial_that_really_comes_next(tmp_path, pro
             journal.propose(make_decision(2))
         journal.idle.book([IdleLine("power", "energy", 0.5, "kWh", 150_000, "")])
         assert [row.before_trial for row in journal.read.idle.rows()] == [2]
+
+
+async def test_what_lies_apart_stays_so_until_a_trial_has_read_its_meters(stage, monkeypatch):
+    """Used while the safe state was not confirmed; the trial that follows cannot read its meter, the next pays not."""
+    monkeypatch.setattr(safe_state, "FIRST_RETRY_S", 0.0)
+    calls = {"safe": 0, "measure": 0, "unread": 0}
+
+    def measure():
+        calls["measure"] += 1
+        if calls["measure"] == 1:
+            raise DeviceTimeout("scale: no answer")
+
+    def safe():
+        calls["safe"] += 1
+        if calls["safe"] == 3:  # the second attempt after the failure
+            stage.world.do("energy", kwh=1.0)
+
+    def power(reading):
+        once = calls["safe"] == 3 and not calls["unread"]
+        calls["unread"] += once
+        return replace(reading, value=math.nan, severity=Severity.INVALID) if once else reading
+
+    faults = {"fail": {"measure": measure, "safe": safe}, "counters": {"power": power}}
+    await stage.run(make_spec(max_trials=3), unsafe=[{}, {"valve": "no answer"}], **faults)
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.FAILED, State.FAILED, State.RECORDED]
+        (used,) = [line.quantity for line in journal.ledger(3) if line.meter == "power"]
+    assert used == pytest.approx(0.125)

@@ -204,7 +204,7 @@ async def test_a_dose_broken_off_at_its_intent_leaves_the_pump_watched(bench, wa
     await watched.safe()
     bench.pump.run_alone()
     glance = await until(watched, lambda g: g.strays)
-    assert set(glance.strays) == {"ca_doser"}
+    assert "ca_doser" in glance.strays
 
 
 async def test_a_dose_that_cannot_be_recorded_as_sent_is_ours_until_it_is_settled(bench, watched):
