@@ -253,6 +253,8 @@ class Session:
         except RigctlError as error:
             if isinstance(error, Tripped):
                 self.desk.latch(str(error))
+                if "reset" not in str(error):
+                    error.args = (f"{error}. Find the cause, then `rigctl reset-trip`, and run again",)
             if not self._report.ok and standing(self._report) not in str(error):
                 error.args = (f"{error}; {standing(self._report)}",)
             await self._last_words(f"{type(error).__name__}: {error}")

@@ -33,7 +33,7 @@ def state_lock(directory: Path) -> Iterator[Held]:
         directory.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     except OSError as error:
-        raise JournalUnwritable(f"{directory}: cannot keep state here ({error}), so nothing may move") from error
+        raise _unwritable(directory, error) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -45,13 +45,20 @@ def state_lock(directory: Path) -> Iterator[Held]:
         os.close(descriptor)
 
 
+def _unwritable(directory: Path, error: OSError) -> JournalUnwritable:
+    return JournalUnwritable(
+        f"{directory}: cannot keep state here ({error}), so nothing may move; free space or make it writable, or "
+        "choose another directory with --state"
+    )
+
+
 def _sign(directory: Path, descriptor: int) -> None:
     me = Writer.this_process()
     try:
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"{me.pid}\n{me.started} {me.boot}\n".encode(), 0)
     except OSError as error:
-        raise JournalUnwritable(f"{directory}: cannot keep state here ({error}), so nothing may move") from error
+        raise _unwritable(directory, error) from error
 
 
 def _refusal(directory: Path, descriptor: int) -> str:

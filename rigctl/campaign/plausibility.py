@@ -222,6 +222,7 @@ def _against_the_past(
 ) -> str:
     same, every = per_hour(past, meter.name, control_set), per_hour(past, meter.name)
     took_h, smallest = hours(used.span_s(meter.name)), step(used, meter.name)
+    rose = f"rose by {rise} {used.after[meter.name].unit}"
     per_unit = meter.price * MICROS_PER_UNIT
     if min(took_h, per_unit) <= 0:
         return ""
@@ -231,11 +232,11 @@ def _against_the_past(
     ]
     unrated = meter.rated_per_h is None
     if unrated and rise > DEARER * smallest and any(rise * per_unit > ceiling * took_h for ceiling in ceilings):
-        return f"rose by {rise}, more than {DEARER} times what the dearest trial so far has used in that time"
+        return f"{rose}, more than {DEARER} times what the dearest trial so far has used in that time"
     if meter.kind == "energy" and len(same) >= ENOUGH:
         usual = sum(same, Decimal(0)) / len(same) * took_h / per_unit
         if usual > RESOLVED * CHEAPER * smallest and rise < usual / CHEAPER:
-            return f"rose by {rise} only, less than 1/{CHEAPER} of what this control set has used in that time"
+            return f"{rose} only, less than 1/{CHEAPER} of what this control set has used in that time"
     return ""
 
 

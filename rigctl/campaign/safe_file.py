@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "safe.json"
 VERSION = 1
+BY_CONFIGURATION = "`rigctl safe CONFIG` goes by the configuration instead"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,10 @@ def write(directory: Path, content: SafeFile) -> None:
         new.replace(path)
         _sync(directory)
     except OSError as error:
-        raise JournalUnwritable(f"{path}: cannot be written ({error}), so nothing may move") from error
+        raise JournalUnwritable(
+            f"{path}: cannot be written ({error}), so nothing may move; free space or make the directory writable, "
+            "then run again"
+        ) from error
 
 
 def _sync(directory: Path) -> None:
@@ -147,12 +151,15 @@ def read(directory: Path) -> SafeFile | None:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         if content["version"] > VERSION:
-            raise RigctlError(f"{path}: written by a newer rigctl (version {content['version']}, known {VERSION})")
+            raise RigctlError(
+                f"{path}: written by a newer rigctl (version {content['version']}, this one knows up to {VERSION}); "
+                f"update rigctl. {BY_CONFIGURATION}"
+            )
         return _from_json(content)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RigctlError(f"{path}: cannot be read ({type(error).__name__}: {error})") from error
+        raise RigctlError(f"{path}: cannot be read ({type(error).__name__}: {error}). {BY_CONFIGURATION}") from error
 
 
 def _to_json(content: SafeFile) -> Mapping[str, Any]:

@@ -55,7 +55,7 @@ class Readings:
             return ""
         if isinstance(made[1], Sensor):
             return made[1].unit
-        raise ValueError(f'got "{name}", which is no sensor')
+        raise ValueError(f'got "{name}", which is no sensor; must be a variable, an outcome or a sensor')
 
 
 def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> WatchSpec:

@@ -38,7 +38,6 @@ LITTLE_PATIENCE_S: Final = 0.1
 
 async def drive_safe(spec: RigSpec, wiring: Wiring, guard: Guard) -> SafeReport:
     """Drive everything to its safe state, buses side by side. Raises nothing (but cancellation)."""
-    began_s = time.monotonic()
     times = time_to_safe(spec, wiring).by_bus
     handles = to_make_safe(wiring)
     courses = [
@@ -48,13 +47,7 @@ async def drive_safe(spec: RigSpec, wiring: Wiring, guard: Guard) -> SafeReport:
     ]
     await asyncio.gather(*(c.until_safe() for c in courses))
     failed = {name: why for c in courses for name, why in dict(c.left).items()}
-    told_at_s = [c.told_at_s for c in courses]
-    return SafeReport(
-        tuple(h.name for h in handles if h.name not in failed),
-        failed,
-        told_s=None if None in told_at_s else max((s - began_s for s in told_at_s if s is not None), default=0.0),
-        confirmed_s=None if failed else time.monotonic() - began_s,
-    )
+    return SafeReport(tuple(h.name for h in handles if h.name not in failed), failed)
 
 
 class _Course:
@@ -78,7 +71,6 @@ class _Course:
         self._told_only = f"told, but not confirmed within {self._within_s:.1f} s"
         self.left = {h.name: f"not told within {self._within_s:.1f} s: the bus is busy" for h in handles}
         """What is not confirmed, and why."""
-        self.told_at_s: float | None = None
 
     async def until_safe(self) -> None:
         """Tell all, ask all; again those that are left, a few times or until the time is over."""
@@ -108,7 +100,6 @@ class _Course:
         handles = [h for h in self._handles if h.name in self.left]
         self._silence = False
         self._tell_all(turn, sorted(handles, key=_silent))
-        self.told_at_s = self.told_at_s or time.monotonic()
         for handle in sorted(handles, key=_silent):
             if time.monotonic() >= self._until_s:
                 return  # nobody waits for the answers any more, and others wait for the bus

@@ -43,10 +43,6 @@ class SafeReport:
     reached: tuple[str, ...]
     failed: Mapping[str, str] = field(default_factory=dict)
     """Actuator -> why it could not be brought there (or confirmed)."""
-    told_s: float | None = None
-    """Wall seconds until every command had been sent, and answered or waited for; None: one is still waiting."""
-    confirmed_s: float | None = None
-    """Wall seconds until everything was confirmed; None: not everything was."""
 
     @property
     def ok(self) -> bool:

@@ -42,13 +42,13 @@ async def test_every_channel_of_a_slow_board_is_told_in_time(channels, turnaroun
         async with closing(rig_of(relays, reading(url), FakeDoseLog())) as rig:
             began_s = time.monotonic()
             report = await rig.safe()
+            confirmed_after_s = time.monotonic() - began_s
             after_s = off_after_s(board, channels, began_s)
             assert report.ok, report.failed
             times = rig.time_to_safe()
             assert times.told_s <= 2.0
             assert after_s <= times.told_s + MARGIN_S
-            assert report.told_s <= times.told_s + MARGIN_S
-            assert report.confirmed_s <= times.confirmed_s + MARGIN_S
+            assert confirmed_after_s <= times.confirmed_s + MARGIN_S
 
 
 async def test_a_distant_plc_is_used_and_made_safe():

@@ -103,7 +103,6 @@ async def test_everything_is_told_before_anything_is_asked(world):
     report = await world.rig(world.channels(None, None, None)).safe()
     assert world.log() == ["open", "c0 safe", "c1 safe", "c2 safe", "c0 read_back", "c1 read_back", "c2 read_back"]
     assert report.ok
-    assert 0.0 <= report.told_s <= report.confirmed_s
 
 
 async def test_neighbours_go_together(world):
@@ -214,15 +213,13 @@ async def test_a_line_that_comes_back_is_used(world):
     world.line.open_errors.extend([PortUnavailable("unplugged")] * 2)
     report = await world.rig(world.channels(1, 1)).safe()
     assert report.ok
-    assert report.told_s is not None
 
 
 async def test_a_line_that_stays_away_is_reported_for_all(world):
-    """Fault 16: when a line cannot be opened each of its devices is named with the reason, and none counts as told."""
+    """Fault 16: when a line cannot be opened each of its devices is named with the reason."""
     world.line.open_errors.extend([PortUnavailable("unplugged")] * 999)
     report = await world.rig(world.channels(1, None)).safe()
     assert {n: "unplugged" in why for n, why in report.failed.items()} == {"c0": True, "c1": True}
-    assert (report.told_s, report.confirmed_s) == (None, None)
 
 
 async def test_a_line_that_breaks_for_one_is_opened_for_the_next(world):
@@ -250,7 +247,7 @@ async def test_nothing_to_make_safe_is_safe(world):
     """A rig without actuators is safe at once."""
     rig = world.rig([])
     report = await rig.safe()
-    assert (report.ok, report.told_s) == (True, 0.0)
+    assert report.ok
     assert (rig.time_to_safe().told_s, rig.time_to_safe().by_bus) == (0.0, {})
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from rigctl.campaign.journal.database import transaction
-from rigctl.campaign.journal.reader import ask
+from rigctl.campaign.journal.database import ask, transaction
 from rigctl.errors import JournalError
 from rigctl.rig.protocols import Unanswered
 

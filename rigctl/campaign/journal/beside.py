@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
+from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.rows import AnswerRow, PhaseRow, PinRow
 from rigctl.campaign.journal.schema import has_table
 
@@ -42,6 +43,4 @@ class Beside:
     def _all(self, table: str, order: str) -> list[sqlite3.Row]:
         if not has_table(self._connection, table):
             return []
-        cursor = self._connection.cursor()
-        cursor.row_factory = sqlite3.Row
-        return list(cursor.execute(f"SELECT * FROM {table} ORDER BY {order}"))  # noqa: S608 - our own words
+        return ask(self._connection, f"SELECT * FROM {table} ORDER BY {order}")  # noqa: S608 - our own words

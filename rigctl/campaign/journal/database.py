@@ -219,11 +219,8 @@ def _connect_without_log(path: Path) -> sqlite3.Connection | None:
         if lost_its_log(connection, path):
             structlog.get_logger("rigctl.campaign").warning(_without_log(path))
             return connection
-    except (
-        sqlite3.Error,
-        UnicodeDecodeError,
-    ):  # damaged, which is told where it is read as a whole; or a daemon is just making it
-        pass
+    except (sqlite3.Error, UnicodeDecodeError):
+        pass  # damaged, which is told where it is read as a whole; or a daemon is just making it
     connection.close()
     return None
 
@@ -264,6 +261,13 @@ def _check_version(connection: sqlite3.Connection, path: Path) -> int:
 
 def _pragma(connection: sqlite3.Connection, name: str) -> int:
     return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+
+
+def ask(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[sqlite3.Row]:
+    """All rows, with columns by name."""
+    cursor = connection.cursor()
+    cursor.row_factory = sqlite3.Row
+    return list(cursor.execute(sql, parameters))
 
 
 @contextmanager

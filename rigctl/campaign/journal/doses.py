@@ -5,8 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Literal
 
-from rigctl.campaign.journal.database import transaction
-from rigctl.campaign.journal.reader import ask
+from rigctl.campaign.journal.database import ask, transaction
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.errors import JournalError
 from rigctl.rig.guard import DAY_S

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import pairwise
 
-from rigctl.campaign.journal.reader import ask
+from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.campaign.plausibility import LITTLE_SLEEP_S
 from rigctl.rig.metering import ASLEEP, KnowsSuspend, is_own

@@ -15,7 +15,7 @@ import numpy as np
 
 from rigctl.campaign.decision import proposal_from_json
 from rigctl.campaign.journal.beside import Beside
-from rigctl.campaign.journal.database import guarded, open_for_reading, recovery_advice
+from rigctl.campaign.journal.database import ask, guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.idle import IdleRows
 from rigctl.campaign.journal.rows import (
     AlarmRow,
@@ -74,13 +74,6 @@ def open_reader(path: Path) -> Iterator[Reader]:
             yield Reader(connection)
     finally:
         connection.close()
-
-
-def ask(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[sqlite3.Row]:
-    """All rows, with columns by name."""
-    cursor = connection.cursor()
-    cursor.row_factory = sqlite3.Row
-    return list(cursor.execute(sql, parameters))
 
 
 def check_readable(connection: sqlite3.Connection, path: Path) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sqlite3
 from dataclasses import dataclass
 
-from rigctl.campaign.journal.database import transaction
-from rigctl.campaign.journal.reader import ask
+from rigctl.campaign.journal.database import ask, transaction
 from rigctl.campaign.journal.time import CampaignTime
 
 

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.answers import AnswerBook
-from rigctl.campaign.journal.database import close_in_good_order, guarded, open_for_writing, transaction
+from rigctl.campaign.journal.database import ask, close_in_good_order, guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
 from rigctl.campaign.journal.idle import IdleBook
 from rigctl.campaign.journal.inserts import Statements
 from rigctl.campaign.journal.past import Past
 from rigctl.campaign.journal.pins import PinBook
-from rigctl.campaign.journal.reader import FILE_NAME, Reader, ask, check_readable
+from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.journal.time import Wall, continued, utc_now
 from rigctl.campaign.journal.trips import TripBook
