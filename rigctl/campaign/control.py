@@ -11,7 +11,7 @@ import json
 import os
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +92,8 @@ async def serving(directory: Path, verbs: Verbs) -> AsyncIterator[None]:
         yield
     finally:
         server.close()
-        (directory / FILE_NAME).unlink(missing_ok=True)
+        with suppress(OSError):  # a disk that is read-only by now keeps it; the next start removes it
+            (directory / FILE_NAME).unlink(missing_ok=True)
 
 
 def _listen(directory: Path) -> socket.socket:

@@ -12,7 +12,7 @@ campaign has spent and never in what a control set costs. Trials and idle lines 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 
@@ -226,21 +226,29 @@ class Interlude:
     """Rig seconds in which the campaign had the rig and ran no trial."""
     booked: Sequence[IdleLine] = ()
     """What of it has been booked before."""
+    unread: Mapping[str, tuple[Reading, float]] = field(default_factory=dict)
+    """As `before`, of meters that could not be read after that trial: where they stood before it."""
+    charged: Mapping[str, LedgerLine] = field(default_factory=dict)
+    """What that trial was charged instead, by estimate."""
 
 
 def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: Sequence[PastLine]) -> tuple[IdleLine, ...]:
-    """What was used between two trials, from the last one's end to the next one's beginning."""
+    """What was used between two trials, from the last one's end to the next one's beginning.
+
+    And what a trial used beyond its estimate, once a meter that was away after it can be read again.
+    """
+    known = {**gap.before, **{name: since for name, since in gap.unread.items() if name in gap.charged}}
 
     def found() -> Iterator[IdleLine]:
         for meter in meters:
             booked = [line for line in gap.booked if line.meter == meter.name]
             if meter.kind == "time":
                 yield from _idle_time(meter, gap.rested_s, booked, BETWEEN)
-            elif meter.kind in COUNTED and meter.name in gap.before and meter.name in gap.after:
-                (was, seconds), now = gap.before[meter.name], gap.after[meter.name]
+            elif meter.kind in COUNTED and meter.name in known and meter.name in gap.after:
+                (was, seconds), now = known[meter.name], gap.after[meter.name]
                 if not now.valid:  # it will be read again before the next trial
                     continue
-                yield from _idle(meter, _Rise(was, now, seconds), booked, past, BETWEEN)
+                yield from _idle(meter, _Rise(was, now, seconds, gap.charged.get(meter.name)), booked, past, BETWEEN)
 
     return tuple(found())
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import Ending
+from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
@@ -210,7 +210,11 @@ class Runner:
     async def _hold(self, report: SafeReport) -> None:
         """No trial before everything is confirmed safe."""
         self.trials.apart = self.trials.apart or not report.ok
+        if not report.ok:
+            self.desk.tell(PhaseChanged("HOLDING", standing(report)))
         self._report = await until_confirmed(self.rig, self.desk, report, lambda: self.stop.finish is not None)
+        if not report.ok:
+            self.desk.tell(PhaseChanged(self.patience.phase, standing(self._report)))
 
     async def _believe_meters(self, row: TrialRow) -> None:
         """No further trial on a meter that cannot be believed any more (faults 41, 69)."""
@@ -287,6 +291,7 @@ class Runner:
     async def _wait_until_writable(self, error: JournalUnwritable) -> None:
         """Hold everything safe until the journal can be written again; then charge what was in flight (fault 32)."""
         self.desk.alarm(Alarm(Severity.MAJOR, "journal", f"everything goes safe and waits: {error}"))
+        self.desk.tell(PhaseChanged("HOLDING", str(error)))  # only told: it cannot be written
         ended_s = await self._make_safe()
         while self.stop.finish is None:
             try:
@@ -298,6 +303,7 @@ class Runner:
                 await asyncio.sleep(RETRY_UNWRITABLE_S)
                 continue
             self.desk.alarm(Alarm(Severity.MINOR, "journal", "can be written again; the campaign goes on"))
+            self.desk.tell(PhaseChanged(self.patience.phase, "the journal can be written again"))
             if row is not None:
                 await self.desk.tell_of_end(row)
             return

@@ -7,6 +7,7 @@ import pytest
 from rigctl.campaign import runner, safe_state
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.desk import Desk
+from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.replay import replay
@@ -98,6 +99,31 @@ async def test_fault_32_what_does_not_go_safe_holds_the_campaign_up_after_the_di
     second = stage.rig.calls.index("control", first)
     assert stage.rig.calls[first:second].count("safe") == 4
     assert sum("NOT CONFIRMED SAFE" in alarm.message for alarm in stage.alarms()) == 1
+
+
+async def test_fault_32_whoever_looks_is_told_that_the_campaign_holds_while_it_does(stage, disk, monkeypatch):
+    """Not "running": neither while the journal cannot be written nor while something is not confirmed safe."""
+    monkeypatch.setattr(safe_state, "FIRST_RETRY_S", 0.0)
+    unsafe = [{}, *[{"valve": "no answer"}] * 3]
+    await stage.run(make_spec(max_trials=2), fail=full_from(disk, "measure", stage), unsafe=unsafe)
+    told = [(event.phase, event.why) for event in stage.told if isinstance(event, PhaseChanged)]
+    assert ("HOLDING", "NOT CONFIRMED SAFE: valve: no answer") in told
+    assert any(phase == "HOLDING" and "cannot be written" in why for phase, why in told)
+    assert told[-1][0] == "RUNNING"
+
+
+def test_fault_32_a_journal_that_could_not_be_written_is_told_until_it_is(stage, disk):
+    """Even if nobody waited for what was to be written: a long settling on a dead disk is not sat out."""
+    stage.state.mkdir()
+    with JournalThread(lambda: open_journal(stage.state, stage.clock())) as thread:
+        thread.submit(lambda j: j.begin(make_spec(), "0.0")).result()
+        disk.fill()
+        assert isinstance(thread.submit(lambda j: j.beat()).exception(), JournalUnwritable)
+        thread.submit(lambda j: j.read.campaign()).result()
+        assert "cannot be written" in thread.still_there()
+        disk.free()
+        thread.submit(lambda j: j.beat()).result()
+        assert thread.still_there() == ""
 
 
 async def test_fault_32_a_campaign_does_not_start_on_a_full_disk(stage, disk):

@@ -47,6 +47,23 @@ async def test_a_meter_that_could_not_be_read_after_a_trial_is_read_afresh(stage
     assert (first.estimated, second.estimated, second.quantity) == (True, False, pytest.approx(0.5 + 0.125))
 
 
+async def test_what_a_trial_used_beyond_its_estimate_is_idle_once_the_meter_is_back(stage):
+    """Nothing that the counter shows is lost because it could not be read in time; the estimate is not paid twice."""
+
+    def dead_once(reading):
+        if stage.rig.calls.count("meters") == 3:
+            stage.world.do("energy", kwh=0.25)
+            return Reading(math.nan, reading.unit, reading.time_s, Severity.INVALID, "no answer")
+        return reading
+
+    await stage.run(make_spec(max_trials=3), counters={"power": dead_once})
+    with stage.journal() as journal:
+        paid = [line for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == "power"]
+        used_kwh = [journal.meter_readings(*at)["power"].value for at in ((1, "before"), (3, "after"))]
+    assert sum(line.amount for line in paid) == pytest.approx((used_kwh[1] - used_kwh[0]) * 300_000)
+    assert [line.estimated for line in paid[:3]] == [False, True, False]
+
+
 def power_lines(stage):
     with stage.journal() as journal:
         assert charged(journal, "power") == pytest.approx(metered(journal, "power"))

@@ -14,7 +14,7 @@ from rigctl.rig.metering import ASLEEP, KnowsSuspend, is_own
 from rigctl.rig.protocols import Reading, Severity
 
 _LAST_METERED = """
-    SELECT e.at_s, e.utc, s.epoch, e.start = (SELECT max(id) FROM starts) AS ours
+    SELECT e.trial, e.at_s, e.utc, s.epoch, e.start = (SELECT max(id) FROM starts) AS ours
     FROM events e LEFT JOIN starts s ON s.id = e.start
     WHERE e.trial = (SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1)
     AND e.state NOT IN ('PROPOSED', 'ARMED', 'RUNNING') ORDER BY e.id LIMIT 1"""
@@ -59,6 +59,14 @@ class Past:
     def last_meters(self) -> dict[str, tuple[Reading, float]]:
         """Where the meters stood at the end of the last trial that was metered, and the rig seconds since; rig time."""
         return {name: known for name, known in self._left().items() if not is_own(name)}
+
+    def unread_meters(self) -> tuple[int, dict[str, tuple[Reading, float]]]:
+        """That trial's number (0: none), and of those that could not be read after it, where they stood before it."""
+        last, left = self._last(), self.last_meters()
+        if last is None:
+            return 0, {}
+        before = self._read(last, "before")
+        return last["trial"], {n: known for n, known in before.items() if n not in left and not is_own(n)}
 
     def metered_trials(self, last: int, count: int) -> list[int]:
         """The last so many trials up to this one that were measured and metered, in order."""
@@ -106,12 +114,14 @@ class Past:
 
     def _left(self) -> dict[str, tuple[Reading, float]]:
         last = self._last()
-        if last is None:
-            return {}
+        return {} if last is None else self._read(last, "after")
+
+    def _read(self, last: sqlite3.Row, phase: str) -> dict[str, tuple[Reading, float]]:
         rows = ask(
             self.connection,
-            "SELECT * FROM meter_readings WHERE phase = 'after' AND severity < ? AND value IS NOT NULL "
+            "SELECT * FROM meter_readings WHERE phase = ? AND severity < ? AND value IS NOT NULL "
             "AND trial = (SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1)",
+            phase,
             int(Severity.INVALID),
         )
         return {

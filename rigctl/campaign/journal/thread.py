@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from rigctl.campaign.files import Held
 from rigctl.campaign.journal.database import guarded
 from rigctl.campaign.journal.writer import Journal
+from rigctl.errors import JournalUnwritable
 from rigctl.rig.protocols import Unanswered
 
 P = ParamSpec("P")
@@ -27,6 +28,7 @@ class JournalThread:
     def __init__(self, make: Callable[[], Journal]) -> None:
         self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="journal")
         self._asked_s: dict[Future[Any], float] = {}
+        self._unwritten = ""
         try:
             self._journal = self._executor.submit(make).result()
             self._file = Held.of(self._journal.path)
@@ -38,8 +40,17 @@ class JournalThread:
         """Have `work(journal, ...)` done, without waiting for it; may be called from any thread."""
 
         def guarded_work() -> T:
-            with guarded(self._journal.path):
-                return work(self._journal, *args, **kwargs)
+            try:
+                with guarded(self._journal.path):
+                    connection = self._journal.past.connection
+                    before = connection.total_changes
+                    result = work(self._journal, *args, **kwargs)
+                    if connection.total_changes != before:
+                        self._unwritten = ""
+                    return result
+            except JournalUnwritable as error:
+                self._unwritten = str(error)
+                raise
 
         asked_s = time.monotonic()
         future = self._executor.submit(guarded_work)
@@ -53,11 +64,11 @@ class JournalThread:
         return 0.0 if oldest_s is None else time.monotonic() - oldest_s
 
     def still_there(self) -> str:
-        """What is wrong with the journal's file, e.g. that it was deleted; empty if nothing is (fault 68).
+        """What is wrong with the journal's file: deleted, or not written when last tried; empty if nothing (fault 68).
 
         Does not wait for the journal's thread.
         """
-        return self._file.trouble()
+        return self._file.trouble() or self._unwritten
 
     async def call(self, work: Callable[Concatenate[Journal, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
         """What `work(journal, ...)` returns; when this returns, what it wrote is on disk.
