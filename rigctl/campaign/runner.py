@@ -64,6 +64,8 @@ class Runner:
     trials: TrialRun
     _failures: int = 0
     """Failed trials in a row."""
+    _held_by_the_watch: bool = False
+    """Whether the last trial was broken off for a hold."""
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
     _under_way: asyncio.Task[TrialRow] | None = None
     _demanded: Finding | None = None
@@ -198,6 +200,7 @@ class Runner:
         await self._hold(report)
         if tripping:
             raise Tripped(str(finding))
+        self._held_by_the_watch = finding.then == "hold"
         return row
 
     async def _make_safe(self) -> float:
@@ -260,6 +263,9 @@ class Runner:
             self._failures = 0
             self.patience.blame(frozenset())
             return
+        if self._held_by_the_watch:  # the hold is the answer to it; it is nobody's failure
+            self._held_by_the_watch, self.trials.apart = False, True
+            return
         self._failures += 1
         unreliable = self.patience.blame(_blamed(self.spec.rig, row.because))
         if await self.patience.until_good(self._wrong):
@@ -278,9 +284,12 @@ class Runner:
 
     async def _wrong(self) -> Mapping[str, str]:
         """What is wrong with the instruments now: those that do not answer, and frozen ones that have not moved."""
-        wrong = dict(await self.rig.roll_call())
+        try:
+            wrong = dict(await self.rig.roll_call())
+            readings = await self.rig.snapshot() if self.trials.frozen else {}
+        except Exception as error:  # noqa: BLE001 - a plug-in's mistake is one more reason to wait
+            return {"instruments": f"{type(error).__name__}: {error}"}
         if self.trials.frozen:
-            readings = await self.rig.snapshot()
             still = {n: v for n, v in self.trials.frozen.items() if not readings[n].valid or readings[n].value == v}
             wrong |= {n: f"still reads {v!r}, as in the last trials: the sensor is frozen" for n, v in still.items()}
             self.trials.frozen = still

@@ -32,6 +32,8 @@ SILENT_S = 10.0
 """Wall seconds without an answer, after which a driven actuator counts as one that does not hold."""
 STRAY_ML = 0.05
 """What a pump's total may rise by unasked: its resolution, a few times over."""
+SHOWN_S = 0.2
+"""Wall seconds within which an actuator shows what it does."""
 BUS_SHARE = 1 / 3
 
 
@@ -45,6 +47,8 @@ class _Bench:
     round: asyncio.Task[None] | None = None
     next_s: float = -math.inf
     pumps_next_s: float = -math.inf
+    spacing_s: float = 0.0
+    """From one round to the next while everything on the bus answered."""
 
 
 @dataclass(slots=True)
@@ -117,7 +121,7 @@ class Lookout:
 
     async def _round(self, bus: Bus, bench: _Bench) -> None:
         """Ask all that is due; a device that does not answer keeps no other from being asked."""
-        began_s = time.monotonic()
+        began_s, answered = time.monotonic(), True
         due: list[Callable[[], Awaitable[object]]] = [partial(self._confirm, actuator) for actuator in bench.actuators]
         if began_s >= bench.pumps_next_s:
             bench.pumps_next_s = began_s + PUMPS_EVERY_S
@@ -127,11 +131,15 @@ class Lookout:
             try:
                 await ask()
             except DeviceError:  # said by the line itself, and shown by the age of what is known
-                continue
+                answered = False
             except Exception as error:  # noqa: BLE001 - a plug-in's mistake must not end the watch over the others
                 self._tell_once(bus, error)
+                answered = False
         took_s = time.monotonic() - began_s
-        bench.next_s = began_s + max(self.spec.every_s, took_s / BUS_SHARE)
+        spacing_s = max(self.spec.every_s, took_s / BUS_SHARE)
+        bench.next_s = began_s + spacing_s
+        if answered:
+            bench.spacing_s = spacing_s
 
     def _tell_once(self, bus: Bus, error: Exception) -> None:
         if bus.url not in self._broken:
@@ -170,6 +178,7 @@ class Lookout:
             if not denied:
                 self._astray.pop(name, None)
                 return
+            await asyncio.sleep(SHOWN_S)
         self._astray[name] = f"{name} {denied}: is another program or hand at it?"
 
     def _silent(self, now_s: float) -> dict[str, str]:
@@ -230,7 +239,9 @@ class Lookout:
         age_s = now_s - (asked_s if record.valid_s is None else record.valid_s)
         stale_after_s = rules.stale_after_s
         if rules.every_s is not None and stale_after_s is None:
-            stale_after_s = 3 * rules.every_s + probe.handle.timeout_s
+            # a slow bus that is well looks less often than it is asked to; one that is not well is given no more time
+            spacing_s = self._benches[probe.handle.bus].spacing_s
+            stale_after_s = max(3 * rules.every_s, 2 * spacing_s) + probe.handle.timeout_s
         same_s = 0.0 if record.valid is None else record.valid.time_s - record.same_since_s
         return Seen(
             value=None if record.valid is None else record.valid.value,

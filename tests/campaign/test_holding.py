@@ -355,3 +355,20 @@ async def test_a_trip_that_was_found_before_the_first_trial_outlives_the_process
         await stage.run(spec, glance=brief, fail={"safe": safe}, unsafe=[{"valve": "no answer"}] * 2)
     with pytest.raises(Tripped, match="Find the cause"):
         await stage.run(spec)
+
+
+async def test_holds_of_the_watch_are_no_failures_in_a_row(stage):
+    """However often an interlock holds the campaign, it goes on: nothing is broken."""
+    tries = iter(range(100))
+
+    async def broken_off():
+        stage.rig.glance = reads(0.5)
+        if next(tries) < 7:
+            await for_ever()
+
+    def fine_again():
+        stage.rig.glance = reads(3.0)
+
+    spec = watching(ACID, max_trials=8, max_failures=2)
+    result = await stage.run(spec, glance=reads(3.0), fail={"measure": broken_off, "safe": fine_again})
+    assert (result.ending, result.recorded) == ("trials", 1)
