@@ -14,7 +14,7 @@ from rigctl.config.instruments import built
 from rigctl.config.schema import InterlockSection, SensedSection
 from rigctl.config.units import DURATION
 from rigctl.rig.conditions import Condition
-from rigctl.rig.protocols import Sensor
+from rigctl.rig.protocols import Device, Line, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import DeviceSpec, InterlockSpec, SensorRules, WatchedSensor, WatchSpec
 
@@ -47,15 +47,22 @@ class Readings:
         if name in self._units:
             return self._units[name]
         if name not in self._devices:
-            known = sorted({*self._units, *self._devices})
+            known = sorted({*self._units, *filter(self._is_sensor, self._devices)})
             raise ValueError(unknown(name, known, "a variable, an outcome or a sensor: "))
-        device = self._devices[name]
-        made = None if device is None else built(device, self._registry)
+        made = self._made(name)
         if made is None:  # told where the device is described
             return ""
         if isinstance(made[1], Sensor):
             return made[1].unit
         raise ValueError(f'got "{name}", which is no sensor; must be a variable, an outcome or a sensor')
+
+    def _made(self, name: str) -> tuple[Line, Device] | None:
+        device = self._devices[name]
+        return None if device is None else built(device, self._registry)
+
+    def _is_sensor(self, name: str) -> bool:
+        made = self._made(name)
+        return made is not None and isinstance(made[1], Sensor)
 
 
 def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> WatchSpec:

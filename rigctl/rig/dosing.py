@@ -194,6 +194,8 @@ class Dispenser:
         status = await pump.ask(pump.device.dose_status, "dose status")
         if status.reset:
             self._alarm(Severity.MINOR, pump.name, "the pump restarted since its last dose; its totals began anew")
+        if status.running:  # the watch stops and books it; a dose on top would be taken for all of it
+            raise DeviceFault(f"{pump.name}: runs although nobody asked it to, so no dose was sent; who is at it?")
         total = await pump.ask(pump.device.total_volume_ml, "total volume")
         if not total.valid or not math.isfinite(total.value):
             raise GarbledReply(f"{pump.name}: its total volume cannot be read ({total.detail}), so no dose was sent")

@@ -48,6 +48,13 @@ def test_an_interlock_that_cannot_be_kept_is_refused(text, where, what):
     assert len(found) <= 2
 
 
+def test_only_what_can_be_read_is_offered_in_place_of_an_unknown_name():
+    """Actuators would be refused in their turn."""
+    (told,) = problems(one('when: "humidity < 5", then: warn')).values()
+    assert "level" in told
+    assert "ca_valve" not in told
+
+
 def test_two_bad_interlocks_are_told_at_once():
     """One of a wrong shape does not hide another of a wrong meaning."""
     text = interlocked("name: a, when: 7, then: warn", 'name: b, when: "phh < 5", then: warn')

@@ -105,6 +105,14 @@ async def test_a_pump_that_is_not_ready_gets_no_dose(world):
     assert world.doses.records == []
 
 
+async def test_no_dose_on_top_of_one_that_somebody_else_began(world):
+    """A pump whose button was pressed is left to the watch, which stops it and books what came out."""
+    world.pump.run_alone()
+    with pytest.raises(DeviceFault, match="nobody asked"):
+        await world.dispense()
+    assert (world.pump.started, world.doses.steps) == ([], [])
+
+
 async def test_no_dose_without_a_total_to_compare_with(world):
     """A pump whose total cannot be read could not testify later, so no dose is sent."""
     world.pump.total_ml = math.nan
