@@ -93,7 +93,7 @@ class SensorRules:
     every_s: float | None = None
     """Wall seconds between readings taken for the watch; None: only readings that the trial takes anyway."""
     stale_after_s: float | None = None
-    """Wall seconds after which a reading of the watch is too old; None: three periods and a timeout; slow buses more."""
+    """Wall seconds after which a reading of the watch is too old; None: three periods and a timeout, or more."""
     frozen_after_s: float | None = None
     """Rig seconds of bit-identical readings after which a sensor counts as frozen; None: not by time."""
     frozen_after_trials: int | None = 3
