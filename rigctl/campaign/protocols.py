@@ -50,7 +50,7 @@ class CampaignRig(Protocol):
         ...
 
     async def verify(self) -> Mapping[str, str]:
-        """Read back every driven actuator; those that do not hold, and what they say instead."""
+        """Read back every actuator; those that are not as they were left, and what they say instead."""
         ...
 
     async def trip(self, reason: str) -> SafeReport:

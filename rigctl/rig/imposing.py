@@ -140,11 +140,11 @@ class Imposer:
 
     async def verify(self) -> Mapping[str, str]:
         """See `rigctl.rig.rig.Rig.verify`."""
-        driven = dict(self.driven)
-        said = await together(*(self._deviation(self.wiring.actuators[n], value) for n, value in driven.items()))
-        return {name: text for name, text in zip(driven, said, strict=True) if text}
+        actuators = self.wiring.actuators
+        said = await together(*(self._deviation(a, self.driven.get(n)) for n, a in actuators.items()))
+        return {name: text for name, text in zip(actuators, said, strict=True) if text}
 
-    async def _deviation(self, actuator: Handle[Actuator], value: float) -> str:
+    async def _deviation(self, actuator: Handle[Actuator], value: float | None) -> str:
         try:
             wrong = await self.denial(actuator, value)
         except DeviceError as error:

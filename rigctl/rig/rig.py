@@ -80,7 +80,7 @@ class Rig:
             on_alarm=on_alarm,
         )
         self.verify = self._imposer.verify
-        """Ask every driven actuator whether it holds what was imposed; what those say that do not, by actuator.
+        """Ask every actuator whether it holds what was imposed, or nothing; what those say that do not, by actuator.
 
         One that cannot be asked counts among them, with the error as text. What is changed meanwhile is left out.
         """
