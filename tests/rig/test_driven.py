@@ -69,7 +69,7 @@ async def test_another_hand_is_noticed(bench, rig):
 
 
 async def test_another_hand_on_what_was_left_alone_is_noticed(bench, rig):
-    """What somebody else switched on is not left alone any more: the trial must not be taken for one in which it was."""
+    """What somebody else switched on is not left alone any more: such a trial must not count as one."""
     await rig.control({"b": 30.0})
     bench.softener.state = ActuatorState(controlled=True, setpoint=None)
     assert await rig.verify() == {"softener": "reads back switched on, wanted released"}
