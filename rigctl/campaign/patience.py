@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import PhaseChanged
@@ -157,7 +158,8 @@ class Patience:
         end_s = time.monotonic() + (until_s - self.clock.now_s()) / self.clock.speedup
         told = end_s - time.monotonic() > 1.0  # wall seconds; a moment is not worth a word
         if told:
-            await self.enter("WAITING", why, until_s)
+            until = datetime.now(UTC).astimezone() + timedelta(seconds=end_s - time.monotonic())  # for people
+            await self.enter("WAITING", f"until {until:%Y-%m-%d %H:%M:%S}: {why}", until_s)
         while (left_s := end_s - time.monotonic()) > 0 and self.clock.now_s() < until_s and not self.enough():
             self.refuse_if_tripping()
             if self.watchman.demanding("hold", "safe"):
