@@ -112,9 +112,7 @@ class Watchman:
         verdict = look(self.rules, self.standing, seen)
         self.standing = verdict.standing
         for finding in verdict.new:
-            self.desk.alarm(
-                Alarm(SEVERITY[finding.then], finding.subject or finding.rule, f"{finding} ({finding.then})")
-            )
+            self.desk.alarm(Alarm(SEVERITY[finding.then], *_told(finding, f"({finding.then})")))
             if finding.then == "trip":  # whatever becomes of this process
                 self.desk.latch(str(finding))
             if finding.then in LASTING:
@@ -122,7 +120,7 @@ class Watchman:
             if finding.then != "warn" and self.demand is not None:
                 self.demand(finding)
         for finding in verdict.over:
-            self.desk.alarm(Alarm(Severity.MINOR, finding.subject or finding.rule, f"over: {finding}"))
+            self.desk.alarm(Alarm(Severity.MINOR, *_told(finding, "(over)")))
         self.looked.set()
 
     def demanding(self, *actions: Action) -> tuple[Finding, ...]:
@@ -146,3 +144,10 @@ class Interrupted(RigctlError):
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
         super().__init__(str(finding))
+
+
+def _told(finding: Finding, end: str) -> tuple[str, str]:
+    """Source and message of its alarm; neither says again what the other does."""
+    if not finding.subject:
+        return finding.rule, f"{finding.why} {end}"
+    return finding.subject, f"{finding} {end}"

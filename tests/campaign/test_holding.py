@@ -40,7 +40,7 @@ def phases(stage):
 
 
 def alarmed(stage, words):
-    return any(words in alarm.message for alarm in stage.alarms())
+    return any(words in f"{alarm.source}: {alarm.message}" for alarm in stage.alarms())
 
 
 class Acid:
