@@ -105,9 +105,14 @@ class Runner:
                 await self._wait_until_writable(error)
                 history = await self.journal.call(lambda j: j.read.history(space))
                 continue
-            if row is None:  # nothing had moved: the same proposal goes on when all is well again
-                continue
-            history = history.append(observation(space, row))
+            if row is None:
+                known = await self.journal.call(lambda j: j.read.history(space))
+                if len(known) == len(history):  # nothing had moved: the same proposal goes on when all is well again
+                    continue
+                # its record was on its way when the watch broke it off: what the journal says counts
+                history, row = known, (await self.journal.call(lambda j: j.read.trials()))[-1]
+            else:
+                history = history.append(observation(space, row))
             await self.desk.tell_of_end(row)
             await self._believe_meters(row)
             await self._count_failures(row)

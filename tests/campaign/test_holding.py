@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from rigctl.campaign import control, patience, watch, watchman
+from rigctl.campaign import carrying, closing, control, patience, watch, watchman
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.trial import State
 from rigctl.errors import CapReached, DeviceError, DeviceTimeout, Tripped
@@ -372,3 +372,28 @@ async def test_holds_of_the_watch_are_no_failures_in_a_row(stage):
     spec = watching(ACID, max_trials=8, max_failures=2)
     result = await stage.run(spec, glance=reads(3.0), fail={"measure": broken_off, "safe": fine_again})
     assert (result.ending, result.recorded) == ("trials", 1)
+
+
+async def test_a_trial_whose_record_is_on_its_way_when_the_watch_strikes_is_not_forgotten(stage, monkeypatch):
+    """The finding comes while the journal's thread records: the trial counts, and the next has the next number."""
+    entered, release = threading.Event(), threading.Event()
+
+    def slowly(journal, *about):
+        entered.set()
+        assert release.wait(20.0)
+        return closing.record(journal, *about)
+
+    monkeypatch.setattr(carrying, "record", slowly)
+
+    def glance():
+        return reads(0.5 if entered.is_set() and not release.is_set() else 3.0)
+
+    def safe():
+        if entered.is_set():
+            release.set()
+
+    result = await stage.run(watching(ACID, max_trials=3), glance=glance, fail={"safe": safe})
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.RECORDED] * 3
+    assert (result.ending, result.recorded) == ("trials", 3)
+    assert "HOLDING" in phases(stage)
