@@ -30,8 +30,8 @@ def looked_back(spec: RigSpec) -> int:
 def judged_by_past(spec: RigSpec, now: Mapping[str, Measurement], past: Past) -> Mapping[str, Measurement]:
     """The measurements, INVALID where a sensor has not moved by a bit over as many trials as its rule says.
 
-    Judged are outcomes, probes that doses are judged by, and sensors with rules of their own; and only if something
-    else was different in those trials, for the same setting may give the same reading.
+    Judged are outcomes, probes that doses are judged by, and sensors whose rules say so; and only if something else was
+    different in those trials, for the same setting may give the same reading.
     """
     return {name: _as_found(now, name, m, past, spec) for name, m in now.items()}
 

@@ -160,7 +160,9 @@ def _rules(context: Context, path: Path, section: SensedSection, needed: bool) -
                 (*path, "stale_after"),
                 f'got "{section.stale_after}", must be more than the {every_s:g} s between two readings of the watch',
             )
-    frozen: tuple[float | None, int | None] = (None, SensorRules().frozen_after_trials)
+    # what is played again and again, and what nobody moves, may well read the same; an outcome and a dosed liquid do not
+    moves = path[0] != "variables" or getattr(section, "actuator", None) in context.declared["dosing"]
+    frozen: tuple[float | None, int | None] = (None, SensorRules().frozen_after_trials if moves else None)
     if section.frozen_after is not None:
         frozen = context.findings.attempt((*path, "frozen_after"), frozen, _frozen, context, section.frozen_after)
     unit = _unit_of(context, path)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from rigctl.config.load import load
 from rigctl.rig.conditions import Compare
 from rigctl.rig.spec import InterlockSpec, MeterSpec, SensorRules, WatchedSensor
 from tests.config.conftest import BY_HAND, SMALL, loaded, problems
@@ -73,7 +76,11 @@ def test_interlocks_reach_the_watch_with_what_they_look_at():
         InterlockSpec("empty", Compare("level", "<", 5.0, "L"), "hold", 0.0, Compare("level", ">", 8.0, "L")),
     )
     assert watch.sensors == (WatchedSensor("level", SensorRules(every_s=2.0)),)
-    assert watch.rules == {"ph": SensorRules(every_s=2.0), "ca": SensorRules(), "growth": SensorRules()}
+    assert watch.rules == {
+        "ph": SensorRules(every_s=2.0),
+        "ca": SensorRules(frozen_after_trials=None),
+        "growth": SensorRules(),
+    }
 
 
 def test_the_unit_of_a_sensor_is_its_drivers_own_word():
@@ -158,3 +165,18 @@ def test_a_meter_may_say_what_can_be_used_in_an_hour():
 def test_a_pump_needs_no_safe_state():
     """It has no other than off."""
     assert loaded(SMALL.replace("doser: off, ", "")).rig.limits["doser"].safe_state == "off"
+
+
+def test_only_what_cannot_stand_still_counts_as_frozen_unless_told(tmp_path):
+    """Outcomes and dosed variables after three trials; a valve's or a room's reading may well be the same for ever."""
+    text = (Path(__file__).parents[2] / "config/greenhouse.yaml").read_text(encoding="utf-8")
+    (tmp_path / "rig.yaml").write_text(text, encoding="utf-8")
+    rules = load(tmp_path / "rig.yaml").rig.watch.rules
+    assert {name: rule.frozen_after_trials for name, rule in rules.items()} == {
+        "ca": 3,
+        "b": None,
+        "nh4": None,
+        "k": None,
+        "ph": 3,
+        "growth": 3,
+    }
