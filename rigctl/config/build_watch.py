@@ -160,7 +160,7 @@ def _rules(context: Context, path: Path, section: SensedSection, needed: bool) -
                 (*path, "stale_after"),
                 f'got "{section.stale_after}", must be more than the {every_s:g} s between two readings of the watch',
             )
-    # what is played again and again, and what nobody moves, may well read the same; an outcome and a dosed liquid do not
+    # what is played again, or moved by nobody, may well read the same; an outcome and a dosed liquid do not
     moves = path[0] != "variables" or getattr(section, "actuator", None) in context.declared["dosing"]
     frozen: tuple[float | None, int | None] = (None, SensorRules().frozen_after_trials if moves else None)
     if section.frozen_after is not None:
