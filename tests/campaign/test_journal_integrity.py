@@ -17,7 +17,7 @@ from rigctl.campaign.journal.database import open_for_reading
 from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, SEALED_TABLES, VERSION
 from rigctl.campaign.journal.seals import SealingConnection, broken_seal, unsealed
 from rigctl.campaign.trial import Event
-from rigctl.errors import JournalCorrupt
+from rigctl.errors import JournalCorrupt, UsageError
 from tests.campaign.fakes import make_spec
 from tests.campaign.reaper import one_life
 from tests.campaign.records import SetClock, make_decision, record_trial
@@ -354,3 +354,20 @@ def test_a_full_disk_at_the_end_costs_no_journal(tmp_path):
     again = opened(tmp_path)
     assert len(again.read.trials()) == 1
     again.close()
+
+
+def test_a_journal_whose_making_was_broken_off_is_none_yet(tmp_path):
+    """Killed while the file was made, before there was a log: whoever reads is told that no campaign has begun."""
+    made = tmp_path / "made.sqlite"
+    with closing(sqlite3.connect(made, isolation_level=None)) as file:
+        file.execute("CREATE TABLE t (x)")
+        file.execute("PRAGMA cache_size = 1")  # so that pages reach the file before the transaction ends
+        file.execute("BEGIN")
+        file.executemany("INSERT INTO t VALUES (zeroblob(4000))", [()] * 50)
+        state = tmp_path / "state"
+        state.mkdir()
+        for suffix in ("", "-journal"):
+            shutil.copy(f"{made}{suffix}", state / f"journal.sqlite{suffix}")
+        file.execute("ROLLBACK")
+    with pytest.raises(UsageError, match="no journal here"), open_reader(state):
+        pass

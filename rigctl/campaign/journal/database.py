@@ -232,6 +232,9 @@ def _connect_read_only(path: Path) -> sqlite3.Connection:
         connection.execute("PRAGMA user_version").fetchone()
     except sqlite3.OperationalError as error:
         connection.close()
+        # Only the very first transaction has a rollback journal; a process was killed while it made the file.
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_READONLY and path.with_name(path.name + "-journal").exists():
+            raise _no_journal(path) from error
         # A cleanly closed journal on read-only media: SQLite cannot make its shared-memory file, and needs none.
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_CANTOPEN or log_of(path).exists():
             raise
