@@ -68,8 +68,9 @@ def limit(stack, file) -> None:
 
 
 def moves(write) -> bool:
-    """Whether this is more than letting something go (coil off)."""
-    return not (write["function"] == 5 and write["pdu"].endswith("0000"))
+    """Whether this is more than letting something go (coils off)."""
+    value = {5: write["pdu"][6:], 15: write["pdu"][12:]}.get(write["function"], "1")
+    return int(value, 16) != 0
 
 
 def test_fault_32_without_a_journal_nothing_is_actuated(sim, stack, tmp_path, disk):
