@@ -48,6 +48,16 @@ async def test_a_sensor_is_read_at_its_own_period_without_a_trial(bench, watched
     assert "t_probe read" not in bench.plc.log
 
 
+async def test_a_slow_bus_that_is_well_is_not_a_stale_one(bench, watched, monkeypatch):
+    """Rounds further apart than were asked for give the reading two of them, beside the one answer it may await."""
+    await watched.open()
+    quick = await until(watched, lambda g: g.readings["ca"].value is not None)
+    assert quick.readings["ca"].stale_after_s < 10.0
+    monkeypatch.setattr(lookout, "BUS_SHARE", 1e-9)
+    slow = await until(watched, lambda g: g.readings["ca"].stale_after_s > 100.0)
+    assert slow.readings["ca"].age_s < slow.readings["ca"].stale_after_s
+
+
 async def test_a_sensor_that_stops_answering_grows_old(bench, watched):
     """The last valid reading stays what it was and its age rises; why it is not newer is known."""
     await watched.open()
