@@ -15,8 +15,8 @@ from typing import Literal
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.history import History, Observation
 from rigctl.core.marginals import TruncatedNormal
 from rigctl.core.money import to_micros

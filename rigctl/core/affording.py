@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds import SetBounds
 from rigctl.core.costing.cost_field import CostField
 from rigctl.core.expectations import Expectations, ValueSpread
-from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.lattice import lattice
 from rigctl.core.policy import Problem
 from rigctl.core.space import ControlSet

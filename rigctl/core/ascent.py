@@ -11,12 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import BoolArray, FloatArray, IntArray
 
-IntArray = NDArray[np.int64]
-BoolArray = NDArray[np.bool_]
 Objective = Callable[[FloatArray, IntArray], tuple[FloatArray, FloatArray]]
 """(points (b, d), which of the starts they belong to (b,)) -> (values (b,), gradients (b, d))."""
 

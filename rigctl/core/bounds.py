@@ -12,9 +12,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from rigctl.core.ascent import BoolArray, Maxima, climb
-from rigctl.core.expectations import Bounded, Expectations, IntArray, Spread, ValueSpread
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import BoolArray, FloatArray, IntArray
+from rigctl.core.ascent import Maxima, climb
+from rigctl.core.expectations import Bounded, Expectations, Spread, ValueSpread
 from rigctl.core.lattice import lattice
 from rigctl.core.pointwise import MeanSquareSpread, PointwiseSpread, natural_nodes
 from rigctl.core.policy import ModelOptions

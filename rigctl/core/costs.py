@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray
 from rigctl.core.history import History
 from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros, to_units
 from rigctl.core.policy import Problem, remaining

@@ -15,13 +15,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rigctl.core.gp.kernels import FloatArray, ProductKernel
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.gp.kernels import ProductKernel
 from rigctl.core.space import Space
 from rigctl.core.surrogate import Posterior
-
-IntArray = NDArray[np.int64]
 
 FLOOR = 1e-12
 """Share of the prior variance below which a variance is rounding error; slopes of its root are then cut off."""

@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.gp.memo import Memo
 from rigctl.core.money import Micros, to_units
-from rigctl.core.space import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

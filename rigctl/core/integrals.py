@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.expectations import Expectations, IntArray, Spread, ValueSpread, factors_outside
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.expectations import Expectations, Spread, ValueSpread, factors_outside
 from rigctl.core.pointwise import MeanSquareSpread, PointwiseSpread
 from rigctl.core.space import Space
 from rigctl.core.surrogate import Posterior

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray
 
 
 def lattice(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:

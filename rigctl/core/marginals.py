@@ -18,8 +18,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.gaussian import log_integral, panels, resolution, support
-from rigctl.core.gp.kernels import FloatArray, Kernel1D, SquaredExponential
+from rigctl.core.gp.kernels import Kernel1D, SquaredExponential
 from rigctl.core.moments import parent_of
 
 

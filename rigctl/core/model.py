@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.gp.allocation import keep_freed_memory
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.history import History
 from rigctl.core.policy import ModelOptions, Problem
-from rigctl.core.space import FloatArray
 from rigctl.core.surrogate import Posterior, fit
 
 REFIT_GROWTH = 1.25

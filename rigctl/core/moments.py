@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from rigctl.core.gaussian import FloatArray, panels, resolution, support
+from rigctl.core.arrays import FloatArray
+from rigctl.core.gaussian import panels, resolution, support
 
 _TOLERANCE = 1e-12
 _MOST_STEPS = 200

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.expectations import FLOOR, Expectations, IntArray
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.expectations import FLOOR, Expectations
 from rigctl.core.space import Space
 
 MOST_VALUES = 1 << 18

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.marginals import Marginal
-
-FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

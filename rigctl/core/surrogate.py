@@ -7,10 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.gp.factor import factorise, solve
 from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
 from rigctl.core.gp.inducing import reduced
-from rigctl.core.gp.kernels import Correlations, FloatArray
+from rigctl.core.gp.kernels import Correlations
 from rigctl.core.gp.memo import Memo
 from rigctl.core.gp.priors import PriorName, log_prior
 from rigctl.core.policy import ModelOptions

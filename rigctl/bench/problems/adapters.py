@@ -11,8 +11,8 @@ from rigctl.bench.problems.full_control import Costs, FullControl, FunctionName,
 from rigctl.bench.problems.multi_outcome import INITIAL, MultiOutcome
 from rigctl.bench.problems.problem import BenchProblem, Progress, SetCosts
 from rigctl.bench.problems.truth import Best
+from rigctl.core.arrays import FloatArray
 from rigctl.core.costing.cost_field import CostField
-from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.history import History
 from rigctl.core.marginals import Uniform
 from rigctl.core.policy import FurtherOutcome, ModelOptions

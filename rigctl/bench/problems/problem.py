@@ -12,8 +12,8 @@ import numpy as np
 
 from rigctl.bench.problems.functions import Ackley, GpSample, Hartmann, KernelSum, Levy, Objective
 from rigctl.bench.problems.truth import SettingTruth, Truth
+from rigctl.core.arrays import FloatArray
 from rigctl.core.costing.cost_field import CostField
-from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.history import History
 from rigctl.core.marginals import TruncatedNormal
 from rigctl.core.money import to_micros

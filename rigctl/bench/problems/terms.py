@@ -14,7 +14,8 @@ from typing import Protocol
 
 import numpy as np
 
-from rigctl.core.gp.kernels import FloatArray, SquaredExponential
+from rigctl.core.arrays import FloatArray
+from rigctl.core.gp.kernels import SquaredExponential
 from rigctl.core.marginals import TruncatedNormal, Uniform
 
 Natural = TruncatedNormal | Uniform

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.ascent import climb
 from rigctl.core.choosing.improvement import Scored
 from rigctl.core.choosing.screening import Screening, starts
 from rigctl.core.costing.cost_field import CostField
-from rigctl.core.expectations import FLOOR, Expectations, IntArray, ValueSpread
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.expectations import FLOOR, Expectations, ValueSpread
 from rigctl.core.space import Space
 from rigctl.core.surrogate import Posterior
 

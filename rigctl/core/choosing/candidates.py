@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds import SetBounds
-from rigctl.core.expectations import IntArray
-from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.lattice import lattice
 from rigctl.core.space import ControlSet, Space
 

@@ -19,9 +19,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.choosing.improvement import log_height
-from rigctl.core.expectations import FLOOR, Expectations, IntArray, ValueSpread
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.expectations import FLOOR, Expectations, ValueSpread
 from rigctl.core.policy import ModelOptions
 from rigctl.core.surrogate import fit
 

@@ -27,8 +27,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from rigctl.core.expectations import Expectations, IntArray, ValueSpread
-from rigctl.core.gp.kernels import FloatArray, KernelName
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.expectations import Expectations, ValueSpread
+from rigctl.core.gp.kernels import KernelName
 from rigctl.core.marginals import Marginal
 from rigctl.core.space import Space
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.choosing.improvement import LOG_ROOT_2PI, Scored, log_height
-from rigctl.core.gp.kernels import FloatArray
 
 HEIGHT_AT_0 = float(np.exp(-LOG_ROOT_2PI))
 """h(0) = phi(0)."""

@@ -22,9 +22,9 @@ from functools import cached_property
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.choosing.candidates import Settings
-from rigctl.core.expectations import Expectations, IntArray
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.expectations import Expectations
 from rigctl.core.space import Space
 
 STEPS = 49

@@ -8,8 +8,8 @@ from math import inf
 
 import numpy as np
 
-from rigctl.core.expectations import Expectations, IntArray
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.expectations import Expectations
 from rigctl.core.pointwise import sobol
 
 APART = 0.5

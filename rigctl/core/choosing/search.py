@@ -8,10 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.ascent import climb
 from rigctl.core.choosing.screening import Screening, starts
-from rigctl.core.expectations import Expectations, IntArray
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.expectations import Expectations
 
 SCREENING = Screening(cube=(128, 512, 2048), around=(32, 128, 384), reaches=(0.6, 0.2), trials_too=True)
 CLIMBERS = 16

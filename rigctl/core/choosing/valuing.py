@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.choosing.candidates import Settings, Surroundings, by_members, join, peaks
 from rigctl.core.choosing.cost_aware import best_so_far
 from rigctl.core.choosing.knowledge import Knowledge
 from rigctl.core.costing.cost_groups import estimates
 from rigctl.core.decision import Outlook
 from rigctl.core.expectations import Expectations
-from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.pointwise import natural_nodes
 
 NODES = 8

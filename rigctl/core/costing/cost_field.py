@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray
 
 
 class CostField(Protocol):

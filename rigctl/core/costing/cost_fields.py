@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.costing.cost_field import CostField
 from rigctl.core.costing.cost_process import LEAST, CostProcess, cost_process
 from rigctl.core.costs import believe
-from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.gp.memo import Memo
 from rigctl.core.history import History, Observation
 from rigctl.core.money import Micros, to_micros, to_units

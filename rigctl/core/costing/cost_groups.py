@@ -12,8 +12,8 @@ from math import fsum, sqrt
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.costs import charges
-from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.history import History
 from rigctl.core.policy import Problem
 

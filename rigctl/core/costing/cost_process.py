@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.gp.memo import Memo
 from rigctl.core.policy import ModelOptions
 from rigctl.core.surrogate import Posterior, fit

@@ -11,9 +11,9 @@ from functools import cached_property
 from typing import Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-FloatArray = NDArray[np.float64]
+from rigctl.core.arrays import FloatArray
+
 KernelName = Literal["squared-exponential", "matern-5/2"]
 
 

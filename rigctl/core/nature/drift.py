@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray
 
 WINDOW = 400
 """How many readings are compared at most: bounds the work per reading; a longer past tells hardly more."""

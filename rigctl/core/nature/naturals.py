@@ -15,8 +15,9 @@ from math import ceil, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.gaussian import log_integral
-from rigctl.core.gp.kernels import FloatArray, Kernel1D
+from rigctl.core.gp.kernels import Kernel1D
 from rigctl.core.history import History
 from rigctl.core.marginals import Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.moments import largest_sd

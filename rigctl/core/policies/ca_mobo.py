@@ -18,10 +18,10 @@ from typing import Literal
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.choosing.proposing import Choice, fitting_sets, label_of, proposal_of, too_few_outcomes
 from rigctl.core.decision import Outlook, look, remember
 from rigctl.core.explain import plus_minus
-from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.history import History
 from rigctl.core.model import Fitted
 from rigctl.core.policy import JsonState, Problem, Proposal

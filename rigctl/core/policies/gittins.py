@@ -26,6 +26,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from rigctl.core.affording import margin
+from rigctl.core.arrays import FloatArray
 from rigctl.core.choosing.acquisition import Found, Score, best_settings
 from rigctl.core.choosing.cost_aware import (
     View,
@@ -41,7 +42,6 @@ from rigctl.core.choosing.improvement import Scored, log_expected_improvement, l
 from rigctl.core.costing.cost_fields import cost_field
 from rigctl.core.decision import first_point
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.history import History
 from rigctl.core.model import fit_history
 from rigctl.core.policy import JsonState, Problem, Proposal

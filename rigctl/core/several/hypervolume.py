@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.several.pareto import non_dominated
-from rigctl.core.space import FloatArray
 
 
 def hypervolume(values: FloatArray, reference: FloatArray) -> float:

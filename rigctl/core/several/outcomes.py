@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.memo import Memo
 from rigctl.core.history import History, Observation
 from rigctl.core.model import Fitted, fit_history
 from rigctl.core.policy import JsonState, Problem
 from rigctl.core.several.pareto import reference_point
-from rigctl.core.space import FloatArray
 
 MEMO = "further outcomes"
 """Under this key the history's memo keeps one of its own for each further outcome's model."""

@@ -6,11 +6,8 @@ All outcomes are values here: turned so that larger is better.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from rigctl.core.space import FloatArray
-
-BoolArray = NDArray[np.bool_]
+from rigctl.core.arrays import BoolArray, FloatArray
 
 MARGIN = 0.1
 """Of the range seen: how far below the worst value a reference point lies where no floor is declared."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.ascent import climb
-from rigctl.core.expectations import Expectations, IntArray, ValueSpread
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.expectations import Expectations, ValueSpread
 from rigctl.core.pointwise import sobol
 from rigctl.core.several.preference import CostPreference
 from rigctl.core.space import Space

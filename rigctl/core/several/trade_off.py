@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.expectations import Expectations, ValueSpread
 from rigctl.core.history import History, Observation
 from rigctl.core.model import Fitted
@@ -18,7 +19,6 @@ from rigctl.core.policy import JsonState, Problem
 from rigctl.core.several.hypervolume import hypervolume
 from rigctl.core.several.outcomes import fit_further, measured_whole, outcome_values, reference_of, signs
 from rigctl.core.several.pareto import non_dominated
-from rigctl.core.space import FloatArray
 
 
 @dataclass(frozen=True, slots=True)
