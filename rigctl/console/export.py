@@ -16,8 +16,8 @@ from rigctl.campaign.journal.rows import LedgerRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import Campaign
 from rigctl.console.output import plain
+from rigctl.core.experiment.space import Space
 from rigctl.core.money import MICROS_PER_UNIT, Micros
-from rigctl.core.space import Space
 from rigctl.errors import UsageError
 
 

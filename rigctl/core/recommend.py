@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rigctl.core.bounds import SetBounds, best_bounds
-from rigctl.core.costing.cost_fields import cost_field
-from rigctl.core.costs import believe
-from rigctl.core.history import History
-from rigctl.core.model import fit_history, sign, value_floor
-from rigctl.core.nature.naturals import present
-from rigctl.core.policy import JsonState, Problem
-from rigctl.core.several.trade_off import Front, front_of
+from rigctl.core.bounds.best import SetBounds, best_bounds
+from rigctl.core.costs.beliefs import believe
+from rigctl.core.costs.fields import cost_field
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem, sign, value_floor
+from rigctl.core.gp.model import fit_history
+from rigctl.core.multi_objective.trade_off import Front, front_of
+from rigctl.core.natural import present
 from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.history import History, Observation
+from rigctl.core.experiment.history import History, Observation
 from rigctl.core.money import to_micros
 from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import recommend

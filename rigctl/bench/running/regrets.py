@@ -11,8 +11,8 @@ from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.problems.truth import Truth
 from rigctl.bench.running.campaign import Campaign, Play
 from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.experiment.history import History
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.history import History
 from rigctl.core.money import to_units
 from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import recommend

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
-from rigctl.core.gp.kernels import KernelName, ProductKernel
+from rigctl.core.kernels import KernelName, ProductKernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)
