@@ -10,7 +10,7 @@ from rigctl.config.document import Path
 from rigctl.config.findings import unknown
 from rigctl.config.natural import marginal
 from rigctl.config.schema import OutcomeSection, VariableSection
-from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
+from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.money import to_units
 
@@ -184,7 +184,7 @@ def _model(context: Context) -> ModelOptions | None:
                 findings.add(("model", key), 'is missing, must be given with "hyperparameters: fixed"')
     return ModelOptions(
         hyperparameters=section.hyperparameters,
-        kernel=section.kernel or ("matern-5/2" if section.hyperparameters == "learned" else "squared-exponential"),
+        kernel=section.kernel or usual_kernel(section.hyperparameters),
         prior=section.prior,
         lengthscales=lengthscales,
         bounds=section.bounds,
