@@ -50,6 +50,20 @@ def write(campaign: Campaign, records: str, form: str, out: TextIO) -> None:
     writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
 
 
+RECORDS = ("trials", "ledger", "measurements", "events", "doses", "alarms")
+
+
+def records(campaign: Campaign, what: str) -> Iterator[Mapping[str, Any]]:
+    """Yield all records of one kind, by column.
+
+    Raises:
+        UsageError: there is no such kind.
+    """
+    if what not in RECORDS:
+        raise UsageError(f"records: got {what!r}, must be one of {', '.join(RECORDS)}")
+    return _rows(campaign.reader, campaign.loaded.problem.space, campaign.loaded.rig.outcome_names, what)
+
+
 def _rows(reader: Reader, space: Space, outcomes: Sequence[str], records: str) -> Iterator[Mapping[str, Any]]:
     if records == "trials":
         yield from (_trial(row, space, outcomes) for row in reader.trials() if row.state.final)
