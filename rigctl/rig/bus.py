@@ -20,9 +20,9 @@ from queue import PriorityQueue
 from typing import Any, Final, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.link import BusTiming, Contact, Link
 from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
 from rigctl.rig.values import Alarm
-from rigctl.rig.wire import BusTiming, Contact, Wire
 
 T = TypeVar("T")
 
@@ -142,7 +142,7 @@ class Bus:
         self.repeated_reads = 0
         """Reads asked again after a garbled or busy answer."""
         self._timing = timing or BusTiming()
-        self._wire = Wire(line, self._timing, now)
+        self._link = Link(line, self._timing, now)
         self._on_alarm = on_alarm
         self._queue = _Queue()
         self._serial = itertools.count()
@@ -230,8 +230,8 @@ class Bus:
         def reach() -> Contact:
             until_s = time.monotonic() + self._timing.prepare_s + self._timing.grace_s
             self._running = _Running(doing, until_s, HURRY_S)
-            self._wire.reach(at_once=True)
-            return self._wire.contact
+            self._link.reach(at_once=True)
+            return self._link.contact
 
         turn = Turn(reach, self._exchange)
         job = self._put(_URGENT, lambda: work(turn), doing)
@@ -344,22 +344,22 @@ class Bus:
         hurry = None if exchange.urgent else self._queue.hurry
         overdue_at_s = time.monotonic() + self._timing.prepare_s + exchange.timeout_s + self._timing.grace_s
         self._running = _Running(exchange.doing, overdue_at_s, exchange.hurried_s)
-        self._wire.make_ready(at_once=exchange.urgent, press_on=exchange.press_on)
+        self._link.make_ready(at_once=exchange.urgent, press_on=exchange.press_on)
         try:
             if exchange.prepare is not None:
-                exchange.prepare(self._wire.contact, hurry)
+                exchange.prepare(self._link.contact, hurry)
             at_s = time.monotonic() + exchange.timeout_s
             self._running = _Running(exchange.doing, at_s + self._timing.grace_s, exchange.hurried_s)
             answer = exchange.work(Deadline(at_s, hurry if exchange.repeatable else None))
         except (DeviceError, OSError) as error:
-            failure = self._wire.exchange_failed(error)
+            failure = self._link.exchange_failed(error)
             if failure is error:
                 raise
             raise failure from error
         except BaseException:
-            self._wire.distrust()
+            self._link.distrust()
             raise
-        self._wire.exchange_succeeded()
+        self._link.exchange_succeeded()
         return answer
 
     def _end(self, last: _Job) -> None:
@@ -368,7 +368,7 @@ class Bus:
             if dropped.outcome.set_running_or_notify_cancel():
                 dropped.outcome.set_exception(DeviceError(f"{self.url}: {dropped.doing}: the bus was closed"))
         try:
-            self._wire.close()
+            self._link.close()
         except OSError as error:
             last.outcome.set_exception(error)
         else:

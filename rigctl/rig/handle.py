@@ -10,8 +10,8 @@ from typing import Final, Generic, TypeVar
 from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, IdentityMismatch
 from rigctl.rig.abilities import Anonymous, Pace, Paced, said
 from rigctl.rig.bus import HURRY_S, Bus, Turn
+from rigctl.rig.link import Contact
 from rigctl.rig.protocols import Deadline, Device, Hurry, Identity
-from rigctl.rig.wire import Contact
 
 D = TypeVar("D", bound=Device)
 T = TypeVar("T")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.imposing import Imposer
+from rigctl.rig.link import BusTiming
 from rigctl.rig.lookout import Lookout
 from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
 from rigctl.rig.metering import Metering
@@ -25,7 +26,6 @@ from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
 from rigctl.rig.together import together
 from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
-from rigctl.rig.wire import BusTiming
 from rigctl.rig.wiring import Instruments, wired
 
 

@@ -9,11 +9,11 @@ from typing import Protocol, TypeVar, cast
 from rigctl.errors import BrokenDriver, ConfigError, Problem, UnknownDriver
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
+from rigctl.rig.link import BusTiming
 from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import Actuator, Clock, Device, Doser, Driver, Line, Meter, Sensor
 from rigctl.rig.spec import DeviceSpec, MeterSpec, RigSpec, SensorRules, WatchedSensor
 from rigctl.rig.values import Alarm
-from rigctl.rig.wire import BusTiming
 
 D = TypeVar("D", bound=Device)
 

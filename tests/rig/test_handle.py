@@ -3,8 +3,8 @@ import pytest
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch, PortUnavailable
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
+from rigctl.rig.link import BusTiming
 from rigctl.rig.protocols import Identity
-from rigctl.rig.wire import BusTiming
 from tests.rig.fakes import FakeActuator, FakeClock, FakeLine
 
 

@@ -40,7 +40,7 @@ class Contact:
     """How many exchanges stayed without an answer."""
 
 
-class Wire:
+class Link:
     """One line with its condition; for the bus's thread."""
 
     def __init__(self, line: Line, timing: BusTiming, now: Callable[[], float]) -> None:
