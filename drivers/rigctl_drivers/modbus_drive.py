@@ -13,7 +13,7 @@ from typing import Literal
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.abilities import Pace
 from rigctl.rig.protocols import Actuator, Deadline
-from rigctl_drivers.modbus_faults import NOT_THIS_WAY, Refused
+from rigctl_drivers.modbus_frames import NOT_THIS_WAY, Refused
 from rigctl_drivers.modbus_options import EnableOptions, WriteOptions
 from rigctl_drivers.modbus_unit import Unit
 from rigctl_drivers.registers import encode, width

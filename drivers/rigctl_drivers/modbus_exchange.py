@@ -3,6 +3,10 @@
 Reads are asked again a few times and counted, writes leave exactly once, and after any failure the line is not trusted:
 RTU stays silent for `quiet` wall seconds and drops what came, TCP connects anew before it asks again. An answer over
 TCP carries the number of its question, so a command that must leave at once need not wait for a new connection.
+
+Some RS-485 adapters echo locally: what is sent comes back before the answer, or instead of one if the cable is cut. To
+functions 05 and 06 a sound answer is the request once more, so an echo looks like success. Whether a line echoes is
+learnt from what can be told apart: the answer to any other request never begins with the request.
 """
 
 from __future__ import annotations
@@ -13,10 +17,51 @@ from typing import NoReturn, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.protocols import LOOK_S, Clock, Deadline
-from rigctl_drivers.modbus_echo import Echo
-from rigctl_drivers.modbus_faults import fault_of
-from rigctl_drivers.modbus_frames import Answer, Framing, Request
+from rigctl_drivers.modbus_frames import Answer, Framing, Request, fault_of
 from rigctl_drivers.wire import Wire
+
+
+class Echo:
+    """Whether a line echoes, as far as is known."""
+
+    def __init__(self, declared: bool | None) -> None:
+        self._declared = declared
+        self.known = declared
+        """None: nothing has come yet that could tell."""
+
+    def forget(self) -> None:
+        """The port was opened: another adapter may be there."""
+        self.known = self._declared
+
+    def rest(self, sent: bytes, received: bytes, *, ambiguous: bool) -> bytes:
+        """What has come besides the echo; empty as long as there may be nothing else.
+
+        Args:
+            sent: the request.
+            received: all that has come since.
+            ambiguous: the answer may be the request once more, so nothing can be learnt from it.
+
+        Raises:
+            GarbledReply: the line echoes, but this is not what was sent.
+        """
+        if self.known is False or (self.known is None and ambiguous):
+            return received
+        if received.startswith(sent):
+            self.known = True
+            return received[len(sent) :]
+        if sent.startswith(received):
+            return b""
+        if self.known:
+            raise GarbledReply(
+                f"the echo of what was sent came back as {received[:40].hex(' ')}: do two speak at once?"
+            )
+        return received
+
+    def answered(self, *, ambiguous: bool) -> None:
+        """A sound answer came, and no echo before it, or this were known."""
+        if self.known is None and not ambiguous:
+            self.known = False
+
 
 SILENT_TRIES = 2
 """How often a read is asked when nothing comes back."""

@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from rigctl.errors import DeviceFault, IdentityMismatch
 from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Line, Reading, RegisterLine, Severity
-from rigctl_drivers.modbus_blocks import Block
+from rigctl_drivers.modbus_line import Block
 from rigctl_drivers.modbus_options import EnableOptions, ModbusOptions, ReadOptions, WriteOptions
 from rigctl_drivers.registers import decode, width
 

@@ -6,11 +6,13 @@ What the options hold decides what the device can do: `query` makes a sensor, `s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
+from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import (
     ActuatorState,
     ByteLine,
@@ -22,7 +24,6 @@ from rigctl.rig.protocols import (
     Reading,
     Severity,
 )
-from rigctl_drivers import scpi_claims
 from rigctl_drivers.scpi import ScpiChannel
 
 OVERFLOW = 9.9e37
@@ -102,6 +103,27 @@ def _takes_value(template: str) -> bool:
         return False
 
 
+def _occupies(options: ScpiOptions) -> Sequence[Claim]:
+    """The line, shared with others of the same instrument, and each command to itself."""
+    return (Claim("the line", "shares", "SCPI"), *_asked(options))
+
+
+def _misfits(options: ScpiOptions, setpoints: Sequence[float]) -> Sequence[str]:
+    """An on/off device takes 0 or 1; of others the instrument knows best."""
+    if options.set is not None or options.enable is None:
+        return []
+    return [f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in setpoints if v not in (0.0, 1.0)]
+
+
+def _asked(options: ScpiOptions) -> Iterator[Claim]:
+    if options.query is not None:
+        yield Claim(f"query {options.query}", "reads", options.query)
+    if options.set is not None:
+        yield Claim(f"command {options.set}", "writes")
+    if options.enable is not None:
+        yield Claim(f"command {options.enable.on}", "writes")
+
+
 class ScpiDriver:
     """Driver of an SCPI instrument."""
 
@@ -109,8 +131,8 @@ class ScpiDriver:
     summary: ClassVar[str] = "a reading or setpoint of an SCPI instrument (serial or TCP)"
     schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
     options: ClassVar[type[DeviceOptions]] = ScpiOptions
-    occupies = staticmethod(scpi_claims.occupies)
-    misfits = staticmethod(scpi_claims.misfits)
+    occupies = staticmethod(_occupies)
+    misfits = staticmethod(_misfits)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:

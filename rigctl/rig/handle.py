@@ -1,13 +1,25 @@
-"""A device on its bus: asked (repeatable) or told (once), and recognised before either."""
+"""A device on its bus: asked (repeatable) or told (once), and recognised before either; and several at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, IdentityMismatch
+from rigctl.errors import (
+    ConfigError,
+    DeviceError,
+    DeviceFault,
+    DeviceTimeout,
+    GuardRefused,
+    IdentityMismatch,
+    JournalError,
+    PortUnavailable,
+    RigctlError,
+    Tripped,
+)
 from rigctl.rig.abilities import Anonymous, Pace, Paced, said
 from rigctl.rig.bus import HURRY_S, Bus, Turn
 from rigctl.rig.link import Contact
@@ -174,3 +186,36 @@ class Handle(Generic[D]):
             )
         self.identity = found
         self._known_on = contact
+
+
+# several at once --------------------------------------------------------------------------------------------------
+
+_WORST_FIRST = (Tripped, JournalError, GuardRefused, PortUnavailable, IdentityMismatch, DeviceError, RigctlError)
+
+
+async def together(*tasks: Coroutine[Any, Any, T]) -> list[T]:
+    """Run all to their end, then raise what went wrong, if anything did.
+
+    Unlike a TaskGroup it lets the others finish: half a command on one bus is not undone by breaking off another's.
+    Cancelling it cancels all.
+    """
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    errors = [r for r in results if isinstance(r, BaseException)]
+    if errors:
+        raise combined(errors)
+    return [r for r in results if not isinstance(r, BaseException)]
+
+
+def combined(errors: Sequence[BaseException]) -> BaseException:
+    """One error for several: the kind of the worst, the messages of all."""
+    strangers = [e for e in errors if not isinstance(e, RigctlError) or isinstance(e, ConfigError)]
+    if len(errors) == 1 or strangers:
+        return (strangers or list(errors))[0]
+    ranked = sorted(errors, key=_rank)
+    error = type(ranked[0])("\n".join(dict.fromkeys(map(str, ranked))))
+    error.__cause__ = BaseExceptionGroup("all that went wrong", list(errors))
+    return error
+
+
+def _rank(error: BaseException) -> int:
+    return next(i for i, kind in enumerate(_WORST_FIRST) if isinstance(error, kind))

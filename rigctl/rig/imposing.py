@@ -10,12 +10,11 @@ from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, GuardRefused, Id
 from rigctl.rig.bus import Bus
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
-from rigctl.rig.handle import Handle
+from rigctl.rig.handle import Handle, together
 from rigctl.rig.measuring import Rest
 from rigctl.rig.protocols import Actuator, ActuatorState, Doser, Severity
 from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
 from rigctl.rig.titration import Evidence, Titration
-from rigctl.rig.together import together
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
 

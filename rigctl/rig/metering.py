@@ -17,11 +17,10 @@ from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
 from rigctl.errors import DeviceError
-from rigctl.rig.handle import Handle
+from rigctl.rig.handle import Handle, together
 from rigctl.rig.measuring import invalid, judged, planned_samples
 from rigctl.rig.protocols import Clock, Meter, Reading, Sensor, Severity
 from rigctl.rig.spec import TrialTiming
-from rigctl.rig.together import together
 from rigctl.rig.values import Alarm
 
 ASLEEP = "(asleep)"

@@ -8,10 +8,9 @@ from functools import partial
 from rigctl.errors import DeviceError, DeviceFault
 from rigctl.rig.abilities import SaysSimulated
 from rigctl.rig.bus import Bus
-from rigctl.rig.handle import Handle
+from rigctl.rig.handle import Handle, combined, together
 from rigctl.rig.imposing import told
 from rigctl.rig.protocols import Actuator, Deadline, Device, Doser, Identity, Meter, Reading, Sensor
-from rigctl.rig.together import combined, together
 from rigctl.rig.wiring import Wiring
 
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
+from rigctl.rig.handle import together
 from rigctl.rig.imposing import Imposer
 from rigctl.rig.link import BusTiming
 from rigctl.rig.lookout import Lookout
 from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
 from rigctl.rig.metering import Metering
 from rigctl.rig.opening import missing, open_all, probed, refuse_real_time_lapse
-from rigctl.rig.pacing import time_to_safe
 from rigctl.rig.protocols import (
     ActuatorState,
     Clock,
@@ -21,10 +21,9 @@ from rigctl.rig.protocols import (
     Reading,
     Severity,
 )
-from rigctl.rig.safing import drive_safe
+from rigctl.rig.safing import drive_safe, time_to_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
-from rigctl.rig.together import together
 from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wiring import Instruments, wired
 
