@@ -5,12 +5,13 @@ An exchange ends with `*OK` or `*ER`; what comes unasked in between is sorted ou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from types import MappingProxyType
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
-from rigctl_drivers.ezo_codes import ACCEPTED, END, REFUSED, WOKEN, Ear, Events
+from rigctl_drivers.ezo_codes import ACCEPTED, END, REFUSED, WOKEN, Ear, Events, as_number
 
 NOW = Deadline(0.0)
 """Only what has arrived already."""
@@ -29,11 +30,8 @@ SIMULATED = "SIM"
 class _Talk:
     """Commands out, lines in, and what is known of what may still be on its way."""
 
-    def __init__(self, name: str, line: ByteLine, late_s: float) -> None:
-        self.name = name
+    def __init__(self, line: ByteLine, late_s: float) -> None:
         self.line = line
-        self.where = f"{name}: {line.url}"
-        """For messages: device and port."""
         self.events = Events()
         self.ear = Ear(line, self.events)
         self.in_step = False
@@ -44,7 +42,7 @@ class _Talk:
 
     def write(self, text: str, deadline: Deadline) -> None:
         """Send a command."""
-        deadline.check(f"{self.where}: {text}")
+        deadline.check(text)
         self._late_until_s = Deadline.after(self.wall_s(self._late_s)).at_s
         self.line.write(text.encode("ascii") + END, deadline)
 
@@ -61,12 +59,12 @@ class _Talk:
         try:
             answer = self.ear.answer(deadline)
         except DeviceTimeout as problem:
-            raise DeviceTimeout(f"{self.name}: no answer to {text!r}: {problem}") from problem
+            raise DeviceTimeout(f"no answer to {text!r}: {problem.what}", bus=problem.bus) from problem
         if answer == WOKEN:
             self._late_until_s = 0.0  # what woke it is lost: nothing is on its way
         if answer == REFUSED:
             self.in_step = True
-            raise DeviceFault(f"{self.where}: {text!r} refused with *ER{self.events.reason}")
+            raise DeviceFault(f"{text!r} refused with *ER{self.events.reason}")
         return answer
 
 
@@ -78,25 +76,19 @@ class EzoChannel:
     settings away from another device on the port.
 
     Args:
-        name: for messages.
         line: where it is.
         model: which circuit it must be.
         late_s: rig seconds after which the slowest answer must have come.
     """
 
-    def __init__(self, name: str, line: ByteLine, model: str, *, late_s: float) -> None:
+    def __init__(self, line: ByteLine, model: str, *, late_s: float) -> None:
         self.line = line
-        self._talk = _Talk(name, line, late_s)
+        self._talk = _Talk(line, late_s)
         self.events = self._talk.events
         """What has come unasked."""
         self._model = model
         self._given_name: str | None = None
         """What people named the circuit (`Name`); None until it was asked."""
-
-    @property
-    def where(self) -> str:
-        """For messages: device and port."""
-        return self._talk.where
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask `i`, and `Name,?`: EZO circuits have no serial number, so the name people gave one stands for it.
@@ -146,8 +138,7 @@ class EzoChannel:
             if answer == WOKEN:
                 self._send(text, deadline)
             if answer == ACCEPTED:
-                self._talk.in_step = True
-                raise spoilt(self.where, text)
+                raise self._spoilt(text)
             word, *fields = answer.split(",")
             if word.casefold() in (prefix, ANSWER_NAMES.get(prefix)):
                 self._until_accepted(text, deadline)
@@ -164,8 +155,7 @@ class EzoChannel:
             if answer == WOKEN:
                 self._send(text, deadline)
         if answer == ACCEPTED:
-            self._talk.in_step = True
-            raise spoilt(self.where, text)
+            raise self._spoilt(text)
         self._until_accepted(text, deadline)
         return answer
 
@@ -184,9 +174,22 @@ class EzoChannel:
         """Take in what has arrived, up to the deadline at most, as events."""
         self._talk.ear.listen(deadline)
 
-    def out_of_step(self) -> None:
-        """The answer made no sense: find out who is there before the next command."""
+    def number(self, question: str, fields: Sequence[str], at: int = 0) -> float:
+        """Return a field of an answer as a number.
+
+        Raises:
+            GarbledReply: there is none, or it is no number: who is there is found out before the next command.
+        """
+        value = as_number(fields[at]) if at < len(fields) else None
+        if value is None:
+            wrong = "must be a number" if at < len(fields) else f"has no value {at + 1}"
+            raise self.garbled(f"{question}: got {','.join(fields)!r}, {wrong}")
+        return value
+
+    def garbled(self, what: str) -> GarbledReply:
+        """Return the error for an answer that makes no sense, and find out who is there before the next command."""
         self._talk.in_step = False
+        return GarbledReply(what)
 
     def _recognise(self, deadline: Deadline) -> Identity:
         """Ask `i`, which brings us into step; prefixes and models compare in any case, as firmwares differ."""
@@ -208,7 +211,7 @@ class EzoChannel:
                 if silent:  # the first question may be answered too, only late
                     self.listen(self._talk.until_late(deadline))
                 return found
-        raise GarbledReply(f"{self.where}: got no ?I answer to 'i'; is this an EZO circuit in UART mode?")
+        raise GarbledReply("got no ?I answer to 'i'; is this an EZO circuit in UART mode?")
 
     def _identity_fields(self, deadline: Deadline) -> list[str] | None:
         """The fields of `?I,...`, or None if the exchange ended without."""
@@ -227,9 +230,7 @@ class EzoChannel:
     def _checked(self, fields: list[str]) -> Identity:
         got, firmware = (*(f.strip() for f in fields), "", "")[:2]
         if got.casefold() != self._model.casefold():
-            raise IdentityMismatch(
-                f"{self.where}: EZO {got!r} answers, expected {self._model!r}; check `bus` and cable"
-            )
+            raise IdentityMismatch(f"EZO {got!r} answers, expected {self._model!r}; check `bus` and cable")
         self._talk.in_step = True
         return Identity(got, firmware)
 
@@ -246,12 +247,12 @@ class EzoChannel:
             while (answer := self._talk.next(text, deadline)) not in (ACCEPTED, WOKEN):
                 continue
         except DeviceTimeout as problem:
-            raise DeviceTimeout(f"{problem}; are response codes off? They are switched on with *OK,1") from problem
+            raise DeviceTimeout(f"{problem.what}; are response codes off? They are switched on with *OK,1") from problem
         if answer == WOKEN:
-            raise DeviceTimeout(f"{self.where}: {text!r} woke the circuit; it is unknown what became of it")
+            raise DeviceTimeout(f"{text!r} woke the circuit; it is unknown what became of it")
         self._talk.in_step = True
 
-
-def spoilt(where: str, text: str) -> GarbledReply:
-    """`*OK` ends an answer; without one before it, its line was lost on the way, and waiting brings nothing."""
-    return GarbledReply(f"{where}: {text!r}: *OK came without the answer before it")
+    def _spoilt(self, text: str) -> GarbledReply:
+        # `*OK` ends an answer; without one before it, its line was lost on the way, and waiting brings nothing
+        self._talk.in_step = True
+        return GarbledReply(f"{text!r}: *OK came without the answer before it")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from rigctl.errors import DeviceTimeout, GarbledReply
+from rigctl.errors import DeviceTimeout
 from rigctl.rig.protocols import ByteLine, Deadline
 
 END = b"\r"
@@ -46,7 +46,7 @@ class Events:
         if word == RESTARTED:
             self.restarted = True
         elif word == "*DONE":
-            volume = _number(rest)
+            volume = as_number(rest)
             self.done_ml = self.done_ml if volume is None else volume
         elif word in ("*UV", "*OV"):
             self.supply = code
@@ -90,7 +90,7 @@ class Ear:
                 found = self._sort(self._line.read_line(END, deadline))
             except DeviceTimeout as problem:
                 seen = f" (seen: {' '.join(self.events.codes)})" if self.events.codes else ""
-                raise DeviceTimeout(f"{problem}{seen}") from problem
+                raise DeviceTimeout(f"{problem.what}{seen}", bus=problem.bus) from problem
             if found is not None:
                 return found
 
@@ -133,19 +133,8 @@ class Ear:
             self.events.refusal = self.events.refusal or REFUSED
 
 
-def number(text: str, what: str) -> float:
-    """A field as a number.
-
-    Raises:
-        GarbledReply: it is none.
-    """
-    value = _number(text)
-    if value is None:
-        raise GarbledReply(f"{what}: got {text!r}, must be a number")
-    return value
-
-
-def _number(text: str) -> float | None:
+def as_number(text: str) -> float | None:
+    """Return a field as a number, which may be NaN; None if it is none."""
     try:
         value = float(text)
     except ValueError:

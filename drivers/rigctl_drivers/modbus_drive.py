@@ -13,8 +13,8 @@ from typing import Literal
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.abilities import Pace
 from rigctl.rig.protocols import Actuator, Deadline
-from rigctl_drivers.modbus_frames import NOT_THIS_WAY, Refused
 from rigctl_drivers.modbus_options import EnableOptions, WriteOptions
+from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused
 from rigctl_drivers.modbus_unit import Unit
 from rigctl_drivers.registers import encode, width
 
@@ -110,8 +110,7 @@ class Drive:
         if o.write is not None:
             return [self._setpoint(o.write, value), *_enabling(o.enable, on=True)]
         if value not in (0.0, 1.0):
-            name = self._unit.name
-            raise DeviceFault(f"{name}: got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
+            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
         return _enabling(o.enable, on=value == 1.0)
 
     def _releasing(self) -> list[Write]:
@@ -129,7 +128,7 @@ class Drive:
         try:
             words = encode((value - place.offset) / place.scale, place.type, place.order)
         except ValueError as problem:
-            where = f"{self._unit.name}: setpoint {value} {self._unit.options.unit}".rstrip()
+            where = f"setpoint {value} {self._unit.options.unit}".rstrip()
             raise DeviceFault(f"{where} does not fit register {place.at}: {problem}; nothing was sent") from problem
         return Write("holding", place.at, words)
 

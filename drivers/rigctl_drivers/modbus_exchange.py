@@ -17,7 +17,8 @@ from typing import NoReturn, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.protocols import LOOK_S, Clock, Deadline
-from rigctl_drivers.modbus_frames import Answer, Framing, Request, fault_of
+from rigctl_drivers.modbus_frames import Answer, Framing, Request
+from rigctl_drivers.modbus_protocol import fault_of
 from rigctl_drivers.wire import Wire
 
 
@@ -158,27 +159,26 @@ class Exchanger:
         """
         if request.is_its_own_answer and self._echo.known is None:
             self._listen_for_echo(request, deadline)
-        what = f"{self._wire.where}: {request}"
         self._wire.settle(deadline, command=request.writes)
-        deadline.check(what)
+        deadline.check(str(request))
         if self._stale and not self.timing.quiet_s:
             self._wire.close()
         if not self._wire.is_open:
             self._unanswered, self._stale = 0, False
             self._wire.ensure_open(deadline)
-        answer = self._answer(request, what, deadline)
+        answer = self._answer(request, deadline)
         self._unanswered, self._stale = 0, False
         self._wire.silence.space(self.timing.silence_s)
         if answer.function_code & 0x7F != request.function:
-            self._refuse(f"{what}: got the answer to function {answer.function_code:02X}")
+            self._refuse(f"{request}: got the answer to function {answer.function_code:02X}")
         if answer.isError():
-            raise fault_of(answer.exception_code, what)
+            raise fault_of(answer.exception_code, str(request), self._wire.url)
         return answer
 
     def check(self, request: Request, holds: bool, problem: str) -> None:
         """Raise `GarbledReply` unless the answer is one to this request, and trust the line no more."""
         if not holds:
-            self._refuse(f"{self._wire.where}: {request}: {problem}")
+            self._refuse(f"{request}: {problem}")
 
     def _listen_for_echo(self, request: Request, deadline: Deadline) -> None:
         """Ask what is to be written, to learn whether the line echoes; no answer is no reason not to write."""
@@ -189,7 +189,7 @@ class Exchanger:
         except (DeviceTimeout, GarbledReply):  # a late answer is that of another function, and no confirmation
             self.press_on()
 
-    def _answer(self, request: Request, what: str, deadline: Deadline) -> Answer:
+    def _answer(self, request: Request, deadline: Deadline) -> Answer:
         received = bytearray()
         try:
             sent = self._framing.pack(request)
@@ -202,11 +202,11 @@ class Exchanger:
                 if sender in (None, request.unit)
                 else f"; it seems to be from unit {sender}: is `address` right, does each unit have its own?"
             )
-            self._refuse(f"{what}: {problem}{hint}", problem)
+            self._refuse(f"{request}: {problem}{hint}", problem)
         except DeviceTimeout as problem:
             self._unanswered, self._stale = self._unanswered + 1, True
             self._wire.distrust(self.timing.quiet_s)
-            raise DeviceTimeout(f"{what}: {problem}") from problem
+            raise DeviceTimeout(f"{request}: {problem.what}", bus=self._wire.url) from problem
 
     def _receive(self, request: Request, sent: bytes, received: bytearray, deadline: Deadline) -> Answer:
         taken, ambiguous = 0, request.is_its_own_answer
@@ -233,7 +233,7 @@ class Exchanger:
             self._wire.distrust(self.timing.quiet_s)
         else:
             self._wire.close()
-        raise GarbledReply(message) from cause
+        raise GarbledReply(message, bus=self._wire.url) from cause
 
     def _share(self, deadline: Deadline, tries_left: int, least_s: float) -> Deadline:
         """How long one try may take so that another fits in, if that leaves each the time it needs."""

@@ -21,14 +21,12 @@ from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
 from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.byte_line import DEFAULT_QUIET_S, PATIENCE_S, serial_opener, socket_opener
 from rigctl_drivers.modbus_exchange import Echo, Exchanger, Timing
+from rigctl_drivers.modbus_protocol import Block
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, one_of, positive
 from rigctl_drivers.wire import OpenPort, Wire
 
 FRESH_S = 0.1
 """Rig seconds: far below any sampling period."""
-
-Block = tuple[int, RegisterKind, int, int]
-"""Unit, table, first address, count."""
 
 
 @dataclass(slots=True)
@@ -114,7 +112,7 @@ class ModbusLine:
     """A `RegisterLine`."""
 
     def __init__(self, clock: Clock, wire: Wire, exchanger: Exchanger) -> None:
-        self.url = wire.where
+        self.url = wire.url
         self.clock = clock
         self._wire = wire
         self._exchanger = exchanger

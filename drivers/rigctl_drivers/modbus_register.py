@@ -32,7 +32,7 @@ class ModbusRegisterDriver:
         """The device called `name`; sends nothing yet."""
         if not isinstance(options, ModbusOptions) or not isinstance(line, RegisterLine):
             raise TypeError(f"{name}: driver modbus needs ModbusOptions and a Modbus line, got {line.url}")
-        unit = Unit(name, options, line)
+        unit = Unit(options, line)
         if options.counter:
             return ModbusCounter(unit)
         if options.read is None:

@@ -4,51 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
 
 from rigctl.errors import DeviceFault, IdentityMismatch
-from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Line, Reading, RegisterLine, Severity
-from rigctl_drivers.modbus_line import Block
+from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Reading, RegisterLine, Severity
 from rigctl_drivers.modbus_options import EnableOptions, ModbusOptions, ReadOptions, WriteOptions
+from rigctl_drivers.modbus_protocol import ReadsBlocks, says_simulated
 from rigctl_drivers.registers import decode, width
-
-SIMULATED = "(simulated)"
-"""Stands in the vendor's name of a unit that is not real."""
-
-
-@runtime_checkable
-class NamesVendor(Protocol):
-    """A line whose units can be asked for their vendor's name."""
-
-    def vendor(self, unit: int, deadline: Deadline) -> str:
-        """The name; raises `DeviceFault` where a unit has none to tell."""
-        ...
-
-
-@runtime_checkable
-class ReadsBlocks(Protocol):
-    """A line that reads neighbouring registers once for all who ask at the same time."""
-
-    def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
-        """The registers and when they arrived, rig time."""
-        ...
-
-
-def says_simulated(line: Line, unit: int, deadline: Deadline) -> bool:
-    """Whether a unit says of itself that it is simulated (function 2B, 0E); False where it refuses the question."""
-    if not isinstance(line, NamesVendor):
-        return False
-    try:
-        return SIMULATED in line.vendor(unit, deadline)
-    except DeviceFault:
-        return False
 
 
 class Unit:
     """One quantity of one unit, over a line."""
 
-    def __init__(self, name: str, options: ModbusOptions, line: RegisterLine) -> None:
-        self.name = name
+    def __init__(self, options: ModbusOptions, line: RegisterLine) -> None:
         self.options = options
         self.line = line
         self.anonymous = options.identity is None
@@ -60,7 +27,7 @@ class Unit:
         if o.identity is not None:
             (got,) = line.read_registers(o.address, o.identity.table, o.identity.at, 1, deadline)
             if got != o.identity.value:
-                where = f"{self.name}: {line.url} unit {o.address}: {o.identity.table} register {o.identity.at}"
+                where = f"unit {o.address}: {o.identity.table} register {o.identity.at}"
                 raise IdentityMismatch(f"{where} holds {got}, expected {o.identity.value}: another device answers")
             return Identity(f"{model}, identity {got}")
         if o.read is not None:
@@ -79,7 +46,7 @@ class Unit:
         """The value now."""
         place = self.options.read
         if place is None:  # connect() makes no sensor without it
-            raise DeviceFault(f"{self.name}: nothing to read: `read` is not configured")
+            raise DeviceFault("nothing to read: `read` is not configured")
         raw, now_s = self._raw(place, deadline)
         problem = ""
         if not math.isfinite(raw):
@@ -125,7 +92,7 @@ class Unit:
 
     def _in_force(self, enable: EnableOptions, word: int) -> bool:
         if word not in (enable.on, enable.off):
-            where = f"{self.name}: {self.line.url} unit {self.options.address}: holding register {enable.at}"
+            where = f"unit {self.options.address}: holding register {enable.at}"
             raise DeviceFault(f"{where} holds {word}, neither `on` ({enable.on}) nor `off` ({enable.off})")
         return word == enable.on
 

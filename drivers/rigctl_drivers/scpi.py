@@ -25,18 +25,14 @@ class ScpiChannel:
     """One instrument on one line.
 
     Args:
-        name: for messages.
         line: where it is.
         terminator: what ends a line in both directions.
         check_errors: whether it knows `SYST:ERR?`.
     """
 
-    def __init__(self, name: str, line: ByteLine, terminator: str, *, check_errors: bool) -> None:
+    def __init__(self, line: ByteLine, terminator: str, *, check_errors: bool) -> None:
         self.line = line
-        self.where = f"{name}: {line.url}"
-        """For messages: device and port."""
         self.check_errors = check_errors
-        self._name = name
         self._end = terminator.encode("ascii")
         self._in_step = False
         """Whether the next line will be the answer to the next question."""
@@ -54,10 +50,10 @@ class ScpiChannel:
         fields = [field.strip() for field in answer.split(",")]
         if len(fields) < 2:
             self._in_step = False
-            raise GarbledReply(f"{self.where}: *IDN? got {answer!r}, must be maker,model,serial,firmware")
+            raise GarbledReply(f"*IDN? got {answer!r}, must be maker,model,serial,firmware")
         got, serial, firmware = (*fields[1:4], "", "")[:3]
         if model is not None and got.casefold() != model.casefold():
-            raise IdentityMismatch(f"{self.where}: model {got!r} answers, expected {model!r}; check `bus`")
+            raise IdentityMismatch(f"model {got!r} answers, expected {model!r}; check `bus`")
         return Identity(got, firmware, serial)
 
     def simulated(self, deadline: Deadline) -> bool:
@@ -90,7 +86,7 @@ class ScpiChannel:
             return float(answer)
         except ValueError:
             self._in_step = False
-            raise GarbledReply(f"{self.where}: {question} got {answer!r}, must be a number") from None
+            raise GarbledReply(f"{question} got {answer!r}, must be a number") from None
 
     def tell(self, command: str, deadline: Deadline) -> None:
         """Send a command, once; nothing answers it."""
@@ -115,7 +111,7 @@ class ScpiChannel:
         errors, blamed = self._errors(deadline, late=late), self._emptied
         self._emptied = True
         if errors and (blamed or late):
-            raise DeviceFault(f"{self.where}: {doing}: the instrument reports {'; '.join(errors)}")
+            raise DeviceFault(f"{doing}: the instrument reports {'; '.join(errors)}")
 
     def _send(self, text: str, deadline: Deadline) -> None:
         if not self._in_step:
@@ -127,11 +123,11 @@ class ScpiChannel:
         try:
             answer = self.line.read_line(self._end, deadline)
         except DeviceTimeout as problem:
-            raise DeviceTimeout(f"{self._name}: no answer to {question}: {problem}") from problem
+            raise DeviceTimeout(f"no answer to {question}: {problem.what}", bus=problem.bus) from problem
         try:
             return answer.decode("ascii").strip()
         except UnicodeDecodeError:
-            raise GarbledReply(f"{self.where}: {question} got {answer[:60]!r}; check baud rate and parity") from None
+            raise GarbledReply(f"{question} got {answer[:60]!r}; check baud rate and parity") from None
 
     def _errors(self, deadline: Deadline, *, late: bool = False) -> list[str]:
         """Empty the error queue."""

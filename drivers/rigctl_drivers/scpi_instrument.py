@@ -139,7 +139,7 @@ class ScpiDriver:
         """The instrument called `name`; sends nothing yet."""
         if not isinstance(options, ScpiOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver scpi needs ScpiOptions and a serial or tcp line, got {line.url}")
-        channel = ScpiChannel(name, line, options.terminator, check_errors=options.check_errors)
+        channel = ScpiChannel(line, options.terminator, check_errors=options.check_errors)
         if options.query is None:
             return ScpiOutput(channel, options)
         sensor = ScpiSensor(channel, options, options.query)
@@ -236,11 +236,10 @@ class ScpiOutput:
         return ActuatorState(True, held)
 
     def _check(self, value: float) -> None:
-        where = self._channel.where
         if not math.isfinite(value):
-            raise DeviceFault(f"{where}: got setpoint {value}, must be a finite number; nothing was sent")
+            raise DeviceFault(f"got setpoint {value}, must be a finite number; nothing was sent")
         if self._options.set is None and value not in (0.0, 1.0):
-            raise DeviceFault(f"{where}: got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
+            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
 
     def _impose(self, value: float, deadline: Deadline) -> None:
         o = self._options
@@ -273,13 +272,13 @@ class ScpiOutput:
         answer = self._channel.ask_or_explain(question, deadline)
         on = STATES.get(answer.upper())
         if on is None:
-            raise GarbledReply(f"{self._channel.where}: {question} got {answer!r}, must be 1, 0, ON or OFF")
+            raise GarbledReply(f"{question} got {answer!r}, must be 1, 0, ON or OFF")
         return on
 
     def _held(self, question: str, deadline: Deadline) -> float:
         value = self._channel.number(question, self._channel.ask_or_explain(question, deadline))
         if not math.isfinite(value) or abs(value) >= OVERFLOW:
-            raise GarbledReply(f"{self._channel.where}: {question} got {value}, which is no setpoint")
+            raise GarbledReply(f"{question} got {value}, which is no setpoint")
         return value
 
 

@@ -18,7 +18,7 @@ from rigctl.errors import DeviceFault, IdentityMismatch
 from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine, Severity
 from rigctl_drivers.modbus_claims import float_step, meter_claims
-from rigctl_drivers.modbus_unit import says_simulated
+from rigctl_drivers.modbus_protocol import says_simulated
 from rigctl_drivers.registers import decode
 
 VOLTAGE = 0x00
@@ -98,7 +98,7 @@ class Sdm630Driver:
 def _connect(name: str, options: DeviceOptions, line: Line, model: _Model) -> SdmMeter:
     if not isinstance(options, SdmOptions) or not isinstance(line, RegisterLine):
         raise TypeError(f"{name}: driver {model.name.lower()} needs SdmOptions and a Modbus line, got {line.url}")
-    return SdmMeter(name, options, line, model)
+    return SdmMeter(options, line, model)
 
 
 class SdmMeter:
@@ -107,8 +107,7 @@ class SdmMeter:
     meter_unit = "kWh"
     unit = "W"
 
-    def __init__(self, name: str, options: SdmOptions, line: RegisterLine, model: _Model) -> None:
-        self._name = name
+    def __init__(self, options: SdmOptions, line: RegisterLine, model: _Model) -> None:
         self._options = options
         self._line = line
         self._model = model
@@ -126,7 +125,7 @@ class SdmMeter:
         volts, hertz = self._value(VOLTAGE, deadline), self._value(FREQUENCY, deadline)
         if not (0.0 <= volts < 1000.0 and 40.0 < hertz < 70.0):
             raise IdentityMismatch(
-                f"{self._name}: {self._line.url} unit {self._options.address} reads {volts:.4g} V at {hertz:.4g} Hz: "
+                f"unit {self._options.address} reads {volts:.4g} V at {hertz:.4g} Hz: "
                 f"not an {self._model.name}, or not its factory register order"
             )
         if problem := self._switched(deadline):
@@ -174,8 +173,8 @@ class SdmMeter:
         declared = self._options.counts_in
         if unit in (None, declared):
             return ""
-        where = f"{self._name}: {self._line.url} unit {self._options.address}"
-        return f"{where} counts in {unit}, `counts_in` says {declared}; switch the meter back, or correct `counts_in`"
+        mend = "switch the meter back, or correct `counts_in`"
+        return f"unit {self._options.address} counts in {unit}, `counts_in` says {declared}; {mend}"
 
     def _holding(self, register: int, count: int, deadline: Deadline) -> Sequence[int] | None:
         """Holding registers; None if this meter does not have them, which it is asked but once."""

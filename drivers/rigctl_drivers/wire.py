@@ -86,9 +86,9 @@ class Silence:
 class Wire:
     """One port, opened when needed."""
 
-    def __init__(self, where: str, open_port: OpenPort, *, patience_s: float) -> None:
-        self.where = where
-        """For messages: the line's URL."""
+    def __init__(self, url: str, open_port: OpenPort, *, patience_s: float) -> None:
+        self.url = url
+        """The line's."""
         self._open_port = open_port
         self._patience_s = patience_s
         """How long opening may take where no deadline says so, wall seconds."""
@@ -122,9 +122,9 @@ class Wire:
             return
         pause_s = self._back_off.pause_s
         if pause_s > deadline.remaining_s:
-            raise PortUnavailable(f"{self.where}: still unavailable; next try in {pause_s:.1f} s")
+            raise PortUnavailable(f"still unavailable; next try in {pause_s:.1f} s", bus=self.url)
         while pause_s > 0:
-            deadline.check(f"{self.where}: waiting to connect again")
+            deadline.check("waiting to connect again")
             time.sleep(min(pause_s, LOOK_S))
             pause_s = self._back_off.pause_s
         self._try_open(max(deadline.remaining_s, 0.001))
@@ -145,7 +145,8 @@ class Wire:
         while rest:
             if not self._ready(select.POLLOUT, deadline):
                 taken = len(data) - len(rest)
-                raise DeviceTimeout(f"{self.where}: only {taken} of {len(data)} bytes could be sent: the port blocks")
+                what = f"only {taken} of {len(data)} bytes could be sent: the port blocks"
+                raise DeviceTimeout(what, bus=self.url)
             try:
                 rest = rest[os.write(self._fileno(), rest) :]
             except BlockingIOError:  # poll promised more room than there is
@@ -233,7 +234,7 @@ class Wire:
 
     def _fileno(self) -> int:
         if self._port is None:
-            raise LineLost(f"{self.where}: the connection is closed")
+            raise LineLost("the connection is closed", bus=self.url)
         return self._port.fileno()
 
     def _lost(self, problem: OSError | None) -> LineLost:
@@ -241,4 +242,5 @@ class Wire:
         if not self._heard:
             self._back_off.failed()
         why = "closed by the other end" if problem is None else (problem.strerror or str(problem))
-        return LineLost(f"{self.where}: connection lost ({why}); whether the last request was carried out is unknown")
+        what = f"connection lost ({why}); whether the last request was carried out is unknown"
+        return LineLost(what, bus=self.url)

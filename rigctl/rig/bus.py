@@ -43,7 +43,6 @@ class _Job:
     serial: int
     work: Callable[[], Any] | None = field(compare=False)
     """None ends the thread."""
-    doing: str = field(compare=False)
     outcome: Future[Any] = field(compare=False, default_factory=Future)
 
 
@@ -234,11 +233,11 @@ class Bus:
             return self._link.contact
 
         turn = Turn(reach, self._exchange)
-        job = self._put(_URGENT, lambda: work(turn), doing)
+        job = self._put(_URGENT, lambda: work(turn))
         future: asyncio.Future[T] = asyncio.wrap_future(job.outcome)
         future.add_done_callback(lambda f: None if f.cancelled() else f.exception())  # also when nobody waits any more
         try:
-            await self._patiently(future, doing)
+            await self._patiently(future)
         finally:
             if not future.done():
                 self._left[doing] = job
@@ -252,7 +251,7 @@ class Bus:
         if self._closed or self._thread is None:
             self._closed = True
             return
-        last = self._put(_CLOSE, None, "close")
+        last = self._put(_CLOSE, None)
         self._closed = True
         closed, stuck = await asyncio.wait({asyncio.wrap_future(last.outcome)}, timeout=self._timing.prepare_s)
         for future in closed:
@@ -263,24 +262,24 @@ class Bus:
     # in the event loop --------------------------------------------------------------------------------------------
 
     async def _once(self, exchange: _Exchange) -> Any:
-        self._refuse_while_stuck(exchange.doing)
-        job = self._put(_URGENT if exchange.urgent else _NORMAL, partial(self._exchange, exchange), exchange.doing)
+        self._refuse_while_stuck()
+        job = self._put(_URGENT if exchange.urgent else _NORMAL, partial(self._exchange, exchange))
         future: asyncio.Future[Any] = asyncio.wrap_future(job.outcome)
         try:
-            await self._patiently(future, exchange.doing)
+            await self._patiently(future)
         finally:
             future.cancel()  # no effect once it is done; drops it from the queue if its turn has not come
         return self._told(future)
 
-    def _put(self, priority: int, work: Callable[[], Any] | None, doing: str) -> _Job:
+    def _put(self, priority: int, work: Callable[[], Any] | None) -> _Job:
         """Into the queue; unless it is in no hurry, a question under way is to be over soon."""
         if self._closed:
-            raise DeviceError(f"{self.url}: {doing}: the bus is closed")
+            raise DeviceError("the bus is closed", bus=self.url)
         if self._thread is None:
             # a daemon: a driver stuck in a system call must not keep the process from ending
             self._thread = threading.Thread(target=self._serve, name=f"bus:{self.url}", daemon=True)
             self._thread.start()
-        job = _Job(priority, next(self._serial), work, doing)
+        job = _Job(priority, next(self._serial), work)
         running = self._running
         self._queue.put(job, HURRY_S if running is None else running.hurried_s)
         return job
@@ -290,26 +289,26 @@ class Bus:
         try:
             answer = future.result()
         except PortUnavailable as error:
-            self._note(str(error))
+            self._note(error.what)
             raise
         self._note("")
         return answer
 
-    async def _patiently(self, future: asyncio.Future[T], doing: str) -> None:
+    async def _patiently(self, future: asyncio.Future[T]) -> None:
         """Wait for the outcome, but not for a driver that has overrun its deadline."""
         while not future.done():
             running = self._running
             patience_s = self._timing.grace_s if running is None else running.overdue_at_s - time.monotonic()
             await asyncio.wait({future}, timeout=max(patience_s, 0.0))
             if not future.done():
-                self._refuse_while_stuck(doing)
+                self._refuse_while_stuck()
 
-    def _refuse_while_stuck(self, doing: str) -> None:
+    def _refuse_while_stuck(self) -> None:
         running = self._running
         if running is not None and time.monotonic() > running.overdue_at_s:
             what = f"the driver overran its deadline in {running.doing!r} and holds the line"
             self._note(what)
-            raise DeviceTimeout(f"{self.url}: {doing}: {what}")
+            raise DeviceTimeout(what, bus=self.url)
 
     def _note(self, trouble: str) -> None:
         """Tell when trouble begins and when it is over, not in between."""
@@ -366,7 +365,7 @@ class Bus:
         while not self._queue.is_empty:
             dropped = self._queue.take()
             if dropped.outcome.set_running_or_notify_cancel():
-                dropped.outcome.set_exception(DeviceError(f"{self.url}: {dropped.doing}: the bus was closed"))
+                dropped.outcome.set_exception(DeviceError("the bus was closed", bus=self.url))
         try:
             self._link.close()
         except OSError as error:

@@ -195,10 +195,11 @@ class Dispenser:
         if status.reset:
             self._alarm(Severity.MINOR, pump.name, "the pump restarted since its last dose; its totals began anew")
         if status.running:  # the watch stops and books it; a dose on top would be taken for all of it
-            raise DeviceFault(f"{pump.name}: runs although nobody asked it to, so no dose was sent; who is at it?")
+            raise DeviceFault("runs although nobody asked it to, so no dose was sent; who is at it?", device=pump.name)
         total = await pump.ask(pump.device.total_volume_ml, "total volume")
         if not total.valid or not math.isfinite(total.value):
-            raise GarbledReply(f"{pump.name}: its total volume cannot be read ({total.detail}), so no dose was sent")
+            why = f"its total volume cannot be read ({total.detail}), so no dose was sent"
+            raise GarbledReply(why, device=pump.name)
         return total.value
 
     async def _send(self, dose: _Dose, permit: DosePermit) -> bool:

@@ -173,17 +173,14 @@ class Handle(Generic[D]):
             yield
         except DeviceError as error:
             self.silent = isinstance(error, DeviceTimeout)
-            if self.name not in str(error):
-                error.args = (f"{self.name}: {error}",)
+            error.device, error.bus = error.device or self.name, error.bus or self.bus.url
             raise
         self.silent = False
 
     def _accept(self, found: Identity, contact: Contact) -> None:
         if self.identity is not None and found != self.identity:
-            raise IdentityMismatch(
-                f"{self.name} on {self.bus.url}: {found} answers where {self.identity} answered before; "
-                f"nothing was written. Connect the right instrument"
-            )
+            what = f"{found} answers where {self.identity} answered before; nothing was written"
+            raise IdentityMismatch(f"{what}. Connect the right instrument", device=self.name, bus=self.bus.url)
         self.identity = found
         self._known_on = contact
 

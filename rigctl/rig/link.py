@@ -114,7 +114,7 @@ class Link:
 
     def _reopen(self, wait_s: float) -> None:
         if wait_s > 0:
-            raise PortUnavailable(f"{self._placed(self._why)}; next attempt in {wait_s:.1f} s")
+            raise PortUnavailable(f"{self._why}; next attempt in {wait_s:.1f} s", bus=self._line.url)
         self._line.open()
         self._open = True
         self._suspect = False
@@ -124,17 +124,11 @@ class Link:
     def _broken(self, error: PortUnavailable | OSError) -> PortUnavailable:
         """Close and postpone the next attempt, unless this very error only says that it is postponed."""
         if self._now() >= self._not_before_s:
-            self._why = str(error) or type(error).__name__
+            self._why = (error.what if isinstance(error, PortUnavailable) else str(error)) or type(error).__name__
             self._shut()
             self._not_before_s = self._now() + self._pause_s
             self._pause_s = min(2 * self._pause_s, self._timing.reopen_max_s)
-        if isinstance(error, PortUnavailable):
-            return error
-        return PortUnavailable(self._placed(self._why))
-
-    def _placed(self, why: str) -> str:
-        """With the line's URL in front, unless it stands there already."""
-        return why if why.startswith(self._line.url) else f"{self._line.url}: {why}"
+        return error if isinstance(error, PortUnavailable) else PortUnavailable(self._why, bus=self._line.url)
 
     def _shut(self) -> None:
         self._open = False

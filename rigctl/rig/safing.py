@@ -222,7 +222,7 @@ class _Course:
     def _ask(self, turn: Turn, handle: Handle[Any]) -> None:
         handle.meet(turn, handle.timeout_s, settled=True)
         if handle.is_strange(turn.reach()):
-            raise DeviceTimeout(f"{handle.name}: it does not say who it is")
+            raise DeviceTimeout("it does not say who it is", device=handle.name)
         question = _question(handle, self._limits[handle.name])
         denied = handle.exchange(turn, question, handle.timeout_s, "is it safe", settled=True)
         if denied:

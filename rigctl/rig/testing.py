@@ -95,7 +95,7 @@ class SilentLine:
     def _wait(self, deadline: Deadline) -> NoReturn:
         self.asked.append(deadline)
         time.sleep(deadline.remaining_s)
-        raise DeviceTimeout("silent://nobody: no answer, as always")
+        raise DeviceTimeout("no answer, as always", bus=self.url)
 
 
 class GarbageLine(SilentLine):
@@ -116,7 +116,7 @@ class GarbageLine(SilentLine):
 
     def _wait(self, deadline: Deadline) -> NoReturn:
         self.asked.append(deadline)
-        raise GarbledReply("garbage://noise: the checksum is wrong, as always")
+        raise GarbledReply("the checksum is wrong, as always", bus=self.url)
 
 
 @dataclass(slots=True)
@@ -158,9 +158,8 @@ class ScriptedLine:
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:  # noqa: ARG002 - lines are whole here
         """The next line; when there is none, time is up at once."""
-        deadline_over = f"{self.url}: no complete line in time"
         if not self.pending:
-            raise DeviceTimeout(deadline_over)
+            raise DeviceTimeout("no complete line in time", bus=self.url)
         return self.pending.pop(0)
 
 
@@ -304,4 +303,4 @@ class RecordingLine:
 
     def _lose(self) -> None:
         if self.lose_replies:
-            raise DeviceTimeout(f"{self.url}: the reply was lost")
+            raise DeviceTimeout("the reply was lost", bus=self.url)

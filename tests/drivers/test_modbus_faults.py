@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from rigctl.errors import DeviceBusy, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.handle import combined
 from rigctl.rig.protocols import Deadline
 from tests.drivers.peers import (
     HangUp,
@@ -234,6 +237,19 @@ def test_9_11_a_refusal_is_a_fault_and_is_not_asked_again(rtu, unit, code, says)
     with pytest.raises(DeviceFault, match=rf"modbus_rtu://.*: unit 1, function 04, input register 2: .*{says}"):
         rtu.read_registers(1, "input", 2, 1, patient())
     assert len(unit.pdus) == 1
+
+
+def test_9_two_refusals_are_told_as_one(rtu, unit):
+    """What several devices of a bus refuse is one fault that has the messages of all."""
+    unit.faults = [exception(1), exception(2)]
+    refusals = []
+    for at in (2, 3):
+        with pytest.raises(DeviceFault) as refused:
+            rtu.read_registers(1, "input", at, 1, patient())
+        refusals.append(refused.value)
+    told = combined(refusals)
+    assert isinstance(told, DeviceFault)
+    assert re.search("register 2: .*illegal function.*\n.*register 3: .*illegal data address", str(told))
 
 
 @pytest.mark.parametrize("code", [5, 6])
