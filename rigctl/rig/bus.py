@@ -2,7 +2,8 @@
 
 Everything on a line happens in its thread, one exchange after the other, so that a cancelled caller cannot leave two
 exchanges interleaved: what was queued is dropped, what was under way runs to its deadline and its result is ignored.
-Reads may be repeated; what writes is sent once. What makes safe goes first, and a question under way is cut short.
+A read may be repeated, here or by its line, never by both; what writes is sent once. What makes safe goes first, and a
+question under way is cut short.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from queue import PriorityQueue
 from typing import Any, Final, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.abilities import RepeatsReads
 from rigctl.rig.link import BusTiming, Contact, Link
 from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
 from rigctl.rig.values import Alarm
@@ -140,6 +142,7 @@ class Bus:
         self.url = line.url
         self.repeated_reads = 0
         """Reads asked again after a garbled or busy answer."""
+        self._repeats_reads = not (isinstance(line, RepeatsReads) and line.repeats_reads)
         self._timing = timing or BusTiming()
         self._link = Link(line, self._timing, now)
         self._on_alarm = on_alarm
@@ -182,8 +185,8 @@ class Bus:
             work: driver code; gets the deadline by which it must be over.
             timeout_s: wall seconds for the exchange itself, from the moment its turn comes.
             doing: who does what, for messages.
-            repeatable: a read, which may be asked again after a garbled or busy answer, and may be cut short when
-                something urgent waits. A write is neither.
+            repeatable: a read, which is asked again after a garbled or busy answer unless the line has done so
+                itself, and may be cut short when something urgent waits. A write is neither.
             urgent: goes before everything that is waiting, and does not wait for a broken line's next attempt.
             hurried_s: what a read still gets when something urgent waits; a healthy device needs less.
             prepare: run in the thread right before, to recognise the device.
@@ -193,8 +196,9 @@ class Bus:
             PortUnavailable: the line is broken and is reopened by a later call.
             DeviceError: what the driver raised.
         """
-        garbled_left = 1 if repeatable else 0
-        pauses = iter(self._timing.busy_pauses_s if repeatable else ())
+        again = repeatable and self._repeats_reads
+        garbled_left = 1 if again else 0
+        pauses = iter(self._timing.busy_pauses_s if again else ())
         exchange = _Exchange(work, timeout_s, doing, prepare, repeatable, hurried_s, urgent)
         while True:
             try:

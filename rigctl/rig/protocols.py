@@ -163,7 +163,7 @@ BitKind = Literal["coil", "discrete"]
 
 @runtime_checkable
 class RegisterLine(Line, Protocol):
-    """A Modbus TCP or RTU bus. Reads may be retried inside; writes are sent exactly once.
+    """A Modbus TCP or RTU bus. Writes are sent exactly once; one that repeats reads says so (`RepeatsReads`).
 
     All raise `DeviceTimeout`, `GarbledReply`, `DeviceBusy` or `DeviceFault` (naming unit and register).
     """
