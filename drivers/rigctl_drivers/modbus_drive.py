@@ -36,10 +36,12 @@ class Write:
 
 
 class Drive:
-    """Imposes, releases and makes safe."""
+    """An actuator: imposes, releases and makes safe; what it holds, its unit is asked."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
+        self.unit, self.anonymous = unit.unit, unit.anonymous
+        self.identify, self.simulated, self.read_back = unit.identify, unit.simulated, unit.read_back
         self.together = unit.options.write_multiple != "never"
         """Whether it is worth asking the unit to write several at once."""
         self._always = unit.options.write_multiple == "always"
@@ -164,10 +166,9 @@ class Drive:
 
 
 def _drive_of(actuator: Actuator) -> Drive:
-    drive = getattr(actuator, "drive", None)
-    if not isinstance(drive, Drive):
+    if not isinstance(actuator, Drive):
         raise DeviceFault(f"{actuator} cannot be made safe together with Modbus actuators; nothing was sent")
-    return drive
+    return actuator
 
 
 def _merged(writes: Iterable[Write]) -> list[Write]:

@@ -1,7 +1,7 @@
 """One quantity behind Modbus registers or coils: a sensor, an actuator, both, or a counter.
 
 What the options hold decides what the device can do: `read` makes a sensor, `write` and/or `enable` an actuator,
-`read` with `counter: true` a meter. The devices are put together of what `modbus_unit` asks and `modbus_drive` sends.
+`read` with `counter: true` a meter. What is asked is in `modbus_unit`, what is sent in `modbus_drive`.
 """
 
 from __future__ import annotations
@@ -36,33 +36,22 @@ class ModbusRegisterDriver:
         if options.counter:
             return ModbusCounter(unit)
         if options.read is None:
-            return ModbusActuator(unit)
+            return Drive(unit)
         if options.write is None and options.enable is None:
-            return ModbusSensor(unit)
+            return unit
         return ModbusControlled(unit)
-
-
-class ModbusSensor:
-    """Reads one quantity."""
-
-    def __init__(self, unit: Unit) -> None:
-        self.unit = unit.options.unit
-        self.anonymous = unit.anonymous
-        self.identify, self.simulated = unit.identify, unit.simulated
-        self.read = unit.read
 
 
 class ModbusCounter:
     """Counts what is consumed."""
 
     def __init__(self, unit: Unit) -> None:
-        self.meter_unit = unit.options.unit
-        self.anonymous = unit.anonymous
+        self.meter_unit, self.anonymous = unit.unit, unit.anonymous
         self.identify, self.simulated = unit.identify, unit.simulated
         self._read = unit.read
 
     def total(self, deadline: Deadline) -> Reading:
-        """The counter now; INVALID if negative."""
+        """Read the counter; INVALID if it is negative."""
         reading = self._read(deadline)
         if reading.valid and reading.value < 0:
             detail = f"a counter cannot read {reading.value}: check type and order"
@@ -70,20 +59,7 @@ class ModbusCounter:
         return reading
 
 
-class ModbusActuator:
-    """Imposes a setpoint, or switches."""
-
-    def __init__(self, unit: Unit) -> None:
-        self.unit = unit.options.unit
-        self.anonymous = unit.anonymous
-        self.drive = drive = Drive(unit)
-        self.identify, self.simulated = unit.identify, unit.simulated
-        self.apply, self.release, self.safe, self.read_back = drive.apply, drive.release, drive.safe, unit.read_back
-        self.pace, self.safe_group = drive.pace, drive.safe_group
-        self.safe_all, self.safe_all_s = drive.safe_all, drive.safe_all_s
-
-
-class ModbusControlled(ModbusActuator):
+class ModbusControlled(Drive):
     """Imposes a setpoint and reads the quantity."""
 
     def __init__(self, unit: Unit) -> None:

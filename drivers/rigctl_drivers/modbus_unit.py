@@ -13,9 +13,10 @@ from rigctl_drivers.registers import decode, width
 
 
 class Unit:
-    """One quantity of one unit, over a line."""
+    """One quantity of one unit, over a line; a sensor if it has something to read."""
 
     def __init__(self, options: ModbusOptions, line: RegisterLine) -> None:
+        self.unit = options.unit
         self.options = options
         self.line = line
         self.anonymous = options.identity is None
