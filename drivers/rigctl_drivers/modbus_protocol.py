@@ -67,7 +67,6 @@ class NamesVendor(Protocol):
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
         """The name; raises `DeviceFault` where a unit has none to tell."""
-        ...
 
 
 @runtime_checkable
@@ -76,7 +75,6 @@ class ReadsBlocks(Protocol):
 
     def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
         """The registers and when they arrived, rig time."""
-        ...
 
 
 def says_simulated(line: Line, unit: int, deadline: Deadline) -> bool:

@@ -28,11 +28,9 @@ class Port(Protocol):
 
     def fileno(self) -> int:
         """Its file descriptor."""
-        ...
 
     def close(self) -> None:
         """Give it back."""
-        ...
 
 
 OpenPort = Callable[[float], Port]

@@ -27,7 +27,6 @@ class Paced(Protocol):
 
     def pace(self) -> Pace:
         """From baud, latency and frame lengths; sends nothing."""
-        ...
 
 
 @runtime_checkable
@@ -36,7 +35,6 @@ class SafeTogether(Protocol):
 
     def safe_group(self) -> Hashable | None:
         """Those with equal groups may go together, e.g. coils of one unit; None: this one goes alone."""
-        ...
 
     def safe_all(self, group: Sequence[Actuator], deadline: Deadline) -> None:
         """Send all of the group (this one among them) to their safe states in as few frames as can be.
@@ -44,11 +42,9 @@ class SafeTogether(Protocol):
         Raises:
             DeviceFault: the device refuses such frames; each must be told by itself.
         """
-        ...
 
     def safe_all_s(self, group: Sequence[Actuator]) -> float:
         """How long that takes with a healthy device, wall seconds; sends nothing."""
-        ...
 
 
 @runtime_checkable
@@ -57,7 +53,6 @@ class SaysSimulated(Protocol):
 
     def simulated(self, deadline: Deadline) -> bool:
         """Whether it says of itself that it is simulated; False where it cannot say."""
-        ...
 
 
 @runtime_checkable
@@ -109,7 +104,6 @@ class Occupies(Protocol):
     @staticmethod
     def occupies(options: Any) -> Sequence[Claim]:
         """All that a device with these options uses."""
-        ...
 
 
 @runtime_checkable
@@ -119,7 +113,6 @@ class Fits(Protocol):
     @staticmethod
     def misfits(options: Any, setpoints: Sequence[float]) -> Sequence[str]:
         """Why some of these, or of those among the options, cannot be held, one sentence each."""
-        ...
 
 
 @runtime_checkable
@@ -129,4 +122,3 @@ class Grained(Protocol):
     @staticmethod
     def grain(options: Any, total: float) -> float:
         """The smallest step of the counter at this count, unit of the meter; 0 if it is not known."""
-        ...

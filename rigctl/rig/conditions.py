@@ -18,11 +18,9 @@ class Condition(Protocol):
     @property
     def names(self) -> frozenset[str]:
         """The readings it speaks of."""
-        ...
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
         """Whether it is true of these values, engineering units; None where that cannot be known."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,6 @@ class Check(Protocol):
 
     def __call__(self, command: Command, facts: Facts) -> str | None:
         """The objection (`got ..., allowed ...`), or None."""
-        ...
 
 
 def is_number(command: Command, facts: Facts) -> str | None:

@@ -50,7 +50,6 @@ class KnowsSuspend(Protocol):
 
     def suspended_s(self) -> float:
         """Rig seconds since boot."""
-        ...
 
 
 @dataclass(slots=True)

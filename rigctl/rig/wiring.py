@@ -26,11 +26,9 @@ class Instruments(Protocol):
 
     def driver(self, name: str) -> type[Driver]:
         """The driver of this name."""
-        ...
 
     def open_line(self, url: str, clock: Clock) -> Line:
         """The line at this URL, still closed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
