@@ -30,21 +30,13 @@ QUIET: Mapping[str, Convert] = MappingProxyType({"quiet": positive})
 
 
 def open_serial(url: str, clock: Clock) -> TextLine:
-    """The serial port at `url`, still closed.
-
-    Raises:
-        ValueError: the URL does not hold.
-    """
+    """Make the line for the serial port at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {**SERIAL_FRAME, **QUIET})
     return TextLine(where, clock, serial_opener(where))
 
 
 def open_socket(url: str, clock: Clock) -> TextLine:
-    """The TCP socket at `url`, still closed.
-
-    Raises:
-        ValueError: the URL does not hold.
-    """
+    """Make the line for the TCP socket at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, QUIET)
     return TextLine(where, clock, socket_opener(where, SCPI_PORT))
 
@@ -82,7 +74,7 @@ class TextLine:
         self._buffer.clear()
 
     def take_dropped(self) -> bytes:
-        """What `resync` has dropped since this was last asked, the last 64 KiB of it."""
+        """Return what `resync` has dropped since this was last asked, the last 64 KiB of it."""
         dropped, self._dropped = self._dropped, b""
         return dropped
 
@@ -99,7 +91,7 @@ class TextLine:
         self._wire.write(data, deadline)
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
-        """The next line without its terminator.
+        """Return the next line without its terminator.
 
         Raises:
             PortUnavailable: the port cannot be opened.

@@ -47,15 +47,15 @@ class _Talk:
         self.line.write(text.encode("ascii") + END, deadline)
 
     def wall_s(self, rig_s: float) -> float:
-        """How long to wait for what takes so many rig seconds."""
+        """Return how long to wait for what takes so many rig seconds."""
         return max(rig_s / self.line.clock.speedup, LEAST_LATE_S)
 
     def until_late(self, deadline: Deadline) -> Deadline:
-        """Until nothing asked before can still be answered, or up to the deadline."""
+        """Return the instant after which nothing asked before can be answered, or the deadline if that is earlier."""
         return replace(deadline, at_s=min(deadline.at_s, self._late_until_s))
 
     def next(self, text: str, deadline: Deadline) -> str:
-        """The next line that is an answer, or `*WA`; `*ER` is raised."""
+        """Return the next line that is an answer, or `*WA`; `*ER` is raised."""
         try:
             answer = self.ear.answer(deadline)
         except DeviceTimeout as problem:
@@ -109,7 +109,7 @@ class EzoChannel:
         return replace(found, serial=self._given_name or "")
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Whether the circuit says that it is simulated. Raises as `identify`."""
+        """Tell whether the circuit says that it is simulated. Raises as `identify`."""
         return self._recognise(deadline).firmware.upper().startswith(SIMULATED)
 
     def command(self, text: str, deadline: Deadline) -> None:
@@ -160,7 +160,7 @@ class EzoChannel:
         return answer
 
     def interject(self, text: str, deadline: Deadline) -> bool:
-        """Send at once, whatever is under way; whether there was a sign (`*OK`, `*DONE`) in time that it arrived.
+        """Send at once, whatever is under way; tell whether there was a sign (`*OK`, `*DONE`) in time that it arrived.
 
         Without a sign the next exchange finds out where we stand.
         """
@@ -214,7 +214,7 @@ class EzoChannel:
         raise GarbledReply("got no ?I answer to 'i'; is this an EZO circuit in UART mode?")
 
     def _identity_fields(self, deadline: Deadline) -> list[str] | None:
-        """The fields of `?I,...`, or None if the exchange ended without."""
+        """Return the fields of `?I,...`, or None if the exchange ended without."""
         fields: list[str] | None = None
         try:
             while (answer := self._talk.next("i", deadline)) != ACCEPTED:

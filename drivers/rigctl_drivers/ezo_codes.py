@@ -54,19 +54,19 @@ class Events:
             self.refusal = word
 
     def forget_dose(self) -> None:
-        """A new dose begins: what came of the last one no longer counts."""
+        """Begin a new dose: what came of the last one no longer counts."""
         self.done_ml = None
         self.refusal = self.supply = ""
 
     def clear(self) -> None:
-        """Everything seen so far has been dealt with."""
+        """Forget everything seen so far: it has been dealt with."""
         self.forget_dose()
         self.restarted = False
         self.codes = []
 
     @property
     def reason(self) -> str:
-        """Why something may have been refused, in brackets; empty if unknown."""
+        """Say why something may have been refused, in brackets; empty if unknown."""
         known = [self.refusal, f"supply out of range, {self.supply}" if self.supply else ""]
         found = ", ".join(filter(None, known))
         return f" ({found})" if found else ""
@@ -80,7 +80,7 @@ class Ear:
         self._line = line
 
     def answer(self, deadline: Deadline) -> str:
-        """The next line that is an answer, `*OK`, `*ER`, or `*WA`: what was sent only woke the circuit.
+        """Return the next line that is an answer, `*OK`, `*ER`, or `*WA`: what was sent only woke the circuit.
 
         Raises:
             DeviceTimeout: none in time; names the codes seen lately.
@@ -105,7 +105,7 @@ class Ear:
             return
 
     def listen_for_sign(self, deadline: Deadline) -> bool:
-        """Whether a command seems to have arrived: `*OK` or `*DONE` up to the deadline, and neither `*ER` nor `*WA`."""
+        """Tell whether a command seems to have arrived: `*OK` or `*DONE` in time, and neither `*ER` nor `*WA`."""
         self.events.done_ml = None
         answer: str | None = None
         try:
@@ -116,7 +116,7 @@ class Ear:
         return answer not in (REFUSED, WOKEN)
 
     def _sort(self, line: bytes) -> str | None:
-        """A line that is an answer, or None if it was a code or noise."""
+        """Return a line that is an answer, or None if it was a code or noise."""
         text = line.decode("ascii", errors="replace").strip()
         if not text.isprintable() or "\ufffd" in text:
             self.events.note(f"?{line[:20]!r}")

@@ -42,7 +42,7 @@ class EzoPumpDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The pump called `name`; sends nothing yet."""
+        """Make the pump called `name`; sends nothing yet."""
         if not isinstance(options, EzoPumpOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver ezo-pmp needs EzoPumpOptions and a serial or tcp line, got {line.url}")
         return EzoPump(options, line)
@@ -126,7 +126,7 @@ class EzoPump:
         return Reading(volume_ml, self.meter_unit, now_s)
 
     def total(self, deadline: Deadline) -> Reading:
-        """The volume counter, mL; it starts again at 0 when the pump loses power."""
+        """Read the volume counter, mL; it starts again at 0 when the pump loses power."""
         return self.total_volume_ml(deadline)
 
     def stop(self, deadline: Deadline) -> None:
@@ -142,7 +142,7 @@ class EzoPump:
             raise DeviceTimeout("X: no sign that it arrived; if the pump runs on, cut its supply") from problem
 
     def _number_if_known(self, query: str, deadline: Deadline, tries: int = 1) -> float | None:
-        """The answer to a query that not every firmware knows; None if it is refused so many times.
+        """Ask what not every firmware knows; None if it is refused so many times.
 
         A single refusal may come of noise on the line.
         """

@@ -51,7 +51,7 @@ class EzoSensorDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The circuit called `name`; sends nothing yet."""
+        """Make the circuit called `name`; sends nothing yet."""
         if not isinstance(options, EzoSensorOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver ezo needs EzoSensorOptions and a serial or tcp line, got {line.url}")
         return EzoSensor(options, line)
@@ -104,7 +104,7 @@ class EzoSensor:
         return Reading(value, self.unit, now_s)
 
     def _noticed(self) -> str:
-        """What the circuit said unasked of a restart or its supply, once."""
+        """Return what the circuit said unasked of a restart or its supply, once."""
         events = self._channel.events
         said = " ".join(events.codes) if events.restarted or events.supply else ""
         self._prepared = self._prepared and not events.restarted

@@ -17,12 +17,12 @@ _FLOATS: Final = {"float32": 24, "float64": 53}
 
 
 def occupies(options: ModbusOptions) -> Sequence[Claim]:
-    """Every word and coil that a device with these options reads or writes."""
+    """Claim every word and coil that a device with these options reads or writes."""
     return tuple(replace(claim, place=f"unit {options.address} {claim.place}") for claim in _claims(options))
 
 
 def misfits(options: ModbusOptions, setpoints: Sequence[float]) -> Sequence[str]:
-    """Setpoints, and the values for safe and released, that the registers cannot hold."""
+    """Name setpoints, and the values for safe and released, that the registers cannot hold."""
     own = {"safe_value": options.safe_value, "release_value": options.release_value}
     named = [("setpoint", value) for value in setpoints]
     named += [(name, value) for name, value in own.items() if value is not None]
@@ -30,7 +30,7 @@ def misfits(options: ModbusOptions, setpoints: Sequence[float]) -> Sequence[str]
 
 
 def grain(options: ModbusOptions, total: float) -> float:
-    """The smallest step of the counter at this count."""
+    """Return the smallest step of the counter at this count."""
     read = options.read
     if read is None or read.table in ("coil", "discrete"):
         return 0.0
@@ -40,12 +40,12 @@ def grain(options: ModbusOptions, total: float) -> float:
 
 
 def float_step(value: float, digits: int = 24) -> float:
-    """The distance to the next number that a float of so many binary digits can hold; float32 unless told otherwise."""
+    """Return the distance to the next number that a float of so many binary digits can hold; float32 unless told."""
     return math.ldexp(1.0, math.frexp(value)[1] - digits) if value else 0.0
 
 
 def meter_claims(address: int) -> Sequence[Claim]:
-    """A meter that has a unit address to itself: whoever else is taken to be there counts the same energy."""
+    """Claim a unit address for a meter: whoever else is taken to be there counts the same energy."""
     return (Claim(f"unit {address} as an energy meter", "keeps"),)
 
 
@@ -75,7 +75,7 @@ def _bit(table: str, at: int, use: Literal["reads", "writes"]) -> Claim:
 
 
 def _misfit(options: ModbusOptions, value: float) -> str:
-    """Why a device with these options cannot hold a setpoint; empty if it can."""
+    """Say why a device with these options cannot hold a setpoint; empty if it can."""
     write = options.write
     if write is None:
         on_off = options.enable is not None and value not in (0.0, 1.0)

@@ -61,7 +61,7 @@ class Drive:
     # how long ------------------------------------------------------------------------------------------------------
 
     def pace(self) -> Pace:
-        """From baud, latency and frame lengths."""
+        """Reckon it from baud, latency and frame lengths."""
         o = self._unit.options
         command_s = sum(_write_s(self._unit, write) for write in self.safe_writes())
         count = 0 if o.write is None else width(o.write.type)
@@ -70,13 +70,13 @@ class Drive:
         return Pace(command_s, sum(_exchange_s(self._unit, 8, answer_bytes) for answer_bytes in answers))
 
     def safe_all_s(self, group: Sequence[Actuator]) -> float:
-        """How long `safe_all` takes with a healthy device, wall seconds."""
+        """Return how long `safe_all` takes with a healthy device, wall seconds."""
         return sum(_write_s(self._unit, write) for write in _merged(_writes_of(group)))
 
     # together ------------------------------------------------------------------------------------------------------
 
     def safe_group(self) -> Hashable | None:
-        """Actuators of one unit that are made safe by one write each, into the same table; None: goes alone."""
+        """Group actuators of one unit that are made safe by one write each, into the same table; None: goes alone."""
         writes = self.safe_writes()
         if not self.together or len(writes) != 1:
             return None
@@ -122,7 +122,7 @@ class Drive:
         return _enabling(o.enable, on=False)
 
     def safe_writes(self) -> list[Write]:
-        """What leads to the safe state, in order."""
+        """Return what leads to the safe state, in order."""
         value = self._unit.options.safe_value
         return self._releasing() if value is None else self._imposing(value)
 
@@ -172,7 +172,7 @@ def _drive_of(actuator: Actuator) -> Drive:
 
 
 def _merged(writes: Iterable[Write]) -> list[Write]:
-    """As few frames as can be, in the order of addresses; only what was to be written."""
+    """Merge them into as few frames as can be, in the order of addresses; only what was to be written."""
     wanted = {(w.table, w.at + i): word for w in writes for i, word in enumerate(w.words)}
     frames: list[Write] = []
     for (table, at), word in sorted(wanted.items()):
@@ -198,7 +198,7 @@ def _enabling(enable: EnableOptions | None, *, on: bool) -> list[Write]:
 
 
 def _write_s(unit: Unit, write: Write) -> float:
-    """How long a write takes with a healthy unit, wall seconds."""
+    """Return how long a write takes with a healthy unit, wall seconds."""
     count = len(write.words)
     if count == 1 and unit.options.write_multiple != "always":
         return _exchange_s(unit, 8, 8)

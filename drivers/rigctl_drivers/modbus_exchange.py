@@ -31,11 +31,11 @@ class Echo:
         """None: nothing has come yet that could tell."""
 
     def forget(self) -> None:
-        """The port was opened: another adapter may be there."""
+        """Forget what is known, as the port was opened: another adapter may be there."""
         self.known = self._declared
 
     def rest(self, sent: bytes, received: bytes, *, ambiguous: bool) -> bytes:
-        """What has come besides the echo; empty as long as there may be nothing else.
+        """Return what has come besides the echo; empty as long as there may be nothing else.
 
         Args:
             sent: the request.
@@ -59,7 +59,7 @@ class Echo:
         return received
 
     def answered(self, *, ambiguous: bool) -> None:
-        """A sound answer came, and no echo before it, or this were known."""
+        """Learn from a sound answer: had an echo come before it, this were known."""
         if self.known is None and not ambiguous:
             self.known = False
 
@@ -152,7 +152,7 @@ class Exchanger:
             self.repeated += 1
 
     def ask(self, request: Request, deadline: Deadline) -> Answer:
-        """One question, sent once, and its answer.
+        """Ask one question, sent once, and return its answer.
 
         Raises:
             DeviceTimeout, GarbledReply, DeviceBusy, DeviceFault, PortUnavailable: as `RegisterLine` says.
@@ -228,7 +228,7 @@ class Exchanger:
                 return answer
 
     def _refuse(self, message: str, cause: Exception | None = None) -> NoReturn:
-        """What came is no answer: RTU waits before it speaks again, TCP drops all that is under way."""
+        """Take what came for no answer: RTU waits before it speaks again, TCP drops all that is under way."""
         if self.timing.quiet_s:
             self._wire.distrust(self.timing.quiet_s)
         else:
@@ -236,7 +236,7 @@ class Exchanger:
         raise GarbledReply(message, bus=self._wire.url) from cause
 
     def _share(self, deadline: Deadline, tries_left: int, least_s: float) -> Deadline:
-        """How long one try may take so that another fits in, if that leaves each the time it needs."""
+        """Return how long one try may take so that another fits in, if that leaves each the time it needs."""
         if tries_left <= 1:
             return deadline
         each_s = (deadline.remaining_s - self.timing.quiet_s * (tries_left - 1)) / tries_left
@@ -251,7 +251,7 @@ class Exchanger:
 
 
 def _nothing_more(received: bytes, taken: int) -> DeviceError:
-    """What to say when nothing more comes: of what came, `taken` bytes were not the echo."""
+    """Say that nothing more comes: of what came, `taken` bytes were not the echo."""
     if taken:
         return GarbledReply(f"got no valid answer but bytes {received[:40].hex(' ')}")
     if received:

@@ -44,7 +44,7 @@ class Blocks:
     _held: dict[Block, _Held] = field(default_factory=dict)
 
     def take(self, block: Block, asker: object, read: Callable[[], Sequence[int]]) -> tuple[Sequence[int], float]:
-        """The block's registers and when they arrived, rig time; read now unless they have just been for another."""
+        """Return the registers and when they arrived, rig time; read now unless they have just been for another."""
         held = self._held.pop(block, None)
         if held is None or id(asker) in held.given or self.clock.now_s() - held.arrived_s > FRESH_S:
             held = _Held(read(), self.clock.now_s())
@@ -53,7 +53,7 @@ class Blocks:
         return held.words, held.arrived_s
 
     def forget(self) -> None:
-        """Something was written, or the line is not what it was."""
+        """Drop them: something was written, or the line is not what it was."""
         self._held.clear()
 
 
@@ -68,21 +68,13 @@ RTU: Mapping[str, Convert] = MappingProxyType(
 
 
 def open_tcp(url: str, clock: Clock) -> ModbusLine:
-    """The Modbus TCP server at `url`, still closed.
-
-    Raises:
-        ValueError: the URL does not hold.
-    """
+    """Make the line to the Modbus TCP server at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {})
     return _line(where, clock, socket_opener(where, MODBUS_PORT), Timing(0.0, 0.0, 0.0, None), rtu=False)
 
 
 def open_rtu(url: str, clock: Clock) -> ModbusLine:
-    """The Modbus RTU bus at `url`, still closed.
-
-    Raises:
-        ValueError: the URL does not hold.
-    """
+    """Make the line of the Modbus RTU bus at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {**SERIAL_FRAME, **RTU})
     per_byte_s = 11.0 / where.options.get("baud", 9600)
     # 3.5 characters, but never below 1.75 ms: MODBUS over Serial Line V1.02, section 2.5.1.1.
@@ -92,11 +84,7 @@ def open_rtu(url: str, clock: Clock) -> ModbusLine:
 
 
 def open_rtu_tcp(url: str, clock: Clock) -> ModbusLine:
-    """The Modbus RTU bus behind a serial device server at `url`, still closed: RTU frames over TCP.
-
-    Raises:
-        ValueError: the URL does not hold.
-    """
+    """Make a line of RTU frames over TCP, to a serial device server; closed, `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, RTU)
     timing = Timing(where.options.get("quiet", DEFAULT_QUIET_S), 0.0, 0.0, RTU_TCP_BREAK_S)
     return _line(where, clock, socket_opener(where, MODBUS_PORT), timing, rtu=True)
@@ -122,7 +110,7 @@ class ModbusLine:
 
     @property
     def read_retries(self) -> int:
-        """How many reads had to be asked again since this line was made."""
+        """Return how many reads had to be asked again since this line was made."""
         return self._exchanger.repeated
 
     def open(self) -> None:
@@ -146,24 +134,24 @@ class ModbusLine:
         self._exchanger.press_on()
 
     def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
-        """Wall seconds of frames of this many bytes on the wire, with the silence between them."""
+        """Return the wall seconds of frames of this many bytes on the wire, with the silence between them."""
         timing = self._exchanger.timing
         return (sent_bytes + answer_bytes) * timing.per_byte_s + 2 * timing.silence_s
 
     def read_registers(
         self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
     ) -> Sequence[int]:
-        """`count` registers; see `RegisterLine` for the errors, `DeviceBusy` after several tries."""
+        """Read `count` registers; see `RegisterLine` for the errors, `DeviceBusy` after several tries."""
         request = frames.reading_registers(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.registers, count, deadline)
 
     def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
-        """The registers of a block and when they arrived, rig time; one request for all who ask at the same time."""
+        """Read a block, and when it arrived, rig time; one request for all who ask at the same time."""
         unit, kind, address, count = block
         return self._blocks.take(block, asker, lambda: self.read_registers(unit, kind, address, count, deadline))
 
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
-        """`count` bits; errors as `read_registers`."""
+        """Read `count` bits; errors as `read_registers`."""
         request = frames.reading_bits(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.bits[:count], count, deadline)
 
@@ -188,7 +176,7 @@ class ModbusLine:
         self._write(request, deadline, lambda a: (a.address, a.count), (address, len(values)))
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
-        """The vendor's name as the unit says it (function 2B, 0E); most units refuse: `DeviceFault`."""
+        """Return the vendor's name as the unit says it (function 2B, 0E); most units refuse: `DeviceFault`."""
         return frames.vendor_of(self._exchanger.ask(frames.asking_vendor(unit), deadline))
 
     def _write(

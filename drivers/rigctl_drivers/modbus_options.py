@@ -40,7 +40,7 @@ class NumberOptions(_Part):
 
     @property
     def resolution(self) -> float:
-        """The smallest step the registers can hold, engineering units; 0 for floats."""
+        """Return the smallest step the registers can hold, engineering units; 0 for floats."""
         return 0.0 if self.type in ("float32", "float64") else abs(self.scale)
 
 

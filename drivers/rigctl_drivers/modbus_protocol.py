@@ -66,7 +66,7 @@ class NamesVendor(Protocol):
     """A line whose units can be asked for their vendor's name."""
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
-        """The name; raises `DeviceFault` where a unit has none to tell."""
+        """Return the name; raises `DeviceFault` where a unit has none to tell."""
 
 
 @runtime_checkable
@@ -74,11 +74,11 @@ class ReadsBlocks(Protocol):
     """A line that reads neighbouring registers once for all who ask at the same time."""
 
     def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
-        """The registers and when they arrived, rig time."""
+        """Return the registers and when they arrived, rig time."""
 
 
 def says_simulated(line: Line, unit: int, deadline: Deadline) -> bool:
-    """Whether a unit says of itself that it is simulated (function 2B, 0E); False where it refuses the question."""
+    """Tell whether a unit says that it is simulated (function 2B, 0E); False where it refuses the question."""
     if not isinstance(line, NamesVendor):
         return False
     try:

@@ -29,7 +29,7 @@ class ModbusRegisterDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The device called `name`; sends nothing yet."""
+        """Make the device called `name`; sends nothing yet."""
         if not isinstance(options, ModbusOptions) or not isinstance(line, RegisterLine):
             raise TypeError(f"{name}: driver modbus needs ModbusOptions and a Modbus line, got {line.url}")
         unit = Unit(options, line)

@@ -22,7 +22,7 @@ class Unit:
         self.anonymous = options.identity is None
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Who answers; raises `IdentityMismatch` if the identity register holds something else."""
+        """Ask who answers; raises `IdentityMismatch` if the identity register holds something else."""
         o, line = self.options, self.line
         model = f"Modbus unit {o.address}"
         if o.identity is not None:
@@ -38,13 +38,13 @@ class Unit:
         return Identity(model)
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Whether the unit says of itself that it is simulated."""
+        """Tell whether the unit says of itself that it is simulated."""
         return says_simulated(self.line, self.options.address, deadline)
 
     # reading ------------------------------------------------------------------------------------------------------
 
     def read(self, deadline: Deadline) -> Reading:
-        """The value now."""
+        """Read the value."""
         place = self.options.read
         if place is None:  # connect() makes no sensor without it
             raise DeviceFault("nothing to read: `read` is not configured")
@@ -61,7 +61,7 @@ class Unit:
         return Reading(raw * place.scale + place.offset, self.options.unit, now_s)
 
     def read_back(self, deadline: Deadline) -> ActuatorState:
-        """Whether the setpoint is in force, and the setpoint, as the device holds them."""
+        """Tell whether the setpoint is in force, and the setpoint, as the device holds them."""
         o = self.options
         on, words = self._held(deadline)
         if o.write is None:
@@ -74,7 +74,7 @@ class Unit:
         return ActuatorState(True, held)
 
     def _held(self, deadline: Deadline) -> tuple[bool, Sequence[int]]:
-        """Whether it is enabled, and if so the setpoint's registers; one request where all are neighbours."""
+        """Ask whether it is enabled, and if so for the setpoint's registers; one request where all are neighbours."""
         enable, write = self.options.enable, self.options.write
         count = 0 if write is None else width(write.type)
         if enable is not None and enable.at is not None and write is not None:
@@ -98,11 +98,11 @@ class Unit:
         return word == enable.on
 
     def holding(self, at: int, count: int, deadline: Deadline) -> Sequence[int]:
-        """Holding registers as they are."""
+        """Read holding registers as they are."""
         return self.line.read_registers(self.options.address, "holding", at, count, deadline)
 
     def _raw(self, place: ReadOptions, deadline: Deadline) -> tuple[float, float]:
-        """The number as it stands there, and when it arrived, rig time."""
+        """Return the number as it stands there, and when it arrived, rig time."""
         unit, line, table = self.options.address, self.line, place.table
         if table == "coil" or table == "discrete":  # noqa: PLR1714 - mypy narrows this form only
             bit = line.read_bits(unit, table, place.at, 1, deadline)[0]
@@ -117,5 +117,4 @@ class Unit:
 
 
 def _same(place: WriteOptions, held: float, wanted: float) -> bool:
-    """Equal as far as the registers can tell."""
     return math.isclose(held, wanted, rel_tol=1e-6, abs_tol=max(place.resolution / 2, 1e-9))

@@ -41,12 +41,12 @@ _LIMITS = MappingProxyType(
 
 
 def width(number_type: NumberType) -> int:
-    """How many registers a number takes."""
+    """Return how many registers a number takes."""
     return struct.calcsize(_FORMATS[number_type]) // 2
 
 
 def decode(registers: Sequence[int], number_type: NumberType, order: WordOrder = "ABCD") -> float:
-    """The number in `registers`; integers come as such, exact.
+    """Return the number in `registers`; integers come as such, exact.
 
     Raises:
         ValueError: there are too many or too few registers, or one is not a 16-bit word.
@@ -60,7 +60,7 @@ def decode(registers: Sequence[int], number_type: NumberType, order: WordOrder =
 
 
 def encode(value: float, number_type: NumberType, order: WordOrder = "ABCD") -> tuple[int, ...]:
-    """The registers that hold `value`; integers are rounded to the nearest.
+    """Return the registers that hold `value`; integers are rounded to the nearest.
 
     Raises:
         ValueError: the value is not finite or does not fit.
@@ -88,7 +88,7 @@ def _float32(value: float) -> bytes:
 
 
 def _arrange(data: bytes, order: WordOrder) -> bytes:
-    """Transmitted order to most significant first or back: every order is its own inverse."""
+    """Put transmitted order to most significant first, or back: every order is its own inverse."""
     words = [data[i : i + 2] for i in range(0, len(data), 2)]
     if order in ("CDAB", "DCBA"):
         words.reverse()

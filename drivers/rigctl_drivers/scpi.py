@@ -57,18 +57,18 @@ class ScpiChannel:
         return Identity(got, firmware, serial)
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Whether the maker's name in `*IDN?` says that it is simulated."""
+        """Tell whether the maker's name in `*IDN?` says that it is simulated."""
         return SIMULATED in self.ask("*IDN?", deadline).partition(",")[0].upper()
 
     def ask(self, question: str, deadline: Deadline) -> str:
-        """The next line after a question. After a failure the line is made quiet first."""
+        """Return the next line after a question. After a failure the line is made quiet first."""
         self._send(question, deadline)
         answer = self._answer(question, deadline)
         self._in_step = True
         return answer
 
     def ask_or_explain(self, question: str, deadline: Deadline) -> str:
-        """The answer to a question; if none comes, the instrument may say why."""
+        """Return the answer to a question; if none comes, the instrument may say why."""
         if not self.check_errors:
             return self.ask(question, deadline)
         try:
@@ -81,7 +81,7 @@ class ScpiChannel:
             raise
 
     def number(self, question: str, answer: str) -> float:
-        """An answer as a number; raises `GarbledReply` if it is none."""
+        """Return an answer as a number; raises `GarbledReply` if it is none."""
         try:
             return float(answer)
         except ValueError:
@@ -94,7 +94,7 @@ class ScpiChannel:
         self._in_step = True
 
     def earlier_errors(self, deadline: Deadline) -> list[str]:
-        """What others left in the error queue, so that it is not blamed on our first question or command."""
+        """Return what others left in the error queue, so that it is not blamed on our first question or command."""
         if self._emptied or not self.check_errors:
             return []
         if not self._in_step:
@@ -130,14 +130,13 @@ class ScpiChannel:
             raise GarbledReply(f"{question} got {answer[:60]!r}; check baud rate and parity") from None
 
     def _errors(self, deadline: Deadline, *, late: bool = False) -> list[str]:
-        """Empty the error queue."""
         errors: list[str] = []
         while len(errors) < MAX_ERRORS and (entry := self._next_error(deadline, late=late)):
             errors.append(entry)
         return errors
 
     def _next_error(self, deadline: Deadline, *, late: bool) -> str:
-        """One entry of the error queue, empty when there is none; a line of another form is a late answer."""
+        """Take one entry of the error queue, empty when there is none; a line of another form is a late answer."""
         self._in_step = False
         self.line.write(b"SYST:ERR?" + self._end, deadline)
         while not (found := ERROR_ENTRY.fullmatch(self._answer("SYST:ERR?", deadline))) or (late and not found[2]):

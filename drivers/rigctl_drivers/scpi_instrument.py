@@ -96,7 +96,7 @@ class ScpiOptions(DeviceOptions):
 
 
 def _takes_value(template: str) -> bool:
-    """Whether a command differs with the setpoint that is put into it."""
+    """Tell whether a command differs with the setpoint that is put into it."""
     try:
         return template.format(value=1.5) != template.format(value=250.0)
     except (LookupError, ValueError, AttributeError):  # another field than `value`, or no way to write a number
@@ -104,12 +104,12 @@ def _takes_value(template: str) -> bool:
 
 
 def _occupies(options: ScpiOptions) -> Sequence[Claim]:
-    """The line, shared with others of the same instrument, and each command to itself."""
+    """Claim the line, shared with others of the same instrument, and each command to itself."""
     return (Claim("the line", "shares", "SCPI"), *_asked(options))
 
 
 def _misfits(options: ScpiOptions, setpoints: Sequence[float]) -> Sequence[str]:
-    """An on/off device takes 0 or 1; of others the instrument knows best."""
+    """Name what an on/off device, which takes 0 or 1, cannot hold; of others the instrument knows best."""
     if options.set is not None or options.enable is None:
         return []
     return [f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in setpoints if v not in (0.0, 1.0)]
@@ -136,7 +136,7 @@ class ScpiDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The instrument called `name`; sends nothing yet."""
+        """Make the instrument called `name`; sends nothing yet."""
         if not isinstance(options, ScpiOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver scpi needs ScpiOptions and a serial or tcp line, got {line.url}")
         channel = ScpiChannel(line, options.terminator, check_errors=options.check_errors)
@@ -223,7 +223,7 @@ class ScpiOutput:
             self._impose(self._options.safe_value, deadline)
 
     def read_back(self, deadline: Deadline) -> ActuatorState:
-        """Switch and setpoint as the instrument holds them."""
+        """Ask for switch and setpoint as the instrument holds them."""
         o = self._options
         on = o.enable is None or self._is_on(o.enable.state, deadline)
         if o.confirm is None:
@@ -293,5 +293,4 @@ class ScpiControlled:
 
 
 def _same(held: float, wanted: float) -> bool:
-    """Equal as far as a number written in a few digits can tell."""
     return math.isclose(held, wanted, rel_tol=1e-6, abs_tol=1e-9)

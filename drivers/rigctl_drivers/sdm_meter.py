@@ -75,7 +75,7 @@ class Sdm120Driver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The meter called `name`; sends nothing yet."""
+        """Make the meter called `name`; sends nothing yet."""
         return _connect(name, options, line, _Model("SDM120", power=0x0C))
 
 
@@ -91,7 +91,7 @@ class Sdm630Driver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The meter called `name`; sends nothing yet."""
+        """Make the meter called `name`; sends nothing yet."""
         return _connect(name, options, line, _Model("SDM630", power=0x34, counts_in=0x1E))
 
 
@@ -116,7 +116,7 @@ class SdmMeter:
         """Holding registers that the meter refused."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Mains that look like mains, and the serial number if the meter has one to tell.
+        """See mains that look like mains, and ask for the serial number if the meter has one to tell.
 
         Raises:
             IdentityMismatch: voltage or frequency cannot be those of a supply, or energy is not counted in the unit
@@ -139,16 +139,16 @@ class SdmMeter:
         )
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Whether the meter says of itself that it is simulated."""
+        """Tell whether the meter says of itself that it is simulated."""
         return self._spaced(lambda: says_simulated(self._line, self._options.address, deadline))
 
     def read(self, deadline: Deadline) -> Reading:
-        """Active power now, W."""
+        """Read the active power, W."""
         watts = self._value(self._model.power, deadline)
         return self._reading(watts, self.unit, "" if math.isfinite(watts) else f"the meter reports {watts} W")
 
     def total(self, deadline: Deadline) -> Reading:
-        """Energy counted, kWh. INVALID if it is no number, negative or implausibly high.
+        """Read the energy counted, kWh; INVALID if it is no number, negative or implausibly high.
 
         Raises:
             DeviceFault: the meter has been switched to another unit.
@@ -167,7 +167,7 @@ class SdmMeter:
         return Reading(value, unit, now_s)
 
     def _switched(self, deadline: Deadline) -> str:
-        """What is wrong if energy is counted in another unit than the configuration says; empty if nothing is."""
+        """Say what is wrong if energy is counted in another unit than configured; empty if nothing is."""
         words = None if self._model.counts_in is None else self._holding(self._model.counts_in, 2, deadline)
         unit = None if words is None else {0.0: "kWh", 1.0: "MWh"}.get(decode(words, "float32"))
         declared = self._options.counts_in
@@ -177,7 +177,7 @@ class SdmMeter:
         return f"unit {self._options.address} counts in {unit}, `counts_in` says {declared}; {mend}"
 
     def _holding(self, register: int, count: int, deadline: Deadline) -> Sequence[int] | None:
-        """Holding registers; None if this meter does not have them, which it is asked but once."""
+        """Read holding registers; None if this meter does not have them, which it is asked but once."""
         if register in self._missing:
             return None
         address = self._options.address

@@ -20,7 +20,7 @@ Convert = Callable[[str], Any]
 
 
 def positive(text: str) -> float:
-    """A finite number above zero."""
+    """Convert a finite number above zero."""
     try:
         value = float(text)
     except ValueError:
@@ -31,14 +31,14 @@ def positive(text: str) -> float:
 
 
 def whole(text: str) -> int:
-    """A whole number above zero."""
+    """Convert a whole number above zero."""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise ValueError("must be a whole number > 0")
     return int(text)
 
 
 def one_of(allowed: Mapping[str, Any]) -> Convert:
-    """One of a few words, in any case."""
+    """Make the conversion of one of a few words, in any case."""
 
     def convert(text: str) -> Any:
         if text.upper() not in allowed:
@@ -96,11 +96,11 @@ class LineUrl:
 
     @property
     def path(self) -> Path:
-        """The place as a path; a relative one counts from the current directory."""
+        """Return the place as a path; a relative one counts from the current directory."""
         return Path(self.place)
 
     def host_port(self, default_port: int) -> tuple[str, int]:
-        """The place as `host:port`, IPv6 addresses in brackets.
+        """Return the place as `host:port`, IPv6 addresses in brackets.
 
         Raises:
             ValueError: no host, or the port is not 1 to 65535.

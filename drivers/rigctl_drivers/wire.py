@@ -51,7 +51,7 @@ class BackOff:
 
     @property
     def pause_s(self) -> float:
-        """How long from now; negative when it is due."""
+        """Return how long from now; negative when it is due."""
         return self.not_before_s - time.monotonic()
 
     def failed(self) -> None:
@@ -77,7 +77,7 @@ class Silence:
         return max(self.gap_until_s, 0.0 if waived else self.owed_until_s)
 
     def space(self, gap_s: float) -> None:
-        """A frame has ended: the next one begins no sooner than `gap_s` from now."""
+        """Let the next frame begin no sooner than `gap_s` from now: one has ended."""
         self.gap_until_s = time.monotonic() + gap_s
 
 
@@ -98,7 +98,7 @@ class Wire:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a port to talk to."""
+        """Tell whether there is a port to talk to."""
         return self._port is not None
 
     def open(self) -> None:
@@ -153,7 +153,7 @@ class Wire:
                 raise self._lost(problem) from problem
 
     def read_some(self, until: Deadline) -> bytes:
-        """What has arrived, waiting for the first byte; empty once the time is over.
+        """Return what has arrived, waiting for the first byte; empty once the time is over.
 
         Raises:
             LineLost: the other end is gone.
@@ -173,7 +173,7 @@ class Wire:
             return data
 
     def drain(self) -> bytes:
-        """What has arrived already; closes the wire, quietly, if the other end has gone meanwhile."""
+        """Return what has arrived already; closes the wire, quietly, if the other end has gone meanwhile."""
         found = bytearray()
         now = Deadline(0.0)
         try:
@@ -184,7 +184,7 @@ class Wire:
         return bytes(found)
 
     def distrust(self, quiet_s: float) -> None:
-        """An answer may still be on its way: `settle` will wait until `quiet_s` of wall time from now."""
+        """Expect a late answer: `settle` will wait until `quiet_s` of wall time from now."""
         self.silence.owed_until_s = max(self.silence.owed_until_s, time.monotonic() + quiet_s)
 
     def press_on(self) -> None:
@@ -218,7 +218,7 @@ class Wire:
         self._heard = False
 
     def _ready(self, event: int, until: Deadline) -> bool:
-        """Whether the port is ready in time; looks up now and then if the deadline may come nearer meanwhile."""
+        """Tell whether the port is ready in time; looks up now and then if the deadline may come nearer meanwhile."""
         poll = select.poll()
         poll.register(self._fileno(), event)
         slice_s = math.inf if until.hurry is None else LOOK_S

@@ -26,7 +26,7 @@ class Paced(Protocol):
     """A device that knows how long its exchanges take; of one that does not, its timeout is assumed for each."""
 
     def pace(self) -> Pace:
-        """From baud, latency and frame lengths; sends nothing."""
+        """Reckon it from baud, latency and frame lengths; sends nothing."""
 
 
 @runtime_checkable
@@ -34,7 +34,7 @@ class SafeTogether(Protocol):
     """An actuator that can go to its safe state in one exchange with its neighbours."""
 
     def safe_group(self) -> Hashable | None:
-        """Those with equal groups may go together, e.g. coils of one unit; None: this one goes alone."""
+        """Name the group: those with equal ones may go together, e.g. coils of one unit; None: this one goes alone."""
 
     def safe_all(self, group: Sequence[Actuator], deadline: Deadline) -> None:
         """Send all of the group (this one among them) to their safe states in as few frames as can be.
@@ -44,7 +44,7 @@ class SafeTogether(Protocol):
         """
 
     def safe_all_s(self, group: Sequence[Actuator]) -> float:
-        """How long that takes with a healthy device, wall seconds; sends nothing."""
+        """Return how long that takes with a healthy device, wall seconds; sends nothing."""
 
 
 @runtime_checkable
@@ -52,7 +52,7 @@ class SaysSimulated(Protocol):
     """A device that can be asked whether it is simulated; rig time may run faster than the wall only on such a rig."""
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Whether it says of itself that it is simulated; False where it cannot say."""
+        """Tell whether it says of itself that it is simulated; False where it cannot say."""
 
 
 @runtime_checkable
@@ -64,7 +64,7 @@ class Anonymous(Protocol):
 
 
 def said(question: Callable[[], T], otherwise: T) -> T:
-    """What a device says of itself; no driver's bug in saying it may keep anything from going safe."""
+    """Return what a device says of itself; no driver's bug in saying it may keep anything from going safe."""
     try:
         return question()
     except Exception:  # noqa: BLE001 -- `check_driver` finds it; here there is another way
@@ -103,7 +103,7 @@ class Occupies(Protocol):
 
     @staticmethod
     def occupies(options: Any) -> Sequence[Claim]:
-        """All that a device with these options uses."""
+        """Return all that a device with these options uses."""
 
 
 @runtime_checkable
@@ -112,7 +112,7 @@ class Fits(Protocol):
 
     @staticmethod
     def misfits(options: Any, setpoints: Sequence[float]) -> Sequence[str]:
-        """Why some of these, or of those among the options, cannot be held, one sentence each."""
+        """Say why some of these, or of those among the options, cannot be held, one sentence each."""
 
 
 @runtime_checkable
@@ -121,4 +121,4 @@ class Grained(Protocol):
 
     @staticmethod
     def grain(options: Any, total: float) -> float:
-        """The smallest step of the counter at this count, unit of the meter; 0 if it is not known."""
+        """Return the smallest step of the counter at this count, unit of the meter; 0 if it is not known."""

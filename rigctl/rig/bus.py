@@ -66,7 +66,7 @@ class _Queue:
             self._jobs.put(job)
 
     def take(self) -> _Job:
-        """The next job; with the last pressing one out of the queue there is no hurry any more."""
+        """Take the next job; with the last pressing one out of the queue there is no hurry any more."""
         job = self._jobs.get()
         if job.priority != _NORMAL:
             with self._counting:
@@ -77,7 +77,7 @@ class _Queue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits."""
+        """Tell whether nothing waits."""
         return self._jobs.empty()
 
 
@@ -156,7 +156,7 @@ class Bus:
 
     @property
     def stuck(self) -> str:
-        """What the driver was doing when it overran its deadline, if it has and still holds the line."""
+        """Return what the driver was doing when it overran its deadline, if it has and still holds the line."""
         running = self._running
         return running.doing if running is not None and time.monotonic() > running.overdue_at_s else ""
 
@@ -276,7 +276,7 @@ class Bus:
         return self._told(future)
 
     def _put(self, priority: int, work: Callable[[], Any] | None) -> _Job:
-        """Into the queue; unless it is in no hurry, a question under way is to be over soon."""
+        """Queue it; unless it is in no hurry, a question under way is to be over soon."""
         if self._closed:
             raise DeviceError("the bus is closed", bus=self.url)
         if self._thread is None:
@@ -289,7 +289,7 @@ class Bus:
         return job
 
     def _told(self, future: asyncio.Future[T]) -> T:
-        """The answer; what it says of the line is told."""
+        """Return the answer, and tell what it says of the line."""
         try:
             answer = future.result()
         except PortUnavailable as error:

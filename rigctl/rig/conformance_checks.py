@@ -54,20 +54,20 @@ class Bench:
 
     @property
     def name(self) -> str:
-        """What to call the driver, even if it does not say."""
+        """Return what to call the driver, even if it does not say."""
         return str(getattr(self.driver, "name", self.driver.__name__))
 
     def connect(self, line: Line) -> Device:
-        """A device on this line."""
+        """Make a device on this line."""
         return self.driver.connect("device", self.driver.options.model_validate(self.given), line)
 
     def deadline(self) -> Deadline:
-        """For a call to an instrument that answers."""
+        """Return the deadline of a call to an instrument that answers."""
         return Deadline.after(self.timeout_s)
 
 
 def abilities(device: Device) -> tuple[str, ...]:
-    """What a device can do."""
+    """Name what a device can do."""
     return tuple(a.__name__ for a in ABILITIES if isinstance(device, a))
 
 
@@ -125,7 +125,7 @@ DESCRIPTION_CHECKS: Final = (
 
 
 def _calls(bench: Bench, device: Device) -> Iterator[tuple[str, Callable[[Deadline], Any]]]:
-    """Every call the device offers, ready but for the deadline."""
+    """Yield every call the device offers, ready but for the deadline."""
     yield "identify", device.identify
     if isinstance(device, Sensor):
         yield "read", device.read
@@ -317,7 +317,7 @@ def _applies_once(bench: Bench, device: Actuator, line: RecordingLine) -> None:
 
 
 def _sent_while_deaf(line: RecordingLine, call: Callable[[], None]) -> Counter[Any]:
-    """What a call sends when no reply is seen; it must raise `DeviceTimeout`."""
+    """Return what a call sends when no reply is seen; it must raise `DeviceTimeout`."""
     before = len(line.sent)
     line.lose_replies = True
     try:

@@ -52,19 +52,19 @@ class Handle(Generic[D]):
 
     @property
     def pace(self) -> Pace:
-        """What it says of its exchanges; its timeout for each, if it says nothing."""
+        """Return what it says of its exchanges; its timeout for each, if it says nothing."""
         otherwise = Pace(self.timeout_s, self.timeout_s)
         return said(self.device.pace, otherwise) if isinstance(self.device, Paced) else otherwise
 
     @property
     def hurried_s(self) -> float:
-        """What a question to it still gets once something urgent waits, wall seconds."""
+        """Return what a question to it still gets once something urgent waits, wall seconds."""
         usual_s = self.pace.confirm_s if isinstance(self.device, Paced) else 0.0
         return min(self.timeout_s, max(HURRIED * usual_s, HURRY_S))
 
     @property
     def anonymous(self) -> bool:
-        """Whether there is nothing to recognise it by."""
+        """Tell whether there is nothing to recognise it by."""
         return isinstance(self.device, Anonymous) and self.device.anonymous
 
     async def identify(self) -> Identity:
@@ -113,7 +113,7 @@ class Handle(Generic[D]):
     def exchange(
         self, turn: Turn, work: Callable[[Deadline], T], patience_s: float, doing: str, *, settled: bool = False
     ) -> T:
-        """One exchange of a turn, see `Turn.exchange`. Raises as `Bus.call`."""
+        """Carry out one exchange of a turn, see `Turn.exchange`. Raises as `Bus.call`."""
         with self._named():
             return turn.exchange(work, patience_s, f"{self.name}: {doing}", settled=settled)
 
@@ -144,7 +144,7 @@ class Handle(Generic[D]):
         return True
 
     def is_strange(self, contact: Contact) -> bool:
-        """Whether it must be recognised on the way to safety: the line was opened since, or it was silent itself."""
+        """Tell whether it must be recognised on the way to safety: the line was opened since, or it was silent."""
         known = self._known_on
         return not self.anonymous and (known is None or known.opened != contact.opened or self.silent)
 
@@ -204,7 +204,7 @@ async def together(*tasks: Coroutine[Any, Any, T]) -> list[T]:
 
 
 def combined(errors: Sequence[BaseException]) -> BaseException:
-    """One error for several: the kind of the worst, the messages of all."""
+    """Make one error of several: the kind of the worst, the messages of all."""
     strangers = [e for e in errors if not isinstance(e, RigctlError) or isinstance(e, ConfigError)]
     if len(errors) == 1 or strangers:
         return (strangers or list(errors))[0]

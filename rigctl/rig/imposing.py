@@ -63,13 +63,12 @@ class Imposer:
         return {v.name: self._state(v, plan) for v in self.spec.variables if v.actuator is not None}
 
     def _state(self, variable: VariableWiring, plan: _Plan) -> ActuatorState:
-        """What was confirmed of a variable's actuator."""
         name = variable.actuator or ""
         value = plan.imposed.get(name, plan.dosed.get(name))
         return RELEASED if value is None else ActuatorState(controlled=True, setpoint=value)
 
     def _planned(self, setpoints: Mapping[str, float]) -> _Plan:
-        """Which actuator has to do what; nothing moves before every setpoint has passed the guard.
+        """Plan which actuator does what; nothing moves before every setpoint has passed the guard.
 
         Raises:
             GuardRefused: an unknown or uncontrollable variable, or a setpoint the guard objects to.
@@ -129,7 +128,7 @@ class Imposer:
             raise ReadBackMismatch(message)
 
     async def denial(self, actuator: Handle[Actuator], value: float | None) -> str:
-        """What the instrument says instead of holding `value`, or being released (None); empty if it does."""
+        """Return what the instrument says instead of holding `value`, or being released (None); empty if it does."""
         state = await actuator.ask(actuator.device.read_back, "read back")
         if holds(state, value, self.tolerance(actuator.name)):
             return ""
@@ -190,11 +189,10 @@ class Imposer:
         )
 
     def tolerance(self, actuator: str) -> float:
-        """Treatments and prepared actuators are switches: they hold what they were sent."""
+        """Return its read-back's tolerance; treatments and prepared actuators are switches: they hold what was sent."""
         return next((v.read_back_tolerance for v in self.spec.variables if v.actuator == actuator), 1e-6)
 
     def _serves(self, actuator: str) -> str:
-        """The variable an actuator serves, for messages."""
         return next((v.name for v in self.spec.variables if v.actuator == actuator), actuator)
 
 
@@ -207,7 +205,7 @@ def _in_turn(titrations: list[tuple[Titration, float]]) -> Coroutine[Any, Any, N
 
 
 def holds(state: ActuatorState, value: float | None, tolerance: float) -> bool:
-    """Whether a read-back confirms `value` (None: released). A switch that is off both holds 0 and is released."""
+    """Tell whether a read-back confirms `value` (None: released). A switch that is off both holds 0 and is released."""
     if value is None:
         return not state.controlled
     if not state.controlled:
@@ -216,7 +214,7 @@ def holds(state: ActuatorState, value: float | None, tolerance: float) -> bool:
 
 
 def told(state: ActuatorState, unit: str) -> str:
-    """A read-back in words."""
+    """Say a read-back in words."""
     if not state.controlled:
         return "released"
     return "switched on" if state.setpoint is None else f"{state.setpoint:g} {unit}"

@@ -86,7 +86,7 @@ class Link:
             raise self._broken(error) from error
 
     def exchange_succeeded(self) -> None:
-        """An answer arrived: the line works."""
+        """Take note that an answer arrived: the line works."""
         self._silent = 0
         self._pause_s = self._timing.reopen_first_s
 
@@ -105,7 +105,7 @@ class Link:
         return error
 
     def distrust(self) -> None:
-        """Something went wrong in the middle of an exchange: flush before the next one."""
+        """Flush before the next exchange: something went wrong in the middle of one."""
         self._suspect, self._pressed_on = True, False
 
     def close(self) -> None:

@@ -97,7 +97,7 @@ class Lookout:
         return self._benches.setdefault(bus, _Bench())
 
     def glance(self) -> Glance:
-        """What is known now; begins the rounds that are due, and waits for none."""
+        """Return what is known now; begins the rounds that are due, and waits for none."""
         now_s = time.monotonic()
         for bus, bench in self._benches.items():
             if (bench.round is None or bench.round.done()) and now_s >= bench.next_s:

@@ -32,7 +32,7 @@ GRANTED_S = 10.0
 
 
 def resting(clock: Clock) -> Rest:
-    """How rig time is slept in the event loop."""
+    """Return how rig time is slept in the event loop."""
 
     async def rest(seconds: float) -> None:
         await asyncio.sleep(max(0.0, seconds) / clock.speedup)
@@ -41,12 +41,12 @@ def resting(clock: Clock) -> Rest:
 
 
 def invalid(unit: str, time_s: float, detail: str) -> Reading:
-    """What stands in for a value that could not be read."""
+    """Return what stands in for a value that could not be read."""
     return Reading(math.nan, unit, time_s, Severity.INVALID, detail)
 
 
 def judged(reading: Reading, plausible: tuple[float, float] | None) -> Reading:
-    """The reading, INVALID if it is no finite number or outside the plausible range."""
+    """Return the reading, INVALID if it is no finite number or outside the plausible range."""
     if not reading.valid:
         return reading
     if not math.isfinite(reading.value):
@@ -107,7 +107,7 @@ class Record:
 
 
 def _reachable(before: Reading, after: Reading, max_rate_per_s: float) -> bool:
-    """Whether the quantity can have gone from one reading to the other; noise is granted what it moves in a while."""
+    """Tell whether the quantity can have gone there; noise is granted what it moves in a while."""
     elapsed_s = max(after.time_s - before.time_s, GRANTED_S)
     return abs(after.value - before.value) <= max_rate_per_s * elapsed_s
 
@@ -125,12 +125,12 @@ class Probe:
     record: Record = field(default_factory=Record)
 
     async def read(self) -> Reading:
-        """A fresh reading; INVALID with the reason when the sensor does not answer or cannot be right."""
+        """Take a fresh reading; INVALID with the reason when the sensor does not answer or cannot be right."""
         reading, _ = await self.attempt()
         return reading
 
     async def attempt(self) -> tuple[Reading, bool]:
-        """As `read`, and whether anything answered."""
+        """Read as `read`, and tell whether anything answered."""
         try:
             reading = await self.handle.ask(self.handle.device.read, "read")
         except DeviceError as error:
@@ -182,12 +182,12 @@ async def _sample(probe: Probe, silences: int) -> tuple[Reading, bool]:
 
 
 def planned_samples(spec: MeasureSpec) -> int:
-    """How many samples a window holds when nothing is late."""
+    """Return how many samples a window holds when nothing is late."""
     return max(spec.min_count, int(spec.duration_s / spec.every_s + 1e-9), 1)
 
 
 def reduced(readings: Sequence[Reading], statistic: Statistic, min_count: int) -> Measurement:
-    """One measurement from a window: statistic and standard deviation of the valid samples.
+    """Make one measurement of a window: statistic and standard deviation of the valid samples.
 
     Severity: INVALID when no sample is valid, MAJOR when fewer than `min_count` are, MINOR when some were excluded.
     """

@@ -88,7 +88,7 @@ class Rig:
 
     @property
     def tripped(self) -> str | None:
-        """Why the trip is latched, or None."""
+        """Say why the trip is latched, or None."""
         return self.guard.tripped
 
     async def open(self) -> Mapping[str, Identity]:
@@ -109,7 +109,7 @@ class Rig:
         return found
 
     async def probe(self) -> Mapping[str, str]:
-        """Read-only: who answers and one reading, by device name; errors as text. Needs no `open`."""
+        """Ask who answers and for one reading, by device name; errors as text. Writes nothing, and needs no `open`."""
         handles = self._wiring.handles
         return dict(zip(handles, await together(*map(probed, handles.values())), strict=True))
 
@@ -136,14 +136,14 @@ class Rig:
 
     @property
     def driven(self) -> Mapping[str, float]:
-        """What is imposed now, by actuator, engineering units: chosen variables, treatments, what is being prepared.
+        """Return what is imposed now, by actuator, engineering units: chosen variables, treatments, what is prepared.
 
         From the moment a command was answered until another one is sent; nothing once `safe` has begun.
         """
         return dict(self._imposer.driven)
 
     async def measure(self) -> Mapping[str, Measurement]:
-        """A window of every sensor, as `spec.timing.measure` says; by the names of variables and outcomes.
+        """Sample a window of every sensor, as `spec.timing.measure` says; by the names of variables and outcomes.
 
         A sensor without a single valid sample gives an INVALID measurement, never an exception.
         """
@@ -157,14 +157,14 @@ class Rig:
         return out
 
     async def meters(self) -> Mapping[str, Reading]:
-        """The counters now, by meter name (kinds energy and volume); one that cannot be read is INVALID.
+        """Read the counters, by meter name (kinds energy and volume); one that cannot be read is INVALID.
 
         Beside them our own that say how far they can be believed; see `rigctl.rig.metering`.
         """
         return await self._metering.read()
 
     async def snapshot(self) -> Mapping[str, Reading]:
-        """One reading of each sensor now, by the names of variables and outcomes; INVALID if it cannot be read."""
+        """Read each sensor once, by the names of variables and outcomes; INVALID if it cannot be read."""
         probes = self._wiring.probes
         readings = await together(*map(Probe.read, probes))
         return {p.name: r for p, r in zip(probes, readings, strict=True)}
@@ -185,7 +185,7 @@ class Rig:
         return report
 
     def time_to_safe(self) -> SafeTimes:
-        """How long `safe` takes at most while every device answers as it should; asks nobody, needs no `open`."""
+        """Return how long `safe` takes at most while every device answers as it should; asks nobody."""
         return time_to_safe(self.spec, self._wiring)
 
     async def roll_call(self) -> Mapping[str, str]:

@@ -37,12 +37,12 @@ LEAST_PATIENCE_S: Final = 0.5
 
 
 def to_make_safe(wiring: Wiring) -> list[Handle[Any]]:
-    """All that has a safe state, pumps first."""
+    """List all that has a safe state, pumps first."""
     return [*wiring.dosers.values(), *wiring.actuators.values()]
 
 
 def grouped(handles: Iterable[Handle[Any]], limits: Mapping[str, ActuatorLimits]) -> list[list[Handle[Any]]]:
-    """Those that can go to their safe state together; most stand alone."""
+    """Group those that can go to their safe state together; most stand alone."""
     groups: dict[Hashable, list[Handle[Any]]] = {}
     for handle in handles:
         group = None
@@ -54,12 +54,12 @@ def grouped(handles: Iterable[Handle[Any]], limits: Mapping[str, ActuatorLimits]
 
 
 def together_s(group: Sequence[Handle[Any]]) -> float:
-    """How long one exchange for the whole group takes."""
+    """Return how long one exchange for the whole group takes."""
     return said(lambda: group[0].device.safe_all_s([h.device for h in group]), group[0].timeout_s)
 
 
 def time_to_safe(spec: RigSpec, wiring: Wiring) -> SafeTimes:
-    """The worst case with healthy devices, over all and by bus.
+    """Reckon the worst case with healthy devices, over all and by bus.
 
     Nobody has been recognised yet, a question to a silent device is under way, and groups refuse to go together.
     """
@@ -172,7 +172,7 @@ class _Course:
                 self._ask(turn, handle)
 
     def _tell_all(self, turn: Turn, handles: Sequence[Handle[Any]]) -> None:
-        """What turns out to be silent is told once everything else has been."""
+        """Tell all; what turns out to be silent is told once everything else has been."""
         silent: list[Handle[Any]] = []
         for group in grouped(handles, self._limits):
             turn.reach()
@@ -241,12 +241,11 @@ class _Course:
 
 
 def _silent(handle: Handle[Any]) -> bool:
-    """To have them last."""
     return handle.silent
 
 
 def _question(handle: Handle[Any], limits: ActuatorLimits) -> Callable[[Deadline], str]:
-    """What the instrument says instead of being safe, or nothing."""
+    """Return what the instrument says instead of being safe, or nothing."""
     if isinstance(handle.device, Doser):
         return lambda deadline: "it still runs" if handle.device.dose_status(deadline).running else ""
     value = None if limits.safe_state == "off" else limits.safe_state

@@ -25,10 +25,10 @@ class Instruments(Protocol):
     """Where drivers and lines are found; `rigctl.rig.registry.Registry` is one."""
 
     def driver(self, name: str) -> type[Driver]:
-        """The driver of this name."""
+        """Find the driver of this name."""
 
     def open_line(self, url: str, clock: Clock) -> Line:
-        """The line at this URL, still closed."""
+        """Make the line at this URL, still closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class _Wirer:
         return driver.connect(device.name, device.options, line)
 
     def role(self, where: str, name: str, kind: type[D]) -> Handle[D] | None:
-        """The device of this name as a `kind`, or None with a complaint."""
+        """Find the device of this name as a `kind`; None with a complaint."""
         if name not in self.spec.devices:
             self.complain(where, f"got {name!r}, which is no device; known: {', '.join(self.spec.devices)}")
             return None
@@ -125,7 +125,7 @@ class _Wirer:
         return handle
 
     def actuator_names(self) -> dict[str, str]:
-        """Every actuator that is no doser, and where it is named."""
+        """Name every actuator that is no doser, and where it is named."""
         spec = self.spec
         names = {v.actuator: f"variables.{v.name}.actuator" for v in spec.variables if v.actuator is not None}
         names |= {d.treatment: f"dosing.{n}.treatment" for n, d in spec.dosing.items() if d.treatment is not None}
