@@ -85,9 +85,7 @@ class TextLine:
             PortUnavailable: nothing was sent.
             DeviceTimeout: the port did not take it in time, or broke.
         """
-        if not self._wire.is_open:
-            self._buffer.clear()
-            self._wire.ensure_open(deadline)
+        self._ensure_open(deadline)
         self._wire.write(data, deadline)
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
@@ -111,10 +109,13 @@ class TextLine:
                 raise GarbledReply(f"{searched} bytes without a line end; is the terminator right?", bus=self.url)
             self._receive(deadline)
 
-    def _receive(self, deadline: Deadline) -> None:
+    def _ensure_open(self, deadline: Deadline) -> None:
         if not self._wire.is_open:
             self._buffer.clear()
             self._wire.ensure_open(deadline)
+
+    def _receive(self, deadline: Deadline) -> None:
+        self._ensure_open(deadline)
         waits = deadline.remaining_s > 0
         data = self._wire.read_some(deadline)
         if not data:
@@ -177,11 +178,7 @@ def serial_opener(where: LineUrl) -> OpenPort:
 
 
 def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
-    """Connects to the host and port of a URL.
-
-    Raises:
-        ValueError: the place is not `host:port`.
-    """
+    """Connects to the host and port of a URL. Raises `ValueError`: the place is not `host:port`."""
     host, number = where.host_port(default_port)
 
     def open_port(patience_s: float) -> Port:

@@ -1,6 +1,6 @@
 """The Atlas Scientific EZO protocol over a line of bytes: one command, its answer, `*OK`.
 
-An exchange ends with `*OK` or `*ER`; what comes unasked in between is sorted out by `Ear` and kept in `Events`.
+An exchange ends with `*OK` or `*ER`; what comes unasked in between is sorted out by `Talk` and kept in `Events`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
-from rigctl_drivers.ezo_codes import ACCEPTED, END, REFUSED, WOKEN, Ear, Events, as_number
+from rigctl_drivers.ezo_codes import ACCEPTED, WOKEN, Talk, as_number
 
 NOW = Deadline(0.0)
 """Only what has arrived already."""
@@ -19,53 +19,10 @@ ANSWER_NAMES = MappingProxyType({"?dc": "?maxrate"})
 """Answers that are not named after their question, in lower case."""
 SETTING_LATE_S = 0.4
 """Rig seconds after which the answer to anything but a reading must have come; circuits take 300 ms over it."""
-LEAST_LATE_S = 0.05
-"""Wall seconds an answer may take on its way through the port, however fast rig time runs."""
 ATTEMPTS = 3
 """Times a circuit is asked who it is: one answer may be spoilt by half a line left over, one lost by waking it."""
 SIMULATED = "SIM"
 """What the firmware version of a simulated circuit begins with; those of real ones begin with a digit."""
-
-
-class _Talk:
-    """Commands out, lines in, and what is known of what may still be on its way."""
-
-    def __init__(self, line: ByteLine, late_s: float) -> None:
-        self.line = line
-        self.events = Events()
-        self.ear = Ear(line, self.events)
-        self.in_step = False
-        """Whether nothing can still be on its way, and the right circuit is there."""
-        self._late_s = late_s
-        self._late_until_s = 0.0
-        """Monotonic wall instant after which nothing asked before can still be answered."""
-
-    def write(self, text: str, deadline: Deadline) -> None:
-        """Send a command."""
-        deadline.check(text)
-        self._late_until_s = Deadline.after(self.wall_s(self._late_s)).at_s
-        self.line.write(text.encode("ascii") + END, deadline)
-
-    def wall_s(self, rig_s: float) -> float:
-        """Return how long to wait for what takes so many rig seconds."""
-        return max(rig_s / self.line.clock.speedup, LEAST_LATE_S)
-
-    def until_late(self, deadline: Deadline) -> Deadline:
-        """Return the instant after which nothing asked before can be answered, or the deadline if that is earlier."""
-        return replace(deadline, at_s=min(deadline.at_s, self._late_until_s))
-
-    def next(self, text: str, deadline: Deadline) -> str:
-        """Return the next line that is an answer, or `*WA`; `*ER` is raised."""
-        try:
-            answer = self.ear.answer(deadline)
-        except DeviceTimeout as problem:
-            raise DeviceTimeout(f"no answer to {text!r}: {problem.what}", bus=problem.bus) from problem
-        if answer == WOKEN:
-            self._late_until_s = 0.0  # what woke it is lost: nothing is on its way
-        if answer == REFUSED:
-            self.in_step = True
-            raise DeviceFault(f"{text!r} refused with *ER{self.events.reason}")
-        return answer
 
 
 class EzoChannel:
@@ -83,7 +40,7 @@ class EzoChannel:
 
     def __init__(self, line: ByteLine, model: str, *, late_s: float) -> None:
         self.line = line
-        self._talk = _Talk(line, late_s)
+        self._talk = Talk(line, late_s)
         self.events = self._talk.events
         """What has come unasked."""
         self._model = model
@@ -166,13 +123,13 @@ class EzoChannel:
         """
         was_in_step, self._talk.in_step = self._talk.in_step, False
         self._talk.write(text, deadline)
-        heard = self._talk.ear.listen_for_sign(self._talk.until_late(deadline))
+        heard = self._talk.listen_for_sign(self._talk.until_late(deadline))
         self._talk.in_step = was_in_step and heard
         return heard
 
     def listen(self, deadline: Deadline = NOW) -> None:
         """Take in what has arrived, up to the deadline at most, as events."""
-        self._talk.ear.listen(deadline)
+        self._talk.listen(deadline)
 
     def number(self, question: str, fields: Sequence[str], at: int = 0) -> float:
         """Return a field of an answer as a number.

@@ -7,9 +7,9 @@ may be in it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from rigctl.errors import DeviceTimeout
+from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.rig.protocols import ByteLine, Deadline
 
 END = b"\r"
@@ -20,6 +20,8 @@ ASLEEP = "*SL"
 WOKEN = "*WA"
 UNASKED = (RESTARTED, "*RE", ASLEEP, WOKEN, "*OV", "*UV", "*DONE", "*TOOFAST", "*MINVOL", "*MAXVOL")
 """Codes that are no answer; `*TOOFAST` and `*MINVOL` announce the `*ER` that follows."""
+LEAST_LATE_S = 0.05
+"""Wall seconds an answer may take on its way through the port, however fast rig time runs."""
 
 
 @dataclass(slots=True)
@@ -72,35 +74,52 @@ class Events:
         return f" ({found})" if found else ""
 
 
-class Ear:
-    """Hears a line and sorts what it hears into answers and events."""
+class Talk:
+    """Commands out, lines in, sorted into answers and events; and what is known of what may still be on its way."""
 
-    def __init__(self, line: ByteLine, events: Events) -> None:
-        self.events = events
-        self._line = line
+    def __init__(self, line: ByteLine, late_s: float) -> None:
+        self.line = line
+        self.events = Events()
+        self.in_step = False
+        """Whether nothing can still be on its way, and the right circuit is there."""
+        self._late_s = late_s
+        self._late_until_s = 0.0
+        """Monotonic wall instant after which nothing asked before can still be answered."""
 
-    def answer(self, deadline: Deadline) -> str:
-        """Return the next line that is an answer, `*OK`, `*ER`, or `*WA`: what was sent only woke the circuit.
+    def write(self, text: str, deadline: Deadline) -> None:
+        """Send a command."""
+        deadline.check(text)
+        self._late_until_s = Deadline.after(self.wall_s(self._late_s)).at_s
+        self.line.write(text.encode("ascii") + END, deadline)
 
-        Raises:
-            DeviceTimeout: none in time; names the codes seen lately.
-        """
-        while True:
-            try:
-                found = self._sort(self._line.read_line(END, deadline))
-            except DeviceTimeout as problem:
-                seen = f" (seen: {' '.join(self.events.codes)})" if self.events.codes else ""
-                raise DeviceTimeout(f"{problem.what}{seen}", bus=problem.bus) from problem
-            if found is not None:
-                return found
+    def wall_s(self, rig_s: float) -> float:
+        """Return how long to wait for what takes so many rig seconds."""
+        return max(rig_s / self.line.clock.speedup, LEAST_LATE_S)
+
+    def until_late(self, deadline: Deadline) -> Deadline:
+        """Return the instant after which nothing asked before can be answered, or the deadline if that is earlier."""
+        return replace(deadline, at_s=min(deadline.at_s, self._late_until_s))
+
+    def next(self, text: str, deadline: Deadline) -> str:
+        """Return the next line that is an answer, or `*WA`; `*ER` is raised."""
+        try:
+            answer = self._answer(deadline)
+        except DeviceTimeout as problem:
+            raise DeviceTimeout(f"no answer to {text!r}: {problem.what}", bus=problem.bus) from problem
+        if answer == WOKEN:
+            self._late_until_s = 0.0  # what woke it is lost: nothing is on its way
+        if answer == REFUSED:
+            self.in_step = True
+            raise DeviceFault(f"{text!r} refused with *ER{self.events.reason}")
+        return answer
 
     def listen(self, deadline: Deadline) -> None:
         """Take in what has arrived, up to the deadline at most, as events; what `resync` has dropped comes first."""
-        for line in self._line.take_dropped().split(END)[:-1]:
+        for line in self.line.take_dropped().split(END)[:-1]:
             self._overhear(line)
         try:
             while True:
-                self._overhear(self._line.read_line(END, deadline))
+                self._overhear(self.line.read_line(END, deadline))
         except DeviceTimeout:  # that was all
             return
 
@@ -110,10 +129,20 @@ class Ear:
         answer: str | None = None
         try:
             while self.events.done_ml is None and answer not in (ACCEPTED, REFUSED, WOKEN):
-                answer = self._sort(self._line.read_line(END, deadline))
+                answer = self._sort(self.line.read_line(END, deadline))
         except DeviceTimeout:  # no sign
             return False
         return answer not in (REFUSED, WOKEN)
+
+    def _answer(self, deadline: Deadline) -> str:
+        while True:
+            try:
+                found = self._sort(self.line.read_line(END, deadline))
+            except DeviceTimeout as problem:
+                seen = f" (seen: {' '.join(self.events.codes)})" if self.events.codes else ""
+                raise DeviceTimeout(f"{problem.what}{seen}", bus=problem.bus) from problem
+            if found is not None:
+                return found
 
     def _sort(self, line: bytes) -> str | None:
         """Return a line that is an answer, or None if it was a code or noise."""

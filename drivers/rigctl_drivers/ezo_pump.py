@@ -13,8 +13,9 @@ from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.rig.abilities import Pace
-from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, DoseStatus, Line, Reading, Severity
-from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel
+from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, DoseStatus, Line, Reading
+from rigctl_drivers.ezo import SETTING_LATE_S, EzoChannel
+from rigctl_drivers.ezo_codes import LEAST_LATE_S
 
 MODEL = "PMP"
 ANSWER_S = 0.35
@@ -121,8 +122,7 @@ class EzoPump:
         (volume_ml,) = self._numbers("TV,?", 1, deadline)
         now_s = self._channel.line.clock.now_s()
         if not volume_ml >= 0.0:
-            detail = f"the pump cannot have dispensed {volume_ml} mL"
-            return Reading(math.nan, self.meter_unit, now_s, Severity.INVALID, detail)
+            return Reading.invalid(self.meter_unit, now_s, f"the pump cannot have dispensed {volume_ml} mL")
         return Reading(volume_ml, self.meter_unit, now_s)
 
     def total(self, deadline: Deadline) -> Reading:

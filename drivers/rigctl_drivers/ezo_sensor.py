@@ -98,7 +98,7 @@ class EzoSensor:
             raise
         now_s = channel.line.clock.now_s()
         if math.isnan(value) or value == NO_PROBE.get(self._options.model.casefold()):
-            return Reading(math.nan, self.unit, now_s, Severity.INVALID, f"the circuit reports {answer} (probe off?)")
+            return Reading.invalid(self.unit, now_s, f"the circuit reports {answer} (probe off?)")
         if noticed := noticed or self._noticed():
             return Reading(value, self.unit, now_s, Severity.MINOR, f"seen: {noticed}")
         return Reading(value, self.unit, now_s)

@@ -6,10 +6,9 @@ What the options hold decides what the device can do: `read` makes a sensor, `wr
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
-from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Line, Reading, RegisterLine, Severity
+from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Line, Reading, RegisterLine
 from rigctl_drivers import modbus_claims
 from rigctl_drivers.modbus_drive import Drive
 from rigctl_drivers.modbus_options import ModbusOptions
@@ -55,7 +54,7 @@ class ModbusCounter:
         reading = self._read(deadline)
         if reading.valid and reading.value < 0:
             detail = f"a counter cannot read {reading.value}: check type and order"
-            return Reading(math.nan, reading.unit, reading.time_s, Severity.INVALID, detail)
+            return Reading.invalid(reading.unit, reading.time_s, detail)
         return reading
 
 

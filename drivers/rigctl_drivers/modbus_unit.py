@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from rigctl.errors import DeviceFault, IdentityMismatch
-from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Reading, RegisterLine, Severity
+from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Reading, RegisterLine
 from rigctl_drivers.modbus_options import EnableOptions, ModbusOptions, ReadOptions, WriteOptions
 from rigctl_drivers.modbus_protocol import ReadsBlocks, says_simulated
 from rigctl_drivers.registers import decode, width
@@ -55,10 +55,10 @@ class Unit:
         elif raw in place.error_codes:
             problem = f"the device reports error code {raw:g}"
         if problem:
-            return Reading(math.nan, self.options.unit, now_s, Severity.INVALID, problem)
+            return Reading.invalid(self.unit, now_s, problem)
         if place.bit is not None:
             raw = float(int(raw) >> place.bit & 1)
-        return Reading(raw * place.scale + place.offset, self.options.unit, now_s)
+        return Reading(raw * place.scale + place.offset, self.unit, now_s)
 
     def read_back(self, deadline: Deadline) -> ActuatorState:
         """Tell whether the setpoint is in force, and the setpoint, as the device holds them."""

@@ -177,7 +177,7 @@ class ScpiSensor:
             channel.raise_errors(self._query, deadline)
         value = channel.number(self._query, answer)
         if not math.isfinite(value) or abs(value) >= OVERFLOW:
-            return Reading(math.nan, self.unit, now_s, Severity.INVALID, f"the instrument reports {answer} (off scale)")
+            return Reading.invalid(self.unit, now_s, f"the instrument reports {answer} (off scale)")
         if earlier:
             return Reading(value, self.unit, now_s, Severity.MINOR, f"errors from before: {'; '.join(earlier)}")
         return Reading(value, self.unit, now_s)

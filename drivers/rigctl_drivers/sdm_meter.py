@@ -16,7 +16,7 @@ from pydantic import Field
 
 from rigctl.errors import DeviceFault, IdentityMismatch
 from rigctl.rig.abilities import Claim
-from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine, Severity
+from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine
 from rigctl_drivers.modbus_claims import float_step, meter_claims
 from rigctl_drivers.modbus_protocol import says_simulated
 from rigctl_drivers.registers import decode
@@ -70,35 +70,24 @@ class Sdm120Driver:
     summary: ClassVar[str] = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
     schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
     options: ClassVar[type[DeviceOptions]] = SdmOptions
+    model: ClassVar[_Model] = _Model("SDM120", power=0x0C)
     occupies = staticmethod(_occupies)
     grain = staticmethod(_grain)
 
-    @staticmethod
-    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
+    @classmethod
+    def connect(cls, name: str, options: DeviceOptions, line: Line) -> Device:
         """Make the meter called `name`; sends nothing yet."""
-        return _connect(name, options, line, _Model("SDM120", power=0x0C))
+        if not isinstance(options, SdmOptions) or not isinstance(line, RegisterLine):
+            raise TypeError(f"{name}: driver {cls.name} needs SdmOptions and a Modbus line, got {line.url}")
+        return SdmMeter(options, line, cls.model)
 
 
-class Sdm630Driver:
+class Sdm630Driver(Sdm120Driver):
     """Driver of the three-phase meter."""
 
     name: ClassVar[str] = "sdm630"
     summary: ClassVar[str] = "Eastron SDM630 energy meter, three phases (kWh counted, W now)"
-    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
-    options: ClassVar[type[DeviceOptions]] = SdmOptions
-    occupies = staticmethod(_occupies)
-    grain = staticmethod(_grain)
-
-    @staticmethod
-    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """Make the meter called `name`; sends nothing yet."""
-        return _connect(name, options, line, _Model("SDM630", power=0x34, counts_in=0x1E))
-
-
-def _connect(name: str, options: DeviceOptions, line: Line, model: _Model) -> SdmMeter:
-    if not isinstance(options, SdmOptions) or not isinstance(line, RegisterLine):
-        raise TypeError(f"{name}: driver {model.name.lower()} needs SdmOptions and a Modbus line, got {line.url}")
-    return SdmMeter(options, line, model)
+    model: ClassVar[_Model] = _Model("SDM630", power=0x34, counts_in=0x1E)
 
 
 class SdmMeter:
@@ -162,9 +151,7 @@ class SdmMeter:
 
     def _reading(self, value: float, unit: str, problem: str) -> Reading:
         now_s = self._line.clock.now_s()
-        if problem:
-            return Reading(math.nan, unit, now_s, Severity.INVALID, problem)
-        return Reading(value, unit, now_s)
+        return Reading.invalid(unit, now_s, problem) if problem else Reading(value, unit, now_s)
 
     def _switched(self, deadline: Deadline) -> str:
         """Say what is wrong if energy is counted in another unit than configured; empty if nothing is."""

@@ -12,6 +12,7 @@ import os
 import select
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -134,11 +135,7 @@ class Wire:
             port.close()
 
     def write(self, data: bytes, deadline: Deadline) -> None:
-        """Send everything.
-
-        Raises:
-            DeviceTimeout: the port did not take it all in time (`LineLost`: it broke).
-        """
+        """Send everything. Raises `DeviceTimeout`: the port did not take it all in time (`LineLost`: it broke)."""
         rest = memoryview(data)
         while rest:
             if not self._ready(select.POLLOUT, deadline):
@@ -174,14 +171,7 @@ class Wire:
 
     def drain(self) -> bytes:
         """Return what has arrived already; closes the wire, quietly, if the other end has gone meanwhile."""
-        found = bytearray()
-        now = Deadline(0.0)
-        try:
-            while self._port is not None and (data := self.read_some(now)):
-                found += data
-        except LineLost:  # nothing was under way: the next use opens it again
-            pass
-        return bytes(found)
+        return self._received(Deadline(0.0))
 
     def distrust(self, quiet_s: float) -> None:
         """Expect a late answer: `settle` will wait until `quiet_s` of wall time from now."""
@@ -202,12 +192,14 @@ class Wire:
         """
         found = self.drain()
         until = Deadline(min(self.silence.until_s(command=command), deadline.at_s), deadline.hurry)
-        try:
+        return found + self._received(until)
+
+    def _received(self, until: Deadline) -> bytes:
+        found = bytearray()
+        with suppress(LineLost):  # nothing was under way: the next use opens it again
             while self._port is not None and (data := self.read_some(until)):
                 found += data
-        except LineLost:  # as in drain: nothing was under way
-            pass
-        return found
+        return bytes(found)
 
     def _try_open(self, patience_s: float) -> None:
         try:

@@ -161,11 +161,7 @@ class Bus:
         return running.doing if running is not None and time.monotonic() > running.overdue_at_s else ""
 
     async def open(self) -> None:
-        """Open the line.
-
-        Raises:
-            PortUnavailable: the port is missing or held by another process.
-        """
+        """Open the line. Raises `PortUnavailable`: the port is missing or held by another process."""
         await self._once(_Exchange(lambda _: None, self._timing.prepare_s, "open"))
 
     async def call(

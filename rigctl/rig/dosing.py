@@ -13,15 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from rigctl.errors import (
-    DeviceError,
-    DeviceFault,
-    DeviceTimeout,
-    GarbledReply,
-    GuardRefused,
-    IdentityMismatch,
-    Tripped,
-)
+from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, IdentityMismatch, Tripped
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Rest

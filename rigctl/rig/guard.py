@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol, cast
+from typing import Literal, cast
 from weakref import WeakSet
 
 from rigctl.errors import CapReached, GuardRefused, Tripped
@@ -43,11 +43,8 @@ class Facts:
     """Booked in the last 24 h of rig time, open intents in full."""
 
 
-class Check(Protocol):
-    """One reason a command may be refused for."""
-
-    def __call__(self, command: Command, facts: Facts) -> str | None:
-        """Return the objection (`got ..., allowed ...`), or None."""
+Check = Callable[[Command, Facts], str | None]
+"""One reason a command may be refused for: the objection (`got ..., allowed ...`), or None."""
 
 
 def is_number(command: Command, facts: Facts) -> str | None:

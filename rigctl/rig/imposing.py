@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, GuardRefused, IdentityMismatch, ReadBackMismatch
 from rigctl.rig.bus import Bus
@@ -196,12 +195,9 @@ class Imposer:
         return next((v.name for v in self.spec.variables if v.actuator == actuator), actuator)
 
 
-def _in_turn(titrations: list[tuple[Titration, float]]) -> Coroutine[Any, Any, None]:
-    async def run() -> None:
-        for titration, setpoint in titrations:
-            await titration.bring_to(setpoint)
-
-    return run()
+async def _in_turn(titrations: list[tuple[Titration, float]]) -> None:
+    for titration, setpoint in titrations:
+        await titration.bring_to(setpoint)
 
 
 def holds(state: ActuatorState, value: float | None, tolerance: float) -> bool:

@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rigctl.errors import DeviceError, DeviceTimeout
 from rigctl.rig.bus import Bus
@@ -40,20 +40,15 @@ def resting(clock: Clock) -> Rest:
     return rest
 
 
-def invalid(unit: str, time_s: float, detail: str) -> Reading:
-    """Return what stands in for a value that could not be read."""
-    return Reading(math.nan, unit, time_s, Severity.INVALID, detail)
-
-
 def judged(reading: Reading, plausible: tuple[float, float] | None) -> Reading:
     """Return the reading, INVALID if it is no finite number or outside the plausible range."""
     if not reading.valid:
         return reading
     if not math.isfinite(reading.value):
-        return replace(reading, value=math.nan, severity=Severity.INVALID, detail=f"read {reading.value}")
+        return Reading.invalid(reading.unit, reading.time_s, f"read {reading.value}")
     if plausible is not None and not plausible[0] <= reading.value <= plausible[1]:
         detail = f"read {reading.value:g} {reading.unit}, plausible {plausible[0]:g} to {plausible[1]:g}"
-        return replace(reading, value=math.nan, severity=Severity.INVALID, detail=detail)
+        return Reading.invalid(reading.unit, reading.time_s, detail)
     return reading
 
 
@@ -97,7 +92,7 @@ class Record:
             what = f"went from {last.value:g} to {reading.value:g} {reading.unit}, faster than it can"
             if self._agreeing < CONFIRMING:
                 self.detail = f"{what}; not believed before it is confirmed"
-                return replace(reading, value=math.nan, severity=Severity.INVALID, detail=self.detail)
+                return Reading.invalid(reading.unit, reading.time_s, self.detail)
             self.step = what
         if last is None or last.value != reading.value:
             self.same_since_s = reading.time_s
@@ -134,7 +129,7 @@ class Probe:
         try:
             reading = await self.handle.ask(self.handle.device.read, "read")
         except DeviceError as error:
-            nothing = invalid(self.handle.device.unit, self.clock.now_s(), f"{type(error).__name__}: {error}")
+            nothing = Reading.invalid(self.handle.device.unit, self.clock.now_s(), f"{type(error).__name__}: {error}")
             return self._taken(nothing), not isinstance(error, DeviceTimeout)
         return self._taken(judged(reading, self.plausible)), True
 
@@ -178,7 +173,7 @@ async def _sample(probe: Probe, silences: int) -> tuple[Reading, bool]:
     if silences < SILENT_LIMIT:
         return await probe.attempt()
     detail = f"not asked: {silences} requests in a row went unanswered"
-    return invalid(probe.handle.device.unit, probe.clock.now_s(), detail), False
+    return Reading.invalid(probe.handle.device.unit, probe.clock.now_s(), detail), False
 
 
 def planned_samples(spec: MeasureSpec) -> int:

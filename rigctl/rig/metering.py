@@ -18,7 +18,7 @@ from typing import Protocol, cast, runtime_checkable
 
 from rigctl.errors import DeviceError
 from rigctl.rig.handle import Handle, together
-from rigctl.rig.measuring import invalid, judged, planned_samples
+from rigctl.rig.measuring import judged, planned_samples
 from rigctl.rig.protocols import Clock, Meter, Reading, Sensor, Severity
 from rigctl.rig.spec import TrialTiming
 from rigctl.rig.values import Alarm
@@ -130,7 +130,7 @@ class Metering:
         try:
             reading = judged(await handle.ask(handle.device.total, "total"), None)
         except Exception as error:  # noqa: BLE001 - also a driver's mistake: read while a failed trial is closed
-            reading = invalid(handle.device.meter_unit, self._clock.now_s(), f"{type(error).__name__}: {error}")
+            reading = Reading.invalid(handle.device.meter_unit, self._clock.now_s(), f"{type(error).__name__}: {error}")
         if not reading.valid:
             self._on_alarm(Alarm(Severity.MINOR, handle.name, f"meter {name} cannot be read: {reading.detail}"))
         return reading

@@ -47,6 +47,11 @@ class Reading:
     severity: Severity = Severity.NONE
     detail: str = ""
 
+    @classmethod
+    def invalid(cls, unit: str, time_s: float, detail: str) -> Reading:
+        """Make what stands in for a value that could not be read, or cannot be true."""
+        return cls(math.nan, unit, time_s, Severity.INVALID, detail)
+
     @property
     def valid(self) -> bool:
         """Tell whether the value may be used at all."""

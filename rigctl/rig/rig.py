@@ -13,14 +13,7 @@ from rigctl.rig.lookout import Lookout
 from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
 from rigctl.rig.metering import Metering
 from rigctl.rig.opening import missing, open_all, probed, refuse_real_time_lapse
-from rigctl.rig.protocols import (
-    ActuatorState,
-    Clock,
-    DoseLog,
-    Identity,
-    Reading,
-    Severity,
-)
+from rigctl.rig.protocols import ActuatorState, Clock, DoseLog, Identity, Reading, Severity
 from rigctl.rig.safing import drive_safe, time_to_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
