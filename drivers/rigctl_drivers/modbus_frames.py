@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from pymodbus import ModbusException
@@ -33,6 +34,14 @@ from rigctl.rig.protocols import BitKind, RegisterKind
 Answer = ModbusPDU
 _VENDOR: Final = 0x00
 _BASIC: Final = 0x01
+_READS: Final = MappingProxyType(
+    {
+        "coil": ReadCoilsRequest,
+        "discrete": ReadDiscreteInputsRequest,
+        "holding": ReadHoldingRegistersRequest,
+        "input": ReadInputRegistersRequest,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,43 +77,32 @@ class Request:
     def question(self) -> Request:
         """Make the read of what this writes, one coil or register."""
         if self.function in (0x05, 0x0F):
-            return reading_bits(self.unit, "coil", self.pdu.address, 1)
-        return reading_registers(self.unit, "holding", self.pdu.address, 1)
+            return reading(self.unit, "coil", self.pdu.address, 1)
+        return reading(self.unit, "holding", self.pdu.address, 1)
 
     def __str__(self) -> str:
         return f"unit {self.unit}, function {self.function:02X}, {self.register}"
 
 
-def reading_registers(unit: int, kind: RegisterKind, address: int, count: int) -> Request:
-    """Ask with functions 03 and 04."""
-    asked = {"holding": ReadHoldingRegistersRequest, "input": ReadInputRegistersRequest}[kind]
-    pdu = asked(address=address, count=count, dev_id=unit)
+def reading(unit: int, kind: RegisterKind | BitKind, address: int, count: int) -> Request:
+    """Ask with functions 01 to 04."""
+    pdu = _READS[kind](address=address, count=count, dev_id=unit)
+    if kind in ("coil", "discrete"):
+        return Request(pdu, f"{kind} {address}", 5 + (count + 7) // 8)
     return Request(pdu, f"{kind} register {address}", 5 + 2 * count)
-
-
-def reading_bits(unit: int, kind: BitKind, address: int, count: int) -> Request:
-    """Ask with functions 01 and 02."""
-    asked = {"coil": ReadCoilsRequest, "discrete": ReadDiscreteInputsRequest}[kind]
-    return Request(asked(address=address, count=count, dev_id=unit), f"{kind} {address}", 5 + (count + 7) // 8)
 
 
 def writing_registers(unit: int, address: int, words: Sequence[int], *, multiple: bool) -> Request:
     """Write with function 06 for one register unless `multiple`, else 10."""
-    if len(words) == 1 and not multiple:
-        one = WriteSingleRegisterRequest(address=address, registers=list(words), dev_id=unit)
-        return Request(one, f"holding register {address}")
-    many = WriteMultipleRegistersRequest(address=address, registers=list(words), dev_id=unit)
-    return Request(many, _span("holding register", address, len(words)))
+    asked = WriteMultipleRegistersRequest if multiple or len(words) > 1 else WriteSingleRegisterRequest
+    pdu = asked(address=address, registers=list(words), dev_id=unit)
+    return Request(pdu, _span("holding register", address, len(words)))
 
 
-def writing_coil(unit: int, address: int, value: bool) -> Request:
-    """Write with function 05."""
-    return Request(WriteSingleCoilRequest(address=address, bits=[value], dev_id=unit), f"coil {address}")
-
-
-def writing_coils(unit: int, address: int, values: Sequence[bool]) -> Request:
-    """Write with function 0F."""
-    pdu = WriteMultipleCoilsRequest(address=address, bits=list(values), dev_id=unit)
+def writing_coils(unit: int, address: int, values: Sequence[bool], *, multiple: bool) -> Request:
+    """Write with function 05 for one coil unless `multiple`, else 0F."""
+    asked = WriteMultipleCoilsRequest if multiple or len(values) > 1 else WriteSingleCoilRequest
+    pdu = asked(address=address, bits=list(values), dev_id=unit)
     return Request(pdu, _span("coil", address, len(values)))
 
 

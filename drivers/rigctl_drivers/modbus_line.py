@@ -142,7 +142,7 @@ class ModbusLine:
         self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
     ) -> Sequence[int]:
         """Read `count` registers; see `RegisterLine` for the errors, `DeviceBusy` after several tries."""
-        request = frames.reading_registers(unit, kind, address, count)
+        request = frames.reading(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.registers, count, deadline)
 
     def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
@@ -152,42 +152,34 @@ class ModbusLine:
 
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
         """Read `count` bits; errors as `read_registers`."""
-        request = frames.reading_bits(unit, kind, address, count)
+        request = frames.reading(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.bits[:count], count, deadline)
 
     def write_registers(
         self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
     ) -> None:
         """Write holding registers, sent exactly once; any error but `DeviceFault` leaves it unknown what happened."""
-        request = frames.writing_registers(unit, address, values, multiple=multiple)
-        if request.is_its_own_answer:
-            self._write(request, deadline, lambda a: (a.address, *a.registers), (address, values[0]))
-        else:
-            self._write(request, deadline, lambda a: (a.address, a.count), (address, len(values)))
+        self._write(frames.writing_registers(unit, address, values, multiple=multiple), address, values, deadline)
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
         """Write one coil, sent exactly once; errors as `write_registers`."""
-        request = frames.writing_coil(unit, address, value)
-        self._write(request, deadline, lambda a: (a.address, *a.bits[:1]), (address, value))
+        self._write(frames.writing_coils(unit, address, [value], multiple=False), address, [value], deadline)
 
     def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
         """Write neighbouring coils in one frame, sent exactly once; errors as `write_registers`."""
-        request = frames.writing_coils(unit, address, values)
-        self._write(request, deadline, lambda a: (a.address, a.count), (address, len(values)))
+        self._write(frames.writing_coils(unit, address, values, multiple=True), address, values, deadline)
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
         """Return the vendor's name as the unit says it (function 2B, 0E); most units refuse: `DeviceFault`."""
         return frames.vendor_of(self._exchanger.ask(frames.asking_vendor(unit), deadline))
 
-    def _write(
-        self,
-        request: frames.Request,
-        deadline: Deadline,
-        confirmed: Callable[[frames.Answer], tuple[int, ...]],
-        sent: tuple[int, ...],
-    ) -> None:
+    def _write(self, request: frames.Request, address: int, values: Sequence[int], deadline: Deadline) -> None:
         """Send once; `GarbledReply` if the answer confirms something else than what was sent: an older write's echo."""
         self._blocks.forget()
-        got = confirmed(self._exchanger.ask(request, deadline))
-        problem = f"sent {list(sent)} but {list(got)} was confirmed; only a read-back can tell"
+        answer = self._exchanger.ask(request, deadline)
+        if request.is_its_own_answer:
+            sent, got = [address, values[0]], [answer.address, *answer.registers, *answer.bits[:1]]
+        else:
+            sent, got = [address, len(values)], [answer.address, answer.count]
+        problem = f"sent {sent} but {got} was confirmed; only a read-back can tell"
         self._exchanger.check(request, got == sent, problem)
