@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -299,34 +299,40 @@ def _goes_safe_with_others(bench: Bench, device: SafeTogether, _line: RecordingL
 
 def _refuses_no_number(bench: Bench, device: Actuator, line: RecordingLine) -> None:
     """apply() refuses NaN and infinity, and sends nothing."""
-    before = len(line.sent)
-    for value in (math.nan, math.inf, -math.inf):
-        try:
-            device.apply(value, bench.deadline())
-        except RigctlError:
-            continue
-        raise Broken(f"{value} was accepted")
-    _expect(len(line.sent) == before, f"it sent {line.sent[before:]}")
+    _refuses(line, lambda value: device.apply(value, bench.deadline()), (math.nan, math.inf, -math.inf))
 
 
 def _applies_once(bench: Bench, device: Actuator, line: RecordingLine) -> None:
     """apply() sends each command once, even if the reply is lost."""
-    sent = _sent_while_deaf(line, lambda: device.apply(bench.setpoint, Deadline.after(10 * SHORT_S)))
-    _expect(all(n == 1 for n in sent.values()), f"sent more than once: {[s for s, n in sent.items() if n > 1]}")
+    _sent_once_while_deaf(line, lambda: device.apply(bench.setpoint, Deadline.after(10 * SHORT_S)))
     device.release(bench.deadline())
 
 
-def _sent_while_deaf(line: RecordingLine, call: Callable[[], None]) -> Counter[Any]:
-    """Return what a call sends when no reply is seen; it must raise `DeviceTimeout`."""
+def _refuses(line: RecordingLine, command: Callable[[float], None], values: Iterable[float], unit: str = "") -> None:
+    before = len(line.sent)
+    for value in values:
+        try:
+            command(value)
+        except RigctlError:
+            continue
+        raise Broken(f"{value}{unit} was accepted")
+    _expect(len(line.sent) == before, f"it sent {line.sent[before:]}")
+
+
+def _sent_once_while_deaf(line: RecordingLine, call: Callable[[], None]) -> set[Any]:
+    """Return what a call sends, each once, when no reply is seen; it must raise `DeviceTimeout`."""
     before = len(line.sent)
     line.lose_replies = True
     try:
         call()
     except DeviceTimeout:
-        return Counter(line.sent[before:])
+        sent = Counter(line.sent[before:])
+    else:
+        raise Broken("the reply was lost, yet it reports success")
     finally:
         line.lose_replies = False
-    raise Broken("the reply was lost, yet it reports success")
+    _expect(all(n == 1 for n in sent.values()), f"sent more than once: {[s for s, n in sent.items() if n > 1]}")
+    return set(sent)
 
 
 def _is_ready(bench: Bench, device: Doser, _line: RecordingLine) -> None:
@@ -349,14 +355,8 @@ def _stops_harmlessly(bench: Bench, device: Doser, _line: RecordingLine) -> None
 
 def _refuses_no_dose(bench: Bench, device: Doser, line: RecordingLine) -> None:
     """start_dose() refuses what is no volume or too small, and sends nothing."""
-    before = len(line.sent)
-    for volume_ml in (math.nan, math.inf, -1.0, 0.0, 0.9 * device.min_dose_ml):
-        try:
-            device.start_dose(volume_ml, bench.deadline())
-        except RigctlError:
-            continue
-        raise Broken(f"{volume_ml} mL was accepted")
-    _expect(len(line.sent) == before, f"it sent {line.sent[before:]}")
+    volumes_ml = (math.nan, math.inf, -1.0, 0.0, 0.9 * device.min_dose_ml)
+    _refuses(line, lambda volume_ml: device.start_dose(volume_ml, bench.deadline()), volumes_ml, " mL")
 
 
 def _doses_once(bench: Bench, device: Doser, line: RecordingLine) -> None:
@@ -364,8 +364,7 @@ def _doses_once(bench: Bench, device: Doser, line: RecordingLine) -> None:
     device.ready(bench.deadline())
     volume_ml = device.min_dose_ml
     before_ml = device.total_volume_ml(bench.deadline()).value
-    sent = _sent_while_deaf(line, lambda: device.start_dose(volume_ml, Deadline.after(10 * SHORT_S)))
-    _expect(all(n == 1 for n in sent.values()), f"sent more than once: {[s for s, n in sent.items() if n > 1]}")
+    sent = _sent_once_while_deaf(line, lambda: device.start_dose(volume_ml, Deadline.after(10 * SHORT_S)))
     mark = len(line.sent)
     expected_s = 60.0 * volume_ml / device.max_rate_ml_per_min
     for _ in range(10):
@@ -374,7 +373,7 @@ def _doses_once(bench: Bench, device: Doser, line: RecordingLine) -> None:
         bench.clock.sleep(expected_s / 4)
     device.stop(bench.deadline())
     after_ml = device.total_volume_ml(bench.deadline()).value
-    again = set(sent) & set(line.sent[mark:])
+    again = sent & set(line.sent[mark:])
     _expect(not again, f"{again} was sent again")
     _expect(after_ml <= before_ml + 1.2 * volume_ml, f"a dose of {volume_ml} mL became {after_ml - before_ml:g} mL")
 

@@ -99,7 +99,7 @@ class Link:
             self._silent += 1
             if self._silent >= self._timing.lost_after:
                 self._silent = 0
-                self._shut()
+                self.close()
         if isinstance(error, DeviceTimeout | GarbledReply):
             self.distrust()
         return error
@@ -110,7 +110,8 @@ class Link:
 
     def close(self) -> None:
         """Close the line."""
-        self._shut()
+        self._open = False
+        self._line.close()
 
     def _reopen(self, wait_s: float) -> None:
         if wait_s > 0:
@@ -125,11 +126,7 @@ class Link:
         """Close and postpone the next attempt, unless this very error only says that it is postponed."""
         if self._now() >= self._not_before_s:
             self._why = (error.what if isinstance(error, PortUnavailable) else str(error)) or type(error).__name__
-            self._shut()
+            self.close()
             self._not_before_s = self._now() + self._pause_s
             self._pause_s = min(2 * self._pause_s, self._timing.reopen_max_s)
         return error if isinstance(error, PortUnavailable) else PortUnavailable(self._why, bus=self._line.url)
-
-    def _shut(self) -> None:
-        self._open = False
-        self._line.close()
