@@ -102,11 +102,7 @@ class EzoChannel:
                 return tuple(f.strip() for f in fields)
 
     def reading(self, text: str, deadline: Deadline) -> str:
-        """Send a command answered by a bare line (`R`) and return that line; again if it only woke the circuit.
-
-        Raises:
-            DeviceFault, DeviceTimeout, GarbledReply: as `query`.
-        """
+        """Send a command answered by a bare line (`R`) and return it; is asked again, and raises, as `query`."""
         self._send(text, deadline)
         while not (answer := self._talk.next(text, deadline)) or answer.startswith("?") or answer == WOKEN:
             if answer == WOKEN:
@@ -132,11 +128,7 @@ class EzoChannel:
         self._talk.listen(deadline)
 
     def number(self, question: str, fields: Sequence[str], at: int = 0) -> float:
-        """Return a field of an answer as a number.
-
-        Raises:
-            GarbledReply: there is none, or it is no number: who is there is found out before the next command.
-        """
+        """Return a field of an answer as a number; raises `GarbledReply` if it is none."""
         value = as_number(fields[at]) if at < len(fields) else None
         if value is None:
             wrong = "must be a number" if at < len(fields) else f"has no value {at + 1}"

@@ -67,11 +67,7 @@ class EzoPump:
         return Pace(exchange_s, exchange_s)
 
     def ready(self, deadline: Deadline) -> None:
-        """Ask all that must hold before a dose.
-
-        Raises:
-            DeviceFault: it would dispense at power-up, is dispensing, or its motor has no supply.
-        """
+        """Raise `DeviceFault` if it would dispense at power-up, is dispensing, or its motor has no supply."""
         at_start = self._number_if_known("Dstart,?", deadline, tries=2) or 0.0
         if at_start != 0.0:
             raise DeviceFault(f"dispenses {at_start:g} mL at every power-up (Dstart); send Dstart,0 before using it")

@@ -83,11 +83,7 @@ class EzoSensor:
         self._prepared = False
 
     def read(self, deadline: Deadline) -> Reading:
-        """Ask `R`. A circuit without its probe is INVALID; a restart or a bad supply meanwhile is MINOR.
-
-        Raises:
-            GarbledReply: the answer is not that many numbers.
-        """
+        """Ask `R`; INVALID without its probe, MINOR after a restart or bad supply; `GarbledReply` if no number."""
         channel = self._channel
         try:
             noticed = self._prepare(deadline)

@@ -152,11 +152,7 @@ class Exchanger:
             self.repeated += 1
 
     def ask(self, request: Request, deadline: Deadline) -> Answer:
-        """Ask one question, sent once, and return its answer.
-
-        Raises:
-            DeviceTimeout, GarbledReply, DeviceBusy, DeviceFault, PortUnavailable: as `RegisterLine` says.
-        """
+        """Ask one question, sent once, and return its answer; raises what `RegisterLine` says."""
         if request.is_its_own_answer and self._echo.known is None:
             self._listen_for_echo(request, deadline)
         self._wire.settle(deadline, command=request.writes)

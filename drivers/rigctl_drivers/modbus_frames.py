@@ -141,11 +141,7 @@ class Framing:
         return self._framer.buildFrame(request.pdu)
 
     def unpack(self, data: bytes) -> Answer | None:
-        """Take some more bytes of an answer; what it says once it is whole.
-
-        Raises:
-            GarbledReply: a frame that is sound but says nothing that can be understood.
-        """
+        """Take some more bytes of an answer; return it once it is whole. Raises `GarbledReply` if it makes no sense."""
         asked = self._asked
         if asked is None:
             return None

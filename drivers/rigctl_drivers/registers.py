@@ -46,11 +46,7 @@ def width(number_type: NumberType) -> int:
 
 
 def decode(registers: Sequence[int], number_type: NumberType, order: WordOrder = "ABCD") -> float:
-    """Return the number in `registers`; integers come as such, exact.
-
-    Raises:
-        ValueError: there are too many or too few registers, or one is not a 16-bit word.
-    """
+    """Return the number in `registers`, integers exact; `ValueError` unless they are the 16-bit words it takes."""
     if len(registers) != width(number_type) or not all(0 <= r <= 0xFFFF for r in registers):
         raise ValueError(f"{number_type} takes {width(number_type)} registers of 16 bits, got {list(registers)}")
     data = _arrange(b"".join(r.to_bytes(2, "big") for r in registers), order)
@@ -60,11 +56,7 @@ def decode(registers: Sequence[int], number_type: NumberType, order: WordOrder =
 
 
 def encode(value: float, number_type: NumberType, order: WordOrder = "ABCD") -> tuple[int, ...]:
-    """Return the registers that hold `value`; integers are rounded to the nearest.
-
-    Raises:
-        ValueError: the value is not finite or does not fit.
-    """
+    """Return the registers that hold `value`, integers rounded; `ValueError` if it is not finite or does not fit."""
     if not math.isfinite(value):
         raise ValueError(f"got {value}, must be finite")
     if number_type == "float64":

@@ -28,32 +28,29 @@ class ScpiChannel:
         line: where it is.
         terminator: what ends a line in both directions.
         check_errors: whether it knows `SYST:ERR?`.
+        model: what it must be, in any case; None: any.
     """
 
-    def __init__(self, line: ByteLine, terminator: str, *, check_errors: bool) -> None:
+    def __init__(self, line: ByteLine, terminator: str, *, check_errors: bool, model: str | None) -> None:
         self.line = line
         self.check_errors = check_errors
+        self._model = model
         self._end = terminator.encode("ascii")
         self._in_step = False
         """Whether the next line will be the answer to the next question."""
         self._emptied = False
         """Whether the error queue has been emptied since we connected."""
 
-    def identify(self, model: str | None, deadline: Deadline) -> Identity:
-        """Ask `*IDN?`; with `model` (in any case) any other is refused.
-
-        Raises:
-            IdentityMismatch: the model is another.
-            GarbledReply: the answer has no model.
-        """
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask `*IDN?`; raises `IdentityMismatch` if the model is another, `GarbledReply` if the answer has none."""
         answer = self.ask("*IDN?", deadline)
         fields = [field.strip() for field in answer.split(",")]
         if len(fields) < 2:
             self._in_step = False
             raise GarbledReply(f"*IDN? got {answer!r}, must be maker,model,serial,firmware")
         got, serial, firmware = (*fields[1:4], "", "")[:3]
-        if model is not None and got.casefold() != model.casefold():
-            raise IdentityMismatch(f"model {got!r} answers, expected {model!r}; check `bus`")
+        if self._model is not None and got.casefold() != self._model.casefold():
+            raise IdentityMismatch(f"model {got!r} answers, expected {self._model!r}; check `bus`")
         return Identity(got, firmware, serial)
 
     def simulated(self, deadline: Deadline) -> bool:

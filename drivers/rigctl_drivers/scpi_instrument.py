@@ -19,7 +19,6 @@ from rigctl.rig.protocols import (
     Deadline,
     Device,
     DeviceOptions,
-    Identity,
     Line,
     Reading,
     Severity,
@@ -139,7 +138,8 @@ class ScpiDriver:
         """Make the instrument called `name`; sends nothing yet."""
         if not isinstance(options, ScpiOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver scpi needs ScpiOptions and a serial or tcp line, got {line.url}")
-        channel = ScpiChannel(line, options.terminator, check_errors=options.check_errors)
+        o = options
+        channel = ScpiChannel(line, o.terminator, check_errors=o.check_errors, model=o.model)
         if options.query is None:
             return ScpiOutput(channel, options)
         sensor = ScpiSensor(channel, options, options.query)
@@ -153,14 +153,10 @@ class ScpiSensor:
 
     def __init__(self, channel: ScpiChannel, options: ScpiOptions, query: str) -> None:
         self.unit = options.unit
-        self.simulated = channel.simulated
+        self.identify, self.simulated = channel.identify, channel.simulated
         self._channel = channel
         self._options = options
         self._query = query
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask `*IDN?`; raises `IdentityMismatch` if the model is another."""
-        return self._channel.identify(self._options.model, deadline)
 
     def read(self, deadline: Deadline) -> Reading:
         """Ask the query; an overflow or not-a-number sentinel is INVALID. Errors found from before make it MINOR.
@@ -188,13 +184,9 @@ class ScpiOutput:
 
     def __init__(self, channel: ScpiChannel, options: ScpiOptions) -> None:
         self.unit = options.unit
-        self.simulated = channel.simulated
+        self.identify, self.simulated = channel.identify, channel.simulated
         self._channel = channel
         self._options = options
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask `*IDN?`; raises `IdentityMismatch` if the model is another."""
-        return self._channel.identify(self._options.model, deadline)
 
     def apply(self, value: float, deadline: Deadline) -> None:
         """Send the setpoint, then switch on.

@@ -137,11 +137,7 @@ class SdmMeter:
         return self._reading(watts, self.unit, "" if math.isfinite(watts) else f"the meter reports {watts} W")
 
     def total(self, deadline: Deadline) -> Reading:
-        """Read the energy counted, kWh; INVALID if it is no number, negative or implausibly high.
-
-        Raises:
-            DeviceFault: the meter has been switched to another unit.
-        """
+        """Read the energy counted, kWh, INVALID if it cannot be true; `DeviceFault` if switched to another unit."""
         raw = self._value(COUNTERS[self._options.counter], deadline)
         if problem := self._switched(deadline):
             raise DeviceFault(problem)

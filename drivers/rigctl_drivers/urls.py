@@ -15,6 +15,8 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
+from rigctl.rig.places import host_and_port
+
 Convert = Callable[[str], Any]
 """Text to value; raises `ValueError` saying what is allowed."""
 
@@ -100,15 +102,8 @@ class LineUrl:
         return Path(self.place)
 
     def host_port(self, default_port: int) -> tuple[str, int]:
-        """Return the place as `host:port`, IPv6 addresses in brackets.
-
-        Raises:
-            ValueError: no host, or the port is not 1 to 65535.
-        """
-        host, separator, port = self.place.rpartition(":")
-        if not separator or port.endswith("]"):
-            host, port = self.place, str(default_port)
-        host = host.removeprefix("[").removesuffix("]")
+        """Return the place as `host:port`, IPv6 in brackets; `ValueError` without host, or if the port is none."""
+        host, port = host_and_port(self.place, str(default_port))
         if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise ValueError(f"{self.text}: got place {self.place!r}, must be host:port with port 1 to 65535")
         return host, int(port)

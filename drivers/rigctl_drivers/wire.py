@@ -103,20 +103,12 @@ class Wire:
         return self._port is not None
 
     def open(self) -> None:
-        """Open or reopen now, back-off or not.
-
-        Raises:
-            PortUnavailable: the port is missing, held by another process, or refuses.
-        """
+        """Open or reopen now, back-off or not; raises `PortUnavailable`: missing, held by another, or refused."""
         self.close()
         self._try_open(self._patience_s)
 
     def ensure_open(self, deadline: Deadline) -> None:
-        """Open if closed, no sooner than the back-off allows.
-
-        Raises:
-            PortUnavailable: it cannot be opened, or the next try is due after the deadline.
-        """
+        """Open if closed, no sooner than the back-off allows; raises `PortUnavailable` also if that is too late."""
         if self._port is not None:
             return
         pause_s = self._back_off.pause_s
@@ -150,11 +142,7 @@ class Wire:
                 raise self._lost(problem) from problem
 
     def read_some(self, until: Deadline) -> bytes:
-        """Return what has arrived, waiting for the first byte; empty once the time is over.
-
-        Raises:
-            LineLost: the other end is gone.
-        """
+        """Return what has arrived, waiting for the first byte; empty once time is over. Raises `LineLost`."""
         while True:
             if not self._ready(select.POLLIN, until):
                 return b""

@@ -150,11 +150,7 @@ class Dispenser:
         return await self._done(dose, actual_ml)
 
     async def settle(self, pump: Handle[Doser], left: OpenDose) -> None:
-        """Settle a dose whose end was not recorded; never sends one.
-
-        Raises:
-            JournalError: the log cannot be written.
-        """
+        """Settle a dose whose end was not recorded; never sends one. Raises `JournalError` as `dispense`."""
         dose = _Dose(pump, left.dose, left.volume_ml, left.total_before_ml)
         try:
             status = await pump.ask(pump.device.dose_status, "dose status")

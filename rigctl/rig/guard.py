@@ -128,12 +128,7 @@ class Guard:
     # commands that may be refused ---------------------------------------------------------------------------------
 
     def check_setpoint(self, actuator: str, value: float, unit: str) -> None:
-        """Let a setpoint pass that may be imposed.
-
-        Raises:
-            Tripped: the trip is latched.
-            GuardRefused: not a number, out of range, or the actuator has no limits.
-        """
+        """Raise `Tripped`, or `GuardRefused` unless it is a number, in range, and the actuator has limits."""
         self._decide(Command(actuator, "setpoint", value, unit), 0.0)
 
     async def apply(self, actuator: Handle[Actuator], value: float) -> None:

@@ -68,12 +68,7 @@ class Handle(Generic[D]):
         return isinstance(self.device, Anonymous) and self.device.anonymous
 
     async def identify(self) -> Identity:
-        """Ask who is there.
-
-        Raises:
-            IdentityMismatch: not what the driver drives, or not what answered here before.
-            DeviceError: it does not answer.
-        """
+        """Ask who is there; raises `IdentityMismatch` also if another one answered here before."""
         seen: list[Contact] = []
         with self._named():
             found = await self.bus.call(

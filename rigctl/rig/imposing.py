@@ -67,12 +67,7 @@ class Imposer:
         return RELEASED if value is None else ActuatorState(controlled=True, setpoint=value)
 
     def _planned(self, setpoints: Mapping[str, float]) -> _Plan:
-        """Plan which actuator does what; nothing moves before every setpoint has passed the guard.
-
-        Raises:
-            GuardRefused: an unknown or uncontrollable variable, or a setpoint the guard objects to.
-            Tripped: the trip is latched.
-        """
+        """Plan which actuator does what; nothing moves before the guard has let every setpoint pass."""
         actuators = {v.name: v.actuator for v in self.spec.variables if v.actuator is not None}
         unknown = sorted(set(setpoints) - set(actuators))
         if unknown:
@@ -115,11 +110,7 @@ class Imposer:
             self.driven[actuator.name] = value
 
     async def _confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
-        """Ask the instrument whether it holds `value`, or is released (None).
-
-        Raises:
-            ReadBackMismatch: it does not.
-        """
+        """Ask the instrument whether it holds `value`, or is released (None); else raise `ReadBackMismatch`."""
         denied = await self.denial(actuator, value)
         if denied:
             message = f"{self._serves(actuator.name)}: {actuator.name} {denied}"

@@ -69,11 +69,17 @@ def stable_name(url: str) -> str:
     return place if named_by_a_person else ""
 
 
-def _host_port(scheme: str, place: str) -> tuple[str, str]:
+def host_and_port(place: str, default_port: str) -> tuple[str, str]:
+    """Take `host:port` apart, IPv6 addresses in brackets."""
     host, separator, port = place.rpartition(":")
     if not separator or port.endswith("]"):
-        host, port = place, DEFAULT_PORTS.get(scheme, "")
-    return host.removeprefix("[").removesuffix("]").lower(), port
+        host, port = place, default_port
+    return host.removeprefix("[").removesuffix("]"), port
+
+
+def _host_port(scheme: str, place: str) -> tuple[str, str]:
+    host, port = host_and_port(place, DEFAULT_PORTS.get(scheme, ""))
+    return host.lower(), port
 
 
 def _addresses(host: str) -> frozenset[str]:
