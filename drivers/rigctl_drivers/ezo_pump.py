@@ -14,8 +14,7 @@ from pydantic import Field
 from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.rig.abilities import Pace
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, DoseStatus, Line, Reading
-from rigctl_drivers.ezo import SETTING_LATE_S, EzoChannel
-from rigctl_drivers.ezo_codes import LEAST_LATE_S
+from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel
 
 MODEL = "PMP"
 ANSWER_S = 0.35

@@ -16,7 +16,7 @@ from rigctl.rig.protocols import Actuator, Deadline
 from rigctl_drivers.modbus_options import EnableOptions, WriteOptions
 from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused
 from rigctl_drivers.modbus_unit import Unit
-from rigctl_drivers.registers import encode, width
+from rigctl_drivers.registers import width
 
 RTU_LATENCY_S = 0.05
 LATENCY_S = 0.1
@@ -128,7 +128,7 @@ class Drive:
 
     def _setpoint(self, place: WriteOptions, value: float) -> Write:
         try:
-            words = encode((value - place.offset) / place.scale, place.type, place.order)
+            words = place.words(value)
         except ValueError as problem:
             where = f"setpoint {value} {self._unit.options.unit}".rstrip()
             raise DeviceFault(f"{where} does not fit register {place.at}: {problem}; nothing was sent") from problem

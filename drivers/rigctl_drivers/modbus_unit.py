@@ -58,7 +58,7 @@ class Unit:
             return Reading.invalid(self.unit, now_s, problem)
         if place.bit is not None:
             raw = float(int(raw) >> place.bit & 1)
-        return Reading(raw * place.scale + place.offset, self.unit, now_s)
+        return Reading(place.value(raw), self.unit, now_s)
 
     def read_back(self, deadline: Deadline) -> ActuatorState:
         """Tell whether the setpoint is in force, and the setpoint, as the device holds them."""
@@ -68,7 +68,7 @@ class Unit:
             return ActuatorState(on, float(on))
         if not on:
             return ActuatorState(False, None)
-        held = decode(words, o.write.type, o.write.order) * o.write.scale + o.write.offset
+        held = o.write.value(decode(words, o.write.type, o.write.order))
         if o.release_value is not None and _same(o.write, held, o.release_value):
             return ActuatorState(False, None)
         return ActuatorState(True, held)

@@ -72,6 +72,11 @@ def encode(value: float, number_type: NumberType, order: WordOrder = "ABCD") -> 
     return tuple(int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2))
 
 
+def float_step(value: float, digits: int = 24) -> float:
+    """Return the distance to the next number that a float of so many binary digits can hold; float32 unless told."""
+    return math.ldexp(1.0, math.frexp(value)[1] - digits) if value else 0.0
+
+
 def _float32(value: float) -> bytes:
     try:
         return struct.pack(">f", value)

@@ -17,9 +17,8 @@ from pydantic import Field
 from rigctl.errors import DeviceFault, IdentityMismatch
 from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine
-from rigctl_drivers.modbus_claims import float_step, meter_claims
 from rigctl_drivers.modbus_protocol import says_simulated
-from rigctl_drivers.registers import decode
+from rigctl_drivers.registers import decode, float_step
 
 VOLTAGE = 0x00
 FREQUENCY = 0x46
@@ -55,7 +54,8 @@ class _Model:
 
 
 def _occupies(options: SdmOptions) -> Sequence[Claim]:
-    return meter_claims(options.address)
+    # whoever else is taken to be there counts the same energy
+    return (Claim(f"unit {options.address} as an energy meter", "keeps"),)
 
 
 def _grain(options: SdmOptions, total_kwh: float) -> float:

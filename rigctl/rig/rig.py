@@ -14,11 +14,12 @@ from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
 from rigctl.rig.metering import Metering
 from rigctl.rig.opening import missing, open_all, probed, refuse_real_time_lapse
 from rigctl.rig.protocols import ActuatorState, Clock, DoseLog, Identity, Reading, Severity
+from rigctl.rig.registry import Registry
 from rigctl.rig.safing import drive_safe, time_to_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
 from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
-from rigctl.rig.wiring import Instruments, wired
+from rigctl.rig.wiring import wired
 
 
 class Rig:
@@ -40,7 +41,7 @@ class Rig:
     def __init__(
         self,
         spec: RigSpec,
-        registry: Instruments,
+        registry: Registry,
         clock: Clock,
         doses: DoseLog,
         on_alarm: Callable[[Alarm], None],
