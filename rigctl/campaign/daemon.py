@@ -254,9 +254,9 @@ class Session:
             if isinstance(error, Tripped):
                 self.desk.latch(str(error))
                 if "reset" not in str(error):
-                    error.args = (f"{error}. Find the cause, then `rigctl reset-trip`, and run again",)
+                    error.extend(". Find the cause, then `rigctl reset-trip`, and run again")
             if not self._report.ok and standing(self._report) not in str(error):
-                error.args = (f"{error}; {standing(self._report)}",)
+                error.extend(f"; {standing(self._report)}")
             await self._last_words(f"{type(error).__name__}: {error}")
             raise
         finally:
