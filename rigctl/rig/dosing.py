@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, IdentityMismatch, Tripped
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import Rest
 from rigctl.rig.protocols import Clock, DoseLog, Doser, DoseStatus, Reading, Severity
+from rigctl.rig.resting import Rest
 from rigctl.rig.values import Alarm, OpenDose
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar
@@ -185,7 +185,7 @@ class Handle(Generic[D]):
 _WORST_FIRST = (Tripped, JournalError, GuardRefused, PortUnavailable, IdentityMismatch, DeviceError, RigctlError)
 
 
-async def together(*tasks: Coroutine[Any, Any, T]) -> list[T]:
+async def together(*tasks: Awaitable[T]) -> list[T]:
     """Run all to their end, then raise what went wrong, if anything did.
 
     Unlike a TaskGroup it lets the others finish: half a command on one bus is not undone by breaking off another's.
