@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rigctl.errors import DeviceError, DeviceTimeout
 from rigctl.rig.bus import Bus
@@ -27,8 +27,6 @@ CONFIRMING = 3
 """Readings that must agree on a step beyond the plausible rate before it is believed."""
 GRANTED_S = 10.0
 """Rig seconds: the shortest time that a plausible rate is counted over."""
-
-
 
 
 def judged(reading: Reading, plausible: tuple[float, float] | None) -> Reading:

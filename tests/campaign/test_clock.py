@@ -8,8 +8,8 @@ import pytest
 
 from rigctl.campaign.clock import RealClock, SteppedClock, boot_id, epoch
 from rigctl.errors import RigctlError
+from rigctl.rig.handle import together
 from rigctl.rig.resting import beside, enlisted, meanwhile, rest, resting
-from rigctl.rig.together import together
 
 FAST = 1e9
 """Rig seconds per wall second: whatever is slept takes no time."""
