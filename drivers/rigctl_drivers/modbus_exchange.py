@@ -117,7 +117,10 @@ class Exchanger:
         self._wire.open()
 
     def press_on(self) -> None:
-        """Let the next command leave although an earlier answer may still come."""
+        """Waive, for writes, the silence owed by now; a read still waits for its end, as a late answer could be its.
+
+        RTU keeps 3.5 characters of silence. TCP keeps its connection, unless two questions in a row had no answer.
+        """
         self._wire.press_on()
         self._stale = self._unanswered >= HALF_OPEN
 

@@ -13,16 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.abilities import Claim
-from rigctl.rig.protocols import (
-    ActuatorState,
-    ByteLine,
-    Deadline,
-    Device,
-    DeviceOptions,
-    Line,
-    Reading,
-    Severity,
-)
+from rigctl.rig.protocols import ActuatorState, ByteLine, Deadline, Device, DeviceOptions, Line, Reading, Severity
 from rigctl_drivers.scpi import ScpiChannel
 
 OVERFLOW = 9.9e37
