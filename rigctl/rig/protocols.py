@@ -300,7 +300,7 @@ class Doser(Device, Protocol):
 
 
 class DeviceOptions(BaseModel):
-    """Base of a driver's options: the device's section of the configuration without `driver` and `bus`.
+    """Base of a driver's options, a device's section of the configuration without `driver` and `bus`, and its parts.
 
     Unknown keys are errors; a field's name carries its unit; its docstring goes into the JSON schema.
     """
