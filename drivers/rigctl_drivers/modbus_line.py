@@ -99,8 +99,6 @@ def _line(where: LineUrl, clock: Clock, open_port: OpenPort, timing: Timing, *, 
 class ModbusLine:
     """A `RegisterLine`."""
 
-    repeats_reads = True
-
     def __init__(self, clock: Clock, wire: Wire, exchanger: Exchanger) -> None:
         self.url = wire.url
         self.clock = clock

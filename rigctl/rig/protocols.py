@@ -158,7 +158,7 @@ BitKind = Literal["coil", "discrete"]
 
 @runtime_checkable
 class RegisterLine(Line, Protocol):
-    """A Modbus TCP or RTU bus. Writes are sent exactly once; one that repeats reads says so (`RepeatsReads`).
+    """A Modbus TCP or RTU bus. Writes are sent exactly once; reads may be repeated inside, which their error says then.
 
     All raise `DeviceTimeout`, `GarbledReply`, `DeviceBusy` or `DeviceFault` (naming unit and register).
     """
