@@ -114,6 +114,9 @@ class DeviceError(RigctlError):
     Whoever raises it says what is wrong; a line knows the bus, and a device's handle fills in whose error it is.
     """
 
+    repeated = False
+    """Whether a line has asked several times in vain; then nobody else asks again."""
+
     def __init__(self, what: str = "", *, device: str = "", bus: str = "") -> None:
         super().__init__(what)
         self.device = device

@@ -117,14 +117,20 @@ class Exchanger:
         self._wire.open()
 
     def press_on(self) -> None:
-        """Let the next command leave although an earlier answer may still come."""
+        """Waive, for writes, the silence owed by now; a read still waits for its end, as a late answer could be its.
+
+        RTU keeps 3.5 characters of silence. TCP keeps its connection, unless two questions in a row had no answer.
+        """
         self._wire.press_on()
         self._stale = self._unanswered >= HALF_OPEN
 
     def read(
         self, request: Request, values: Callable[[Answer], Sequence[Value]], count: int, deadline: Deadline
     ) -> Sequence[Value]:
-        """Ask, and ask again: after garbled answers or silence while time lasts, after `busy` with growing pauses."""
+        """Ask, and ask again: after garbled answers or silence while time lasts, after `busy` with growing pauses.
+
+        The error of a read that was repeated says so, and nobody else repeats it.
+        """
         least_s = ANSWER_S + (request.answer_bytes + 8) * self.timing.per_byte_s
         quiet_s = self.timing.quiet_s
         tries, silent, busy = 0, 0, 0
@@ -133,13 +139,15 @@ class Exchanger:
             try:
                 found = values(self.ask(request, self._share(deadline, tries_left, least_s)))
                 self.check(request, len(found) == count, f"asked for {count} values, got {len(found)}")
-            except GarbledReply:
+            except GarbledReply as problem:
                 tries += 1
+                problem.repeated = tries + busy > 1
                 # without time for the silence and another try, what is wrong is worth more than a timeout
                 if tries >= READ_TRIES or deadline.remaining_s < quiet_s + least_s:
                     raise
-            except DeviceBusy:
+            except DeviceBusy as problem:
                 busy += 1
+                problem.repeated = tries + busy > 1
                 if busy >= BUSY_TRIES or deadline.remaining_s < least_s:
                     raise
                 self._rest(FIRST_BUSY_PAUSE_S * 2.0 ** (busy - 1), deadline)

@@ -99,23 +99,18 @@ def _line(where: LineUrl, clock: Clock, open_port: OpenPort, timing: Timing, *, 
 class ModbusLine:
     """A `RegisterLine`."""
 
-    repeats_reads = True
-
     def __init__(self, clock: Clock, wire: Wire, exchanger: Exchanger) -> None:
         self.url = wire.url
         self.clock = clock
         self._wire = wire
         self._exchanger = exchanger
+        self.open, self.press_on = exchanger.open, exchanger.press_on
         self._blocks = Blocks(clock)
 
     @property
     def read_retries(self) -> int:
         """Return how many reads had to be asked again since this line was made."""
         return self._exchanger.repeated
-
-    def open(self) -> None:
-        """Open or reopen the port; raises `PortUnavailable`."""
-        self._exchanger.open()
 
     def close(self) -> None:
         """Close the port; harmless when closed."""
@@ -125,13 +120,6 @@ class ModbusLine:
     def resync(self) -> None:
         """Stay silent until no late answer can come any more, then drop what has arrived."""
         self._wire.settle()
-
-    def press_on(self) -> None:
-        """Waive, for writes, the silence owed by now; a read still waits for its end, as a late answer could be its.
-
-        RTU keeps 3.5 characters of silence. TCP keeps its connection, unless two questions in a row had no answer.
-        """
-        self._exchanger.press_on()
 
     def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
         """Return the wall seconds of frames of this many bytes on the wire, with the silence between them."""

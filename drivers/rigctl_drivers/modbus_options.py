@@ -1,10 +1,13 @@
-"""What a quantity in Modbus registers or coils is: the options of driver `modbus`."""
+"""What a quantity in Modbus registers or coils is: the options of driver `modbus`.
+
+`register` is an alias throughout: pydantic's classes have a method of that name.
+"""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from rigctl.rig.protocols import DeviceOptions
 from rigctl_drivers.registers import NumberType, WordOrder, encode, width
@@ -12,13 +15,7 @@ from rigctl_drivers.registers import NumberType, WordOrder, encode, width
 Address = Field(ge=0, le=0xFFFF)
 
 
-class _Part(BaseModel):
-    """Base of the nested options. `register` is an alias: pydantic's classes have a method of that name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-
-
-class NumberOptions(_Part):
+class NumberOptions(DeviceOptions):
     """How a number stands in registers: value = raw x scale + offset."""
 
     at: int = Address
@@ -52,7 +49,7 @@ class NumberOptions(_Part):
         return 0.0 if self.type in ("float32", "float64") else abs(self.scale)
 
 
-class BlockOptions(_Part):
+class BlockOptions(DeviceOptions):
     """Registers that are read in one request, for all devices that name the same block."""
 
     at: int = Address
@@ -95,7 +92,7 @@ class WriteOptions(NumberOptions):
     """Only holding registers can be written."""
 
 
-class EnableOptions(_Part):
+class EnableOptions(DeviceOptions):
     """What puts the setpoint in force: a coil, or a holding register and its two values."""
 
     coil: int | None = Field(default=None, ge=0, le=0xFFFF)
@@ -121,7 +118,7 @@ class EnableOptions(_Part):
         return self
 
 
-class IdentityOptions(_Part):
+class IdentityOptions(DeviceOptions):
     """A register whose value tells this device from others."""
 
     table: Literal["input", "holding"] = Field(default="holding", alias="register")

@@ -9,20 +9,11 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.abilities import Claim
-from rigctl.rig.protocols import (
-    ActuatorState,
-    ByteLine,
-    Deadline,
-    Device,
-    DeviceOptions,
-    Line,
-    Reading,
-    Severity,
-)
+from rigctl.rig.protocols import ActuatorState, ByteLine, Deadline, Device, DeviceOptions, Line, Reading, Severity
 from rigctl_drivers.scpi import ScpiChannel
 
 OVERFLOW = 9.9e37
@@ -32,10 +23,8 @@ COMMAND = r"^[^\r\n?]+$"
 STATES = {"1": True, "+1": True, "ON": True, "0": False, "+0": False, "OFF": False}
 
 
-class EnableOptions(BaseModel):
+class EnableOptions(DeviceOptions):
     """The commands that put the setpoint in force and out of it."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
     on: str = Field(pattern=COMMAND)
     """E.g. `OUTP ON`."""

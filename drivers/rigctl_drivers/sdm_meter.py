@@ -105,7 +105,7 @@ class SdmMeter:
         """Holding registers that the meter refused."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        """See mains that look like mains, and ask for the serial number if the meter has one to tell.
+        """Check that the mains look like mains, and ask for the serial number if the meter has one to tell.
 
         Raises:
             IdentityMismatch: voltage or frequency cannot be those of a supply, or energy is not counted in the unit

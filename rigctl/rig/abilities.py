@@ -71,16 +71,6 @@ def said(question: Callable[[], T], otherwise: T) -> T:
         return otherwise
 
 
-# an ability of a line ----------------------------------------------------------------------------------------------
-
-
-@runtime_checkable
-class RepeatsReads(Protocol):
-    """A line that asks again by itself when a read fails, so that nobody else does."""
-
-    repeats_reads: bool
-
-
 # abilities of a driver: asked of its class, of options alone, so that nothing need be connected ---------------------
 
 

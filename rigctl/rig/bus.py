@@ -21,7 +21,6 @@ from queue import PriorityQueue
 from typing import Any, Final, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
-from rigctl.rig.abilities import RepeatsReads
 from rigctl.rig.link import BusTiming, Contact, Link
 from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
 from rigctl.rig.values import Alarm
@@ -142,7 +141,6 @@ class Bus:
         self.url = line.url
         self.repeated_reads = 0
         """Reads asked again after a garbled or busy answer."""
-        self._repeats_reads = not (isinstance(line, RepeatsReads) and line.repeats_reads)
         self._timing = timing or BusTiming()
         self._link = Link(line, self._timing, now)
         self._on_alarm = on_alarm
@@ -192,20 +190,19 @@ class Bus:
             PortUnavailable: the line is broken and is reopened by a later call.
             DeviceError: what the driver raised.
         """
-        again = repeatable and self._repeats_reads
-        garbled_left = 1 if again else 0
-        pauses = iter(self._timing.busy_pauses_s if again else ())
+        garbled_left = 1 if repeatable else 0
+        pauses = iter(self._timing.busy_pauses_s if repeatable else ())
         exchange = _Exchange(work, timeout_s, doing, prepare, repeatable, hurried_s, urgent)
         while True:
             try:
                 answer: T = await self._once(exchange)
-            except GarbledReply:
-                if not garbled_left:
+            except GarbledReply as error:
+                if error.repeated or not garbled_left:
                     raise
                 garbled_left -= 1
-            except DeviceBusy:
+            except DeviceBusy as error:
                 pause_s = next(pauses, None)
-                if pause_s is None:
+                if error.repeated or pause_s is None:
                     raise
                 await asyncio.sleep(pause_s)
             else:

@@ -35,7 +35,7 @@ class Compare:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the one reading."""
+        """Return the name of the one reading."""
         return frozenset({self.name})
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
@@ -68,7 +68,7 @@ class Not:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return those of what is negated."""
+        """Return the readings of what is negated."""
         return self.inner.names
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
@@ -89,7 +89,7 @@ class Joined:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return those of all parts."""
+        """Return the readings of all parts."""
         return frozenset().union(*(part.names for part in self.parts))
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:

@@ -113,12 +113,7 @@ def _unknown_options_are_refused(bench: TestBench) -> None:
         raise Broken("`no_such_option: 1` was accepted")
 
 
-DESCRIPTION_CHECKS: Final = (
-    _is_described,
-    _options_are_described,
-    _options_are_accepted,
-    _unknown_options_are_refused,
-)
+DESCRIPTION_CHECKS: Final = (_is_described, _options_are_described, _options_are_accepted, _unknown_options_are_refused)
 
 
 # on lines that misbehave ------------------------------------------------------------------------------------------

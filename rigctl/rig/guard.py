@@ -95,11 +95,7 @@ class Guard:
     """Passes commands on to actuators, or refuses them."""
 
     def __init__(
-        self,
-        limits: Mapping[str, ActuatorLimits],
-        doses: DoseLog,
-        clock: Clock,
-        checks: Sequence[Check] = CHECKS,
+        self, limits: Mapping[str, ActuatorLimits], doses: DoseLog, clock: Clock, checks: Sequence[Check] = CHECKS
     ) -> None:
         self._limits = limits
         self._doses = doses

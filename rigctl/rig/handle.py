@@ -86,9 +86,9 @@ class Handle(Generic[D]):
         """Read something; may be repeated on the line. Raises as `Bus.call` and `identify`."""
         return await self._call(question, doing, repeatable=True, urgent=urgent)
 
-    async def tell(self, command: Callable[[Deadline], T], doing: str, *, urgent: bool = False) -> T:
+    async def tell(self, command: Callable[[Deadline], T], doing: str) -> T:
         """Write something, sent exactly once. Raises as `Bus.call` and `identify`."""
-        return await self._call(command, doing, repeatable=False, urgent=urgent)
+        return await self._call(command, doing, repeatable=False, urgent=False)
 
     async def tell_at_all_costs(self, command: Callable[[Deadline], T], doing: str, within_s: float) -> T:
         """Write what makes safe, sent exactly once, within so many wall seconds of its turn.

@@ -47,7 +47,7 @@ class Imposer:
     """Actuators that hold a value now, as far as is known; mutable. Whoever goes safe clears it."""
 
     async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
-        """See `Rig.control`."""
+        """Carry out `Rig.control`."""
         plan = self._planned(setpoints)
         idle = [a for n, a in self.wiring.actuators.items() if n not in plan.imposed]
         idle_pumps = [d for n, d in self.wiring.dosers.items() if n not in plan.dosed]
@@ -128,7 +128,7 @@ class Imposer:
         return f"reads back {told(state, unit)}, wanted {wanted}"
 
     async def verify(self) -> Mapping[str, str]:
-        """See `rigctl.rig.rig.Rig.verify`."""
+        """Carry out `Rig.verify`."""
         actuators = self.wiring.actuators
         said = await together(*(self._deviation(a, self.driven.get(n)) for n, a in actuators.items()))
         return {name: text for name, text in zip(actuators, said, strict=True) if text}

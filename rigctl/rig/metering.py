@@ -95,11 +95,7 @@ class Metering:
     """
 
     def __init__(
-        self,
-        meters: Mapping[str, Handle[Meter]],
-        timing: TrialTiming,
-        clock: Clock,
-        on_alarm: Callable[[Alarm], None],
+        self, meters: Mapping[str, Handle[Meter]], timing: TrialTiming, clock: Clock, on_alarm: Callable[[Alarm], None]
     ) -> None:
         self._meters = meters
         self._clock = clock

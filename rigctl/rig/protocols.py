@@ -158,7 +158,7 @@ BitKind = Literal["coil", "discrete"]
 
 @runtime_checkable
 class RegisterLine(Line, Protocol):
-    """A Modbus TCP or RTU bus. Writes are sent exactly once; one that repeats reads says so (`RepeatsReads`).
+    """A Modbus TCP or RTU bus. Writes are sent exactly once; reads may be repeated inside, which their error says then.
 
     All raise `DeviceTimeout`, `GarbledReply`, `DeviceBusy` or `DeviceFault` (naming unit and register).
     """
@@ -300,7 +300,7 @@ class Doser(Device, Protocol):
 
 
 class DeviceOptions(BaseModel):
-    """Base of a driver's options: the device's section of the configuration without `driver` and `bus`.
+    """Base of a driver's options, a device's section of the configuration without `driver` and `bus`, and its parts.
 
     Unknown keys are errors; a field's name carries its unit; its docstring goes into the JSON schema.
     """

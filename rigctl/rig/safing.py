@@ -16,6 +16,7 @@ import asyncio
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from operator import attrgetter
 from typing import Any, Final
 
 from rigctl.errors import DeviceError, DeviceTimeout
@@ -163,8 +164,8 @@ class _Course:
     def _attempt(self, turn: Turn) -> None:
         handles = [h for h in self._handles if h.name in self.left]
         self._silence = False
-        self._tell_all(turn, sorted(handles, key=_silent))
-        for handle in sorted(handles, key=_silent):
+        self._tell_all(turn, sorted(handles, key=attrgetter("silent")))  # those that were silent come last
+        for handle in sorted(handles, key=attrgetter("silent")):
             if time.monotonic() >= self._until_s:
                 return  # nobody waits for the answers any more, and others wait for the bus
             turn.reach()
@@ -238,10 +239,6 @@ class _Course:
         except Exception as error:  # noqa: BLE001 -- the last line of defence: no driver's bug keeps the others from it
             self._silence = self._silence or isinstance(error, DeviceTimeout)
             self.left |= {h.name: f"{type(error).__name__}: {error}" for h in handles}
-
-
-def _silent(handle: Handle[Any]) -> bool:
-    return handle.silent
 
 
 def _question(handle: Handle[Any], limits: ActuatorLimits) -> Callable[[Deadline], str]:
