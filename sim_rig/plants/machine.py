@@ -9,7 +9,7 @@ import numpy as np
 
 from sim_rig.plants.batch import BatchChange
 from sim_rig.plants.channel import Channel
-from sim_rig.plants.natural import FloatArray, Variable
+from sim_rig.plants.natural import FloatArray, Noise, Variable
 
 
 class Drives:
@@ -25,15 +25,18 @@ class Drives:
         lags_s: Mapping[str, float],
         change_s: float,
     ) -> None:
-        nature, sensing = (np.random.default_rng(s) for s in seed.spawn(2))
+        nature, sensing = seed.spawn(2)
+        supply = np.random.default_rng(nature)
         self.variables = variables
         self.channels = {
-            v.name: Channel(v, nature, error_sd=error * (v.high - v.low), lag_s=lags_s[v.name], holds=False)
+            v.name: Channel(v, supply, error_sd=error * (v.high - v.low), lag_s=lags_s[v.name], holds=False)
             for v in variables
         }
         self.change = BatchChange(change_s)
-        self._sensing = sensing
-        self._noise = noise
+        self.now_s = 0.0
+        """Since power-up."""
+        self._noise = Noise(sensing)
+        self._noise_share = noise
 
     def command_change(self, on: bool) -> bool:
         """A rising command begins a new batch: operators, stock and wear bring new values. True if it began."""
@@ -50,14 +53,15 @@ class Drives:
     def sense(self, name: str) -> float:
         """One reading of a variable, engineering units; noise is a share of its range."""
         v = self.channels[name].variable
-        return self.channels[name].value + self._noise * (v.high - v.low) * float(self._sensing.standard_normal())
+        return self.channels[name].value + self._noise_share * (v.high - v.low) * self._noise.at(name, self.now_s)
 
     def noise(self) -> float:
         """One standard normal draw for the outcome's instrument."""
-        return float(self._sensing.standard_normal())
+        return self._noise.at("outcome", self.now_s)
 
     def advance(self, seconds: float) -> float:
         """Let time pass; returns the seconds during which the batch was being changed."""
+        self.now_s += seconds
         for channel in self.channels.values():
             channel.advance(seconds)
         return self.change.advance(seconds)

@@ -11,7 +11,7 @@ import numpy as np
 from sim_rig.plants.batch import BatchChange, steps
 from sim_rig.plants.channel import Channel
 from sim_rig.plants.growth import VARIABLES, growth
-from sim_rig.plants.natural import FloatArray
+from sim_rig.plants.natural import FloatArray, Noise
 from sim_rig.plants.pump import DosingPump, EnergyBook
 
 STEP_S = 5.0
@@ -46,8 +46,11 @@ class Tank:
     """The greenhouse's process. `advance` moves it through simulated time; everything else is immediate."""
 
     def __init__(self, seed: np.random.SeedSequence, response: Response = growth) -> None:
-        supply, noise, ca_pump, acid_pump = (np.random.default_rng(s) for s in seed.spawn(4))
-        self._noise = noise
+        nature, sensing, *pumps = seed.spawn(4)
+        supply, ca_pump, acid_pump = (np.random.default_rng(s) for s in (nature, *pumps))
+        self.now_s = 0.0
+        """Since power-up."""
+        self._noise = Noise(sensing)
         self._response = response
         self.channels = {
             v.name: Channel(v, supply, error_sd=ERROR_SD[v.name], lag_s=VALVE_LAG_S, holds=True) for v in VARIABLES
@@ -76,12 +79,12 @@ class Tank:
 
     def sense(self, name: str) -> float:
         """One reading of a variable's probe, engineering units."""
-        return self.channels[name].value + NOISE_SD[name] * float(self._noise.standard_normal())
+        return self.channels[name].value + NOISE_SD[name] * self._noise.at(name, self.now_s)
 
     def growth(self) -> float:
         """One reading of the growth instrument, cm2/day, never negative."""
         true = float(self._response(self.composition()[None, :])[0])
-        return max(0.0, true * (1.0 + GROWTH_NOISE * float(self._noise.standard_normal())))
+        return max(0.0, true * (1.0 + GROWTH_NOISE * self._noise.at("growth", self.now_s)))
 
     def power_w(self) -> float:
         """Drawn from the mains now, dosing pumps included."""
@@ -116,6 +119,7 @@ class Tank:
 
     def advance(self, seconds: float) -> None:
         """Let simulated time pass."""
+        self.now_s += seconds
         while seconds > 0.0:
             stretch = min(seconds, 600.0) if self._moving() else seconds
             count, step = steps(stretch, STEP_S) if self._moving() else (1, stretch)
