@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sim_rig.clock import SimClock
+from sim_rig.clock import LoopTimer, SteppedTimer
 from sim_rig.errors import SimError, UsageError
 from sim_rig.process import Place, serve
 from sim_rig.scenarios import NAMES, build, problem
@@ -28,7 +28,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    assembly = build(options.scenario, SimClock(options.speed), options.seed, options.data)
+    timer = (SteppedTimer if options.stepped else LoopTimer)(options.speed)
+    assembly = build(options.scenario, timer, options.seed, options.data)
     place = Place(options.dir, options.port, options.ready, options.with_parent)
     asyncio.run(serve(assembly, place))
     return 0
@@ -94,6 +95,7 @@ def _serve_parser() -> argparse.ArgumentParser:
     parser.add_argument("--dir", type=Path, required=True, help="where serial ports and the control socket appear")
     parser.add_argument("--port", type=int, default=0, help="TCP port of the PLC on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--speed", type=float, default=1.0, help="simulated seconds per wall second")
+    parser.add_argument("--stepped", action="store_true", help="time moves only when told so on the control socket")
     parser.add_argument("--seed", type=int, default=0, help="of supply, noise and actuator errors")
     parser.add_argument("--data", type=Path, help="directory with plant_growth.npz, airfoil.npz")
     parser.add_argument("--ready", type=Path, help="JSON file written once everything listens")

@@ -1,7 +1,8 @@
 """The control socket: faults on and off, and the witness's testimony, as JSON lines.
 
-`{"fault": "drop_reply", "bus": "mains", "count": 1}`, `{"clear": true}`, `{"query": "state"}`; every request is
-answered with one line, `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
+`{"fault": "drop_reply", "bus": "mains", "count": 1}`, `{"clear": true}`, `{"query": "state"}`; on a stepped clock also
+`{"go_to": 420.0}`, simulated seconds. Every request is answered with one line, `{"ok": true, ...}` or `{"ok": false,
+"error": "..."}`.
 """
 
 from __future__ import annotations
@@ -73,6 +74,9 @@ class ControlDesk:
             ControlError: not understood; nothing was changed.
         """
         self._rig.sync()
+        if "go_to" in request:
+            self._rig.timer.go_to(float(request["go_to"]))
+            return {}
         if request.get("query") == "state":
             return self.state()
         if request.get("clear"):
@@ -90,8 +94,8 @@ class ControlDesk:
         rig = self._rig
         return {
             "scenario": rig.scenario,
-            "time_s": rig.clock.now_s(),
-            "speed": rig.clock.speed,
+            "time_s": rig.timer.now_s(),
+            "speed": rig.timer.speed,
             "plant": rig.plant.state(),
             "doses": rig.doses(),
             "metered": rig.plant.metered(),

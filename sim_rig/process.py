@@ -92,7 +92,7 @@ class RigProcess:
         return port
 
     def _announce(self) -> None:
-        state = {"pid": os.getpid(), "speed": self._assembly.clock.speed, "scenario": self._assembly.scenario}
+        state = {"pid": os.getpid(), "speed": self._assembly.timer.speed, "scenario": self._assembly.scenario}
         ready = json.dumps(state | {"buses": self.buses, "control": str(self._directory / CONTROL_SOCKET)})
         if self._place.ready is not None:
             temporary = self._place.ready.with_name(f".{self._place.ready.name}.{os.getpid()}")

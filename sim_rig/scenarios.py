@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from sim_rig.clock import SimClock
+from sim_rig.clock import LoopTimer
 from sim_rig.economics import greenhouse_cost, lathe_cost, tunnel_cost
 from sim_rig.errors import UsageError
 from sim_rig.plants import growth, tunnel, turning
@@ -20,7 +20,7 @@ NAMES: Final = ("greenhouse", "lathe", "wind-tunnel")
 GROWTH_ARRAYS, AIRFOIL_ARRAYS = "plant_growth.npz", "airfoil.npz"
 
 
-def build(name: str, clock: SimClock, seed: int, data: Path | None) -> Assembly:
+def build(name: str, timer: LoopTimer, seed: int, data: Path | None) -> Assembly:
     """The rig of a scenario.
 
     Raises:
@@ -29,11 +29,11 @@ def build(name: str, clock: SimClock, seed: int, data: Path | None) -> Assembly:
     """
     sequence = np.random.SeedSequence(seed)
     if name == "greenhouse":
-        return greenhouse.build(clock, sequence, _growth(data))
+        return greenhouse.build(timer, sequence, _growth(data))
     if name == "lathe":
-        return lathe.build(clock, sequence)
+        return lathe.build(timer, sequence)
     if name == "wind-tunnel":
-        return wind_tunnel.build(clock, sequence, tunnel.SelfNoise(load(data, AIRFOIL_ARRAYS)))
+        return wind_tunnel.build(timer, sequence, tunnel.SelfNoise(load(data, AIRFOIL_ARRAYS)))
     raise _unknown(name)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sim_rig.clock import LoopTimer, SimClock
+from sim_rig.clock import LoopTimer
 from sim_rig.faces.energy_meter import MeterReadings
 from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
@@ -70,7 +70,6 @@ class Assembly:
     """A plant and its instruments. `sync` brings the plant up to now; call it before touching anything."""
 
     scenario: str
-    clock: SimClock
     plant: Plant
     timer: LoopTimer
     tcp: TcpWire
@@ -93,7 +92,7 @@ class Assembly:
 
     def sync(self) -> None:
         """Advance the plant to now."""
-        now_s = self.clock.now_s()
+        now_s = self.timer.now_s()
         if self._synced_s is not None:
             self.plant.advance(max(0.0, now_s - self._synced_s))
         self._synced_s = now_s

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from sim_rig.clock import LoopTimer, SimClock
+from sim_rig.clock import LoopTimer
 from sim_rig.faces.energy_meter import MeterReadings, meter_bank
 from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
@@ -31,15 +31,14 @@ VALVES = {"b": 2, "nh4": 3, "k": 4}
 """Variable and enable coil."""
 
 
-def build(clock: SimClock, seed: np.random.SeedSequence, response: Response) -> Assembly:
+def build(timer: LoopTimer, seed: np.random.SeedSequence, response: Response) -> Assembly:
     """The whole rig; `response` is the growth over the tank's variables."""
     tank = Tank(seed, response)
-    timer = LoopTimer(clock)
     sensors = {f"{name}_probe": SensorTap(partial(tank.sense, name), full) for name, *_, full in PROBES}
     sensors |= {"ph_probe": SensorTap(partial(tank.sense, "ph"), 14.0), "camera": SensorTap(tank.growth, 1000.0)}
-    plc = Station("plc", {1: _plc(tank, sensors)}, WireFaults(), clock.now_s)
+    plc = Station("plc", {1: _plc(tank, sensors)}, WireFaults(), timer.now_s)
     readings = MeterReadings(tank.power_w, lambda: tank.energy.counter_kwh)
-    mains = Station("mains", {1: meter_bank(readings, "SDM120")}, WireFaults(), clock.now_s)
+    mains = Station("mains", {1: meter_bank(readings, "SDM120")}, WireFaults(), timer.now_s)
     ph = PhCircuit(timer, sensors["ph_probe"], "nutrient_ph")
     ca = PumpCircuit(timer, tank.ca_pump, "calcium")
     acid = PumpCircuit(timer, tank.acid_pump, "acid")
@@ -47,7 +46,6 @@ def build(clock: SimClock, seed: np.random.SeedSequence, response: Response) -> 
     camera.output = Output("ILLumination", 100.0)  # its ring light, percent: growth does not feel it
     assembly = Assembly(
         scenario="greenhouse",
-        clock=clock,
         plant=tank,
         timer=timer,
         tcp=TcpWire("plc", plc),

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from sim_rig.clock import LoopTimer, SimClock
+from sim_rig.clock import LoopTimer
 from sim_rig.faces.energy_meter import MeterReadings, meter_bank
 from sim_rig.faces.modbus import Station
 from sim_rig.faces.registers import Bank
@@ -28,18 +28,16 @@ LOAD_COIL = 5
 WEAR_AT, CONCENTRATE_AT = 20, 22
 
 
-def build(clock: SimClock, seed: np.random.SeedSequence) -> Assembly:
+def build(timer: LoopTimer, seed: np.random.SeedSequence) -> Assembly:
     """The whole rig."""
     lathe = Lathe(seed)
-    timer = LoopTimer(clock)
     sensors = drive_sensors(lathe.drives, POINTS) | {"surface": SensorTap(lathe.quality, 100.0)}
-    plc = Station("plc", {1: _plc(lathe, sensors)}, WireFaults(), clock.now_s)
+    plc = Station("plc", {1: _plc(lathe, sensors)}, WireFaults(), timer.now_s)
     readings = MeterReadings(lathe.power_w, lambda: lathe.energy.counter_kwh)
-    mains = Station("mains", {3: meter_bank(readings, "SDM630", 3)}, WireFaults(), clock.now_s)
+    mains = Station("mains", {3: meter_bank(readings, "SDM630", 3)}, WireFaults(), timer.now_s)
     tester = ScpiInstrument(timer, "SIMULATED,SQ-2,3311,1.7", "MEASure:QUALity", sensors["surface"])
     assembly = Assembly(
         scenario="lathe",
-        clock=clock,
         plant=lathe,
         timer=timer,
         tcp=TcpWire("plc", plc),

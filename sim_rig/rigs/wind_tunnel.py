@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from sim_rig.clock import LoopTimer, SimClock
+from sim_rig.clock import LoopTimer
 from sim_rig.faces.energy_meter import MeterReadings, meter_bank
 from sim_rig.faces.modbus import Station
 from sim_rig.faces.registers import Bank
@@ -27,18 +27,16 @@ POINTS: Final = (
 RUN_COIL = 5
 
 
-def build(clock: SimClock, seed: np.random.SeedSequence, noise_db: SelfNoise) -> Assembly:
+def build(timer: LoopTimer, seed: np.random.SeedSequence, noise_db: SelfNoise) -> Assembly:
     """The whole rig."""
     tunnel = Tunnel(seed, noise_db)
-    timer = LoopTimer(clock)
     sensors = drive_sensors(tunnel.drives, POINTS) | {"microphone": SensorTap(tunnel.level_db, 194.0)}
-    plc = Station("plc", {1: _plc(tunnel, sensors)}, WireFaults(), clock.now_s)
+    plc = Station("plc", {1: _plc(tunnel, sensors)}, WireFaults(), timer.now_s)
     readings = MeterReadings(tunnel.power_w, lambda: tunnel.energy.counter_kwh)
-    mains = Station("mains", {1: meter_bank(readings, "SDM630")}, WireFaults(), clock.now_s)
+    mains = Station("mains", {1: meter_bank(readings, "SDM630")}, WireFaults(), timer.now_s)
     microphone = ScpiInstrument(timer, "SIMULATED,SLM-1,88,4.0", "MEASure:SPLevel", sensors["microphone"])
     assembly = Assembly(
         scenario="wind-tunnel",
-        clock=clock,
         plant=tunnel,
         timer=timer,
         tcp=TcpWire("plc", plc),
