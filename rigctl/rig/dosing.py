@@ -24,8 +24,8 @@ from rigctl.errors import (
 )
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import Rest
 from rigctl.rig.protocols import Clock, DoseLog, Doser, DoseStatus, Reading, Severity
+from rigctl.rig.resting import Rest
 from rigctl.rig.values import Alarm, OpenDose
 
 

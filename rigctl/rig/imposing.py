@@ -11,8 +11,8 @@ from rigctl.rig.bus import Bus
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import Rest
-from rigctl.rig.protocols import Actuator, ActuatorState, Doser, Severity
+from rigctl.rig.protocols import Actuator, ActuatorState, Clock, Doser, Severity
+from rigctl.rig.resting import Rest, beside
 from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
 from rigctl.rig.titration import Evidence, Titration
 from rigctl.rig.together import together
@@ -41,6 +41,7 @@ class Imposer:
     wiring: Wiring
     guard: Guard
     dispenser: Dispenser
+    clock: Clock
     rest: Rest
     on_alarm: Callable[[Alarm], None]
     evidence: Evidence
@@ -176,7 +177,7 @@ class Imposer:
         buses: dict[Bus, list[tuple[Titration, float]]] = {}
         for name, setpoint in dosed.items():
             buses.setdefault(self.wiring.dosers[name].bus, []).append((self._titration(name), setpoint))
-        await together(*map(_in_turn, buses.values()))
+        await together(*beside(self.clock, map(_in_turn, buses.values())))
 
     def _titration(self, name: str) -> Titration:
         return Titration(

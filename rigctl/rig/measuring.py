@@ -9,18 +9,16 @@ import asyncio
 import math
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rigctl.errors import DeviceError, DeviceTimeout
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Clock, Reading, Sensor, Severity
+from rigctl.rig.resting import Rest, beside
 from rigctl.rig.spec import MeasureSpec, SensorRules, Statistic
 from rigctl.rig.values import Measurement
-
-Rest = Callable[[float], Awaitable[None]]
-"""Lets so many seconds of rig time pass without blocking the event loop."""
 
 SILENT_LIMIT = 3
 """After so many unanswered samples in a row a sensor is not asked again in this window: its bus has others to serve."""
@@ -29,15 +27,6 @@ CONFIRMING = 3
 """Readings that must agree on a step beyond the plausible rate before it is believed."""
 GRANTED_S = 10.0
 """Rig seconds: the shortest time that a plausible rate is counted over."""
-
-
-def resting(clock: Clock) -> Rest:
-    """How rig time is slept in the event loop."""
-
-    async def rest(seconds: float) -> None:
-        await asyncio.sleep(max(0.0, seconds) / clock.speedup)
-
-    return rest
 
 
 def invalid(unit: str, time_s: float, detail: str) -> Reading:
@@ -153,7 +142,8 @@ async def sample_window(
     buses: dict[Bus, list[Probe]] = {}
     for probe in probes:
         buses.setdefault(probe.handle.bus, []).append(probe)
-    parts = await asyncio.gather(*(_sample_bus(group, spec, clock, rest) for group in buses.values()))
+    windows = (_sample_bus(group, spec, clock, rest) for group in buses.values())
+    parts = await asyncio.gather(*beside(clock, windows))
     return {name: readings for part in parts for name, readings in part.items()}
 
 

@@ -20,6 +20,7 @@ from rigctl.errors import DeviceError
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import invalid, judged, planned_samples
 from rigctl.rig.protocols import Clock, Meter, Reading, Sensor, Severity
+from rigctl.rig.resting import enlisted, rest
 from rigctl.rig.spec import TrialTiming
 from rigctl.rig.together import together
 from rigctl.rig.values import Alarm
@@ -160,12 +161,12 @@ class Metering:
     def start(self) -> None:
         """Go on sampling the power, until `stop`; harmless when it is sampled already, or nothing can be."""
         if self._powers and self._sampling is None:
-            self._sampling = asyncio.create_task(self._keep_sampling(), name="power")
+            self._sampling = enlisted(self._clock, self._keep_sampling(), "power")
 
     async def _keep_sampling(self) -> None:
         try:
             while True:
-                await asyncio.sleep(self._period_s)
+                await rest(self._clock, self._period_s * self._clock.speedup)
                 await self._sample()
         except Exception as error:  # noqa: BLE001 - a driver is a plug-in: what it raises costs evidence, no trial
             self._tell_mistake("the power is no longer sampled between readings", error)

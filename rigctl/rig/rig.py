@@ -8,7 +8,7 @@ from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.imposing import Imposer
 from rigctl.rig.lookout import Lookout
-from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
+from rigctl.rig.measuring import Probe, reduced, sample_window
 from rigctl.rig.metering import Metering
 from rigctl.rig.opening import missing, open_all, probed, refuse_real_time_lapse
 from rigctl.rig.pacing import time_to_safe
@@ -20,6 +20,7 @@ from rigctl.rig.protocols import (
     Reading,
     Severity,
 )
+from rigctl.rig.resting import Rest, resting
 from rigctl.rig.safing import drive_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
@@ -67,7 +68,7 @@ class Rig:
         self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
         evidence = Evidence(doses, spec.unanswered_doses, self.trip)
         self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm)
-        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm, evidence)
+        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, clock, self._rest, on_alarm, evidence)
         self._lookout = Lookout(
             wiring=self._wiring,
             spec=spec.watch,

@@ -9,8 +9,9 @@ from typing import NoReturn
 from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import Probe, Rest
+from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import DoseLog, Doser, Severity
+from rigctl.rig.resting import Rest
 from rigctl.rig.spec import DosingSpec
 from rigctl.rig.values import Alarm
 

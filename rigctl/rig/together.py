@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
 from rigctl.errors import (
     ConfigError,
@@ -22,7 +22,7 @@ T = TypeVar("T")
 _WORST_FIRST = (Tripped, JournalError, GuardRefused, PortUnavailable, IdentityMismatch, DeviceError, RigctlError)
 
 
-async def together(*tasks: Coroutine[Any, Any, T]) -> list[T]:
+async def together(*tasks: Awaitable[T]) -> list[T]:
     """Run all to their end, then raise what went wrong, if anything did.
 
     Unlike a TaskGroup it lets the others finish: half a command on one bus is not undone by breaking off another's.
