@@ -7,13 +7,14 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sim_rig.clock import LoopTimer, SteppedTimer
+from sim_rig.clock import SteppedTimer, Timer
 from sim_rig.errors import SimError, UsageError
 from sim_rig.process import Place, serve
-from sim_rig.scenarios import NAMES, build, problem
+from sim_rig.scenarios import NAMES, build, scenario
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,7 +29,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    timer = (SteppedTimer if options.stepped else LoopTimer)(options.speed)
+    timer = (SteppedTimer if options.stepped else Timer)(options.speed)
     assembly = build(options.scenario, timer, options.seed, options.data)
     place = Place(options.dir, options.port, options.ready, options.with_parent)
     asyncio.run(serve(assembly, place))
@@ -38,12 +39,12 @@ def _serve(options: argparse.Namespace) -> int:
 def _tell(options: argparse.Namespace) -> int:
     from sim_rig.truth import Truth  # noqa: PLC0415  # serving a rig needs none of it
 
-    truth = Truth(problem(options.scenario, options.data))
+    truth = Truth(scenario(options.scenario, options.data))
     if options.setpoints is not None:
         setting = truth.setting(_checked(options.setpoints, options.control_set))
         report = truth.report()
         share = truth.share(setting.outcome, report["best"]["outcome"])
-        told = setting.as_json() | {"share_of_best": share, "best": report["best"], "scenario": report["scenario"]}
+        told = asdict(setting) | {"share_of_best": share, "best": report["best"], "scenario": report["scenario"]}
     elif options.control_set is not None:
         told = _only(truth.report(), options.control_set)
     else:

@@ -29,28 +29,8 @@ class Handle(Protocol):
         ...
 
 
-class Timer(Protocol):
-    """Tells simulated time and calls back after a while of it; all that the protocol faces know of time."""
-
-    def now_s(self) -> float:
-        """Return the simulated time, seconds."""
-        ...
-
-    def after(self, simulated_s: float, call: Callable[[], None]) -> Handle:
-        """Call it then, never at once."""
-        ...
-
-    def soon(self, simulated_s: float, call: Callable[[], None]) -> None:
-        """Call it then, or at once if the delay is too short to be noticed beside the rig."""
-        ...
-
-    def at_least_s(self, wall_s: float) -> float:
-        """Convert a stretch of wall time to simulated seconds: what a line's own speed allows at most."""
-        ...
-
-
 @dataclass(slots=True)
-class LoopTimer:
+class Timer:
     """Simulated time that runs `speed` times as fast as the wall, with calls planned on the running asyncio loop.
 
     Raises:
@@ -104,7 +84,7 @@ class _Planned:
 
 
 @dataclass(slots=True)
-class SteppedTimer(LoopTimer):
+class SteppedTimer(Timer):
     """Simulated time that begins at 0 and moves only when told; instruments answer at once, in no time."""
 
     _now_s: float = 0.0

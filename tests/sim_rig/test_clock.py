@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim_rig.clock import LoopTimer, SteppedTimer
+from sim_rig.clock import SteppedTimer, Timer
 from sim_rig.errors import ControlError, UsageError
 from tests.sim_rig.fakes import ask, serial_port
 from tests.simulated import start_sim
@@ -41,7 +41,7 @@ def test_a_stepped_clock_only_goes_on(time_s):
 @pytest.mark.parametrize("speed", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_speed_is_positive(speed):
     """Time that stands still or runs backwards is refused, stepped or not."""
-    for timer in (LoopTimer, SteppedTimer):
+    for timer in (Timer, SteppedTimer):
         with pytest.raises(UsageError, match="--speed"):
             timer(speed)
 

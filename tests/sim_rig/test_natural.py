@@ -5,13 +5,13 @@ import pytest
 from scipy.stats import kstest
 
 from sim_rig.errors import PlantError
-from sim_rig.plants import growth, tunnel, turning
+from sim_rig.plants import lathe, tank, tunnel
 from sim_rig.plants.natural import Noise, TruncatedNormal
 
 MIDPOINTS = (np.arange(20000) + 0.5) / 20000
 
 
-@pytest.mark.parametrize("variable", [*growth.VARIABLES, *turning.VARIABLES, *tunnel.VARIABLES], ids=lambda v: v.name)
+@pytest.mark.parametrize("variable", [*tank.VARIABLES, *lathe.VARIABLES, *tunnel.VARIABLES], ids=lambda v: v.name)
 def test_mean_and_sd_are_those_of_the_variable_itself(variable):
     """A natural distribution has the declared mean and sd after it was cut, and never leaves the range."""
     natural = variable.natural
