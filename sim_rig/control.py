@@ -18,11 +18,9 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sim_rig.errors import ControlError, ListenError, SimError
-from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
-from sim_rig.faces.scpi import ScpiInstrument
 from sim_rig.faults import BYTE_FAULTS, MODBUS_FAULTS, SENSOR_MODES, TCP_FAULTS, WireFault
-from sim_rig.rigs.assembly import PLC, Assembly, Instrument
+from sim_rig.rigs.assembly import PLC, Assembly, Instrument, face_of
 
 BUS: Final = frozenset({"bus"})
 WIRE_KEYS: Final = frozenset({"count", "seconds", "code", "unit", "data", "device"})
@@ -36,7 +34,7 @@ Handler = Callable[[Request], None]
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """What can be done to the ports themselves, by whoever owns them."""
+    """Reaches the ports themselves, through whoever owns them."""
 
     unplug: Callable[[str], None]
     replug: Callable[[str], None]
@@ -68,7 +66,7 @@ class ControlDesk:
         } | dict.fromkeys((*BYTE_FAULTS, *MODBUS_FAULTS, *TCP_FAULTS), (self._wire, BUS | WIRE_KEYS))
 
     def handle(self, request: Request) -> dict[str, Any]:
-        """Do what is asked; returns the answer.
+        """Do what is asked, and return the answer.
 
         Raises:
             ControlError: not understood; nothing was changed.
@@ -90,7 +88,7 @@ class ControlDesk:
         return {}
 
     def state(self) -> dict[str, Any]:
-        """The plant, every dose, what was metered, what was written."""
+        """Tell of the plant, every dose, what was metered, what was written."""
         rig = self._rig
         return {
             "scenario": rig.scenario,
@@ -104,7 +102,7 @@ class ControlDesk:
         }
 
     def clear(self) -> None:
-        """Everything works again (what was unplugged stays so)."""
+        """Make everything work again (what was unplugged stays so)."""
         for faults in self._rig.wire_faults.values():
             faults.clear()
         for tap in self._rig.sensors.values():
@@ -152,17 +150,12 @@ class ControlDesk:
         self._identities.setdefault(bus, before)
 
     def _set_identity(self, bus: str, identity: str) -> str:
-        instrument = self._circuit(bus)
-        target = instrument if isinstance(instrument, ScpiInstrument) else instrument.circuit
+        target = face_of(self._circuit(bus))
         before, target.identity = target.identity, identity
         return before
 
     def _restart(self, request: Request) -> None:
-        instrument = self._circuit(text(request, "bus"))
-        if isinstance(instrument, PhCircuit):
-            instrument.circuit.power_cycle()
-        else:
-            instrument.power_cycle()
+        self._circuit(text(request, "bus")).power_cycle()
 
     def _dstart(self, request: Request) -> None:
         pump_of(self._circuit(text(request, "bus"))).dstart_ml = float(request.get("ml", 10.0))
@@ -178,7 +171,7 @@ class ControlDesk:
             setattr(faults, key, float(value) if key == "short" else bool(value))
 
     def _button(self, request: Request) -> None:
-        """Somebody presses the pump's own button."""
+        # somebody presses the pump's own button
         pump = self._rig.pumps[one_of(request, "bus", self._rig.pumps)]
         pump.start(float(request.get("ml", 10.0)), pump.max_rate_ml_per_min, 0)
 
@@ -194,21 +187,21 @@ class ControlDesk:
 
 
 def pump_of(instrument: Instrument) -> PumpCircuit:
-    """The instrument, which must be a pump."""
+    """Return the instrument, which must be a pump."""
     if not isinstance(instrument, PumpCircuit):
         raise ControlError("bus: there is no pump on it")
     return instrument
 
 
 def text(request: Request, key: str) -> str:
-    """A string the request must have."""
+    """Return a string the request must have."""
     if not isinstance(request.get(key), str):
         raise ControlError(f"{key}: missing, must be a string")
     return str(request[key])
 
 
 def one_of(request: Request, key: str, allowed: Collection[Choice]) -> Choice:
-    """A string the request must have, out of these."""
+    """Return a string the request must have, out of these."""
     value = text(request, key)
     for choice in allowed:
         if choice == value:
@@ -217,7 +210,7 @@ def one_of(request: Request, key: str, allowed: Collection[Choice]) -> Choice:
 
 
 def answer(desk: ControlDesk, line: bytes) -> dict[str, Any]:
-    """One request line and its answer."""
+    """Answer one request line."""
     try:
         return {"ok": True} | desk.handle(dict(json.loads(line)))
     except (SimError, ValueError, TypeError) as error:
@@ -225,7 +218,7 @@ def answer(desk: ControlDesk, line: bytes) -> dict[str, Any]:
 
 
 def _bound(path: Path) -> socket.socket:
-    """A socket bound to `path` through its folder's descriptor, as its own path may not exceed 107 bytes."""
+    # through the folder's descriptor, as a socket's own path may not exceed 107 bytes
     path.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     folder = os.open(path.parent, os.O_RDONLY)

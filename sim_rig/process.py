@@ -14,8 +14,7 @@ from pathlib import Path
 
 from sim_rig.control import ControlDesk, Hardware, listen
 from sim_rig.errors import ControlError, ListenError
-from sim_rig.faces.pty_port import PtyPort
-from sim_rig.faces.tcp_port import HOST, TcpPort
+from sim_rig.faces.ports import HOST, PtyPort, TcpPort
 from sim_rig.rigs.assembly import PLC, Assembly, SerialWire
 
 CONTROL_SOCKET = "control.sock"
@@ -24,7 +23,7 @@ PARENT_POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the rig appears."""
+    """Says where the rig appears."""
 
     directory: Path
     port: int = 0
@@ -46,7 +45,7 @@ class RigProcess:
 
     @property
     def buses(self) -> dict[str, str]:
-        """URL by bus name, as in the configuration."""
+        """Return the URLs by bus name, as in the configuration."""
         urls = {PLC: f"modbus_tcp://{HOST}:{self._tcp.port}"}
         for wire in self._assembly.serial:
             urls[wire.bus] = f"{wire.scheme}://{self._directory / wire.link}{wire.query}"

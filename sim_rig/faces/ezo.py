@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from inspect import signature
 
 from sim_rig.clock import Handle, Timer
-from sim_rig.errors import SimError
+from sim_rig.errors import NotUnderstood
 from sim_rig.faces.lines import LineSplitter
 
 SIMULATED = "SIM"
@@ -30,10 +30,6 @@ Command = Callable[..., Answer | None]
 """Is called with the arguments as they stand between commas; with others than it takes, it is not understood."""
 Question = Callable[[], str]
 """Answers `X,?`, without the prefix `?X,`."""
-
-
-class NotUnderstood(SimError):
-    """Makes the circuit answer `*ER`; never leaves it."""
 
 
 @dataclass(slots=True)
@@ -73,7 +69,7 @@ class Circuit:
         self.questions |= {"*OK": lambda: str(int(self.ok_enabled)), "NAME": lambda: self.name}
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the line; the first of them wakes a circuit that sleeps."""
+        """Take bytes from the line; the first of them wakes a circuit that sleeps."""
         if self.asleep and data:
             self.asleep, self._deaf = False, True
             self.say("*WA")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 from sim_rig.clock import Handle, Timer
-from sim_rig.faces.ezo import SIMULATED, Answer, Circuit, Command, NotUnderstood, Question, number
+from sim_rig.errors import NotUnderstood
+from sim_rig.faces.ezo import SIMULATED, Answer, Circuit, Command, Question, number
 from sim_rig.plants.pump import DosingPump
 
 FOREVER_ML = 1e9
@@ -16,7 +17,7 @@ FOREVER_ML = 1e9
 
 
 class PumpCircuit:
-    """The command set of the EZO-PMP."""
+    """Speaks the command set of the EZO-PMP."""
 
     def __init__(self, timer: Timer, pump: DosingPump, name: str = "") -> None:
         self.pump = pump
@@ -48,7 +49,7 @@ class PumpCircuit:
         self.feed = self.circuit.feed
 
     def power_cycle(self) -> None:
-        """The supply fails and comes back in the middle of whatever it was doing."""
+        """Let the supply fail and come back in the middle of whatever it was doing."""
         self._forget()
         self.pump.power_cycle()
         self.circuit.power_cycle()
@@ -133,7 +134,7 @@ class PumpCircuit:
 
 
 def _volume(text: str) -> tuple[bool, float]:
-    """(backwards, mL); `*` is without end."""
+    """Return whether it is backwards, and mL; `*` is without end."""
     backwards = text.startswith("-")
     volume_ml = FOREVER_ML if text.lstrip("-") == "*" else abs(number(text))
     if volume_ml == 0:

@@ -24,7 +24,7 @@ _ERROR_QUERIES = ("SYST:ERR?", "SYST:ERR:NEXT?", "SYSTEM:ERROR?", "SYSTEM:ERROR:
 
 @dataclass(slots=True)
 class Output:
-    """A level that is set by `header value` and switched by `OUTPut ON|OFF`; both are answered when asked."""
+    """Has a level, set by `header value` and switched by `OUTPut ON|OFF`; both are answered when asked."""
 
     header: str
     """In SCPI notation."""
@@ -38,7 +38,7 @@ class Output:
         self.level, self.on = 0.0, False
 
     def answer(self, header: str, argument: str) -> str | None:
-        """What a command or question is answered, `""` for a command; None if it is none of this output's.
+        """Answer a command (`""`) or question; None if it is none of this output's.
 
         Raises:
             ValueError, KeyError: the argument is out of range.
@@ -80,7 +80,7 @@ class ScpiInstrument:
         self._pattern = re.compile(_either_form(self.header) + r"\?", re.IGNORECASE)
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the line."""
+        """Take bytes from the line."""
         self._lines.feed(data)
 
     def power_cycle(self) -> None:
@@ -99,7 +99,6 @@ class ScpiInstrument:
             self._errors.append((code, text))
 
     def _message(self, line: str) -> None:
-        """One program message: commands between semicolons, whose answers come back in one line."""
         commands = [c.strip().removeprefix(":") for c in line.split(";") if c.strip()]
         slow = any(self._pattern.fullmatch(c) for c in commands)
         if slow:
@@ -160,7 +159,7 @@ class ScpiInstrument:
 
 
 def _either_form(header: str) -> str:
-    """A pattern that takes each word of a header in its short (capitals) or its long form."""
+    """Return a pattern that takes each word of a header in its short (capitals) or its long form."""
     words = []
     for word in header.split(":"):
         short = "".join(c for c in word if not c.islower())
