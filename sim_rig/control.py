@@ -13,13 +13,14 @@ import os
 import socket
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sim_rig.errors import ControlError, ListenError, SimError
 from sim_rig.faces.ezo_pump import PumpCircuit
+from sim_rig.faces.ports import PtyPort, TcpPort
 from sim_rig.faults import BYTE_FAULTS, MODBUS_FAULTS, SENSOR_MODES, TCP_FAULTS, WireFault
+from sim_rig.plants.pump import PumpFaults
 from sim_rig.rigs.assembly import PLC, Assembly, Instrument, face_of
 
 BUS: Final = frozenset({"bus"})
@@ -32,21 +33,13 @@ Choice = TypeVar("Choice", bound=str)
 Handler = Callable[[Request], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
-    """Reaches the ports themselves, through whoever owns them."""
-
-    unplug: Callable[[str], None]
-    replug: Callable[[str], None]
-    deafen: Callable[[bool], None]
-
-
 class ControlDesk:
-    """Understands control requests."""
+    """Understands control requests; `ptys` are by bus."""
 
-    def __init__(self, assembly: Assembly, hardware: Hardware) -> None:
+    def __init__(self, assembly: Assembly, tcp: TcpPort, ptys: Mapping[str, PtyPort]) -> None:
         self._rig = assembly
-        self._hardware = hardware
+        self._tcp = tcp
+        self._ptys = ptys
         self._identities: dict[str, str] = {}
         self._handlers: Mapping[str, tuple[Handler, frozenset[str]]] = {
             "sensor": (self._sensor, frozenset({"name", "mode", "offset"})),
@@ -60,9 +53,9 @@ class ControlDesk:
             "jump_kwh": (lambda r: self._rig.plant.energy.jump(float(r.get("kwh", 1e6))), frozenset({"kwh"})),
             "energy_unit": (self._energy_unit, frozenset({"as"})),
             "word_swap": (self._word_swap, BUS | {"on"}),
-            "unplug": (lambda r: self._hardware.unplug(text(r, "bus")), BUS),
-            "replug": (lambda r: self._hardware.replug(text(r, "bus")), BUS),
-            "half_open": (lambda r: self._hardware.deafen(bool(r.get("on", True))), frozenset({"on"})),
+            "unplug": (lambda r: self._port(r).close(), BUS),
+            "replug": (self._replug, BUS),
+            "half_open": (lambda r: setattr(self._tcp, "deaf", bool(r.get("on", True))), frozenset({"on"})),
         } | dict.fromkeys((*BYTE_FAULTS, *MODBUS_FAULTS, *TCP_FAULTS), (self._wire, BUS | WIRE_KEYS))
 
     def handle(self, request: Request) -> dict[str, Any]:
@@ -108,7 +101,7 @@ class ControlDesk:
         for tap in self._rig.sensors.values():
             tap.mode = "ok"
         for pump in self._rig.pumps.values():
-            pump.faults.clear()
+            pump.faults = PumpFaults()
         self._rig.meter.per_unit = 1.0
         for station in self._rig.stations.values():
             for bank in station.units.values():
@@ -119,7 +112,7 @@ class ControlDesk:
         for circuit in self._rig.circuits.values():
             if isinstance(circuit, PumpCircuit):
                 circuit.dstart_ml = 0.0
-        self._hardware.deafen(False)
+        self._tcp.deaf = False
 
     # handlers ----------------------------------------------------------------------------------------------------
 
@@ -181,6 +174,15 @@ class ControlDesk:
     def _word_swap(self, request: Request) -> None:
         for bank in self._rig.stations[one_of(request, "bus", self._rig.stations)].units.values():
             bank.word_swap = bool(request.get("on", True))
+
+    def _port(self, request: Request) -> PtyPort:
+        return self._ptys[one_of(request, "bus", self._ptys)]
+
+    def _replug(self, request: Request) -> None:
+        port = self._port(request)
+        if port.plugged:
+            raise ControlError(f"bus: {request['bus']} is plugged in")
+        port.open()
 
     def _circuit(self, bus: str) -> Instrument:
         return self._rig.circuits[one_of({"bus": bus}, "bus", self._rig.circuits)]

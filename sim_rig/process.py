@@ -9,11 +9,10 @@ import signal
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from sim_rig.control import ControlDesk, Hardware, listen
-from sim_rig.errors import ControlError, ListenError
+from sim_rig.control import ControlDesk, listen
+from sim_rig.errors import ListenError
 from sim_rig.faces.ports import HOST, PtyPort, TcpPort
 from sim_rig.rigs.assembly import PLC, Assembly, SerialWire
 
@@ -66,8 +65,8 @@ class RigProcess:
             await self._tcp.open()
             for pty in self._ptys.values():
                 pty.open()
-            hardware = Hardware(self._unplug, self._replug, partial(setattr, self._tcp, "deaf"))
-            control = await listen(self._directory / CONTROL_SOCKET, ControlDesk(self._assembly, hardware))
+            desk = ControlDesk(self._assembly, self._tcp, self._ptys)
+            control = await listen(self._directory / CONTROL_SOCKET, desk)
             self._assembly.power_up()
             self._announce()
             await self._until_stopped()
@@ -110,20 +109,6 @@ class RigProcess:
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), PARENT_POLL_S)
-
-    def _unplug(self, bus: str) -> None:
-        self._port(bus).close()
-
-    def _replug(self, bus: str) -> None:
-        port = self._port(bus)
-        if port.plugged:
-            raise ControlError(f"bus: {bus} is plugged in")
-        port.open()
-
-    def _port(self, bus: str) -> PtyPort:
-        if bus not in self._ptys:
-            raise ControlError(f"bus: got {bus!r}, must be one of {', '.join(self._ptys)}")
-        return self._ptys[bus]
 
 
 def _alive(pid: int) -> bool:

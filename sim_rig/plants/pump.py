@@ -45,11 +45,6 @@ class PumpFaults:
     weak: bool = False
     """The motor's supply breaks down when it is loaded, and looks sound until then."""
 
-    def clear(self) -> None:
-        """Nothing is wrong."""
-        self.dry = self.stuck = self.unpowered = self.weak = False
-        self.short = 1.0
-
 
 class DosingPump:
     """Turns at a rate until a volume is dispensed. Accuracy +-1 % (EZO-PMP data sheet, front page)."""
@@ -170,7 +165,6 @@ class EnergyBook:
     """Counts energy taken from the mains."""
 
     total_kwh: float
-    voltage_v: float = 230.0
     power_w: float = 0.0
     """At the moment."""
     offset_kwh: float = 0.0
