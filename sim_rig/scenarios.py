@@ -56,14 +56,18 @@ def scenario(name: str, data: Path | None) -> Scenario:
         DataError: it needs arrays that are not there.
     """
     if name == "greenhouse":
-        g, growth = tank, tank.growth if data is None else load(data, GROWTH_ARRAYS).over(tank.VARIABLES)
-        rig = partial(greenhouse.build, response=growth)
-        return Scenario(name, rig, g.VARIABLES, g.CONTROL_SETS, growth, greenhouse_cost, "growth", "cm2/day", 0.0)
+        g = tank
+        growth = g.growth if data is None else load(data, GROWTH_ARRAYS).over(g.VARIABLES)
+        build_it = partial(greenhouse.build, response=growth)
+        return Scenario(name, build_it, g.VARIABLES, g.CONTROL_SETS, growth, greenhouse_cost, "growth", "cm2/day", 0.0)
     if name == "lathe":
-        t, build_it = lathe, machines.build_lathe
-        return Scenario(name, build_it, t.VARIABLES, t.CONTROL_SETS, t.quality, lathe_cost, "quality", "1", 0.0)
+        t = lathe
+        return Scenario(
+            name, machines.build_lathe, t.VARIABLES, t.CONTROL_SETS, t.quality, lathe_cost, "quality", "1", 0.0
+        )
     if name == "wind-tunnel":
-        w, noise = tunnel, tunnel.SelfNoise(load(data, AIRFOIL_ARRAYS))
-        rig = partial(machines.build_tunnel, noise_db=noise)
-        return Scenario(name, rig, w.VARIABLES, w.CONTROL_SETS, noise, tunnel_cost, "noise", "dB", w.FLOOR_DB)
+        w = tunnel
+        noise = w.SelfNoise(load(data, AIRFOIL_ARRAYS))
+        build_it = partial(machines.build_tunnel, noise_db=noise)
+        return Scenario(name, build_it, w.VARIABLES, w.CONTROL_SETS, noise, tunnel_cost, "noise", "dB", w.FLOOR_DB)
     raise UsageError(f"scenario: got {name!r}, must be one of {', '.join(NAMES)}")

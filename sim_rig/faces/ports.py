@@ -166,13 +166,6 @@ class PtyPort:
         """Send a reply as the wire's faults let it through."""
         self._faults.transmit(reply, self._write)
 
-    def unread_bytes(self) -> int:
-        """Return how much waits at the other end for somebody to read it."""
-        if self._near is None:
-            return 0
-        answer = fcntl.ioctl(self._far, termios.FIONREAD, struct.pack("i", 0))
-        return int(struct.unpack("i", answer)[0])
-
     def _release_if_left(self) -> None:
         (exclusive,) = struct.unpack("i", fcntl.ioctl(self._far, TIOCGEXCL, struct.pack("i", 0)))
         if exclusive and not _locked(self._far):
@@ -196,7 +189,10 @@ class PtyPort:
             self._receive(data)
 
     def _write(self, data: bytes) -> None:
-        if self._near is None or self.unread_bytes() > FULL_BYTES:
+        if self._near is None:
+            return
+        (unread,) = struct.unpack("i", fcntl.ioctl(self._far, termios.FIONREAD, struct.pack("i", 0)))
+        if unread > FULL_BYTES:
             return
         try:
             os.write(self._near, data)

@@ -90,8 +90,7 @@ class ScpiInstrument:
         if self.output is not None:
             self.output.power_cycle()
 
-    def report(self, code: int, text: str, bit: int) -> None:
-        """Put an error into the queue; when it is full the last one becomes -350."""
+    def _report(self, code: int, text: str, bit: int) -> None:
         self.event_status |= bit
         if len(self._errors) >= _QUEUE_LENGTH:
             self._errors[-1] = (-350, "Queue overflow")
@@ -122,10 +121,10 @@ class ScpiInstrument:
         try:
             answer = None if self.output is None else self.output.answer(header, argument.strip())
         except (ValueError, KeyError):
-            self.report(-222, "Data out of range", EXECUTION_ERROR)
+            self._report(-222, "Data out of range", EXECUTION_ERROR)
             return None
         if answer is None:
-            self.report(-113, "Undefined header", COMMAND_ERROR)
+            self._report(-113, "Undefined header", COMMAND_ERROR)
         return answer or None
 
     def _common(self) -> dict[str, Callable[[], str | None]]:

@@ -74,7 +74,10 @@ class Assembly:
         instruments: Mapping[str, tuple[str, Instrument]],
         pumps: Mapping[str, DosingPump] | None = None,
     ) -> None:
-        self.scenario, self.timer, self.plant, self.sensors = scenario, timer, plant, sensors
+        self.scenario = scenario
+        self.timer = timer
+        self.plant = plant
+        self.sensors = sensors
         self.pumps = pumps or {}
         self.circuits = {bus: instrument for bus, (_, instrument) in instruments.items()}
         self.meter = MeterReadings(plant.power_w, lambda: plant.energy.counter_kwh)
