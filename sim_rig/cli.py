@@ -18,7 +18,7 @@ from sim_rig.scenarios import NAMES, build, scenario
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run; returns the exit code: 0 stopped or answered, 1 could not, 2 wrong usage."""
+    """Run, and return the exit code: 0 stopped or answered, 1 could not, 2 wrong usage."""
     try:
         if arguments and arguments[0] == "truth":
             return _tell(_truth_parser().parse_args(arguments[1:]))
@@ -64,7 +64,7 @@ def _only(told: dict[str, Any], control_set: str) -> dict[str, Any]:
 
 
 def _checked(text: str, control_set: str | None) -> dict[str, float]:
-    """Setpoints from JSON or from `a=1.2,b=3`, and whether they are those of the control set."""
+    """Parse setpoints from JSON or from `a=1.2,b=3`, and refuse those that are not the control set's."""
     try:
         given = json.loads(text) if text.lstrip().startswith("{") else dict(p.split("=") for p in text.split(",") if p)
         setpoints = {str(name).strip(): float(value) for name, value in given.items()}

@@ -22,7 +22,7 @@ EVENT_LOOP_RESOLUTION_S = 1e-3
 
 
 class Handle(Protocol):
-    """Something planned that may still be called off."""
+    """Stands for a call that is planned and may still be called off."""
 
     def cancel(self) -> None:
         """Call it off."""
@@ -31,7 +31,7 @@ class Handle(Protocol):
 
 @dataclass(slots=True)
 class Timer:
-    """Simulated time that runs `speed` times as fast as the wall, with calls planned on the running asyncio loop.
+    """Runs simulated time `speed` times as fast as the wall, and plans calls on the running asyncio loop.
 
     Raises:
         UsageError: the speed is not positive.
@@ -85,7 +85,7 @@ class _Planned:
 
 @dataclass(slots=True)
 class SteppedTimer(Timer):
-    """Simulated time that begins at 0 and moves only when told; instruments answer at once, in no time."""
+    """Begins at 0 and moves only when told; instruments answer at once, in no time."""
 
     _now_s: float = 0.0
     _plans: list[tuple[float, int, _Planned]] = field(default_factory=list)

@@ -13,16 +13,15 @@ import os
 import socket
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sim_rig.errors import ControlError, ListenError, SimError
-from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
-from sim_rig.faces.scpi import ScpiInstrument
+from sim_rig.faces.ports import PtyPort, TcpPort
 from sim_rig.faults import BYTE_FAULTS, MODBUS_FAULTS, SENSOR_MODES, TCP_FAULTS, WireFault
-from sim_rig.rigs.assembly import PLC, Assembly, Instrument
+from sim_rig.plants.pump import PumpFaults
+from sim_rig.rigs.assembly import PLC, Assembly, Instrument, face_of
 
 BUS: Final = frozenset({"bus"})
 WIRE_KEYS: Final = frozenset({"count", "seconds", "code", "unit", "data", "device"})
@@ -34,21 +33,13 @@ Choice = TypeVar("Choice", bound=str)
 Handler = Callable[[Request], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Hardware:
-    """What can be done to the ports themselves, by whoever owns them."""
-
-    unplug: Callable[[str], None]
-    replug: Callable[[str], None]
-    deafen: Callable[[bool], None]
-
-
 class ControlDesk:
-    """Understands control requests."""
+    """Understands control requests; `ptys` are by bus."""
 
-    def __init__(self, assembly: Assembly, hardware: Hardware) -> None:
+    def __init__(self, assembly: Assembly, tcp: TcpPort, ptys: Mapping[str, PtyPort]) -> None:
         self._rig = assembly
-        self._hardware = hardware
+        self._tcp = tcp
+        self._ptys = ptys
         self._identities: dict[str, str] = {}
         self._handlers: Mapping[str, tuple[Handler, frozenset[str]]] = {
             "sensor": (self._sensor, frozenset({"name", "mode", "offset"})),
@@ -62,13 +53,13 @@ class ControlDesk:
             "jump_kwh": (lambda r: self._rig.plant.energy.jump(float(r.get("kwh", 1e6))), frozenset({"kwh"})),
             "energy_unit": (self._energy_unit, frozenset({"as"})),
             "word_swap": (self._word_swap, BUS | {"on"}),
-            "unplug": (lambda r: self._hardware.unplug(text(r, "bus")), BUS),
-            "replug": (lambda r: self._hardware.replug(text(r, "bus")), BUS),
-            "half_open": (lambda r: self._hardware.deafen(bool(r.get("on", True))), frozenset({"on"})),
+            "unplug": (lambda r: self._port(r).close(), BUS),
+            "replug": (self._replug, BUS),
+            "half_open": (lambda r: setattr(self._tcp, "deaf", bool(r.get("on", True))), frozenset({"on"})),
         } | dict.fromkeys((*BYTE_FAULTS, *MODBUS_FAULTS, *TCP_FAULTS), (self._wire, BUS | WIRE_KEYS))
 
     def handle(self, request: Request) -> dict[str, Any]:
-        """Do what is asked; returns the answer.
+        """Do what is asked, and return the answer.
 
         Raises:
             ControlError: not understood; nothing was changed.
@@ -90,7 +81,7 @@ class ControlDesk:
         return {}
 
     def state(self) -> dict[str, Any]:
-        """The plant, every dose, what was metered, what was written."""
+        """Tell of the plant, every dose, what was metered, what was written."""
         rig = self._rig
         return {
             "scenario": rig.scenario,
@@ -104,13 +95,13 @@ class ControlDesk:
         }
 
     def clear(self) -> None:
-        """Everything works again (what was unplugged stays so)."""
+        """Make everything work again (what was unplugged stays so)."""
         for faults in self._rig.wire_faults.values():
             faults.clear()
         for tap in self._rig.sensors.values():
             tap.mode = "ok"
         for pump in self._rig.pumps.values():
-            pump.faults.clear()
+            pump.faults = PumpFaults()
         self._rig.meter.per_unit = 1.0
         for station in self._rig.stations.values():
             for bank in station.units.values():
@@ -121,7 +112,7 @@ class ControlDesk:
         for circuit in self._rig.circuits.values():
             if isinstance(circuit, PumpCircuit):
                 circuit.dstart_ml = 0.0
-        self._hardware.deafen(False)
+        self._tcp.deaf = False
 
     # handlers ----------------------------------------------------------------------------------------------------
 
@@ -152,17 +143,12 @@ class ControlDesk:
         self._identities.setdefault(bus, before)
 
     def _set_identity(self, bus: str, identity: str) -> str:
-        instrument = self._circuit(bus)
-        target = instrument if isinstance(instrument, ScpiInstrument) else instrument.circuit
+        target = face_of(self._circuit(bus))
         before, target.identity = target.identity, identity
         return before
 
     def _restart(self, request: Request) -> None:
-        instrument = self._circuit(text(request, "bus"))
-        if isinstance(instrument, PhCircuit):
-            instrument.circuit.power_cycle()
-        else:
-            instrument.power_cycle()
+        self._circuit(text(request, "bus")).power_cycle()
 
     def _dstart(self, request: Request) -> None:
         pump_of(self._circuit(text(request, "bus"))).dstart_ml = float(request.get("ml", 10.0))
@@ -178,7 +164,7 @@ class ControlDesk:
             setattr(faults, key, float(value) if key == "short" else bool(value))
 
     def _button(self, request: Request) -> None:
-        """Somebody presses the pump's own button."""
+        # somebody presses the pump's own button
         pump = self._rig.pumps[one_of(request, "bus", self._rig.pumps)]
         pump.start(float(request.get("ml", 10.0)), pump.max_rate_ml_per_min, 0)
 
@@ -189,26 +175,35 @@ class ControlDesk:
         for bank in self._rig.stations[one_of(request, "bus", self._rig.stations)].units.values():
             bank.word_swap = bool(request.get("on", True))
 
+    def _port(self, request: Request) -> PtyPort:
+        return self._ptys[one_of(request, "bus", self._ptys)]
+
+    def _replug(self, request: Request) -> None:
+        port = self._port(request)
+        if port.plugged:
+            raise ControlError(f"bus: {request['bus']} is plugged in")
+        port.open()
+
     def _circuit(self, bus: str) -> Instrument:
         return self._rig.circuits[one_of({"bus": bus}, "bus", self._rig.circuits)]
 
 
 def pump_of(instrument: Instrument) -> PumpCircuit:
-    """The instrument, which must be a pump."""
+    """Return the instrument, which must be a pump."""
     if not isinstance(instrument, PumpCircuit):
         raise ControlError("bus: there is no pump on it")
     return instrument
 
 
 def text(request: Request, key: str) -> str:
-    """A string the request must have."""
+    """Return a string the request must have."""
     if not isinstance(request.get(key), str):
         raise ControlError(f"{key}: missing, must be a string")
     return str(request[key])
 
 
 def one_of(request: Request, key: str, allowed: Collection[Choice]) -> Choice:
-    """A string the request must have, out of these."""
+    """Return a string the request must have, out of these."""
     value = text(request, key)
     for choice in allowed:
         if choice == value:
@@ -217,7 +212,7 @@ def one_of(request: Request, key: str, allowed: Collection[Choice]) -> Choice:
 
 
 def answer(desk: ControlDesk, line: bytes) -> dict[str, Any]:
-    """One request line and its answer."""
+    """Answer one request line."""
     try:
         return {"ok": True} | desk.handle(dict(json.loads(line)))
     except (SimError, ValueError, TypeError) as error:
@@ -225,7 +220,7 @@ def answer(desk: ControlDesk, line: bytes) -> dict[str, Any]:
 
 
 def _bound(path: Path) -> socket.socket:
-    """A socket bound to `path` through its folder's descriptor, as its own path may not exceed 107 bytes."""
+    # through the folder's descriptor, as a socket's own path may not exceed 107 bytes
     path.unlink(missing_ok=True)
     bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     folder = os.open(path.parent, os.O_RDONLY)

@@ -39,7 +39,7 @@ class Nominal:
 
     @property
     def trial_s(self) -> float:
-        """Seconds that every trial takes at least."""
+        """Return the seconds that every trial takes at least."""
         return self.prepare_s + self.settle_s + self.measure_s
 
     def cost(self, duration_s: FloatArray | float, energy_j: FloatArray, **used: FloatArray) -> FloatArray:

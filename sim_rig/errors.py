@@ -1,46 +1,38 @@
-"""Every error the simulated rig raises on purpose, in one tree.
-
-```
-SimError
-├── UsageError      the command line asks for something that does not exist
-├── DataError       an array file is missing or does not hold
-├── ListenError     a port, directory or socket cannot be used
-├── ControlError    a request on the control socket is not understood
-├── PlantError      the physics was asked for something that makes no sense
-├── NotUnderstood   an EZO circuit answers `*ER` (faces/ezo.py); never leaves it
-└── Refusal         a Modbus request is answered with an exception code
-```
-"""
+"""Every error the simulated rig raises on purpose, in one tree: `SimError` and those right below it."""
 
 from __future__ import annotations
 
 
 class SimError(Exception):
-    """Root of every error the simulated rig raises on purpose."""
+    """Is the root of the tree."""
 
 
 class UsageError(SimError):
-    """The command line asks for something that does not exist."""
+    """Says that the command line asks for something that does not exist."""
 
 
 class DataError(SimError):
-    """An array file is missing or does not hold what it should."""
+    """Says that an array file is missing or does not hold what it should."""
 
 
 class ListenError(SimError):
-    """A port, directory or socket cannot be used."""
+    """Says that a port, directory or socket cannot be used."""
 
 
 class ControlError(SimError):
-    """A request on the control socket is not understood."""
+    """Says that a request on the control socket is not understood."""
 
 
 class PlantError(SimError):
-    """The physics was asked for something that makes no sense."""
+    """Says that the physics was asked for something that makes no sense."""
+
+
+class NotUnderstood(SimError):
+    """Makes an EZO circuit answer `*ER`; never leaves it."""
 
 
 class Refusal(SimError):
-    """A Modbus request is answered with an exception code (Modbus application protocol 1.1b3, section 7)."""
+    """Makes a Modbus unit answer with an exception code (Modbus application protocol 1.1b3, section 7)."""
 
     def __init__(self, code: int, why: str) -> None:
         self.code = code

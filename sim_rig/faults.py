@@ -25,7 +25,7 @@ Chunk = tuple[float, bytes]
 
 @dataclass(slots=True)
 class WireFault:
-    """One fault of one bus."""
+    """Describes one fault of one bus."""
 
     kind: str
     count: int = 1
@@ -42,7 +42,7 @@ class WireFault:
 
 @dataclass(slots=True)
 class WireFaults:
-    """The faults of one bus."""
+    """Holds the faults of one bus."""
 
     pending: list[WireFault] = field(default_factory=list)
     last_reply: bytes = b""
@@ -54,11 +54,11 @@ class WireFaults:
         self.pending.append(fault)
 
     def clear(self) -> None:
-        """The wire works again."""
+        """Make the wire work again."""
         self.pending.clear()
 
     def take(self, kinds: Collection[str], unit: int | None = None) -> WireFault | None:
-        """The first fault of these kinds that applies, its count lowered."""
+        """Return the first fault of these kinds that applies, its count lowered."""
         for fault in self.pending:
             if fault.kind in kinds and (fault.unit is None or unit is None or fault.unit == unit):
                 if fault.count > 0:
@@ -79,7 +79,7 @@ class WireFaults:
                 asyncio.get_running_loop().call_later(delay_s, write, data)
 
     def shape(self, reply: bytes) -> list[Chunk]:
-        """What really goes over the wire in place of this reply."""
+        """Return what really goes over the wire in place of this reply."""
         if not self.pending:
             self.last_reply = reply
             return [(0.0, reply)]
@@ -109,7 +109,7 @@ SENSOR_MODES: Final[tuple[SensorMode, ...]] = ("ok", "nan", "frozen", "zero", "f
 
 @dataclass(slots=True)
 class SensorTap:
-    """A sensor's output, as it is or as a fault makes it."""
+    """Gives a sensor's output, as it is or as a fault makes it."""
 
     read: Callable[[], float]
     full_scale: float
@@ -118,7 +118,7 @@ class SensorTap:
     last: float = math.nan
 
     def __call__(self) -> float:
-        """The value at the instrument's output, engineering units."""
+        """Return the value at the instrument's output, engineering units."""
         match self.mode:
             case "ok" | "offset":
                 self.last = self.read()

@@ -9,13 +9,11 @@ import signal
 import sys
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from sim_rig.control import ControlDesk, Hardware, listen
-from sim_rig.errors import ControlError, ListenError
-from sim_rig.faces.pty_port import PtyPort
-from sim_rig.faces.tcp_port import HOST, TcpPort
+from sim_rig.control import ControlDesk, listen
+from sim_rig.errors import ListenError
+from sim_rig.faces.ports import HOST, PtyPort, TcpPort
 from sim_rig.rigs.assembly import PLC, Assembly, SerialWire
 
 CONTROL_SOCKET = "control.sock"
@@ -24,7 +22,7 @@ PARENT_POLL_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the rig appears."""
+    """Says where the rig appears."""
 
     directory: Path
     port: int = 0
@@ -46,7 +44,7 @@ class RigProcess:
 
     @property
     def buses(self) -> dict[str, str]:
-        """URL by bus name, as in the configuration."""
+        """Return the URLs by bus name, as in the configuration."""
         urls = {PLC: f"modbus_tcp://{HOST}:{self._tcp.port}"}
         for wire in self._assembly.serial:
             urls[wire.bus] = f"{wire.scheme}://{self._directory / wire.link}{wire.query}"
@@ -67,8 +65,8 @@ class RigProcess:
             await self._tcp.open()
             for pty in self._ptys.values():
                 pty.open()
-            hardware = Hardware(self._unplug, self._replug, partial(setattr, self._tcp, "deaf"))
-            control = await listen(self._directory / CONTROL_SOCKET, ControlDesk(self._assembly, hardware))
+            desk = ControlDesk(self._assembly, self._tcp, self._ptys)
+            control = await listen(self._directory / CONTROL_SOCKET, desk)
             self._assembly.power_up()
             self._announce()
             await self._until_stopped()
@@ -111,20 +109,6 @@ class RigProcess:
                 return
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopped.wait(), PARENT_POLL_S)
-
-    def _unplug(self, bus: str) -> None:
-        self._port(bus).close()
-
-    def _replug(self, bus: str) -> None:
-        port = self._port(bus)
-        if port.plugged:
-            raise ControlError(f"bus: {bus} is plugged in")
-        port.open()
-
-    def _port(self, bus: str) -> PtyPort:
-        if bus not in self._ptys:
-            raise ControlError(f"bus: got {bus!r}, must be one of {', '.join(self._ptys)}")
-        return self._ptys[bus]
 
 
 def _alive(pid: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -25,9 +26,11 @@ CURRENCY: Final = "EUR"
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """Holds what a perfectly informed operator knows."""
+    """Holds a simulated rig and what a perfectly informed operator of it knows."""
 
     name: str
+    rig: Callable[[Timer, np.random.SeedSequence], Assembly]
+    """Builds it."""
     variables: tuple[Variable, ...]
     control_sets: tuple[tuple[str, ...], ...]
     response: Callable[[FloatArray], FloatArray]
@@ -41,44 +44,30 @@ class Scenario:
 
 
 def build(name: str, timer: Timer, seed: int, data: Path | None) -> Assembly:
-    """Build the rig of a scenario.
-
-    Raises:
-        UsageError: there is no such scenario.
-        DataError: it needs arrays that are not there.
-    """
-    sequence = np.random.SeedSequence(seed)
-    if name == "greenhouse":
-        return greenhouse.build(timer, sequence, _growth(data))
-    if name == "lathe":
-        return machines.build_lathe(timer, sequence)
-    if name == "wind-tunnel":
-        return machines.build_tunnel(timer, sequence, tunnel.SelfNoise(load(data, AIRFOIL_ARRAYS)))
-    raise _unknown(name)
+    """Build the rig of a scenario. Raises as `scenario`."""
+    return scenario(name, data).rig(timer, np.random.SeedSequence(seed))
 
 
 def scenario(name: str, data: Path | None) -> Scenario:
-    """Return what there is to be decided.
+    """Return a scenario by its name.
 
     Raises:
         UsageError: there is no such scenario.
         DataError: it needs arrays that are not there.
     """
     if name == "greenhouse":
-        g, response = tank, _growth(data)
-        return Scenario(name, g.VARIABLES, g.CONTROL_SETS, response, greenhouse_cost, "growth", "cm2/day", 0.0)
+        g = tank
+        growth = g.growth if data is None else load(data, GROWTH_ARRAYS).over(g.VARIABLES)
+        build_it = partial(greenhouse.build, response=growth)
+        return Scenario(name, build_it, g.VARIABLES, g.CONTROL_SETS, growth, greenhouse_cost, "growth", "cm2/day", 0.0)
     if name == "lathe":
         t = lathe
-        return Scenario(name, t.VARIABLES, t.CONTROL_SETS, t.quality, lathe_cost, "quality", "1", 0.0)
+        return Scenario(
+            name, machines.build_lathe, t.VARIABLES, t.CONTROL_SETS, t.quality, lathe_cost, "quality", "1", 0.0
+        )
     if name == "wind-tunnel":
-        w, noise = tunnel, tunnel.SelfNoise(load(data, AIRFOIL_ARRAYS))
-        return Scenario(name, w.VARIABLES, w.CONTROL_SETS, noise, tunnel_cost, "noise", "dB", w.FLOOR_DB)
-    raise _unknown(name)
-
-
-def _growth(data: Path | None) -> tank.Response:
-    return tank.growth if data is None else load(data, GROWTH_ARRAYS).over(tank.VARIABLES)
-
-
-def _unknown(name: str) -> UsageError:
-    return UsageError(f"scenario: got {name!r}, must be one of {', '.join(NAMES)}")
+        w = tunnel
+        noise = w.SelfNoise(load(data, AIRFOIL_ARRAYS))
+        build_it = partial(machines.build_tunnel, noise_db=noise)
+        return Scenario(name, build_it, w.VARIABLES, w.CONTROL_SETS, noise, tunnel_cost, "noise", "dB", w.FLOOR_DB)
+    raise UsageError(f"scenario: got {name!r}, must be one of {', '.join(NAMES)}")

@@ -26,7 +26,7 @@ MOST_ITERATIONS = 15
 
 
 def sobol(dimension: int, count: int, seed: int) -> FloatArray:
-    """(count, dimension) scrambled Sobol points in (0, 1); `count` a power of two."""
+    """Draw (count, dimension) scrambled Sobol points in (0, 1); `count` a power of two."""
     from scipy.stats import qmc  # noqa: PLC0415  # serving a rig needs no scipy
 
     points = qmc.Sobol(dimension, seed=seed).random_base2((count - 1).bit_length())[:count]
@@ -35,7 +35,7 @@ def sobol(dimension: int, count: int, seed: int) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class SettingTruth:
-    """What a setting is truly worth."""
+    """Says what a setting is truly worth."""
 
     control_set: tuple[str, ...]
     setpoints: Mapping[str, float]
@@ -46,7 +46,7 @@ class SettingTruth:
 
 
 class Truth:
-    """Tells the truth about one problem."""
+    """Tells the truth about one scenario."""
 
     def __init__(self, scenario: Scenario, seed: int = 20231215) -> None:
         self._scenario = scenario
@@ -56,7 +56,7 @@ class Truth:
         self._names = [v.name for v in scenario.variables]
 
     def setting(self, setpoints: Mapping[str, float]) -> SettingTruth:
-        """The true value of controlling these variables at these values (engineering units).
+        """Return the true value of controlling these variables at these values (engineering units).
 
         Raises:
             UsageError: a variable is unknown.
@@ -77,7 +77,7 @@ class Truth:
         )
 
     def best(self, members: Sequence[str]) -> SettingTruth:
-        """The best setting of a control set."""
+        """Find the best setting of a control set."""
         from scipy.optimize import minimize  # noqa: PLC0415  # serving a rig needs no scipy
 
         columns = [self._names.index(n) for n in members]
@@ -102,7 +102,7 @@ class Truth:
         return self.setting(dict(zip(members, (low + span * unit).tolist(), strict=True)))
 
     def report(self) -> dict[str, Any]:
-        """The best setting of every control set, and the best of all."""
+        """Tell the best setting of every control set, and the best of all."""
         sets = [self.best(members) for members in self._scenario.control_sets]
         best = max(sets, key=lambda s: s.outcome)
         return {
@@ -114,11 +114,11 @@ class Truth:
         }
 
     def share(self, outcome: float, best: float) -> float:
-        """How good an outcome is beside the best, both counted from the floor."""
+        """Return how good an outcome is beside the best, both counted from the floor."""
         return (outcome - self._scenario.floor) / (best - self._scenario.floor)
 
     def _situations(self, columns: Sequence[int], values: FloatArray, count: int) -> FloatArray:
-        """(count, d): the uncontrolled variables as nature brings them, the controlled ones as set."""
+        """Return (count, d): the uncontrolled variables as nature brings them, the controlled ones as set."""
         if len(columns) == len(self._scenario.variables):
             count = 1
         x = self._natural[:count].copy()

@@ -26,7 +26,7 @@ FIRST_SERIAL = 21070000
 
 @dataclass(slots=True)
 class MeterReadings:
-    """What a meter shows; the callables know the physics."""
+    """Knows what a meter shows; the callables know the physics."""
 
     power_w: Callable[[], float]
     energy_kwh: Callable[[], float]
@@ -35,12 +35,12 @@ class MeterReadings:
     """What one count of the energy counter is, in kWh: 1000 when it was switched to MWh (a fault)."""
 
     def counter(self) -> float:
-        """The energy counter in the unit it is switched to."""
+        """Return the energy counter in the unit it is switched to."""
         return self.energy_kwh() / self.per_unit
 
 
 def meter_bank(readings: MeterReadings, model: MeterModel, node: int = 1) -> Bank:
-    """The registers of the meter at Modbus address `node`."""
+    """Return the registers of the meter at Modbus address `node`."""
     bank = Bank(zero_fill=True, max_registers=80, even_below=IDENTITY_AT)
     phases = 1 if model == "SDM120" else 3
     for phase in range(phases):
@@ -63,7 +63,7 @@ def meter_bank(readings: MeterReadings, model: MeterModel, node: int = 1) -> Ban
 
 
 def _phase(bank: Bank, readings: MeterReadings, at: int, phases: int) -> None:
-    """V, A, W, VA and power factor of one phase, VAr and angle as 0.
+    """Map V, A, W, VA and power factor of one phase, VAr and angle as 0.
 
     The manuals keep like quantities of the three phases together; the single-phase meter uses the first one's places.
     """

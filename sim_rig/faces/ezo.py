@@ -10,9 +10,10 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from inspect import signature
 
 from sim_rig.clock import Handle, Timer
-from sim_rig.errors import SimError
+from sim_rig.errors import NotUnderstood
 from sim_rig.faces.lines import LineSplitter
 
 SIMULATED = "SIM"
@@ -24,22 +25,22 @@ FASTEST_LINE_S = 0.05
 """Wall seconds between unsolicited lines however fast time runs: a 9600 baud line could not carry many more."""
 
 
-class NotUnderstood(SimError):
-    """The circuit answers `*ER`."""
-
-
 Answer = list[str]
-Command = Callable[[list[str]], Answer]
+Command = Callable[..., Answer | None]
+"""Is called with the arguments as they stand between commas; with others than it takes, it is not understood."""
+Question = Callable[[], str]
+"""Answers `X,?`, without the prefix `?X,`."""
 
 
 @dataclass(slots=True)
 class Circuit:
-    """One EZO circuit: commands in, lines out, one at a time, each after its processing delay."""
+    """Takes commands and sends lines, one at a time, each after its processing delay."""
 
     timer: Timer
     identity: str
     """The whole answer to `i`, e.g. `?I,pH,SIM2.14`."""
     commands: dict[str, Command] = field(default_factory=dict)
+    questions: dict[str, Question] = field(default_factory=dict)
     delays_s: dict[str, float] = field(default_factory=dict)
     """Simulated processing seconds per command; 0.3 where nothing is said."""
     send: Callable[[bytes], None] = field(default=lambda _: None)
@@ -59,15 +60,16 @@ class Circuit:
     def __post_init__(self) -> None:
         self._lines = LineSplitter(b"\r\n", self._arrived)
         self.commands |= {
-            "*OK": self._ok,
-            "I": self._identify,
-            "STATUS": self._status,
-            "NAME": self._name,
+            "*OK": self._enable_ok,
+            "I": lambda: [self.identity],
+            "STATUS": lambda: [f"?STATUS,{self.restart_reason},5.02"],
+            "NAME": self._rename,
             "SLEEP": self._sleep,
         }
+        self.questions |= {"*OK": lambda: str(int(self.ok_enabled)), "NAME": lambda: self.name}
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the line; the first of them wakes a circuit that sleeps."""
+        """Take bytes from the line; the first of them wakes a circuit that sleeps."""
         if self.asleep and data:
             self.asleep, self._deaf = False, True
             self.say("*WA")
@@ -110,10 +112,8 @@ class Circuit:
         self._next()
 
     def _execute(self, line: str) -> None:
-        verb, *arguments = [part.strip() for part in line.split(",")]
-        command = self.commands.get(verb.upper(), _unknown)
         try:
-            lines = command(arguments)
+            lines = self._answer(*(part.strip() for part in line.split(",")))
         except NotUnderstood:
             self.say("*ER")
             return
@@ -121,51 +121,35 @@ class Circuit:
             lines = [*lines, "*OK"]
         self.say(*lines, *(["*SL"] if self.asleep else []))
 
+    def _answer(self, verb: str, *arguments: str) -> Answer:
+        verb = verb.upper()
+        if arguments == ("?",) and verb in self.questions:
+            return [f"?{verb},{self.questions[verb]()}"]
+        command = self.commands.get(verb)
+        try:
+            if command is None:
+                raise NotUnderstood(verb)
+            signature(command).bind(*arguments)
+        except TypeError as error:
+            raise NotUnderstood(f"{verb}: {error}") from error
+        return command(*arguments) or []
+
     # commands of every circuit -----------------------------------------------------------------------------------
 
-    def _ok(self, arguments: list[str]) -> Answer:
-        if asks(arguments):
-            return [f"?*OK,{int(self.ok_enabled)}"]
-        self.ok_enabled = flag(arguments)
-        return []
+    def _enable_ok(self, flag: str) -> None:
+        if flag not in ("0", "1"):
+            raise NotUnderstood(flag)
+        self.ok_enabled = flag == "1"
 
-    def _identify(self, arguments: list[str]) -> Answer:
-        none(arguments)
-        return [self.identity]
-
-    def _status(self, arguments: list[str]) -> Answer:
-        none(arguments)
-        return [f"?STATUS,{self.restart_reason},5.02"]
-
-    def _sleep(self, arguments: list[str]) -> Answer:
-        none(arguments)
+    def _sleep(self) -> None:
         self.asleep = True
-        return []
 
-    def _name(self, arguments: list[str]) -> Answer:
-        if asks(arguments):
-            return [f"?NAME,{self.name}"]
-        (self.name,) = arguments if len(arguments) == 1 and len(arguments[0]) <= 16 else [""]
-        return []
-
-
-def _unknown(arguments: list[str]) -> Answer:
-    raise NotUnderstood(",".join(arguments))
-
-
-def asks(arguments: list[str]) -> bool:
-    """Whether it is a query: `X,?`."""
-    return arguments == ["?"]
-
-
-def none(arguments: list[str]) -> None:
-    """Raise `NotUnderstood` if there are arguments."""
-    if arguments:
-        raise NotUnderstood(",".join(arguments))
+    def _rename(self, *names: str) -> None:
+        (self.name,) = names if len(names) == 1 and len(names[0]) <= 16 else [""]
 
 
 def number(text: str) -> float:
-    """A finite decimal number."""
+    """Return a finite decimal number; raise `NotUnderstood` if it is none."""
     try:
         value = float(text)
     except ValueError:
@@ -175,15 +159,8 @@ def number(text: str) -> float:
     return value
 
 
-def flag(arguments: list[str]) -> bool:
-    """`0` or `1`."""
-    if arguments not in (["0"], ["1"]):
-        raise NotUnderstood(",".join(arguments))
-    return arguments == ["1"]
-
-
 class PhCircuit:
-    """EZO-pH: `R`, `RT`, `T`, `C`, `Cal`, `Slope`. Ships in continuous mode, one reading a second."""
+    """Speaks for an EZO-pH: `R`, `RT`, `T`, `C`, `Cal`, `Slope`. Ships in continuous mode, one reading a second."""
 
     def __init__(self, timer: Timer, read_ph: Callable[[], float], name: str = "") -> None:
         self._read_ph = read_ph
@@ -193,69 +170,57 @@ class PhCircuit:
         self._temperature_c = 25.0
         self._calibrated: list[str] = []
         commands: dict[str, Command] = {
-            "R": self._reading,
+            "R": lambda: [self._text()],
             "RT": self._reading_at,
             "T": self._temperature,
             "C": self._continuous,
             "CAL": self._calibrate,
-            "SLOPE": self._slope,
+        }
+        questions: dict[str, Question] = {
+            "T": lambda: f"{self._temperature_c:.2f}",
+            "C": lambda: str(round(self._period_s)),
+            "CAL": lambda: str(len(self._calibrated)),
+            "SLOPE": lambda: "99.7,100.3,-0.89",
         }
         delays_s = {"R": PH_READ_S, "RT": PH_READ_S, "CAL": PH_READ_S}
-        self.circuit = Circuit(timer, f"?I,pH,{SIMULATED}2.14", commands, delays_s, name=name)
+        self.circuit = Circuit(timer, f"?I,pH,{SIMULATED}2.14", commands, questions, delays_s, name=name)
         self.feed = self.circuit.feed
 
     def power_up(self) -> None:
         """Begin the continuous mode the circuit ships in."""
         self._schedule()
 
+    def power_cycle(self) -> None:
+        """Restart the circuit."""
+        self.circuit.power_cycle()
+
     def _text(self) -> str:
         value = self._read_ph()
         return "nan" if math.isnan(value) else f"{min(max(value, 0.0), 14.0):.3f}"
 
-    def _reading(self, arguments: list[str]) -> Answer:
-        none(arguments)
+    def _reading_at(self, celsius: str) -> Answer:
+        self._temperature(celsius)
         return [self._text()]
 
-    def _reading_at(self, arguments: list[str]) -> Answer:
-        self._temperature(arguments)
-        return [self._text()]
+    def _temperature(self, celsius: str) -> None:
+        self._temperature_c = number(celsius)
 
-    def _temperature(self, arguments: list[str]) -> Answer:
-        if asks(arguments):
-            return [f"?T,{self._temperature_c:.2f}"]
-        if len(arguments) != 1:
-            raise NotUnderstood(",".join(arguments))
-        self._temperature_c = number(arguments[0])
-        return []
-
-    def _continuous(self, arguments: list[str]) -> Answer:
-        if asks(arguments):
-            return [f"?C,{round(self._period_s)}"]
-        if len(arguments) != 1 or not arguments[0].isdigit() or int(arguments[0]) > 99:
-            raise NotUnderstood(",".join(arguments))
-        self._period_s = float(arguments[0])
+    def _continuous(self, seconds: str) -> None:
+        if not seconds.isdigit() or int(seconds) > 99:
+            raise NotUnderstood(seconds)
+        self._period_s = float(seconds)
         self._schedule()
-        return []
 
-    def _calibrate(self, arguments: list[str]) -> Answer:
-        points = ("MID", "LOW", "HIGH")
-        if asks(arguments):
-            return [f"?CAL,{len(self._calibrated)}"]
-        if [a.upper() for a in arguments] == ["CLEAR"]:
+    def _calibrate(self, point: str, value: str | None = None) -> None:
+        point = point.upper()
+        if value is None and point == "CLEAR":
             self._calibrated = []
-        elif len(arguments) == 2 and arguments[0].upper() in points:
-            number(arguments[1])
-            point = arguments[0].upper()
+        elif value is not None and point in ("MID", "LOW", "HIGH"):
+            number(value)
             kept = [] if point == "MID" else [p for p in self._calibrated if p != point]
             self._calibrated = [*kept, point]
         else:
-            raise NotUnderstood(",".join(arguments))
-        return []
-
-    def _slope(self, arguments: list[str]) -> Answer:
-        if not asks(arguments):
-            raise NotUnderstood(",".join(arguments))
-        return ["?SLOPE,99.7,100.3,-0.89"]
+            raise NotUnderstood(point)
 
     def _schedule(self) -> None:
         if self._ticking is not None:

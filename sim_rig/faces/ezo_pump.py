@@ -8,7 +8,8 @@ from __future__ import annotations
 import math
 
 from sim_rig.clock import Handle, Timer
-from sim_rig.faces.ezo import SIMULATED, Answer, Circuit, Command, NotUnderstood, asks, none, number
+from sim_rig.errors import NotUnderstood
+from sim_rig.faces.ezo import SIMULATED, Answer, Circuit, Command, Question, number
 from sim_rig.plants.pump import DosingPump
 
 FOREVER_ML = 1e9
@@ -16,7 +17,7 @@ FOREVER_ML = 1e9
 
 
 class PumpCircuit:
-    """The command set of the EZO-PMP."""
+    """Speaks the command set of the EZO-PMP."""
 
     def __init__(self, timer: Timer, pump: DosingPump, name: str = "") -> None:
         self.pump = pump
@@ -28,21 +29,27 @@ class PumpCircuit:
         commands: dict[str, Command] = {
             "D": self._dispense,
             "DC": self._constant_rate,
-            "TV": lambda a: self._query(a, f"?TV,{self.pump.total_ml:.2f}"),
-            "ATV": lambda a: self._query(a, f"?ATV,{self.pump.absolute_ml:.2f}"),
-            "PV": lambda a: self._query(a, f"?PV,{12.0 if self.pump.powered else 0.0:.2f}"),
-            "R": self._reading,
-            "CLEAR": self._clear,
+            "R": lambda: [f"{pump.dispensed_ml:.2f}"],
+            "CLEAR": pump.clear,
             "X": self._stop,
             "P": self._pause,
             "DSTART": self._dstart,
             "C": self._continuous,
         }
-        self.circuit = Circuit(timer, f"?I,PMP,{SIMULATED}1.06", commands, name=name)
+        questions: dict[str, Question] = {
+            "D": lambda: f"{pump.dispensed_ml:.2f},{int(pump.running)}",
+            "TV": lambda: f"{pump.total_ml:.2f}",
+            "ATV": lambda: f"{pump.absolute_ml:.2f}",
+            "PV": lambda: f"{12.0 if pump.powered else 0.0:.2f}",
+            "P": lambda: str(int(pump.paused)),
+            "DSTART": lambda: f"{self.dstart_ml:.2f}",
+            "C": lambda: "0",
+        }
+        self.circuit = Circuit(timer, f"?I,PMP,{SIMULATED}1.06", commands, questions, name=name)
         self.feed = self.circuit.feed
 
     def power_cycle(self) -> None:
-        """The supply fails and comes back in the middle of whatever it was doing."""
+        """Let the supply fail and come back in the middle of whatever it was doing."""
         self._forget()
         self.pump.power_cycle()
         self.circuit.power_cycle()
@@ -51,29 +58,25 @@ class PumpCircuit:
 
     # dispensing --------------------------------------------------------------------------------------------------
 
-    def _dispense(self, arguments: list[str]) -> Answer:
-        if asks(arguments):
-            return [f"?D,{self.pump.dispensed_ml:.2f},{int(self.pump.running)}"]
-        if len(arguments) not in (1, 2):
-            raise NotUnderstood(",".join(arguments))
-        backwards, volume_ml = _volume(arguments[0])
+    def _dispense(self, volume: str, minutes: str | None = None) -> Answer:
+        backwards, volume_ml = _volume(volume)
         rate = self.pump.max_rate_ml_per_min
-        if len(arguments) == 2:
-            minutes = number(arguments[1])
-            if minutes <= 0 or volume_ml == FOREVER_ML:
-                raise NotUnderstood(",".join(arguments))
-            rate = volume_ml / minutes
+        if minutes is not None:
+            duration_min = number(minutes)
+            if duration_min <= 0 or volume_ml == FOREVER_ML:
+                raise NotUnderstood(minutes)
+            rate = volume_ml / duration_min
         return self._begin(volume_ml, -rate if backwards else rate)
 
-    def _constant_rate(self, arguments: list[str]) -> Answer:
-        if asks(arguments):
+    def _constant_rate(self, ml_per_min: str, minutes: str | None = None) -> Answer:
+        if minutes is None and ml_per_min == "?":
             return [f"?MAXRATE,{self.pump.max_rate_ml_per_min:.1f}"]
-        if len(arguments) != 2:
-            raise NotUnderstood(",".join(arguments))
-        rate = number(arguments[0])
-        volume_ml = FOREVER_ML if arguments[1] == "*" else abs(rate) * number(arguments[1])
+        if minutes is None:
+            raise NotUnderstood(ml_per_min)
+        rate = number(ml_per_min)
+        volume_ml = FOREVER_ML if minutes == "*" else abs(rate) * number(minutes)
         if rate == 0 or volume_ml <= 0:
-            raise NotUnderstood(",".join(arguments))
+            raise NotUnderstood(minutes)
         return self._begin(volume_ml, rate)
 
     def _begin(self, volume_ml: float, rate_ml_per_min: float) -> Answer:
@@ -111,53 +114,27 @@ class PumpCircuit:
 
     # the rest ----------------------------------------------------------------------------------------------------
 
-    def _stop(self, arguments: list[str]) -> Answer:
-        none(arguments)
+    def _stop(self) -> Answer:
         self._forget()
         return [f"*DONE,{self.pump.stop():.2f}"]
 
-    def _pause(self, arguments: list[str]) -> Answer:
-        if asks(arguments):
-            return [f"?P,{int(self.pump.paused)}"]
-        none(arguments)
+    def _pause(self) -> None:
         if self.pump.running:
             self.pump.paused = not self.pump.paused
             if not self.pump.paused:
                 self._look_again()
-        return []
 
-    def _dstart(self, arguments: list[str]) -> Answer:
-        if asks(arguments):
-            return [f"?DSTART,{self.dstart_ml:.2f}"]
-        if len(arguments) != 1:
-            raise NotUnderstood(",".join(arguments))
-        self.dstart_ml = 0.0 if arguments[0].upper() == "OFF" else number(arguments[0])
-        return []
+    def _dstart(self, volume: str) -> None:
+        self.dstart_ml = 0.0 if volume.upper() == "OFF" else number(volume)
 
-    def _reading(self, arguments: list[str]) -> Answer:
-        none(arguments)
-        return [f"{self.pump.dispensed_ml:.2f}"]
-
-    def _clear(self, arguments: list[str]) -> Answer:
-        none(arguments)
-        self.pump.clear()
-        return []
-
-    def _continuous(self, arguments: list[str]) -> Answer:
-        """Reports while dispensing are accepted and not sent: nothing here needs them."""
-        if arguments not in (["0"], ["1"], ["*"], ["?"]):
-            raise NotUnderstood(",".join(arguments))
-        return ["?C,0"] if asks(arguments) else []
-
-    @staticmethod
-    def _query(arguments: list[str], reply: str) -> Answer:
-        if not asks(arguments):
-            raise NotUnderstood(",".join(arguments))
-        return [reply]
+    def _continuous(self, mode: str) -> None:
+        # reports while dispensing are accepted and not sent: nothing here needs them
+        if mode not in ("0", "1", "*"):
+            raise NotUnderstood(mode)
 
 
 def _volume(text: str) -> tuple[bool, float]:
-    """(backwards, mL); `*` is without end."""
+    """Return whether it is backwards, and mL; `*` is without end."""
     backwards = text.startswith("-")
     volume_ml = FOREVER_ML if text.lstrip("-") == "*" else abs(number(text))
     if volume_ml == 0:

@@ -30,7 +30,7 @@ _OBJECTS = (b"sim_rig (simulated)", b"sim_rig", b"1.0")
 
 @dataclass(slots=True)
 class Station:
-    """The Modbus units on one wire, and a log of what was written to them."""
+    """Holds the Modbus units on one wire, and a log of what was written to them."""
 
     units: dict[int, Bank]
     faults: WireFaults = field(default_factory=WireFaults)
@@ -39,7 +39,7 @@ class Station:
     writes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=4000))
 
     def handle(self, unit: int, pdu: bytes) -> tuple[int, bytes] | None:
-        """The answer to one request and the unit it claims to come from; None if nobody there has that number."""
+        """Answer one request: the unit the answer claims to come from, and it; None if nobody there has that number."""
         if unit not in self.units and unit != BROADCAST:
             return None
         self.requests += 1
@@ -58,7 +58,7 @@ class Station:
 
 
 def answer(bank: Bank, pdu: bytes) -> bytes:
-    """The response PDU to a request PDU; a refusal becomes an exception response."""
+    """Return the response PDU to a request PDU; a refusal becomes an exception response."""
     try:
         return _respond(bank, pdu)
     except Refusal as refusal:
@@ -113,7 +113,7 @@ def _write_many(bank: Bank, function: int, pdu: bytes) -> bytes:
 
 
 def _identification(kind: int, first: int) -> bytes:
-    """Basic identification (application protocol, section 6.21): a stream from object `first` on, or one object."""
+    """Tell the basic identification (application protocol, section 6.21) from object `first` on, or one object."""
     if kind not in (1, 4):
         raise Refusal(ILLEGAL_VALUE, f"identification of kind {kind}")
     if kind == 4 and first >= len(_OBJECTS):
@@ -130,14 +130,14 @@ def _identification(kind: int, first: int) -> bytes:
 
 @dataclass(slots=True)
 class TcpFraming:
-    """The MBAP framing of one connection: transaction, protocol 0, length, unit."""
+    """Frames one connection by MBAP: transaction, protocol 0, length, unit."""
 
     station: Station
     send: Send
     _buffer: bytearray = field(default_factory=bytearray)
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the client, in any portions."""
+        """Take bytes from the client, in any portions."""
         self._buffer += data
         while len(self._buffer) > MBAP_BYTES:
             transaction, protocol, length, unit = struct.unpack(">HHHB", self._buffer[:MBAP_BYTES])
@@ -157,7 +157,7 @@ class TcpFraming:
 
 
 def crc16(data: bytes) -> bytes:
-    """CRC-16/MODBUS, low byte first as it goes over the wire."""
+    """Return CRC-16/MODBUS, low byte first as it goes over the wire."""
     crc = 0xFFFF
     for byte in data:
         crc ^= byte
@@ -167,7 +167,7 @@ def crc16(data: bytes) -> bytes:
 
 
 def _request_bytes(frame: bytes | bytearray) -> int | None:
-    """Length of the RTU request that starts here; None while too little of it is known, 0 if it cannot be one."""
+    """Return the length of the RTU request that starts here; None while it cannot be known, 0 if it cannot be one."""
     if len(frame) < 2:
         return None
     if frame[1] in (1, 2, 3, 4, 5, 6):
@@ -181,7 +181,7 @@ def _request_bytes(frame: bytes | bytearray) -> int | None:
 
 @dataclass(slots=True)
 class RtuFraming:
-    """RTU requests on a serial wire. Frames end by their length; a bad CRC is answered with silence."""
+    """Frames requests on a serial wire. They end by their length; a bad CRC is answered with silence."""
 
     station: Station
     wall_s: Callable[[], float]
@@ -191,7 +191,7 @@ class RtuFraming:
     _last_s: float = 0.0
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the wire, in any portions."""
+        """Take bytes from the wire, in any portions."""
         now_s = self.wall_s()
         if now_s - self._last_s > RTU_SILENCE_S:
             self._buffer.clear()
@@ -211,7 +211,7 @@ class RtuFraming:
             self._reply(frame)
 
     def _unknown(self) -> None:
-        """A function this slave does not know: if the bytes so far are a whole frame, say so."""
+        # a function this slave does not know: if the bytes so far are a whole frame, it says so
         frame = bytes(self._buffer)
         if len(frame) >= 4 and crc16(frame[:-2]) == frame[-2:]:
             self._buffer.clear()

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+import numpy as np
+
 from sim_rig.errors import PlantError, Refusal
 
 NumberType = Literal["int16", "uint16", "int32", "uint32", "float32"]
@@ -21,28 +23,21 @@ Table = Literal["coil", "discrete", "input", "holding"]
 ILLEGAL_FUNCTION, ILLEGAL_ADDRESS, ILLEGAL_VALUE, NO_SUCH_UNIT = 0x01, 0x02, 0x03, 0x0B
 
 _FORMATS: Final = {"int16": ">h", "uint16": ">H", "int32": ">i", "uint32": ">I", "float32": ">f"}
-_LIMITS: Final = {
-    "int16": (-(2**15), 2**15 - 1),
-    "uint16": (0, 2**16 - 1),
-    "int32": (-(2**31), 2**31 - 1),
-    "uint32": (0, 2**32 - 1),
-}
-_NOT_A_NUMBER: Final = {"int16": -(2**15), "uint16": 2**16 - 1, "int32": -(2**31), "uint32": 2**32 - 1}
-"""What integer registers show for a value that is none, by custom."""
 
 
 def encode(value: float, kind: NumberType, order: WordOrder = "ABCD") -> list[int]:
-    """A number as registers; integers saturate, and show their customary pattern for NaN."""
+    """Write a number as registers. Integers saturate; NaN is by custom their lowest, of unsigned ones their highest."""
     if kind != "float32":
-        low, high = _LIMITS[kind]
-        value = _NOT_A_NUMBER[kind] if math.isnan(value) else int(min(max(round(value), low), high))
+        limits = np.iinfo(kind)
+        not_a_number = limits.min or limits.max
+        value = int(not_a_number if math.isnan(value) else min(max(round(value), limits.min), limits.max))
     raw = struct.pack(_FORMATS[kind], value)
     words = [raw[i : i + 2] for i in range(0, len(raw), 2)]
     return [int.from_bytes(word, "big") for word in _ordered(words, order)]
 
 
 def decode(words: Iterable[int], kind: NumberType, order: WordOrder = "ABCD") -> float:
-    """Registers as a number."""
+    """Read registers as a number."""
     raw = b"".join(_ordered([word.to_bytes(2, "big") for word in words], order))
     return float(struct.unpack(_FORMATS[kind], raw)[0])
 
@@ -55,7 +50,7 @@ def _ordered(words: list[bytes], order: WordOrder) -> list[bytes]:
 
 @dataclass(slots=True)
 class Number:
-    """A value in one or two registers; `read` and `write` speak engineering units."""
+    """Puts a value into one or two registers; `read` and `write` speak engineering units."""
 
     read: Callable[[], float]
     write: Callable[[float], None] | None
@@ -65,7 +60,7 @@ class Number:
     """Engineering units per count."""
 
     def words(self) -> list[int]:
-        """The registers now."""
+        """Return the registers now."""
         return encode(self.read() / self.scale, self.kind, self.order)
 
     def put(self, words: list[int]) -> None:
@@ -85,7 +80,7 @@ class Number:
 
 @dataclass(slots=True)
 class Bit:
-    """A coil or discrete input."""
+    """Is a coil or discrete input."""
 
     read: Callable[[], bool]
     write: Callable[[bool], None] | None
@@ -93,7 +88,7 @@ class Bit:
 
 @dataclass(slots=True)
 class Bank:
-    """The four tables of one Modbus unit. An address nobody mapped is refused with exception 02."""
+    """Holds the four tables of one Modbus unit. An address nobody mapped is refused with exception 02."""
 
     zero_fill: bool = False
     """Unmapped registers read as zero instead, as energy meters do."""
@@ -132,7 +127,7 @@ class Bank:
         self._bits[table, at] = Bit(read, write)
 
     def read_registers(self, table: Literal["input", "holding"], at: int, count: int) -> list[int]:
-        """`count` registers, each value sampled once however many of its registers are asked for.
+        """Return `count` registers, each value sampled once however many of its registers are asked for.
 
         Raises:
             Refusal: count or address is not allowed.
@@ -173,7 +168,7 @@ class Bank:
             number.put(words)
 
     def read_bits(self, table: Literal["coil", "discrete"], at: int, count: int) -> list[bool]:
-        """`count` bits.
+        """Return `count` bits.
 
         Raises:
             Refusal: count or address is not allowed.

@@ -24,7 +24,7 @@ _ERROR_QUERIES = ("SYST:ERR?", "SYST:ERR:NEXT?", "SYSTEM:ERROR?", "SYSTEM:ERROR:
 
 @dataclass(slots=True)
 class Output:
-    """A level that is set by `header value` and switched by `OUTPut ON|OFF`; both are answered when asked."""
+    """Has a level, set by `header value` and switched by `OUTPut ON|OFF`; both are answered when asked."""
 
     header: str
     """In SCPI notation."""
@@ -38,7 +38,7 @@ class Output:
         self.level, self.on = 0.0, False
 
     def answer(self, header: str, argument: str) -> str | None:
-        """What a command or question is answered, `""` for a command; None if it is none of this output's.
+        """Answer a command (`""`) or question; None if it is none of this output's.
 
         Raises:
             ValueError, KeyError: the argument is out of range.
@@ -80,7 +80,7 @@ class ScpiInstrument:
         self._pattern = re.compile(_either_form(self.header) + r"\?", re.IGNORECASE)
 
     def feed(self, data: bytes) -> None:
-        """Bytes from the line."""
+        """Take bytes from the line."""
         self._lines.feed(data)
 
     def power_cycle(self) -> None:
@@ -90,8 +90,7 @@ class ScpiInstrument:
         if self.output is not None:
             self.output.power_cycle()
 
-    def report(self, code: int, text: str, bit: int) -> None:
-        """Put an error into the queue; when it is full the last one becomes -350."""
+    def _report(self, code: int, text: str, bit: int) -> None:
         self.event_status |= bit
         if len(self._errors) >= _QUEUE_LENGTH:
             self._errors[-1] = (-350, "Queue overflow")
@@ -99,7 +98,6 @@ class ScpiInstrument:
             self._errors.append((code, text))
 
     def _message(self, line: str) -> None:
-        """One program message: commands between semicolons, whose answers come back in one line."""
         commands = [c.strip().removeprefix(":") for c in line.split(";") if c.strip()]
         slow = any(self._pattern.fullmatch(c) for c in commands)
         if slow:
@@ -123,10 +121,10 @@ class ScpiInstrument:
         try:
             answer = None if self.output is None else self.output.answer(header, argument.strip())
         except (ValueError, KeyError):
-            self.report(-222, "Data out of range", EXECUTION_ERROR)
+            self._report(-222, "Data out of range", EXECUTION_ERROR)
             return None
         if answer is None:
-            self.report(-113, "Undefined header", COMMAND_ERROR)
+            self._report(-113, "Undefined header", COMMAND_ERROR)
         return answer or None
 
     def _common(self) -> dict[str, Callable[[], str | None]]:
@@ -160,7 +158,7 @@ class ScpiInstrument:
 
 
 def _either_form(header: str) -> str:
-    """A pattern that takes each word of a header in its short (capitals) or its long form."""
+    """Return a pattern that takes each word of a header in its short (capitals) or its long form."""
     words = []
     for word in header.split(":"):
         short = "".join(c for c in word if not c.islower())

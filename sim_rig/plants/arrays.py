@@ -30,7 +30,7 @@ HOW_TO_GET: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ArrayResponse:
-    """The posterior mean; called with inputs on the unit cube."""
+    """Evaluates the posterior mean."""
 
     centers: FloatArray
     """(J, d), unit cube, divided by the lengthscales."""
@@ -48,7 +48,7 @@ class ArrayResponse:
     log_input: tuple[bool, ...]
 
     def __call__(self, u: FloatArray) -> FloatArray:
-        """(n, d) unit cube -> (n,) outcome units."""
+        """Map (n, d), unit cube -> (n,), outcome units."""
         rows = [self._chunk(u[i : i + CHUNK_ROWS]) for i in range(0, len(u), CHUNK_ROWS)]
         return np.concatenate(rows)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from sim_rig.plants.natural import FloatArray, Variable
-from sim_rig.plants.parts import Drives, steps
+from sim_rig.plants.parts import Drives, advance_in_steps
 from sim_rig.plants.pump import EnergyBook
 
 VARIABLES = (
@@ -52,7 +52,7 @@ DRIVE_ERROR, SENSOR_NOISE, QUALITY_NOISE = 0.003, 0.004, 0.015
 
 
 def roughness_um(x: FloatArray) -> FloatArray:
-    """Arithmetic mean roughness Ra; `x`: (n, 5) engineering units in the order of `VARIABLES` -> (n,) micrometre.
+    """Return the mean roughness Ra; `x`: (n, 5) engineering units in the order of `VARIABLES` -> (n,) micrometre.
 
     The kinematic part f^2 / (32 r) is Brammertz's textbook formula. The rest are the field's known effects with
     made-up numbers: ploughing below the minimum chip thickness, built-up edge at low speed (worse in soft stock),
@@ -72,30 +72,30 @@ def roughness_um(x: FloatArray) -> FloatArray:
 
 
 def quality(x: FloatArray) -> FloatArray:
-    """Surface quality index in (0, 100), 100 for a mirror; `x` as above -> (n,)."""
+    """Return the surface's quality in (0, 100), 100 for a mirror; `x` as above -> (n,)."""
     return np.asarray(100.0 / (1.0 + roughness_um(x) / HALF_QUALITY_UM))
 
 
 def cutting_min(v: FloatArray, f: FloatArray) -> FloatArray:
-    """Minutes one cut takes: pi D L / (1000 v f)."""
+    """Return the minutes one cut takes: pi D L / (1000 v f)."""
     return np.asarray(math.pi * BAR_DIAMETER_MM * CUT_LENGTH_MM / (1000.0 * v * f))
 
 
 def wear_mm3_per_min(x: FloatArray) -> FloatArray:
-    """Flank wear while cutting, from Taylor's extended tool life T = C v^-3 f^-0.8 d^-0.3 H^-2; (n, 5) -> (n,)."""
+    """Return flank wear by Taylor's extended tool life T = C v^-3 f^-0.8 d^-0.3 H^-2; (n, 5) -> (n,)."""
     v, f, depth, _, hardness = x.T
     life = TOOL_LIFE_MIN * (185.0 / v) ** 3 * (0.21 / f) ** 0.8 * (1.4 / depth) ** 0.3 * (220.0 / hardness) ** 2
     return np.asarray(WEAR_PER_EDGE_MM3 / life)
 
 
 def cutting_w(x: FloatArray) -> FloatArray:
-    """Mechanical power of the cut, kc v f d / 60; (n, 5) -> (n,) watt."""
+    """Return the mechanical power of the cut, kc v f d / 60; (n, 5) -> (n,) watt."""
     v, f, depth, _, hardness = x.T
     return np.asarray(SPECIFIC_FORCE_N_PER_MM2 * (hardness / 220.0) * v * f * depth / 60.0)
 
 
 class Lathe:
-    """The lathe's process. `advance` moves it through simulated time; everything else is immediate."""
+    """Is the lathe's process. `advance` moves it through simulated time; everything else is immediate."""
 
     def __init__(self, seed: np.random.SeedSequence) -> None:
         self.drives = Drives(VARIABLES, seed, error=DRIVE_ERROR, noise=SENSOR_NOISE, lags_s=LAGS_S, change_s=LOAD_S)
@@ -106,35 +106,29 @@ class Lathe:
         """Share of the present workpiece still to be cut."""
 
     def command_load(self, on: bool) -> None:
-        """A rising command loads the next workpiece, which is then cut at once."""
+        """Load the next workpiece on a rising command; it is then cut at once."""
         if self.drives.command_change(on):
             self.cut_left = 1.0
 
     @property
     def cutting(self) -> bool:
-        """Whether the tool is in the cut."""
+        """Tell whether the tool is in the cut."""
         return self.cut_left > 0.0 and not self.drives.change.running
 
     def quality(self) -> float:
-        """One reading of the surface instrument, never negative."""
+        """Read the surface instrument: never negative."""
         true = float(quality(self.drives.values()[None, :])[0])
         return max(0.0, true * (1.0 + QUALITY_NOISE * self.drives.noise()))
 
     def power_w(self) -> float:
-        """Drawn from the mains now."""
+        """Return what is drawn from the mains now."""
         loader_w = LOADER_W if self.drives.change.running else 0.0
         cut_w = float(cutting_w(self.drives.values()[None, :])[0]) if self.cutting else 0.0
         return BASE_W + loader_w + cut_w + self.drives.drive_w(DRIVE_W)
 
     def advance(self, seconds: float) -> None:
         """Let simulated time pass."""
-        while seconds > 0.0:
-            moving = self.cut_left > 0.0 or self.drives.change.running
-            stretch = min(seconds, 600.0) if moving else seconds
-            count, step = steps(stretch, STEP_S) if moving else (1, stretch)
-            for _ in range(count):
-                self._step(step)
-            seconds -= stretch
+        advance_in_steps(seconds, STEP_S, lambda: self.cut_left > 0.0 or self.drives.change.running, self._step)
 
     def _step(self, seconds: float) -> None:
         loading_s = self.drives.advance(seconds)
@@ -150,13 +144,13 @@ class Lathe:
         self.energy.advance(seconds, LOADER_W * loading_s + float(cutting_w(x)[0]) * tool_s)
 
     def state(self) -> dict[str, Any]:
-        """Everything, as plain data."""
+        """Tell everything, as plain data."""
         true = float(quality(self.drives.values()[None, :])[0])
         cut = {"cutting": self.cutting, "cut_left": self.cut_left}
         return self.drives.state() | cut | {"outcome": true, "power_w": self.power_w()}
 
     def metered(self) -> dict[str, float]:
-        """What has really been consumed since the counters were new."""
+        """Tell what has really been consumed since the counters were new."""
         return {
             "energy_kwh": self.energy.total_kwh,
             "wear_mm3": self.wear_mm3,

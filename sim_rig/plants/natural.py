@@ -22,7 +22,7 @@ _FLATTEST = 100.0
 
 
 def _moments(loc: float, scale: float, low: float, high: float) -> tuple[float, float]:
-    """Mean and standard deviation of N(loc, scale^2) cut to [low, high] (Johnson, Kotz & Balakrishnan 1994, 13.10)."""
+    """Return mean and sd of N(loc, scale^2) cut to [low, high] (Johnson, Kotz & Balakrishnan 1994, 13.10)."""
     a, b = (low - loc) / scale, (high - loc) / scale
     mass = _STANDARD.cdf(b) - _STANDARD.cdf(a)
     if mass <= 0.0:
@@ -35,7 +35,7 @@ def _moments(loc: float, scale: float, low: float, high: float) -> tuple[float, 
 
 @dataclass(frozen=True, slots=True)
 class TruncatedNormal:
-    """A normal distribution cut to a range, given by the mean and sd of the cut variable itself.
+    """Cuts a normal distribution to a range; given are the mean and sd of the cut variable itself.
 
     Raises:
         PlantError: no cut normal distribution has this mean and sd in this range.
@@ -64,11 +64,11 @@ class TruncatedNormal:
         raise PlantError(f"mean {self.mean}, sd {self.sd} in [{self.low}, {self.high}]: no cut normal has these")
 
     def sample(self, rng: np.random.Generator) -> float:
-        """One draw."""
+        """Draw once."""
         return float(self.quantile(np.array([rng.random()]))[0])
 
     def quantile(self, p: FloatArray) -> FloatArray:
-        """Inverse distribution function; `p`: (n,) in (0, 1) -> (n,) engineering units."""
+        """Invert the distribution function; `p`: (n,) in (0, 1) -> (n,) engineering units."""
         floor = _STANDARD.cdf((self.low - self.loc) / self.scale)
         ceiling = _STANDARD.cdf((self.high - self.loc) / self.scale)
         mass = np.clip(floor + np.asarray(p, dtype=float) * (ceiling - floor), 1e-300, 1.0 - 1e-16)
@@ -93,7 +93,7 @@ class Noise:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One quantity of the process."""
+    """Describes one quantity of the process."""
 
     name: str
     unit: str
@@ -106,13 +106,13 @@ class Variable:
 
     @classmethod
     def of(cls, name: str, unit: str, bounds: tuple[float, float], mean: float, sd: float) -> Variable:
-        """A variable that naturally varies as a normal distribution cut to its own range."""
+        """Make a variable that naturally varies as a normal distribution cut to its own range."""
         low, high = bounds
         return cls(name, unit, low, high, TruncatedNormal(mean, sd, low, high))
 
 
 def to_unit(variables: tuple[Variable, ...], x: FloatArray) -> FloatArray:
-    """(n, d) engineering units -> (n, d), 0 at each variable's lowest setpoint and 1 at its highest."""
+    """Map (n, d), engineering units -> (n, d), 0 at each variable's lowest setpoint and 1 at its highest."""
     low = np.array([v.low for v in variables])
     high = np.array([v.high for v in variables])
     return np.asarray((x - low) / (high - low))

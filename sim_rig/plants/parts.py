@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,12 @@ import numpy as np
 from sim_rig.errors import PlantError
 from sim_rig.plants.natural import FloatArray, Noise, Variable
 
+LOOK_S = 600.0
+"""Seconds after which a plant looks again whether anything still moves."""
+
 
 class Channel:
-    """A variable's value as it moves.
+    """Follows a variable's value as it moves.
 
     Free, it is what nature brought with this batch; imposed, it goes to the setpoint (with the actuator's small error)
     as a first-order lag. `holds` says what happens once an actuator lets go: a tank keeps what it was given until it
@@ -47,13 +50,13 @@ class Channel:
         self.setpoint = min(max(setpoint, v.low), v.high)
 
     def draw(self) -> None:
-        """A new batch: nature draws anew, and so does the actuator's error. Always two draws, whatever is enabled."""
+        """Draw nature and the actuator's error for a new batch. Always two draws, whatever is enabled."""
         self.natural = self.variable.natural.sample(self._rng)
         self.error = self._error_sd * float(self._rng.standard_normal())
 
     @property
     def goal(self) -> float:
-        """Where the value is heading with a new batch."""
+        """Return where the value is heading with a new batch."""
         return self.setpoint + self.error if self.enabled else self.natural
 
     def advance(self, seconds: float) -> None:
@@ -68,7 +71,7 @@ class Channel:
 
 @dataclass(slots=True)
 class BatchChange:
-    """Something that takes a while and then has replaced the batch; started by a rising command."""
+    """Takes a while and then has replaced the batch; started by a rising command."""
 
     duration_s: float
     remaining_s: float = 0.0
@@ -78,11 +81,11 @@ class BatchChange:
 
     @property
     def running(self) -> bool:
-        """Whether the change is under way."""
+        """Tell whether the change is under way."""
         return self.remaining_s > 0.0
 
     def command(self, on: bool) -> bool:
-        """Set the command; True if that begins a new batch. Asking again while it is on begins nothing."""
+        """Set the command, and tell whether that begins a new batch. Asking again while it is on begins nothing."""
         begins = on and not self.commanded and not self.running
         self.commanded = on
         if begins:
@@ -91,7 +94,7 @@ class BatchChange:
         return begins
 
     def advance(self, seconds: float) -> float:
-        """Let time pass; returns the seconds during which the change was under way."""
+        """Let time pass, and return the seconds during which the change was under way."""
         ran_s = min(seconds, self.remaining_s)
         self.remaining_s -= ran_s
         if self.remaining_s < 1e-9:
@@ -99,14 +102,31 @@ class BatchChange:
         return ran_s
 
 
-def steps(seconds: float, longest_s: float) -> tuple[int, float]:
-    """How many equal steps no longer than `longest_s` make up `seconds`, and how long each is."""
-    count = max(1, -int(-seconds // longest_s))
-    return count, seconds / count
+def advance_in_steps(
+    seconds: float, longest_s: float, moving: Callable[[], bool], step: Callable[[float], None]
+) -> None:
+    """Let time pass in equal steps no longer than `longest_s` while something moves, at once otherwise."""
+    while seconds > 0.0:
+        stretch, count = seconds, 1
+        if moving():
+            stretch = min(seconds, LOOK_S)
+            count = max(1, -int(-stretch // longest_s))
+        for _ in range(count):
+            step(stretch / count)
+        seconds -= stretch
+
+
+def channel_state(channels: Mapping[str, Channel]) -> dict[str, dict[str, float]]:
+    """Tell where variables are, where nature would have them, and what is imposed."""
+    return {
+        "values": {name: c.value for name, c in channels.items()},
+        "natural": {name: c.natural for name, c in channels.items()},
+        "setpoints": {name: c.setpoint for name, c in channels.items() if c.enabled},
+    }
 
 
 class Drives:
-    """The process variables of a machine, each free or held by its drive."""
+    """Moves the process variables of a machine, each free or held by its drive."""
 
     def __init__(
         self,
@@ -132,7 +152,7 @@ class Drives:
         self._noise_share = noise
 
     def command_change(self, on: bool) -> bool:
-        """A rising command begins a new batch: operators, stock and wear bring new values. True if it began."""
+        """Begin a new batch on a rising command: operators, stock and wear bring new values. True if it began."""
         begun = self.change.command(on)
         if begun:
             for channel in self.channels.values():
@@ -140,35 +160,33 @@ class Drives:
         return begun
 
     def values(self) -> FloatArray:
-        """(d,) true values in column order, engineering units."""
+        """Return (d,) true values in column order, engineering units."""
         return np.array([self.channels[v.name].value for v in self.variables])
 
     def sense(self, name: str) -> float:
-        """One reading of a variable, engineering units; noise is a share of its range."""
+        """Read a variable, engineering units; noise is a share of its range."""
         v = self.channels[name].variable
         return self.channels[name].value + self._noise_share * (v.high - v.low) * self._noise.at(name, self.now_s)
 
     def noise(self) -> float:
-        """One standard normal draw for the outcome's instrument."""
+        """Return standard normal noise for the outcome's instrument."""
         return self._noise.at("outcome", self.now_s)
 
     def advance(self, seconds: float) -> float:
-        """Let time pass; returns the seconds during which the batch was being changed."""
+        """Let time pass, and return the seconds during which the batch was being changed."""
         self.now_s += seconds
         for channel in self.channels.values():
             channel.advance(seconds)
         return self.change.advance(seconds)
 
     def drive_w(self, powers_w: Mapping[str, float]) -> float:
-        """Power of the drives that are engaged."""
+        """Return the power of the drives that are engaged."""
         return sum(power for name, power in powers_w.items() if self.channels[name].enabled)
 
     def state(self) -> dict[str, Any]:
-        """Everything, as plain data."""
+        """Tell everything, as plain data."""
         return {
-            "values": {name: c.value for name, c in self.channels.items()},
-            "natural": {name: c.natural for name, c in self.channels.items()},
-            "setpoints": {name: c.setpoint for name, c in self.channels.items() if c.enabled},
+            **channel_state(self.channels),
             "changing": self.change.running,
             "batches": self.change.count,
         }

@@ -13,7 +13,7 @@ from sim_rig.errors import PlantError
 
 @dataclass(slots=True)
 class Dispense:
-    """One dispense, from command to end. The witness: never reset, whatever happens to the pump."""
+    """Witnesses one dispense, from command to end: never reset, whatever happens to the pump."""
 
     number: int
     """1 for the pump's first."""
@@ -32,7 +32,7 @@ class Dispense:
 
 @dataclass(slots=True)
 class PumpFaults:
-    """What may be wrong with a pump."""
+    """Says what is wrong with a pump."""
 
     dry: bool = False
     """It turns, counts, and nothing arrives."""
@@ -44,11 +44,6 @@ class PumpFaults:
     """The motor has no supply."""
     weak: bool = False
     """The motor's supply breaks down when it is loaded, and looks sound until then."""
-
-    def clear(self) -> None:
-        """Nothing is wrong."""
-        self.dry = self.stuck = self.unpowered = self.weak = False
-        self.short = 1.0
 
 
 class DosingPump:
@@ -79,27 +74,27 @@ class DosingPump:
 
     @property
     def running(self) -> bool:
-        """Whether a dispense is under way (paused or not)."""
+        """Tell whether a dispense is under way (paused or not)."""
         return self._current is not None
 
     @property
     def powered(self) -> bool:
-        """Whether the motor has a supply, as far as can be seen at rest."""
+        """Tell whether the motor has a supply, as far as can be seen at rest."""
         return not self.faults.unpowered
 
     @property
     def can_turn(self) -> bool:
-        """Whether the supply carries the motor."""
+        """Tell whether the supply carries the motor."""
         return self.powered and not self.faults.weak
 
     @property
     def dispensed_ml(self) -> float:
-        """Of the dispense under way, or of the last one."""
+        """Return the volume of the dispense under way, or of the last one."""
         return self._current.dispensed_ml if self._current else self.last_ml
 
     @property
     def remaining_s(self) -> float:
-        """Simulated seconds until it stops by itself; infinite when it will not."""
+        """Return the simulated seconds until it stops by itself; infinite when it will not."""
         if self._current is None or self.paused or self._rate == 0.0:
             return math.inf
         return max(0.0, (self._stop_ml - abs(self._current.dispensed_ml)) / abs(self._rate))
@@ -123,7 +118,7 @@ class DosingPump:
         return self._current
 
     def advance(self, seconds: float) -> tuple[float, float]:
-        """Let time pass; returns (mL that really reached the process, seconds the motor ran)."""
+        """Let time pass, and return (mL that really reached the process, seconds the motor ran)."""
         self.now_s += seconds
         current = self._current
         if current is None or self.paused:
@@ -141,7 +136,7 @@ class DosingPump:
         return delivered, ran_s
 
     def stop(self, how: str = "stopped") -> float:
-        """End the dispense under way, if any; returns the volume of the last one, mL."""
+        """End the dispense under way, if any, and return the volume of the last one, mL."""
         if self._current is not None:
             self.last_ml = self._current.dispensed_ml
             self._current.ended_s = self.now_s
@@ -151,7 +146,7 @@ class DosingPump:
         return self.last_ml
 
     def clear(self) -> None:
-        """Both totals to zero; the witness keeps its own."""
+        """Set both totals to zero; the witness keeps its own."""
         self.total_ml = self.absolute_ml = 0.0
 
     def power_cycle(self) -> None:
@@ -161,16 +156,15 @@ class DosingPump:
         self.last_ml = 0.0
 
     def testimony(self) -> list[dict[str, Any]]:
-        """Every dispense as plain data."""
+        """Tell every dispense as plain data."""
         return [asdict(d) | {"pump": self.name} for d in self.log]
 
 
 @dataclass(slots=True)
 class EnergyBook:
-    """Energy taken from the mains."""
+    """Counts energy taken from the mains."""
 
     total_kwh: float
-    voltage_v: float = 230.0
     power_w: float = 0.0
     """At the moment."""
     offset_kwh: float = 0.0
@@ -182,13 +176,13 @@ class EnergyBook:
 
     @property
     def counter_kwh(self) -> float:
-        """What the meter shows."""
+        """Return what the meter shows."""
         return self.total_kwh - self.offset_kwh
 
     def reset(self) -> None:
-        """The counter starts from zero again; the energy taken stays known."""
+        """Start the counter from zero again; the energy taken stays known."""
         self.offset_kwh = self.total_kwh
 
     def jump(self, kwh: float) -> None:
-        """The counter shows so much more from now on (or less); nothing was taken."""
+        """Make the counter show so much more from now on (or less); nothing was taken."""
         self.offset_kwh -= kwh

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sim_rig.plants.natural import FloatArray, Noise, Variable, to_unit
-from sim_rig.plants.parts import BatchChange, Channel, steps
+from sim_rig.plants.parts import BatchChange, Channel, advance_in_steps, channel_state
 from sim_rig.plants.pump import DosingPump, EnergyBook
 
 VARIABLES = (
@@ -65,7 +65,7 @@ Response = Callable[[FloatArray], FloatArray]
 
 
 def growth(x: FloatArray) -> FloatArray:
-    """Growth in cm2/day; `x`: (n, 5) engineering units in the order of `VARIABLES` -> (n,).
+    """Return growth in cm2/day; `x`: (n, 5) engineering units in the order of `VARIABLES` -> (n,).
 
     One interior optimum with two interactions known from hydroponics: with more ammonium the roots acidify their
     surroundings, so the best pH moves up; calcium and potassium compete for uptake, so more of one asks for more of
@@ -84,7 +84,7 @@ def growth(x: FloatArray) -> FloatArray:
 
 
 class Tank:
-    """The greenhouse's process. `advance` moves it through simulated time; everything else is immediate."""
+    """Is the greenhouse's process. `advance` moves it through simulated time; everything else is immediate."""
 
     def __init__(self, seed: np.random.SeedSequence, response: Response = growth) -> None:
         nature, sensing, *pumps = seed.spawn(4)
@@ -107,7 +107,7 @@ class Tank:
     # commands ----------------------------------------------------------------------------------------------------
 
     def command_refill(self, on: bool) -> None:
-        """A rising command drains the tank and fills it with whatever the supply brings now."""
+        """Drain the tank on a rising command, and fill it with whatever the supply brings now."""
         if self.refill.command(on):
             for channel in self.channels.values():
                 channel.draw()
@@ -115,30 +115,28 @@ class Tank:
     # readings ----------------------------------------------------------------------------------------------------
 
     def composition(self) -> FloatArray:
-        """(5,) true values in the order of `VARIABLES`, engineering units."""
+        """Return (5,) true values in the order of `VARIABLES`, engineering units."""
         return np.array([self.channels[v.name].value for v in VARIABLES])
 
     def sense(self, name: str) -> float:
-        """One reading of a variable's probe, engineering units."""
+        """Read a variable's probe, engineering units."""
         return self.channels[name].value + NOISE_SD[name] * self._noise.at(name, self.now_s)
 
     def growth(self) -> float:
-        """One reading of the growth instrument, cm2/day, never negative."""
+        """Read the growth instrument, cm2/day, never negative."""
         true = float(self._response(self.composition()[None, :])[0])
         return max(0.0, true * (1.0 + GROWTH_NOISE * self._noise.at("growth", self.now_s)))
 
     def power_w(self) -> float:
-        """Drawn from the mains now, dosing pumps included."""
+        """Return what is drawn from the mains now, dosing pumps included."""
         pumps = PUMP_W * sum(p.running and not p.paused for p in (self.ca_pump, self.acid_pump))
         refill = REFILL_W if self.refill.running else 0.0
         return self._steady_w() + refill + pumps
 
     def state(self) -> dict[str, Any]:
-        """Everything, as plain data."""
+        """Tell everything, as plain data."""
         return {
-            "values": {name: c.value for name, c in self.channels.items()},
-            "natural": {name: c.natural for name, c in self.channels.items()},
-            "setpoints": {name: c.setpoint for name, c in self.channels.items() if c.enabled},
+            **channel_state(self.channels),
             "softener": self.softener,
             "alkaliser": self.alkaliser,
             "refilling": self.refill.running,
@@ -149,7 +147,7 @@ class Tank:
         }
 
     def metered(self) -> dict[str, float]:
-        """What has really been consumed since power-up."""
+        """Tell what has really been consumed since power-up."""
         return {
             "energy_kwh": self.energy.total_kwh,
             "ca_doser_ml": self.ca_pump.delivered_ml,
@@ -161,12 +159,7 @@ class Tank:
     def advance(self, seconds: float) -> None:
         """Let simulated time pass."""
         self.now_s += seconds
-        while seconds > 0.0:
-            stretch = min(seconds, 600.0) if self._moving() else seconds
-            count, step = steps(stretch, STEP_S) if self._moving() else (1, stretch)
-            for _ in range(count):
-                self._step(step)
-            seconds -= stretch
+        advance_in_steps(seconds, STEP_S, self._moving, self._step)
 
     def _moving(self) -> bool:
         unmixed = any(abs(amount) > 1e-6 for amount in self._unmixed.values())
@@ -191,7 +184,6 @@ class Tank:
         self.energy.advance(seconds, REFILL_W * refilling_s + PUMP_W * (ca_s + acid_s))
 
     def _incoming(self, name: str) -> float:
-        """What the fresh water brings, treated or not."""
         if name == "ca" and self.softener:
             return min(SOFTENED_MM, self.channels["ca"].natural)
         if name == "ph" and self.alkaliser:
@@ -199,7 +191,7 @@ class Tank:
         return self.channels[name].goal
 
     def _dose(self, name: str, amount: float, seconds: float) -> None:
-        """A dose spreads through the tank as a first-order lag."""
+        """Let a dose spread through the tank as a first-order lag."""
         waiting = self._unmixed[name] + amount
         left = waiting * math.exp(-seconds / MIXING_S)
         self.channels[name].value = max(0.0, self.channels[name].value + waiting - left)

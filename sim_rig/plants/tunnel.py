@@ -15,7 +15,7 @@ from sim_rig.plants.pump import EnergyBook
 
 
 def _spread(name: str, unit: str, low: float, high: float) -> Variable:
-    """Natural variation centred in the range with a fifth of it as sd (variance 0.04 on the unit interval)."""
+    """Centre natural variation in the range, with a fifth of it as sd (variance 0.04 on the unit interval)."""
     return Variable.of(name, unit, (low, high), (low + high) / 2, 0.2 * (high - low))
 
 
@@ -50,12 +50,12 @@ DRIVE_ERROR, SENSOR_NOISE, NOISE_DB = 0.003, 0.003, 0.25
 
 @dataclass(frozen=True, slots=True)
 class SelfNoise:
-    """Sound pressure level over the tunnel's variables."""
+    """Gives the sound pressure level over the tunnel's variables."""
 
     arrays: ArrayResponse
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """(n, 5) engineering units in the order of `VARIABLES` -> (n,) dB."""
+        """Map (n, 5), engineering units in the order of `VARIABLES` -> (n,) dB."""
         physical = np.column_stack([200.0 * 2.0 ** x[:, 0], x[:, 1], x[:, 2] / 1e3, x[:, 3], 1e-3 * 10.0 ** x[:, 4]])
         low, high = self.arrays.lower, self.arrays.upper
         u = (physical - low) / (high - low)
@@ -65,12 +65,12 @@ class SelfNoise:
 
 
 def fan_w(velocity_m_per_s: FloatArray) -> FloatArray:
-    """Power of the fan, by the affinity law."""
+    """Return the power of the fan, by the affinity law."""
     return np.asarray(FAN_W * (velocity_m_per_s / VARIABLES[3].high) ** 3)
 
 
 class Tunnel:
-    """The tunnel's process. `advance` moves it through simulated time; everything else is immediate."""
+    """Is the tunnel's process. `advance` moves it through simulated time; everything else is immediate."""
 
     def __init__(self, seed: np.random.SeedSequence, noise_db: SelfNoise) -> None:
         self.drives = Drives(VARIABLES, seed, error=DRIVE_ERROR, noise=SENSOR_NOISE, lags_s=LAGS_S, change_s=RUN_S)
@@ -78,15 +78,15 @@ class Tunnel:
         self._noise_db = noise_db
 
     def command_run(self, on: bool) -> None:
-        """A rising command starts a new run: everything that nobody holds drifts to new values."""
+        """Start a new run on a rising command: everything that nobody holds drifts to new values."""
         self.drives.command_change(on)
 
     def level_db(self) -> float:
-        """One reading of the microphone."""
+        """Read the microphone."""
         return self._true_db() + NOISE_DB * self.drives.noise()
 
     def power_w(self) -> float:
-        """Drawn from the mains now."""
+        """Return what is drawn from the mains now."""
         return self._steady_w() + (RUN_W if self.drives.change.running else 0.0)
 
     def advance(self, seconds: float) -> None:
@@ -97,11 +97,11 @@ class Tunnel:
         self.energy.advance(seconds, RUN_W * running_s)
 
     def state(self) -> dict[str, Any]:
-        """Everything, as plain data."""
+        """Tell everything, as plain data."""
         return self.drives.state() | {"outcome": self._true_db(), "power_w": self.power_w()}
 
     def metered(self) -> dict[str, float]:
-        """What has really been consumed since the counter was new."""
+        """Tell what has really been consumed since the counter was new."""
         return {"energy_kwh": self.energy.total_kwh}
 
     def _steady_w(self) -> float:

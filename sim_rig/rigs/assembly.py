@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from sim_rig.clock import Timer
 from sim_rig.faces.energy_meter import MeterModel, MeterReadings, meter_bank
@@ -16,34 +16,16 @@ from sim_rig.faces.modbus import RtuFraming, Station
 from sim_rig.faces.registers import Bank, NumberType, WordOrder
 from sim_rig.faces.scpi import ScpiInstrument
 from sim_rig.faults import SensorTap, WireFaults
+from sim_rig.plants.lathe import Lathe
 from sim_rig.plants.parts import Channel, Drives
-from sim_rig.plants.pump import DosingPump, EnergyBook
+from sim_rig.plants.pump import DosingPump
+from sim_rig.plants.tank import Tank
+from sim_rig.plants.tunnel import Tunnel
 
 PLC: Final = "plc"
 MAINS: Final = "mains"
+Plant = Tank | Lathe | Tunnel
 Instrument = PhCircuit | PumpCircuit | ScpiInstrument
-
-
-class Plant(Protocol):
-    """Moves through simulated time."""
-
-    energy: EnergyBook
-
-    def power_w(self) -> float:
-        """Return what is drawn from the mains now."""
-        ...
-
-    def advance(self, seconds: float) -> None:
-        """Let simulated time pass."""
-        ...
-
-    def state(self) -> dict[str, Any]:
-        """Tell everything, as plain data."""
-        ...
-
-    def metered(self) -> dict[str, float]:
-        """Tell what has really been consumed since power-up."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +74,10 @@ class Assembly:
         instruments: Mapping[str, tuple[str, Instrument]],
         pumps: Mapping[str, DosingPump] | None = None,
     ) -> None:
-        self.scenario, self.timer, self.plant, self.sensors = scenario, timer, plant, sensors
+        self.scenario = scenario
+        self.timer = timer
+        self.plant = plant
+        self.sensors = sensors
         self.pumps = pumps or {}
         self.circuits = {bus: instrument for bus, (_, instrument) in instruments.items()}
         self.meter = MeterReadings(plant.power_w, lambda: plant.energy.counter_kwh)
@@ -101,7 +86,7 @@ class Assembly:
         rtu = RtuFraming(mains, time.monotonic)
         self.serial = (
             SerialWire(MAINS, MAINS, "modbus_rtu", rtu, mains.faults, f"?baud={meter.baud}"),
-            *(SerialWire(bus, link, "serial", _face(i), WireFaults()) for bus, (link, i) in instruments.items()),
+            *(SerialWire(bus, link, "serial", face_of(i), WireFaults()) for bus, (link, i) in instruments.items()),
         )
         self.wire_faults = {PLC: self.stations[PLC].faults} | {wire.bus: wire.faults for wire in self.serial}
         self._synced_s: float | None = None
@@ -126,7 +111,8 @@ class Assembly:
         return [entry for pump in self.pumps.values() for entry in pump.testimony()]
 
 
-def _face(instrument: Instrument) -> Circuit | ScpiInstrument:
+def face_of(instrument: Instrument) -> Circuit | ScpiInstrument:
+    """Return what stands on the instrument's line."""
     return instrument if isinstance(instrument, ScpiInstrument) else instrument.circuit
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sim_rig.faces.ezo_pump import PumpCircuit
-from sim_rig.plants.pump import DosingPump
+from sim_rig.plants.pump import DosingPump, PumpFaults
 from tests.sim_rig.fakes import FakeTimer, Wire
 
 
@@ -128,7 +128,7 @@ def test_without_motor_supply_nothing_runs(bench):
     bench.pump.faults.unpowered = True
     assert bench.ask("PV,?") == ["?PV,0.00", "*OK"]
     assert bench.ask("D,5") == ["*UV,PUMPPWR,0.00", "*ER"]
-    bench.pump.faults.clear()
+    bench.pump.faults = PumpFaults()
     bench.pump.faults.weak = True
     assert bench.ask("PV,?") == ["?PV,12.00", "*OK"]
     assert bench.ask("D,5") == ["*UV,PUMPPWR,0.00", "*ER"]

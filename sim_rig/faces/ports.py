@@ -1,10 +1,11 @@
-"""A virtual serial port: a pseudo-terminal under a stable name."""
+"""The two kinds of port: a TCP server for Modbus, and a virtual serial port, a pseudo-terminal under a stable name."""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
 import os
+import socket
 import struct
 import termios
 import tty
@@ -12,8 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sim_rig.errors import ListenError
-from sim_rig.faults import WireFaults
+from sim_rig.faces.modbus import Station, TcpFraming
+from sim_rig.faults import TCP_FAULTS, WireFaults
 
+HOST = "127.0.0.1"
 READ_BYTES = 4096
 FULL_BYTES = 512
 """More than this unread at the other end means that nobody listens: a UART's bytes would be gone."""
@@ -23,8 +26,90 @@ RELEASE_S = 0.1
 """Wall seconds between two looks whether whoever had the port for itself is gone."""
 
 
+class Connection(asyncio.Protocol):
+    """Serves one client."""
+
+    def __init__(self, port: TcpPort) -> None:
+        self._port = port
+        self._transport: asyncio.Transport | None = None
+        self._framing = TcpFraming(port.station, self._transmit)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Welcome a client."""
+        if isinstance(transport, asyncio.Transport):
+            self._transport = transport
+            self._port.connections.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
+        """Forget a client that is gone."""
+        self._port.connections.discard(self)
+        self._transport = None
+
+    def data_received(self, data: bytes) -> None:
+        """Take what it asks."""
+        if self._port.deaf:
+            return
+        self._port.sync()
+        self._framing.feed(data)
+
+    def abort(self) -> None:
+        """Reset the connection: no lingering, so the peer sees a reset and not an orderly end."""
+        if self._transport is not None:
+            peer = self._transport.get_extra_info("socket")
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self._transport.abort()
+
+    def _transmit(self, reply: bytes) -> None:
+        faults = self._port.station.faults
+        if faults.take(TCP_FAULTS) is not None:
+            self.abort()
+            return
+        faults.transmit(reply, self._write)
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None:
+            self._transport.write(data)
+
+
+class TcpPort:
+    """Listens on the loopback interface only."""
+
+    def __init__(self, station: Station, port: int, sync: Callable[[], None]) -> None:
+        self.station = station
+        self.sync = sync
+        self.connections: set[Connection] = set()
+        self.deaf = False
+        """Half open: connections stay, nothing is answered."""
+        self.port = port
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> None:
+        """Listen.
+
+        Raises:
+            ListenError: the port is taken.
+        """
+        loop = asyncio.get_running_loop()
+        try:
+            self._server = await loop.create_server(lambda: Connection(self), HOST, self.port)
+        except OSError as error:
+            raise ListenError(
+                f"--port {self.port}: cannot listen on {HOST}: {error.strerror}; 0 takes a free one"
+            ) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        """Stop listening and drop every client."""
+        if self._server is not None:
+            self._server.close()
+            for connection in tuple(self.connections):
+                connection.abort()
+            await self._server.wait_closed()
+            self._server = None
+
+
 class PtyPort:
-    """One end of a serial line; the other end is `link`, a symbolic link to the pseudo-terminal.
+    """Is one end of a serial line; the other end is `link`, a symbolic link to the pseudo-terminal.
 
     Both file descriptors stay open: with the far end closed, the near one would report an error instead of silence.
     That keeps alive what ends with the last close of a real port: its exclusive mode, which is therefore ended here
@@ -42,7 +127,7 @@ class PtyPort:
 
     @property
     def plugged(self) -> bool:
-        """Whether the port exists."""
+        """Tell whether the port exists."""
         return self._near is not None
 
     def open(self) -> None:
@@ -81,13 +166,6 @@ class PtyPort:
         """Send a reply as the wire's faults let it through."""
         self._faults.transmit(reply, self._write)
 
-    def unread_bytes(self) -> int:
-        """How much waits at the other end for somebody to read it."""
-        if self._near is None:
-            return 0
-        answer = fcntl.ioctl(self._far, termios.FIONREAD, struct.pack("i", 0))
-        return int(struct.unpack("i", answer)[0])
-
     def _release_if_left(self) -> None:
         (exclusive,) = struct.unpack("i", fcntl.ioctl(self._far, TIOCGEXCL, struct.pack("i", 0)))
         if exclusive and not _locked(self._far):
@@ -111,7 +189,10 @@ class PtyPort:
             self._receive(data)
 
     def _write(self, data: bytes) -> None:
-        if self._near is None or self.unread_bytes() > FULL_BYTES:
+        if self._near is None:
+            return
+        (unread,) = struct.unpack("i", fcntl.ioctl(self._far, termios.FIONREAD, struct.pack("i", 0)))
+        if unread > FULL_BYTES:
             return
         try:
             os.write(self._near, data)
@@ -120,7 +201,7 @@ class PtyPort:
 
 
 def _locked(fd: int) -> bool:
-    """Whether somebody holds a lock on this file; trying for it oneself would keep others from it for a moment."""
+    # trying for the lock oneself would keep others from it for a moment
     stat = os.fstat(fd)
     file = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
     try:
