@@ -6,9 +6,9 @@ RigctlError                     exit 1
 ├── ConfigError                 exit 2   the configuration does not hold; carries every problem found
 ├── PolicyError                          a policy cannot decide, or proposed what it may not
 │   └── NoAnswer                         it was late, or its process ended
-├── DriverError                 exit 2   a driver or line scheme cannot be used
-│   ├── UnknownDriver                    nothing of this name is installed
-│   ├── BrokenDriver                     it is installed but does not load
+├── PluginError                 exit 2   a policy, driver or line scheme cannot be used
+│   ├── UnknownPlugin                    nothing of this name is installed
+│   ├── BrokenPlugin                     it is installed but does not load, or is not what it should be
 │   └── DriverNonConformance             it does not do what every driver must
 ├── DeviceError                          something between us and an instrument
 │   ├── DeviceTimeout                    no (complete) answer in time; the line is not trusted until flushed
@@ -86,21 +86,21 @@ class NoAnswer(PolicyError):
         """Where it stood, as far as is known."""
 
 
-class DriverError(RigctlError):
-    """A driver or line scheme cannot be used."""
+class PluginError(RigctlError):
+    """A policy, driver or line scheme cannot be used."""
 
     exit_code = 2
 
 
-class UnknownDriver(DriverError):
+class UnknownPlugin(PluginError):
     """Nothing of this name is installed."""
 
 
-class BrokenDriver(DriverError):
-    """It is installed, but does not load or is no driver."""
+class BrokenPlugin(PluginError):
+    """It is installed, but does not load or is not what it should be."""
 
 
-class DriverNonConformance(DriverError):
+class DriverNonConformance(PluginError):
     """A driver does not do what every driver must; the message names driver and check."""
 
 

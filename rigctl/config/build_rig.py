@@ -23,7 +23,7 @@ from rigctl.config.schema import (
 )
 from rigctl.config.shape import problems_of
 from rigctl.config.units import DURATION, ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
-from rigctl.errors import BrokenDriver
+from rigctl.errors import BrokenPlugin
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import (
     DeviceSpec,
@@ -90,7 +90,7 @@ def _device(context: Context, registry: Registry, name: str, section: DeviceSect
         return None
     try:
         driver = registry.driver(section.driver)
-    except BrokenDriver as error:
+    except BrokenPlugin as error:
         findings.add((*path, "driver"), str(error))
         return None
     url = _url(context, (*path, "bus"), section.bus, driver.schemes)

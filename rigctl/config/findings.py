@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from rigctl.config.document import Document, Path
 from rigctl.errors import ConfigError, Problem
+from rigctl.plugins import did_you_mean
 
 T = TypeVar("T")
 
@@ -80,16 +80,9 @@ def _line(problem: Problem) -> int:
 def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
     """`got "setle", must be one of ...; did you mean "settle"?`, as the end of a message."""
     listed = ", ".join(allowed) if allowed else "(none is declared)"
-    return f'got "{got}", must be {what}one of {listed}{_nearest(got, allowed)}'
+    return f'got "{got}", must be {what}one of {listed}{did_you_mean(got, allowed)}'
 
 
 def unknown_key(key: str, allowed: Sequence[str]) -> str:
     """The same for a key that nothing reads."""
-    return f"unknown key, must be one of {', '.join(sorted(allowed))}{_nearest(key, allowed)}"
-
-
-def _nearest(got: str, allowed: Sequence[str]) -> str:
-    """A hint at the most similar name, upper or lower case aside."""
-    names = {name.casefold(): name for name in allowed}
-    near = get_close_matches(got.casefold(), names, n=1, cutoff=0.6)
-    return f'; did you mean "{names[near[0]]}"?' if near else ""
+    return f"unknown key, must be one of {', '.join(sorted(allowed))}{did_you_mean(key, allowed)}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rigctl.errors import BrokenDriver, UnknownDriver
+from rigctl.errors import PluginError
 from rigctl.rig.protocols import Device, Line
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import DeviceSpec
@@ -15,7 +15,7 @@ def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
         line = registry.open_line(device.url, ManualClock())
         driver = registry.driver(device.driver)
         return (line, driver.connect(device.name, device.options, line)) if _talks(driver.schemes, device) else None
-    except (ValueError, UnknownDriver, BrokenDriver):
+    except (PluginError, ValueError):
         return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol, TypeVar, cast
 
-from rigctl.errors import BrokenDriver, ConfigError, Problem, UnknownDriver
+from rigctl.errors import ConfigError, PluginError, Problem
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
@@ -76,7 +76,7 @@ class _Wirer:
                     lines[device.url] = instruments.open_line(device.url, self.clock)
                     buses[device.url] = Bus(lines[device.url], on_alarm, timing)
                 made = self._made(device, instruments, lines[device.url])
-            except (ValueError, UnknownDriver, BrokenDriver) as error:
+            except (PluginError, ValueError) as error:
                 self.complain(f"devices.{device.name}", str(error))
                 continue
             self.handles[device.name] = Handle(device.name, made, buses[device.url], device.timeout_s)

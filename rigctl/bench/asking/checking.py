@@ -13,7 +13,7 @@ from rigctl.bench.problems.catalogue import MULTI_OUTCOME, bench_problem, check
 from rigctl.bench.problems.functions import DATA_FILES
 from rigctl.bench.problems.problem import BenchProblem, control_set_problem, recipes
 from rigctl.core.policy import Particular, Problem
-from rigctl.errors import UsageError
+from rigctl.errors import PluginError, UsageError
 
 PINNED = ("lengthscales", "signal_sd", "noise_sd", "mean")
 """Model options that fixed hyper-parameters cannot do without."""
@@ -48,7 +48,7 @@ def check_cells(cells: Iterable[Cell], where: str) -> None:
 def _told(where: str) -> Iterator[None]:
     try:
         yield
-    except UsageError as error:
+    except (PluginError, UsageError) as error:
         raise UsageError(f"{where}: {error}") from error
 
 
