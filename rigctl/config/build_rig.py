@@ -9,11 +9,9 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from rigctl.config.build_safety import build_dosing, build_limits, build_safe_within, range_of
-from rigctl.config.build_watch import build_watch
-from rigctl.config.context import Context
+from rigctl.config.build_safety import build_dosing, build_limits, build_safe_within, build_watch, range_of
 from rigctl.config.document import Path
-from rigctl.config.findings import unknown
+from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import (
     DeviceSection,
     MeterSection,

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 from rigctl.config.document import Document, Path
+from rigctl.config.schema import OutcomeSection, RigConfig
+from rigctl.config.units import Units
 from rigctl.errors import ConfigError, Problem
 from rigctl.plugins import did_you_mean
 
@@ -86,3 +91,40 @@ def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
 def unknown_key(key: str, allowed: Sequence[str]) -> str:
     """The same for a key that nothing reads."""
     return f"unknown key, must be one of {', '.join(sorted(allowed))}{did_you_mean(key, allowed)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What every builder needs."""
+
+    config: RigConfig
+    units: Units
+    findings: Findings
+    declared: Mapping[str, frozenset[str]]
+    """Names in each section of the file, also those whose entries do not hold."""
+    folder: FilePath
+
+    @property
+    def outcomes(self) -> Sequence[tuple[Path, OutcomeSection]]:
+        """All outcomes and where they stand, the first one first."""
+        further = [(("further_outcomes", i), section) for i, section in enumerate(self.config.further_outcomes)]
+        return [(("outcome",), self.config.outcome), *further]
+
+    def known(self, path: Path, name: str, sections: Sequence[str], what: str) -> bool:
+        """Whether `name` is declared in one of the sections; if not, that is a finding."""
+        names = sorted(set().union(*(self.declared[s] for s in sections)))
+        if name not in names:
+            self.findings.add(path, unknown(name, names, f"a {what}"))
+        return name in names
+
+    def pair(self, path: Path, given: Sequence[float | str], unit: str) -> tuple[float, float] | None:
+        """[low, high] in `unit`; None (and a finding) unless it rises."""
+        what = f"in {unit}, like the variable"
+        values = [self.findings.attempt((*path, i), None, self.units.to, v, unit, what) for i, v in enumerate(given)]
+        low, high = values
+        if low is None or high is None:
+            return None
+        if not (isfinite(low) and isfinite(high) and low < high):
+            self.findings.add(path, f"got [{low:g}, {high:g}], must rise from low to high")
+            return None
+        return low, high

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from rigctl.config.policy_options import options_model
 from rigctl.config.schema import DeviceSection, PolicySection, RigConfig
+from rigctl.config.shape import options_model
 from rigctl.core.registry import policy_class, policy_names
 from rigctl.rig.registry import Registry
 

@@ -80,7 +80,7 @@ def common(
     ] = False,
 ) -> None:
     """What holds for every verb."""
-    from rigctl.console.logs import configure_logs
+    from rigctl.console.sink import configure_logs
 
     configure_logs(debug=debug)
 
@@ -166,11 +166,11 @@ def run(
 @app.command()
 def status(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
     """Show how a campaign stands, running or not."""
-    from rigctl.console import query, trade_off
+    from rigctl.console import query, report
     from rigctl.console.assemble import find_state
 
     answer = query.status(find_state(config, state))
-    _tell(answer if json else trade_off.told(answer), json)
+    _tell(answer if json else report.for_people(answer), json)
 
 
 @app.command()

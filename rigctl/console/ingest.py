@@ -19,8 +19,7 @@ from rigctl.campaign.lock import state_lock
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import campaign_spec
-from rigctl.console.history_csv import ManualRow, observation, read_rows
-from rigctl.console.memory import memories
+from rigctl.console.by_hand import ManualRow, memories, observation, read_rows
 from rigctl.core.history import History
 from rigctl.core.money import Micros, to_micros, to_units
 from rigctl.core.policy import JsonState

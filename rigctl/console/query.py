@@ -10,8 +10,8 @@ from typing import Any
 from rigctl.campaign import control
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.replay import ReplayedTrial, replay
-from rigctl.console import trade_off
 from rigctl.console.assemble import Campaign, campaign_spec
+from rigctl.console.report import measured_front
 from rigctl.core.explain import explain
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
@@ -45,7 +45,7 @@ def status(directory: Path) -> Mapping[str, Any]:
             "alarms": len(reader.alarms()),
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
             "ended": starts[-1].ended if starts else None,
-            **trade_off.of_journal(row, trials),
+            **measured_front(row, trials),
         }
 
 
@@ -53,7 +53,7 @@ def _front(directory: Path) -> Mapping[str, Any]:
     """Of a running campaign; nothing where its journal cannot be read, for the campaign itself has answered."""
     try:
         with open_reader(directory) as reader:
-            return trade_off.of_journal(reader.campaign(), reader.trials())
+            return measured_front(reader.campaign(), reader.trials())
     except (UsageError, JournalError):
         return {}
 

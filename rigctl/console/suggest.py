@@ -12,8 +12,7 @@ from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.config.load import LoadedConfig
-from rigctl.console.history_csv import read_rows, to_history
-from rigctl.console.memory import memory
+from rigctl.console.by_hand import memory, read_rows, to_history
 from rigctl.core.explain import explain
 from rigctl.core.history import History
 from rigctl.core.money import Micros, to_units

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.config.policy_options import options_model
+from rigctl.config.shape import options_model
 from rigctl.core.bounds import SetBounds
 from rigctl.core.choosing.epsilon import Epsilon
 from rigctl.core.costing.cost_fields import cost_field
