@@ -22,8 +22,8 @@ from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import boot_id
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
-from rigctl.campaign.decider import Decider
-from rigctl.campaign.desk import Desk
+from rigctl.campaign.decider import Decider, ProcessDecider
+from rigctl.campaign.desk import Desk, notify
 from rigctl.campaign.events import (
     CampaignEnded,
     CampaignEvent,
@@ -34,15 +34,12 @@ from rigctl.campaign.events import (
 )
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
-from rigctl.campaign.notify import notify
-from rigctl.campaign.patience import Patience
+from rigctl.campaign.patience import Patience, standing
 from rigctl.campaign.pins import hold_pins
-from rigctl.campaign.process_decider import ProcessDecider
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
 from rigctl.campaign.runner import Runner, StopRequest
 from rigctl.campaign.safe_file import Word
-from rigctl.campaign.safe_state import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State

@@ -15,9 +15,8 @@ from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.patience import Patience
+from rigctl.campaign.patience import Patience, standing, until_confirmed
 from rigctl.campaign.protocols import CampaignRig
-from rigctl.campaign.safe_state import standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import MOVING, Event, State
 from rigctl.campaign.watch import Finding

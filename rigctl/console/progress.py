@@ -19,7 +19,7 @@ from rigctl.campaign.events import (
     TrialEnded,
     TrialProposed,
 )
-from rigctl.campaign.safe_state import standing
+from rigctl.campaign.patience import standing
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Board, Labels
