@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
-from pathlib import Path as FilePath
+from typing import Any
 
 from rigctl.config.document import Path
-from rigctl.config.findings import Context, Findings, unknown
+from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import (
     DeclaredNatural,
     LearnedNatural,
     NaturalSection,
     OutcomeSection,
-    TruncatedNormalNatural,
-    UniformNatural,
     VariableSection,
 )
-from rigctl.config.units import Units
 from rigctl.core.marginals import Marginal, marginal_from_engineering
 from rigctl.core.money import to_units
 from rigctl.core.nature.naturals import Learned
@@ -33,30 +30,25 @@ COLUMNS = frozenset(
     {"trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"}
 )
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
+PAIRS = ({"mean", "sd"}, {"loc", "scale"})
+"""What a normal distribution may be given by."""
 
 
 def build_problem(context: Context) -> Problem | None:
-    """The problem, or None when something it needs does not hold."""
+    """Return the problem, or None when something it needs does not hold."""
     config, findings = context.config, context.findings
     variables = [_variable(context, name, section) for name, section in config.variables.items()]
     if not config.variables:
         findings.add(("variables",), "must name at least one variable")
     sets = _control_sets(context)
     model = _model(context)
-    budget = findings.attempt(("budget",), 1, context.units.money, config.budget)
-    if budget <= 0:
-        findings.add(("budget",), f'got "{config.budget}", must be more than nothing')
-    ceiling = None
-    if config.cost_ceiling is not None:
-        most = findings.attempt(("cost_ceiling",), 1, context.units.money, config.cost_ceiling)
-        if most <= 0:
-            findings.add(("cost_ceiling",), f'got "{config.cost_ceiling}", must be more than nothing, or left out')
-        ceiling = to_units(most)
+    budget = context.money(("budget",), config.budget)
+    ceiling = None if config.cost_ceiling is None else to_units(context.money(("cost_ceiling",), config.cost_ceiling))
     whole = [v for v in variables if v is not None]
     known = _known_costs(context, sets)
     floor = _floor(context, ("outcome",), config.outcome)
     further = _further(context)
-    if findings or len(whole) < len(variables) or model is None:
+    if findings or len(whole) < len(variables):
         return None
     return Problem(
         space=Space.of(whole, sets),
@@ -79,12 +71,11 @@ def _variable(context: Context, name: str, section: VariableSection) -> Variable
     bounds = context.pair((*path, "range"), section.range, section.unit)
     if bounds is None:
         return None
-    distribution = marginal(context, (*path, "natural"), section.natural, section.unit, bounds)
+    distribution = _marginal(context, (*path, "natural"), section.natural, section.unit, bounds)
     return None if distribution is None else Variable(name, section.unit, *bounds, distribution)
 
 
 def _control_sets(context: Context) -> list[list[str]]:
-    """Control sets by name; those that do not hold are left out."""
     config, findings = context.config, context.findings
     declared = context.declared["variables"]
     wired = bool(context.declared["devices"])
@@ -126,7 +117,7 @@ def _all_sets(context: Context, wired: bool) -> list[list[str]]:
 
 
 def _further(context: Context) -> tuple[FurtherOutcome, ...]:
-    """Every outcome is measured once under its own name: two of one name could not be told apart."""
+    """Return the outcomes besides the first; each has a name of its own, or they could not be told apart."""
     config, column = context.config, "a column of every history and export"
     for name in COLUMNS & set(context.declared["variables"]):
         context.findings.add(("variables", name), f"is {column}; rename it")
@@ -185,27 +176,15 @@ def _known_costs(context: Context, sets: Sequence[Sequence[str]]) -> tuple[float
     return tuple(costs[frozenset(s)] for s in sets)
 
 
-def _model(context: Context) -> ModelOptions | None:
+def _model(context: Context) -> ModelOptions:
     section, findings = context.config.model, context.findings
-    lengthscales = _lengthscales(context)
-    fixed = {"signal_sd": section.signal_sd, "noise_sd": section.noise_sd, "mean": section.mean}
-    if section.hyperparameters == "fixed":
-        for key, value in {"lengthscales": section.lengthscales, **fixed}.items():
-            if value is None:
-                findings.add(("model", key), 'is missing, must be given with "hyperparameters: fixed"')
-    return ModelOptions(
-        hyperparameters=section.hyperparameters,
-        kernel=section.kernel or ("matern-5/2" if section.hyperparameters == "learned" else "squared-exponential"),
-        prior=section.prior,
-        lengthscales=lengthscales,
-        bounds=section.bounds,
-        beta=section.beta,
-        nodes=section.nodes,
-        max_points=section.max_points,
-        signal_sd=section.signal_sd,
-        noise_sd=section.noise_sd,
-        mean=section.mean,
-    )
+    options = section.model_dump() | {"lengthscales": _lengthscales(context)}
+    for key in ("lengthscales", "signal_sd", "noise_sd", "mean"):
+        if section.hyperparameters == "fixed" and getattr(section, key) is None:
+            findings.add(("model", key), 'is missing, must be given with "hyperparameters: fixed"')
+    if section.kernel is None:
+        options["kernel"] = "matern-5/2" if section.hyperparameters == "learned" else "squared-exponential"
+    return ModelOptions(**options)
 
 
 def _lengthscales(context: Context) -> tuple[float, ...] | None:
@@ -223,13 +202,10 @@ def _lengthscales(context: Context) -> tuple[float, ...] | None:
     return tuple(given[n] for n in names)
 
 
-PAIRS = ({"mean", "sd"}, {"loc", "scale"})
-
-
-def marginal(
+def _marginal(
     context: Context, path: Path, section: NaturalSection, unit: str, bounds: tuple[float, float]
 ) -> Marginal | None:
-    """The marginal of a variable with these bounds (in `unit`); None when it does not hold."""
+    """Return how a variable with these bounds (in `unit`) varies; None when it does not hold."""
     if "learned" not in section.model_fields_set:
         return _declared(context, path, section, unit, bounds)
     given = section.learned or LearnedNatural()
@@ -240,41 +216,30 @@ def marginal(
 def _declared(
     context: Context, path: Path, section: DeclaredNatural, unit: str, bounds: tuple[float, float]
 ) -> Marginal | None:
-    units, findings = context.units, context.findings
     kind = next(iter(section.model_fields_set))
     path = (*path, kind)
-    if section.empirical is not None:
-        given = section.empirical
-        read = _column(given, path, findings, context.folder) if isinstance(given, dict) else given
-        values = [findings.attempt((*path, i), None, units.to, v, unit, f"in {unit}") for i, v in enumerate(read)]
-        whole = [v for v in values if v is not None]
-        if not whole or len(whole) < len(values):
+    given: Mapping[Any, float | str]
+    if kind == "empirical":
+        sample = section.empirical or ()
+        given = dict(enumerate(_column(context, sample, path) if isinstance(sample, dict) else sample))
+    else:
+        parameters = section.truncated_normal or section.uniform
+        given = {} if parameters is None else parameters.model_dump(exclude_none=True)
+        if kind == "truncated_normal" and set(given) not in PAIRS:
+            context.findings.add(path, f"got {', '.join(given) or 'nothing'}, must be mean and sd, or loc and scale")
             return None
-        return findings.attempt(path, None, marginal_from_engineering, kind, {"sample": whole}, *bounds)
-    parameters = _parameters(section.truncated_normal or section.uniform, unit, path, units, findings)
-    if parameters is None:
-        return None
-    return findings.attempt(path, None, marginal_from_engineering, kind, parameters, *bounds)
-
-
-def _parameters(
-    section: TruncatedNormalNatural | UniformNatural | None, unit: str, path: Path, units: Units, findings: Findings
-) -> dict[str, float] | None:
-    given = {} if section is None else section.model_dump(exclude_none=True)
-    if isinstance(section, TruncatedNormalNatural) and set(given) not in PAIRS:
-        findings.add(path, f"got {', '.join(given) or 'nothing'}, must be mean and sd, or loc and scale")
-        return None
-    if section is None and path[-1] == "truncated_normal":
-        findings.add(path, "got nothing, must be {mean, sd} or {loc, scale}")
-        return None
-    values = {k: findings.attempt((*path, k), None, units.to, v, unit, f"in {unit}") for k, v in given.items()}
+    attempt, to = context.findings.attempt, context.units.to
+    values = {k: attempt((*path, k), None, to, v, unit, f"in {unit}") for k, v in given.items()}
     whole = {k: v for k, v in values.items() if v is not None}
-    return whole if len(whole) == len(values) else None
+    if len(whole) < len(values) or (kind == "empirical" and not whole):
+        return None
+    described = {"sample": list(whole.values())} if kind == "empirical" else whole
+    return attempt(path, None, marginal_from_engineering, kind, described, *bounds)
 
 
-def _column(source: dict[str, str], path: Path, findings: Findings, folder: FilePath) -> list[float]:
-    """The numbers of a CSV column; empty, with findings, when something is wrong."""
-    file = folder / source["file"]
+def _column(context: Context, source: Mapping[str, str], path: Path) -> list[float]:
+    """Return the numbers of a CSV column; none, with findings, when something is wrong."""
+    file, findings = context.folder / source["file"], context.findings
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:
             rows = list(csv.DictReader(stream))

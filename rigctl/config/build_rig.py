@@ -9,13 +9,12 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from rigctl.config.build_safety import build_dosing, build_limits, build_safe_within, build_watch, range_of
+from rigctl.config.build_safety import build_dosing, build_limits, build_watch, range_of
 from rigctl.config.document import Path
 from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import (
     DeviceSection,
     MeterSection,
-    OutcomeSection,
     TrialSection,
     VariableSection,
 )
@@ -36,10 +35,7 @@ from rigctl.rig.spec import (
 
 _URL: Final = re.compile(r"([a-z][a-z0-9_+.-]*)://\S+")
 _PRICED: Final[Mapping[str, Kind]] = {"energy": PER_KWH, "volume": PER_ML, "time": PER_HOUR, "fixed": PER_TRIAL}
-_COUNTED: Final[Mapping[str, Kind]] = {
-    "energy": ENERGY,
-    "volume": VOLUME,
-}
+_COUNTED: Final[Mapping[str, Kind]] = {"energy": ENERGY, "volume": VOLUME}
 _RATED: Final[Mapping[str, Kind]] = {"energy": POWER, "volume": FLOW}
 READ_BACK_SHARE: Final = 0.01
 """Of the range: how far a setpoint read back may be off where nothing is declared."""
@@ -55,6 +51,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
     _references(context, wired)
     wiring = tuple(_wiring(context, n, v) for n, v in config.variables.items())
     dosing = {n: build_dosing(context, n, section) for n, section in config.dosing.items()}
+    path, within = ("safety", "safe_within"), config.safety.safe_within
     return RigSpec(
         name=config.rig,
         devices={n: d for n, d in devices.items() if d is not None},
@@ -69,7 +66,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         plausible=_plausible(context),
         speedup=config.clock.speedup,
         watch=build_watch(context, devices, registry),
-        safe_within_s=build_safe_within(context),
+        safe_within_s=None if within is None else context.quantity(path, within, DURATION, None, or_nothing=False),
         unanswered_doses=config.safety.unanswered_doses,
     )
 
@@ -80,9 +77,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
 def _device(context: Context, registry: Registry, name: str, section: DeviceSection) -> DeviceSpec | None:
     path: Path = ("devices", name)
     findings = context.findings
-    timeout_s = findings.attempt((*path, "timeout"), 1.0, context.units.quantity, section.timeout, DURATION)
-    if timeout_s == 0:
-        findings.add((*path, "timeout"), f'got "{section.timeout}", must be more than nothing')
+    timeout_s = context.quantity((*path, "timeout"), section.timeout, DURATION, 1.0, or_nothing=False)
     if section.driver not in registry.drivers:
         findings.add((*path, "driver"), unknown(section.driver, sorted(registry.drivers), "an installed driver: "))
         return None
@@ -123,7 +118,7 @@ def _url(context: Context, path: Path, bus: str, schemes: tuple[str, ...]) -> st
 
 def _references(context: Context, wired: bool) -> None:
     """Every instrument that is named is declared, and reads or takes the unit it is used with."""
-    for path, section in _measured(context):
+    for path, _, section in context.measured:
         if section.sensor is not None:
             _serves(context, (*path, "sensor"), section.sensor, section.unit)
         elif wired:
@@ -141,16 +136,10 @@ def _references(context: Context, wired: bool) -> None:
         served.setdefault(variable.actuator, name)
 
 
-def _measured(context: Context) -> list[tuple[Path, VariableSection | OutcomeSection]]:
-    """Everything that has a sensor."""
-    variables = [(("variables", n), v) for n, v in context.config.variables.items()]
-    return [*variables, *context.outcomes]
-
-
 def _plausible(context: Context) -> dict[str, tuple[float, float]]:
     """Per sensor; a variable's must hold its whole range, or its own setpoints would read INVALID."""
     plausible: dict[str, tuple[float, float]] = {}
-    for path, section in _measured(context):
+    for path, _, section in context.measured:
         if section.plausible is None:
             continue
         bounds = context.pair((*path, "plausible"), section.plausible, section.unit)
@@ -183,18 +172,14 @@ def _serves(context: Context, path: Path, device: str, unit: str | None) -> None
 def _wiring(context: Context, name: str, section: VariableSection) -> VariableWiring:
     path: Path = ("variables", name, "read_back_tolerance")
     units, findings = context.units, context.findings
-    tolerance = READ_BACK_SHARE * _span(context, section)
+    low, high = range_of(context, section)
+    tolerance = READ_BACK_SHARE * (high - low)
     if section.read_back_tolerance is not None:
         given = section.read_back_tolerance
         tolerance = findings.attempt(path, 1.0, units.to, given, section.unit, f"in {section.unit}, like the variable")
     if tolerance < 0:
         findings.add(path, f"got {tolerance:g}, must not be negative")
     return VariableWiring(name, section.sensor or "", section.actuator, tolerance)
-
-
-def _span(context: Context, section: VariableSection) -> float:
-    low, high = range_of(context, section)
-    return high - low
 
 
 # trial and money --------------------------------------------------------------------------------------------------
@@ -207,7 +192,7 @@ def _timing(context: Context, section: TrialSection | None, wired: bool) -> Tria
         return BY_HAND
 
     def duration_s(path: Path, text: str) -> float:
-        return context.findings.attempt(("trial", *path), 1.0, context.units.quantity, text, DURATION)
+        return context.quantity(("trial", *path), text, DURATION, 1.0)
 
     steps = []
     for i, step in enumerate(section.prepare):
@@ -273,7 +258,4 @@ def _more_than_nothing(
     if kind not in units:
         context.findings.add(path, f"is only for energy and volume, not for {kind}")
         return None
-    amount = context.findings.attempt(path, None, context.units.quantity, text, units[kind])
-    if amount == 0:
-        context.findings.add(path, f'got "{text}", must be more than nothing')
-    return amount
+    return context.quantity(path, text, units[kind], None, or_nothing=False)

@@ -9,7 +9,7 @@ from typing import Final, Literal
 from rigctl.config.conditions import can_hold, parse
 from rigctl.config.document import Path
 from rigctl.config.findings import Context, unknown
-from rigctl.config.schema import DosingSection, InterlockSection, LimitSection, SensedSection, VariableSection
+from rigctl.config.schema import DosingSection, InterlockSection, LimitSection, OutcomeSection, VariableSection
 from rigctl.config.units import DURATION, VOLUME
 from rigctl.errors import PluginError
 from rigctl.rig.conditions import Condition
@@ -41,7 +41,7 @@ def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingS
         findings.add((*path, "effect"), f'got "{section.effect}", must not be nothing')
     if tolerance <= 0:
         findings.add((*path, "tolerance"), f"got {tolerance:g}, must be > 0")
-    mix_s = findings.attempt((*path, "mix"), 1.0, units.quantity, section.mix, DURATION)
+    mix_s = context.quantity((*path, "mix"), section.mix, DURATION, 1.0)
     return DosingSpec(section.sensor, effect, tolerance, mix_s, section.max_doses, section.treatment)
 
 
@@ -111,23 +111,12 @@ def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | N
             if is_pump:  # one wrong reading decides a dose: no pump goes without a cap
                 context.findings.add((*path, key), 'is missing, must cap this pump, e.g. "20 mL"')
             return None
-        return context.findings.attempt((*path, key), None, context.units.quantity, text, VOLUME)
+        return context.quantity((*path, key), text, VOLUME, None)
 
     per_dose, per_day = cap_ml("per_dose", section.per_dose), cap_ml("per_day", section.per_day)
     if per_dose is not None and per_day is not None and per_dose > per_day:
         context.findings.add((*path, "per_dose"), f'got "{section.per_dose}", must be at most per_day')
     return per_dose, per_day
-
-
-def build_safe_within(context: Context) -> float | None:
-    """Wall seconds within which everything must be told to go safe; None: not required."""
-    path, given = ("safety", "safe_within"), context.config.safety.safe_within
-    if given is None:
-        return None
-    seconds = context.findings.attempt(path, None, context.units.quantity, given, DURATION)
-    if seconds == 0:
-        context.findings.add(path, f'got "{given}", must be more than nothing')
-    return seconds
 
 
 def range_of(context: Context, section: VariableSection) -> tuple[float, float]:
@@ -163,9 +152,7 @@ class Readings:
     """What a condition may speak of: variables, outcomes, and devices that are sensors."""
 
     def __init__(self, context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> None:
-        config = context.config
-        self._units = {n: v.unit for n, v in config.variables.items()}
-        self._units |= {o.name: o.unit for _, o in context.outcomes}
+        self._units = {name: section.unit for _, name, section in context.measured}
         self._devices = devices
         self._registry = registry
 
@@ -205,28 +192,17 @@ def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], regi
     section, readings = context.config.safety.watch, Readings(context, devices, registry)
     interlocks = _interlocks(context, readings)
     needed = frozenset[str]().union(*(i.when.names for i in interlocks))
-    every_s = _duration_s(context, ("safety", "watch", "every"), section.every, 1.0)
-    clear_for_s = _duration_s(context, ("safety", "watch", "clear_for"), section.clear_for, 60.0)
+    every_s = context.quantity(("safety", "watch", "every"), section.every, DURATION, 1.0, or_nothing=False)
+    clear_for_s = context.quantity(
+        ("safety", "watch", "clear_for"), section.clear_for, DURATION, 60.0, or_nothing=False
+    )
     return WatchSpec(
         every_s,
         clear_for_s,
         interlocks,
         tuple(WatchedSensor(n, SensorRules(WATCHED_EVERY_S)) for n in sorted(needed) if readings.is_device(n)),
-        {name: _rules(context, path, s, name in needed) for path, name, s in _sensed(context)},
+        {name: _rules(context, path, s, name in needed) for path, name, s in context.measured},
     )
-
-
-def _sensed(context: Context) -> list[tuple[Path, str, SensedSection]]:
-    variables = [(("variables", n), n, v) for n, v in context.config.variables.items()]
-    return [*variables, *((path, o.name, o) for path, o in context.outcomes)]
-
-
-def _duration_s(context: Context, path: Path, text: str, instead: float) -> float:
-    """More than nothing."""
-    seconds = context.findings.attempt(path, instead, context.units.quantity, text, DURATION)
-    if seconds == 0:
-        context.findings.add(path, f'got "{text}", must be more than nothing')
-    return seconds
 
 
 # interlocks -------------------------------------------------------------------------------------------------------
@@ -246,7 +222,7 @@ def _interlocks(context: Context, readings: Readings) -> tuple[InterlockSpec, ..
 
 def _interlock(context: Context, readings: Readings, path: Path, section: InterlockSection) -> InterlockSpec | None:
     findings = context.findings
-    for_s = findings.attempt((*path, "for"), 0.0, context.units.quantity, section.for_, DURATION)
+    for_s = context.quantity((*path, "for"), section.for_, DURATION, 0.0)
     when = _condition(context, readings, (*path, "when"), section.when)
     until = None if section.until is None else _condition(context, readings, (*path, "until"), section.until)
     if when is None:
@@ -259,8 +235,7 @@ def _interlock(context: Context, readings: Readings, path: Path, section: Interl
 
 
 def _condition(context: Context, readings: Readings, path: Path, text: str) -> Condition | None:
-    parsed: Condition | None = context.findings.attempt(path, None, parse, text, readings.unit, context.units)
-    return parsed
+    return context.findings.attempt(path, None, parse, text, readings.unit, context.units)
 
 
 def _ends(context: Context, path: Path, when: Condition, until: Condition) -> None:
@@ -278,13 +253,13 @@ def _ends(context: Context, path: Path, when: Condition, until: Condition) -> No
 # sensors ----------------------------------------------------------------------------------------------------------
 
 
-def _rules(context: Context, path: Path, section: SensedSection, needed: bool) -> SensorRules:
+def _rules(context: Context, path: Path, section: VariableSection | OutcomeSection, needed: bool) -> SensorRules:
     every_s = WATCHED_EVERY_S if needed else None
     if section.watch_every is not None:
-        every_s = _duration_s(context, (*path, "watch_every"), section.watch_every, 1.0)
+        every_s = context.quantity((*path, "watch_every"), section.watch_every, DURATION, 1.0, or_nothing=False)
     stale_after_s = None
     if section.stale_after is not None:
-        stale_after_s = _duration_s(context, (*path, "stale_after"), section.stale_after, 1.0)
+        stale_after_s = context.quantity((*path, "stale_after"), section.stale_after, DURATION, 1.0, or_nothing=False)
         if every_s is None:
             context.findings.add(
                 (*path, "stale_after"),
@@ -296,21 +271,14 @@ def _rules(context: Context, path: Path, section: SensedSection, needed: bool) -
                 f'got "{section.stale_after}", must be more than the {every_s:g} s between two readings of the watch',
             )
     # what is played again, or moved by nobody, may well read the same; an outcome and a dosed liquid do not
-    moves = path[0] != "variables" or getattr(section, "actuator", None) in context.declared["dosing"]
+    moves = isinstance(section, OutcomeSection) or section.actuator in context.declared["dosing"]
     frozen: tuple[float | None, int | None] = (None, SensorRules().frozen_after_trials if moves else None)
     if section.frozen_after is not None:
         frozen = context.findings.attempt((*path, "frozen_after"), frozen, _frozen, context, section.frozen_after)
-    unit = _unit_of(context, path)
     most = None
     if section.max_rate is not None:
-        most = context.findings.attempt((*path, "max_rate"), None, _rate_per_s, context, section.max_rate, unit)
+        most = context.findings.attempt((*path, "max_rate"), None, _rate_per_s, context, section.max_rate, section.unit)
     return SensorRules(every_s, stale_after_s, *frozen, most)
-
-
-def _unit_of(context: Context, path: Path) -> str:
-    if path[0] == "variables":
-        return context.config.variables[str(path[1])].unit
-    return next(o.unit for p, o in context.outcomes if p == path)
 
 
 def _frozen(context: Context, text: str) -> tuple[float | None, int | None]:

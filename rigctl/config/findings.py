@@ -9,8 +9,9 @@ from pathlib import Path as FilePath
 from typing import Any, TypeVar
 
 from rigctl.config.document import Document, Path
-from rigctl.config.schema import OutcomeSection, RigConfig
-from rigctl.config.units import Units
+from rigctl.config.schema import OutcomeSection, RigConfig, VariableSection
+from rigctl.config.units import Kind, Units
+from rigctl.core.money import Micros
 from rigctl.errors import ConfigError, Problem
 from rigctl.plugins import did_you_mean
 
@@ -106,22 +107,42 @@ class Context:
 
     @property
     def outcomes(self) -> Sequence[tuple[Path, OutcomeSection]]:
-        """All outcomes and where they stand, the first one first."""
+        """Return all outcomes and where they stand, the first one first."""
         further = [(("further_outcomes", i), section) for i, section in enumerate(self.config.further_outcomes)]
         return [(("outcome",), self.config.outcome), *further]
 
+    @property
+    def measured(self) -> Sequence[tuple[Path, str, VariableSection | OutcomeSection]]:
+        """Return all that has a sensor: where it stands, its name and its section."""
+        variables = [(("variables", name), name, section) for name, section in self.config.variables.items()]
+        return [*variables, *((path, outcome.name, outcome) for path, outcome in self.outcomes)]
+
     def known(self, path: Path, name: str, sections: Sequence[str], what: str) -> bool:
-        """Whether `name` is declared in one of the sections; if not, that is a finding."""
+        """Tell whether `name` is declared in one of the sections; if not, that is a finding."""
         names = sorted(set().union(*(self.declared[s] for s in sections)))
         if name not in names:
             self.findings.add(path, unknown(name, names, f"a {what}"))
         return name in names
 
+    def quantity(self, path: Path, text: str, kind: Kind, instead: T, *, or_nothing: bool = True) -> float | T:
+        """Return a quantity in the kind's unit; where it does not hold, that is a finding, and `instead` stands in."""
+        convert: Callable[..., Any] = self.units.quantity
+        amount: float | T = self.findings.attempt(path, instead, convert, text, kind)
+        if amount == 0 and not or_nothing:
+            self.findings.add(path, f'got "{text}", must be more than nothing')
+        return amount
+
+    def money(self, path: Path, text: str) -> Micros:
+        """Return an amount of money that is more than nothing; where it is not, that is a finding."""
+        amount = self.findings.attempt(path, 1, self.units.money, text)
+        if amount <= 0:
+            self.findings.add(path, f'got "{text}", must be more than nothing')
+        return amount
+
     def pair(self, path: Path, given: Sequence[float | str], unit: str) -> tuple[float, float] | None:
-        """[low, high] in `unit`; None (and a finding) unless it rises."""
+        """Return [low, high] in `unit`; None (and a finding) unless it rises."""
         what = f"in {unit}, like the variable"
-        values = [self.findings.attempt((*path, i), None, self.units.to, v, unit, what) for i, v in enumerate(given)]
-        low, high = values
+        low, high = (self.findings.attempt((*path, i), None, self.units.to, v, unit, what) for i, v in enumerate(given))
         if low is None or high is None:
             return None
         if not (isfinite(low) and isfinite(high) and low < high):

@@ -14,6 +14,7 @@ from typing import Final
 from rigctl.config.build_safety import built
 from rigctl.config.document import Path
 from rigctl.config.findings import Context
+from rigctl.config.schema import VariableSection
 from rigctl.core.policy import Problem
 from rigctl.core.space import Variable
 from rigctl.errors import ConfigError
@@ -86,14 +87,11 @@ def _units(context: Context, devices: dict[str, Device]) -> None:
 
 def _served(context: Context) -> Iterator[tuple[Path, str, str, str]]:
     """(path, sensor or actuator, device, unit) of all that is measured or imposed directly."""
-    for name, variable in context.config.variables.items():
-        if variable.sensor is not None:
-            yield ("variables", name), "sensor", variable.sensor, variable.unit
-        if variable.actuator is not None and variable.actuator not in context.declared["dosing"]:
-            yield ("variables", name), "actuator", variable.actuator, variable.unit
-    for path, outcome in context.outcomes:
-        if outcome.sensor is not None:
-            yield path, "sensor", outcome.sensor, outcome.unit
+    for path, _, section in context.measured:
+        if section.sensor is not None:
+            yield path, "sensor", section.sensor, section.unit
+        if isinstance(section, VariableSection) and section.actuator not in (None, *context.declared["dosing"]):
+            yield path, "actuator", str(section.actuator), section.unit
 
 
 def _meters(context: Context, spec: RigSpec) -> None:
