@@ -50,27 +50,42 @@ class UsageError(RigctlError):
     exit_code = 2
 
 
+KeyPath = tuple[str | int, ...]
+"""Keys and list positions from the top of a configuration down."""
+
+
+def dotted(path: KeyPath) -> str:
+    """Return a path as a person writes it, e.g. `meters[0].price`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
 @dataclass(frozen=True, slots=True)
-class Problem:
+class Mistake:
     """One thing wrong with a configuration, and where it stands."""
 
     where: str
     """`file:line: dotted.key`."""
     what: str
     """Got, allowed and remedy, in a sentence."""
+    path: KeyPath = ()
+    line: int = 0
+    """Of the file; 0 where it stands in none."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
 
 
 class ConfigError(RigctlError):
-    """The configuration does not hold; `problems` has all of them."""
+    """The configuration does not hold; `mistakes` has all that is wrong with it."""
 
     exit_code = 2
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(map(str, self.mistakes)))
 
 
 class PolicyError(RigctlError):

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
-from rigctl.config.document import Path
 from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import (
     DeclaredNatural,
@@ -21,6 +20,7 @@ from rigctl.core.money import to_units
 from rigctl.core.nature.naturals import Learned
 from rigctl.core.policy import FurtherOutcome, ModelOptions, Problem
 from rigctl.core.space import Space, Variable
+from rigctl.errors import KeyPath
 
 MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""
@@ -64,7 +64,7 @@ def build_problem(context: Context) -> Problem | None:
 
 
 def _variable(context: Context, name: str, section: VariableSection) -> Variable | None:
-    path: Path = ("variables", name)
+    path: KeyPath = ("variables", name)
     findings, units = context.findings, context.units
     if findings.attempt((*path, "unit"), None, units.unit, section.unit) is None:
         return None
@@ -84,7 +84,7 @@ def _control_sets(context: Context) -> list[list[str]]:
     sets: list[list[str]] = []
     seen: dict[frozenset[str], int] = {}
     for i, members in enumerate(config.control_sets):
-        path: Path = ("control_sets", i)
+        path: KeyPath = ("control_sets", i)
         strangers = [m for m in members if not context.known(path, m, ["variables"], "variable: ")]
         if strangers:
             continue
@@ -133,7 +133,7 @@ def _further(context: Context) -> tuple[FurtherOutcome, ...]:
     return tuple(outcomes)
 
 
-def _floor(context: Context, path: Path, outcome: OutcomeSection) -> float | None:
+def _floor(context: Context, path: KeyPath, outcome: OutcomeSection) -> float | None:
     findings, units = context.findings, context.units
     if findings.attempt((*path, "unit"), None, units.unit, outcome.unit) is None:
         return None
@@ -164,7 +164,7 @@ def _known_costs(context: Context, sets: Sequence[Sequence[str]]) -> tuple[float
     labels = {frozenset(s): "+".join(s) for s in sets}
     costs: dict[frozenset[str], float] = {}
     for label, amount in given.items():
-        path: Path = ("known_costs", label)
+        path: KeyPath = ("known_costs", label)
         members = frozenset(label.split("+"))
         if members not in labels:
             context.findings.add(path, unknown(label, sorted(labels.values()), "a control set: "))
@@ -203,7 +203,7 @@ def _lengthscales(context: Context) -> tuple[float, ...] | None:
 
 
 def _marginal(
-    context: Context, path: Path, section: NaturalSection, unit: str, bounds: tuple[float, float]
+    context: Context, path: KeyPath, section: NaturalSection, unit: str, bounds: tuple[float, float]
 ) -> Marginal | None:
     """Return how a variable with these bounds (in `unit`) varies; None when it does not hold."""
     if "learned" not in section.model_fields_set:
@@ -214,7 +214,7 @@ def _marginal(
 
 
 def _declared(
-    context: Context, path: Path, section: DeclaredNatural, unit: str, bounds: tuple[float, float]
+    context: Context, path: KeyPath, section: DeclaredNatural, unit: str, bounds: tuple[float, float]
 ) -> Marginal | None:
     kind = next(iter(section.model_fields_set))
     path = (*path, kind)
@@ -237,7 +237,7 @@ def _declared(
     return attempt(path, None, marginal_from_engineering, kind, described, *bounds)
 
 
-def _column(context: Context, source: Mapping[str, str], path: Path) -> list[float]:
+def _column(context: Context, source: Mapping[str, str], path: KeyPath) -> list[float]:
     """Return the numbers of a CSV column; none, with findings, when something is wrong."""
     file, findings = context.folder / source["file"], context.findings
     try:

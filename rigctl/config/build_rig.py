@@ -10,7 +10,6 @@ from typing import Final
 from pydantic import ValidationError
 
 from rigctl.config.build_safety import build_dosing, build_limits, build_watch, range_of
-from rigctl.config.document import Path
 from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import (
     DeviceSection,
@@ -20,7 +19,7 @@ from rigctl.config.schema import (
 )
 from rigctl.config.shape import problems_of
 from rigctl.config.units import DURATION, ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
-from rigctl.errors import BrokenPlugin
+from rigctl.errors import BrokenPlugin, KeyPath
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import (
     DeviceSpec,
@@ -75,7 +74,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
 
 
 def _device(context: Context, registry: Registry, name: str, section: DeviceSection) -> DeviceSpec | None:
-    path: Path = ("devices", name)
+    path: KeyPath = ("devices", name)
     findings = context.findings
     timeout_s = context.quantity((*path, "timeout"), section.timeout, DURATION, 1.0, or_nothing=False)
     if section.driver not in registry.drivers:
@@ -96,7 +95,7 @@ def _device(context: Context, registry: Registry, name: str, section: DeviceSect
     return DeviceSpec(name, section.driver, url, options, timeout_s)
 
 
-def _url(context: Context, path: Path, bus: str, schemes: tuple[str, ...]) -> str:
+def _url(context: Context, path: KeyPath, bus: str, schemes: tuple[str, ...]) -> str:
     """The line's URL: a name from `buses`, or the URL itself."""
     findings, config = context.findings, context.config
     where = path
@@ -155,7 +154,7 @@ def _plausible(context: Context) -> dict[str, tuple[float, float]]:
     return plausible
 
 
-def _serves(context: Context, path: Path, device: str, unit: str | None) -> None:
+def _serves(context: Context, path: KeyPath, device: str, unit: str | None) -> None:
     """Whether the device is declared, and speaks this unit where it says which."""
     if not context.known(path, device, ["devices"], "device: "):
         return
@@ -170,7 +169,7 @@ def _serves(context: Context, path: Path, device: str, unit: str | None) -> None
 
 
 def _wiring(context: Context, name: str, section: VariableSection) -> VariableWiring:
-    path: Path = ("variables", name, "read_back_tolerance")
+    path: KeyPath = ("variables", name, "read_back_tolerance")
     units, findings = context.units, context.findings
     low, high = range_of(context, section)
     tolerance = READ_BACK_SHARE * (high - low)
@@ -191,7 +190,7 @@ def _timing(context: Context, section: TrialSection | None, wired: bool) -> Tria
             context.findings.add(("trial",), "is missing, must say how long to settle and how to measure")
         return BY_HAND
 
-    def duration_s(path: Path, text: str) -> float:
+    def duration_s(path: KeyPath, text: str) -> float:
         return context.quantity(("trial", *path), text, DURATION, 1.0)
 
     steps = []
@@ -217,7 +216,7 @@ def _timing(context: Context, section: TrialSection | None, wired: bool) -> Tria
     return TrialTiming(tuple(steps), duration_s(("settle",), section.settle), measure)
 
 
-def _plain(context: Context, path: Path, value: float | str) -> float:
+def _plain(context: Context, path: KeyPath, value: float | str) -> float:
     """A number without a unit."""
     if isinstance(value, str):
         context.findings.add(path, f'got "{value}", must be a number')
@@ -234,7 +233,7 @@ def _meters(context: Context) -> tuple[MeterSpec, ...]:
 
 
 def _meter(context: Context, index: int, section: MeterSection) -> MeterSpec:
-    path: Path = ("meters", index)
+    path: KeyPath = ("meters", index)
     findings, units = context.findings, context.units
     price = findings.attempt((*path, "price"), Decimal(0), units.price, section.price, _PRICED[section.kind])
     counted = _COUNTED.get(section.kind)
@@ -250,7 +249,7 @@ def _meter(context: Context, index: int, section: MeterSection) -> MeterSpec:
 
 
 def _more_than_nothing(
-    context: Context, path: Path, text: str | None, kind: str, units: Mapping[str, Kind]
+    context: Context, path: KeyPath, text: str | None, kind: str, units: Mapping[str, Kind]
 ) -> float | None:
     """A quantity that only meters of some kinds have."""
     if text is None:

@@ -7,11 +7,10 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from rigctl.config.conditions import can_hold, parse
-from rigctl.config.document import Path
 from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import DosingSection, InterlockSection, LimitSection, OutcomeSection, VariableSection
 from rigctl.config.units import DURATION, VOLUME
-from rigctl.errors import PluginError
+from rigctl.errors import KeyPath, PluginError
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import Device, Line, Sensor
 from rigctl.rig.registry import Registry
@@ -21,7 +20,7 @@ from rigctl.rig.testing import ManualClock
 
 def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingSpec:
     """How a pump brings its variable to a setpoint."""
-    path: Path = ("dosing", pump)
+    path: KeyPath = ("dosing", pump)
     findings, units = context.findings, context.units
     context.known(path, pump, ["devices"], "device: ")
     if section.treatment is not None:
@@ -51,7 +50,7 @@ def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
     ranges = _actuator_ranges(context)
     all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial"))
     for name in config.safety.safe_state:
-        path: Path = ("safety", "safe_state", name)
+        path: KeyPath = ("safety", "safe_state", name)
         if context.known(path, name, ["devices"], "device: ") and name not in ranges and all_known:
             findings.add(path, "is no actuator of a variable, of dosing or of trial.prepare")
     for name in config.safety.limits:
@@ -84,7 +83,7 @@ def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | No
 
 
 def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> Literal["off"] | float:
-    path: Path = ("safety", "safe_state", name)
+    path: KeyPath = ("safety", "safe_state", name)
     given = context.config.safety.safe_state.get(name)
     if given is None:
         if wired and name not in context.declared["dosing"]:  # a pump has no other safe state
@@ -103,7 +102,7 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
 
 
 def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | None, float | None]:
-    path: Path = ("safety", "limits", name)
+    path: KeyPath = ("safety", "limits", name)
     is_pump = name in context.declared["dosing"]
 
     def cap_ml(key: str, text: str | None) -> float | None:
@@ -211,7 +210,7 @@ def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], regi
 def _interlocks(context: Context, readings: Readings) -> tuple[InterlockSpec, ...]:
     found: list[InterlockSpec] = []
     for i, section in enumerate(context.config.safety.interlocks):
-        path: Path = ("safety", "interlocks", i)
+        path: KeyPath = ("safety", "interlocks", i)
         if section.name in [s.name for s in context.config.safety.interlocks[:i]]:
             context.findings.add((*path, "name"), f'got "{section.name}" a second time, must differ')
         interlock = _interlock(context, readings, path, section)
@@ -220,7 +219,7 @@ def _interlocks(context: Context, readings: Readings) -> tuple[InterlockSpec, ..
     return tuple(found)
 
 
-def _interlock(context: Context, readings: Readings, path: Path, section: InterlockSection) -> InterlockSpec | None:
+def _interlock(context: Context, readings: Readings, path: KeyPath, section: InterlockSection) -> InterlockSpec | None:
     findings = context.findings
     for_s = context.quantity((*path, "for"), section.for_, DURATION, 0.0)
     when = _condition(context, readings, (*path, "when"), section.when)
@@ -234,11 +233,11 @@ def _interlock(context: Context, readings: Readings, path: Path, section: Interl
     return InterlockSpec(section.name, when, section.then, for_s, until)
 
 
-def _condition(context: Context, readings: Readings, path: Path, text: str) -> Condition | None:
+def _condition(context: Context, readings: Readings, path: KeyPath, text: str) -> Condition | None:
     return context.findings.attempt(path, None, parse, text, readings.unit, context.units)
 
 
-def _ends(context: Context, path: Path, when: Condition, until: Condition) -> None:
+def _ends(context: Context, path: KeyPath, when: Condition, until: Condition) -> None:
     """Whether `until` can end what `when` began."""
     strangers = until.names - when.names
     if strangers:
@@ -253,7 +252,7 @@ def _ends(context: Context, path: Path, when: Condition, until: Condition) -> No
 # sensors ----------------------------------------------------------------------------------------------------------
 
 
-def _rules(context: Context, path: Path, section: VariableSection | OutcomeSection, needed: bool) -> SensorRules:
+def _rules(context: Context, path: KeyPath, section: VariableSection | OutcomeSection, needed: bool) -> SensorRules:
     every_s = WATCHED_EVERY_S if needed else None
     if section.watch_every is not None:
         every_s = context.quantity((*path, "watch_every"), section.watch_every, DURATION, 1.0, or_nothing=False)

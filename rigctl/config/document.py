@@ -14,10 +14,7 @@ from typing import Any
 
 import yaml
 
-from rigctl.errors import ConfigError, Problem
-
-Path = tuple[str | int, ...]
-"""Keys and list positions from the top of the document down."""
+from rigctl.errors import ConfigError, KeyPath, Mistake, dotted
 
 MAX_DEPTH = 30
 MAX_NUMBER_LENGTH = 40
@@ -35,40 +32,31 @@ _PLAIN: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
 )
 
 
-def dotted(path: Path) -> str:
-    """`meters[0].price`."""
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
-    return text
-
-
 @dataclass(frozen=True, slots=True)
 class Document:
     """A parsed configuration file."""
 
     file: str
     data: Mapping[str, Any]
-    lines: Mapping[Path, int]
+    lines: Mapping[KeyPath, int]
     """Line of each key and list element, from 1."""
-    origins: Mapping[Path, str] = field(default_factory=dict)
+    origins: Mapping[KeyPath, str] = field(default_factory=dict)
     """What came from the command line instead, and its option."""
-    unreadable: frozenset[Path] = frozenset()
+    unreadable: frozenset[KeyPath] = frozenset()
     """Keys whose values could not be taken; told already."""
 
-    def where(self, path: Path) -> str:
-        """`file:line: dotted.key`; a missing key is placed where it should have stood."""
+    def mistake(self, path: KeyPath, what: str) -> Mistake:
+        """Return what is wrong at a path; a missing key is placed where it should have stood."""
         option = next((o for p, o in self.origins.items() if path[: len(p)] == p), None)
         if option is not None:
-            return option
+            return Mistake(option, what, path)
         known = path
         while known and known not in self.lines:
             known = known[:-1]
-        name = dotted(path)
-        return f"{self.file}:{self.lines.get(known, 1)}" + (f": {name}" if name else "")
+        return _mistake(self.file, self.lines.get(known, 1), path, what)
 
 
-def parse(text: str, file: str) -> tuple[Document, list[Problem]]:
+def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
     """The document, and every problem with its keys and scalars.
 
     Raises:
@@ -80,17 +68,17 @@ def parse(text: str, file: str) -> tuple[Document, list[Problem]]:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         what = " ".join(filter(None, (error.context, error.problem))) or "is not YAML"
-        raise ConfigError([Problem(f"{file}:{line}", what)]) from error
+        raise ConfigError([_mistake(file, line, (), what)]) from error
     except yaml.YAMLError as error:
-        raise ConfigError([Problem(f"{file}:1", f"is not YAML: {error}".replace("\n", " "))]) from error
+        raise ConfigError([_mistake(file, 1, (), f"is not YAML: {error}".replace("\n", " "))]) from error
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigError([Problem(f"{file}:1", 'must be a mapping that starts like "rig: greenhouse"')])
+        raise ConfigError([_mistake(file, 1, (), 'must be a mapping that starts like "rig: greenhouse"')])
     reader = _Reader(file)
     data = reader.mapping(root, ())
     document = Document(
         file, MappingProxyType(data), MappingProxyType(reader.lines), unreadable=frozenset(reader.unreadable)
     )
-    return document, reader.problems
+    return document, reader.mistakes
 
 
 class _PlainLoader(yaml.BaseLoader):
@@ -118,11 +106,11 @@ class _Reader:
 
     def __init__(self, file: str) -> None:
         self.file = file
-        self.lines: dict[Path, int] = {}
-        self.problems: list[Problem] = []
-        self.unreadable: set[Path] = set()
+        self.lines: dict[KeyPath, int] = {}
+        self.mistakes: list[Mistake] = []
+        self.unreadable: set[KeyPath] = set()
 
-    def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
+    def mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         """Keys as text; the first of duplicate keys counts."""
         data: dict[str, Any] = {}
         for key_node, value_node in node.value:
@@ -138,7 +126,7 @@ class _Reader:
             data[key_node.value] = self.value(value_node, here)
         return data
 
-    def value(self, node: yaml.Node, path: Path) -> Any:
+    def value(self, node: yaml.Node, path: KeyPath) -> Any:
         """A node as plain data."""
         if isinstance(node, yaml.MappingNode) and node.tag == "tag:yaml.org,2002:map":
             return self.mapping(node, path)
@@ -152,9 +140,12 @@ class _Reader:
         self._add(node.start_mark.line + 1, path, f"got the tag {node.tag}, must be written without one")
         return None
 
-    def _add(self, line: int, path: Path, what: str) -> None:
-        name = dotted(path)
-        self.problems.append(Problem(f"{self.file}:{line}" + (f": {name}" if name else ""), what))
+    def _add(self, line: int, path: KeyPath, what: str) -> None:
+        self.mistakes.append(_mistake(self.file, line, path, what))
+
+
+def _mistake(file: str, line: int, path: KeyPath, what: str) -> Mistake:
+    return Mistake(f"{file}:{line}" + (f": {dotted(path)}" if path else ""), what, path, line)
 
 
 def _plain(text: str) -> Any:

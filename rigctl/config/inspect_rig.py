@@ -12,12 +12,11 @@ from itertools import combinations
 from typing import Final
 
 from rigctl.config.build_safety import built
-from rigctl.config.document import Path
 from rigctl.config.findings import Context
 from rigctl.config.schema import VariableSection
 from rigctl.core.policy import Problem
 from rigctl.core.space import Variable
-from rigctl.errors import ConfigError
+from rigctl.errors import ConfigError, KeyPath
 from rigctl.rig.abilities import Claim, Fits, Occupies
 from rigctl.rig.places import line_of, taken_apart
 from rigctl.rig.protocols import Actuator, ByteLine, Device, Doser, Sensor
@@ -30,7 +29,6 @@ RARE: Final = 1e-4
 """Natural values further out are as good as never seen."""
 NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""
-_STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 
 
 def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, registry: Registry) -> None:
@@ -57,15 +55,14 @@ def _roles(context: Context, spec: RigSpec, registry: Registry) -> None:
     try:
         wired(spec, registry, ManualClock(), lambda _: None)
     except ConfigError as error:
-        for found in error.problems:
-            path = _path(found.where.removeprefix(f"{spec.name}: "), spec)
+        for found in error.mistakes:
+            path = _in_the_file(found.path, spec)
             if not context.findings.told(path):
                 context.findings.add(path, found.what)
 
 
-def _path(dotted: str, spec: RigSpec) -> Path:
-    """The place in the file of what the rig complains about; meters go by their position there."""
-    path: Path = tuple(int(step[2]) if step[2] else step[1] for step in _STEP.finditer(dotted))
+def _in_the_file(path: KeyPath, spec: RigSpec) -> KeyPath:
+    """Return where it stands what the rig complains about: meters go by their position there."""
     if path[0] == "meters":
         return ("meters", [m.name for m in spec.meters].index(str(path[1])), "device")
     return (*path, "bus") if path[0] == "devices" else path
@@ -85,7 +82,7 @@ def _units(context: Context, devices: dict[str, Device]) -> None:
             )
 
 
-def _served(context: Context) -> Iterator[tuple[Path, str, str, str]]:
+def _served(context: Context) -> Iterator[tuple[KeyPath, str, str, str]]:
     """(path, sensor or actuator, device, unit) of all that is measured or imposed directly."""
     for path, _, section in context.measured:
         if section.sensor is not None:
@@ -106,7 +103,7 @@ def _meters(context: Context, spec: RigSpec) -> None:
 def _clock(context: Context, spec: RigSpec) -> None:
     if spec.speedup == 1:
         return
-    path: Path = ("clock", "speedup")
+    path: KeyPath = ("clock", "speedup")
     real = real_ports(d.url for d in spec.devices.values())
     if real:
         context.findings.add(
@@ -169,7 +166,7 @@ def _reach(context: Context, spec: RigSpec, variable: Variable) -> None:
     raises = dosing.effect_per_ml > 0
     wrong = f"{pump} only {'raises' if raises else 'lowers'} {variable.name}"
     remedy = "name a treatment that brings it to the other side first, or narrow the range"
-    path: Path = ("dosing", str(pump), "effect")
+    path: KeyPath = ("dosing", str(pump), "effect")
     near = max(dosing.tolerance, NEAR * span)
     if (lowest > variable.low + near) if raises else (highest < variable.high - near):
         end, start = (variable.low, lowest) if raises else (variable.high, highest)
@@ -201,7 +198,7 @@ def inspect_lines(context: Context, devices: Mapping[str, DeviceSpec], registry:
             _at_odds(context, (first, held), (second, wanted))
 
 
-def _bus(device: DeviceSpec) -> Path:
+def _bus(device: DeviceSpec) -> KeyPath:
     return ("devices", device.name, "bus")
 
 
@@ -254,7 +251,7 @@ def _at_odds(
 
 def _conflict(context: Context, first: str, held: Claim, second: str, wanted: Claim) -> bool:
     """Whether anything was to be said."""
-    path: Path = ("devices", second)
+    path: KeyPath = ("devices", second)
     uses = {held.use, wanted.use}
     if uses == {"shares"} and held.span == wanted.span:
         return False

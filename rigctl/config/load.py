@@ -11,15 +11,13 @@ from typing import TYPE_CHECKING, Any
 from rigctl.config.build_problem import build_problem
 from rigctl.config.build_rig import build_rig
 from rigctl.config.document import Document, parse
-from rigctl.config.document import Path as KeyPath
 from rigctl.config.findings import Context, Findings, unknown
 from rigctl.config.inspect_rig import inspect_rig
 from rigctl.config.shape import check_shape, make_policy
 from rigctl.config.units import Units
 from rigctl.core.policy import Particular, Policy, Problem
 from rigctl.core.registry import policy_class, policy_names
-from rigctl.errors import ConfigError
-from rigctl.errors import Problem as Mistake
+from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
 

@@ -13,9 +13,10 @@ from typing import Annotated, Any, Final, get_args, get_type_hints
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-from rigctl.config.document import Document, Path
+from rigctl.config.document import Document
 from rigctl.config.findings import Findings, unknown_key
 from rigctl.config.schema import RigConfig
+from rigctl.errors import KeyPath
 
 _ENTRIES: Final = ("variables", "devices", "dosing", "buses", "known_costs", "meters")
 """Sections whose entries stand on their own: a bad one is left out, the others are checked on."""
@@ -75,12 +76,12 @@ def check_shape(document: Document, findings: Findings) -> RigConfig:
     return RigConfig.model_validate(raw)
 
 
-def problems_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[Path, str]]:
+def problems_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[KeyPath, str]]:
     """A validation error as (path, sentence) pairs in the house's words."""
     return [(_path(details), _sentence(details, model)) for details in error.errors(include_url=False)]
 
 
-def _path(details: ErrorDetails) -> Path:
+def _path(details: ErrorDetails) -> KeyPath:
     return tuple(step for step in details["loc"] if step != "[key]")
 
 
@@ -140,13 +141,13 @@ def _section_depth(details: ErrorDetails) -> int:  # noqa: ARG001  # one of thre
     return 1
 
 
-def _leave_out(raw: dict[str, Any], part: Path, findings: Findings) -> None:
+def _leave_out(raw: dict[str, Any], part: KeyPath, findings: Findings) -> None:
     """Take a part out, and mute it."""
     findings.mute(part)
     _remove(raw, part)
 
 
-def _remove(raw: dict[str, Any], path: Path) -> None:
+def _remove(raw: dict[str, Any], path: KeyPath) -> None:
     holder: Any = raw
     for step in path[:-1]:
         try:
@@ -187,7 +188,7 @@ def _frozen(value: Any) -> Any:
     return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
-def make_policy(cls: type, options: Mapping[str, Any], path: Path, findings: Findings) -> Any:
+def make_policy(cls: type, options: Mapping[str, Any], path: KeyPath, findings: Findings) -> Any:
     """The policy with these options, or None if they do not hold (then `findings` says why)."""
     model = options_model(cls)
     try:

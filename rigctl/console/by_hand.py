@@ -17,7 +17,7 @@ from rigctl.core.history import History, Observation
 from rigctl.core.money import Micros, to_micros
 from rigctl.core.policy import Finished, JsonState
 from rigctl.core.space import Space
-from rigctl.errors import ConfigError, Problem
+from rigctl.errors import ConfigError, Mistake
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,19 @@ def read_rows(path: Path, space: Space, outcomes: Sequence[str]) -> tuple[Manual
             header = [name.strip() for name in next(lines, [])]
             table = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise ConfigError([Problem(str(path), f"cannot be read as CSV: {error}")]) from error
-    problems = _header_problems(path, header, (*space.names, "control_set", *outcomes, "cost"))
-    if problems:
-        raise ConfigError(problems)
+        raise ConfigError([Mistake(str(path), f"cannot be read as CSV: {error}")]) from error
+    mistakes = _header_mistakes(path, header, (*space.names, "control_set", *outcomes, "cost"))
+    if mistakes:
+        raise ConfigError(mistakes)
     rows = []
     for line, cells in table:
         if len(cells) != len(header):
-            problems.append(Problem(f"{path}:{line}", f"got {len(cells)} columns, the header has {len(header)}"))
+            mistakes.append(Mistake(f"{path}:{line}", f"got {len(cells)} columns, the header has {len(header)}"))
             continue
-        reader = _RowReader(f"{path}:{line}", dict(zip(header, cells, strict=True)), problems)
+        reader = _RowReader(f"{path}:{line}", dict(zip(header, cells, strict=True)), mistakes)
         rows.append(reader.read(space, outcomes))
-    if problems:
-        raise ConfigError(problems)
+    if mistakes:
+        raise ConfigError(mistakes)
     return tuple(rows)
 
 
@@ -85,26 +85,26 @@ def observation(trial: int, row: ManualRow, space: Space) -> Observation:
     )
 
 
-def _header_problems(path: Path, header: Sequence[str], needed: Sequence[str]) -> list[Problem]:
+def _header_mistakes(path: Path, header: Sequence[str], needed: Sequence[str]) -> list[Mistake]:
     missing = [name for name in needed if name not in header]
     twice = sorted({name for name in needed if header.count(name) > 1})
-    problems = []
+    mistakes = []
     if missing:
         got = ", ".join(header) or "no header"
         hint = "; separate columns with commas" if any(";" in h or "\t" in h for h in header) else ""
-        problems.append(Problem(f"{path}:1", f"column {', '.join(missing)} is missing (got {got}){hint}"))
+        mistakes.append(Mistake(f"{path}:1", f"column {', '.join(missing)} is missing (got {got}){hint}"))
     if twice:
-        problems.append(Problem(f"{path}:1", f"column {', '.join(twice)} stands more than once"))
-    return problems
+        mistakes.append(Mistake(f"{path}:1", f"column {', '.join(twice)} stands more than once"))
+    return mistakes
 
 
 @dataclass(frozen=True, slots=True)
 class _RowReader:
-    """Reads the cells of one row, collecting problems."""
+    """Reads the cells of one row, collecting mistakes."""
 
     where: str
     cells: Mapping[str, str]
-    problems: list[Problem]
+    mistakes: list[Mistake]
 
     def read(self, space: Space, outcomes: Sequence[str]) -> ManualRow:
         members = tuple(m.strip() for m in self.cells["control_set"].split("+"))
@@ -147,7 +147,7 @@ class _RowReader:
         return cost
 
     def _add(self, column: str, what: str) -> None:
-        self.problems.append(Problem(f"{self.where}: {column}", what))
+        self.mistakes.append(Mistake(f"{self.where}: {column}", what))
 
 
 MOST_ROWS = 200

@@ -13,7 +13,7 @@ from rigctl.campaign.going_safe import NoDoses
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import require_devices
 from rigctl.core.money import to_units
-from rigctl.errors import ConfigError, DeviceError, Problem
+from rigctl.errors import ConfigError, DeviceError
 from rigctl.rig.abilities import Grained
 from rigctl.rig.metering import trial_s
 from rigctl.rig.protocols import Reading
@@ -73,13 +73,15 @@ def _slow(loaded: LoadedConfig, times: SafeTimes) -> tuple[str, ...]:
     Raises:
         ConfigError: it takes longer than the configuration allows.
     """
-    most_s, where = loaded.rig.safe_within_s, loaded.document.where(("safety", "safe_within"))
+    most_s, path, document = loaded.rig.safe_within_s, ("safety", "safe_within"), loaded.document
     slowest = max(times.by_bus, key=lambda url: times.by_bus[url][0], default="")
     takes = f"{times.told_s:.2f} s until everything on {slowest} has been told to go safe"
     remedy = "a faster line, fewer actuators on it, or devices with shorter timeouts"
     if most_s is not None and times.told_s > most_s:
-        raise ConfigError([Problem(where, f"got {most_s:g} s, but it may take {takes}; give {remedy}, or more time")])
-    return (f"{where}: it may take {takes}, should be at most {SLOW_S:g} s: {remedy}",) if times.told_s > SLOW_S else ()
+        what = f"got {most_s:g} s, but it may take {takes}; give {remedy}, or more time"
+        raise ConfigError([document.mistake(path, what)])
+    what = f"it may take {takes}, should be at most {SLOW_S:g} s: {remedy}"
+    return (str(document.mistake(path, what)),) if times.told_s > SLOW_S else ()
 
 
 async def _asked(rig: Rig) -> tuple[Mapping[str, str], Mapping[str, Reading]]:
@@ -104,7 +106,7 @@ def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, .
         total = asked.value if asked is not None and known else LIKELY_TOTAL_KWH * (meter.kind == "energy")
         why = _too_coarse(meter, driver.grain(device.options, total), total, spec.timing)
         guessed = "" if known else ", as it may have counted by now; --probe asks it"
-        found += [f"{loaded.document.where(('meters', i))}: {why}{guessed}"] if why else []
+        found += [str(loaded.document.mistake(("meters", i), f"{why}{guessed}"))] if why else []
     return tuple(found)
 
 

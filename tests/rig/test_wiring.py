@@ -14,7 +14,7 @@ def changed(bench, **changes):
 def problems(make_rig, spec):
     with pytest.raises(ConfigError) as caught:
         make_rig(spec)
-    return [str(p) for p in caught.value.problems]
+    return [str(p) for p in caught.value.mistakes]
 
 
 def test_devices_on_one_line_share_a_bus(bench, rig):
