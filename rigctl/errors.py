@@ -171,6 +171,10 @@ class Tripped(RigctlError):
 
     exit_code = 3
 
+    def __init__(self, reason: str, first: str = "Find the cause") -> None:
+        self.reason = reason
+        super().__init__(f"{reason}. {first}, then `rigctl reset-trip CONFIG` (with the same --state), and run again")
+
 
 class JournalError(RigctlError):
     """The journal cannot be used."""

@@ -249,9 +249,7 @@ class Session:
                 await self._close_abandoned(reason)
         except RigctlError as error:
             if isinstance(error, Tripped):
-                self.desk.latch(str(error))
-                if "reset" not in str(error):
-                    error.args = (f"{error}. Find the cause, then `rigctl reset-trip`, and run again",)
+                self.desk.latch(error.reason)
             if not self._report.ok and standing(self._report) not in str(error):
                 error.args = (f"{error}; {standing(self._report)}",)
             await self._last_words(f"{type(error).__name__}: {error}")
@@ -357,7 +355,4 @@ class Session:
 async def _refuse_if_tripped(journal: JournalThread) -> None:
     trip = await journal.call(lambda j: j.trips.latched())
     if trip is not None:
-        raise Tripped(
-            f"tripped on {trip.utc}: {trip.reason}. Nothing may move. Find the cause, then "
-            "`rigctl reset-trip CONFIG` (with the same --state), and run again"
-        )
+        raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")

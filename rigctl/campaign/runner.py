@@ -137,7 +137,7 @@ class Runner:
         except Interrupted as broken:
             return await self._broken_off(broken.finding)
         except Tripped as tripped:
-            self.desk.latch(self.rig.tripped or str(tripped))
+            self.desk.latch(self.rig.tripped or tripped.reason)
             await self._fail(tripped)
             raise
         except CapReached as cap:
@@ -245,8 +245,8 @@ class Runner:
                 await asyncio.wait([self._at_once])
             await self.patience.until_clear()
         except Tripped as tripped:
-            await self.rig.trip(str(tripped))
-            self.desk.latch(str(tripped))
+            await self.rig.trip(tripped.reason)
+            self.desk.latch(tripped.reason)
             raise
 
     async def _until_room(self, cap: CapReached) -> TrialRow | None:

@@ -13,7 +13,7 @@ from rigctl.campaign.going_safe import NoDoses
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import require_devices
 from rigctl.core.money import to_units
-from rigctl.errors import ConfigError, DeviceError
+from rigctl.errors import ConfigError
 from rigctl.rig.abilities import Grained
 from rigctl.rig.metering import trial_s
 from rigctl.rig.protocols import Reading
@@ -40,13 +40,13 @@ class Checked:
     loaded: LoadedConfig
     times: SafeTimes
     warnings: tuple[str, ...]
-    answers: Mapping[str, str] = field(default_factory=dict)
-    """By device, if they were asked."""
+    answers: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
+    """By device, if they were asked: whether all is well, and what it said."""
 
     @property
     def silent(self) -> bool:
-        """Whether a device did not answer as it should."""
-        return any(_is_error(answer) for answer in self.answers.values())
+        """Tell whether a device did not answer as it should."""
+        return not all(well for well, _ in self.answers.values())
 
 
 def checked(loaded: LoadedConfig, *, probe: bool = False) -> Checked:
@@ -84,8 +84,8 @@ def _slow(loaded: LoadedConfig, times: SafeTimes) -> tuple[str, ...]:
     return (str(document.mistake(path, what)),) if times.told_s > SLOW_S else ()
 
 
-async def _asked(rig: Rig) -> tuple[Mapping[str, str], Mapping[str, Reading]]:
-    """Who answers and one reading each, and where the counters stand."""
+async def _asked(rig: Rig) -> tuple[Mapping[str, tuple[bool, str]], Mapping[str, Reading]]:
+    """Return who answers with one reading each, and where the counters stand."""
     try:
         return await rig.probe(), await rig.meters()
     finally:
@@ -126,12 +126,6 @@ def _rig(loaded: LoadedConfig) -> Rig:
     return Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), NoDoses(), lambda _: None)
 
 
-def _is_error(answer: str) -> bool:
-    """A probe tells an error by its class, as in `DeviceTimeout: ...`."""
-    kinds: list[type[DeviceError]] = [DeviceError, *DeviceError.__subclasses__()]
-    return answer.split(":", 1)[0] in {kind.__name__ for kind in kinds}
-
-
 # telling ----------------------------------------------------------------------------------------------------------
 
 
@@ -145,7 +139,7 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
             "buses": {url: {"told_s": t, "confirmed_s": c} for url, (t, c) in found.times.by_bus.items()},
         },
         "warnings": list(found.warnings),
-        "probe": found.answers if probed else None,
+        "probe": {name: said for name, (_, said) in found.answers.items()} if probed else None,
     }
 
 
@@ -185,6 +179,5 @@ def show(found: Checked, console: Console) -> None:
         console.print(f"interlock {interlock.name}: {interlock.when}{lasting}: {interlock.then}", soft_wrap=True)
     for text in found.warnings:
         console.print(f"warning: {text}", style="yellow", soft_wrap=True, markup=False)
-    for name, answer in found.answers.items():
-        style = "bold red" if _is_error(answer) else "none"
-        console.print(f"  {name:16} {answer}", style=style)
+    for name, (well, said) in found.answers.items():
+        console.print(f"  {name:16} {said}", style="none" if well else "bold red")

@@ -109,8 +109,8 @@ class Rig:
         self._metering.start()
         return found
 
-    async def probe(self) -> Mapping[str, str]:
-        """Read-only: who answers and one reading, by device name; errors as text. Needs no `open`."""
+    async def probe(self) -> Mapping[str, tuple[bool, str]]:
+        """Ask every device who it is and for one reading: whether all is well, and in words. Needs no `open`."""
         handles = self._wiring.handles
         return dict(zip(handles, await together(*map(probed, handles.values())), strict=True))
 
