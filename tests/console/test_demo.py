@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.console.demo import ARRAYS, NAMES, NEED_ARRAYS, check_scenario
+from rigctl.console.simulator import ARRAYS, NAMES, NEED_ARRAYS, check_scenario
 from rigctl.errors import UsageError
 from sim_rig import scenarios
 

@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rigctl.console.cli import app
-from rigctl.console.demo import Scenario, simulator
+from rigctl.console.simulator import Scenario, simulator
 
 CONFIG = Path(__file__).parent.parent.parent / "config/greenhouse.yaml"
 WAIT_S = 30.0

@@ -1,0 +1,134 @@
+"""The simulated rig as a child process: started, waited for, asked for the truth, and always stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from rigctl.core.recommend import Option
+from rigctl.errors import RigctlError, UsageError
+
+MODULE = "sim_rig"
+READY_S = 30.0
+"""Wall seconds until every port must listen; generous, for a loaded machine."""
+STOP_S = 5.0
+TRUTH_S = 120.0
+NAMES: Final = ("greenhouse", "lathe", "wind-tunnel")
+ARRAYS: Final = {"greenhouse": "plant_growth.npz", "wind-tunnel": "airfoil.npz"}
+"""What a scenario reads from its data directory."""
+NEED_ARRAYS: Final = ("wind-tunnel",)
+"""Scenarios without a response of their own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Which simulated rig."""
+
+    name: str
+    speedup: float
+    """Rig seconds per wall second, shared with the campaign's clock."""
+    seed: int
+    data: Path | None = None
+    """Directory with the arrays some scenarios read."""
+
+
+def check_scenario(name: str, data: Path | None) -> None:
+    """Whether there is such a simulated rig and it has what it reads; starts nothing.
+
+    Raises:
+        UsageError: there is not, or it has not.
+    """
+    if name not in NAMES:
+        raise UsageError(f'--scenario: got "{name}", must be one of {", ".join(NAMES)}')
+    file = ARRAYS.get(name)
+    if data is None and name in NEED_ARRAYS:
+        raise UsageError(f"--scenario {name}: needs --data DIR, the directory that {file} is in")
+    if data is not None and file is not None and not (data / file).is_file():
+        raise UsageError(f"--data {data}: {file} is not there; --scenario {name} reads it")
+
+
+@contextmanager
+def simulator(scenario: Scenario, directory: Path) -> Iterator[Mapping[str, str]]:
+    """Bus name -> URL of a simulated rig that runs while the block does.
+
+    It has a session of its own, so that Ctrl-C reaches only us: the rig must still be there to be made safe.
+
+    Raises:
+        RigctlError: it does not come up; carries what it said.
+    """
+    ready = directory / "ready.json"
+    with (directory / "sim.log").open("w+", encoding="utf-8") as log:
+        process = subprocess.Popen(  # noqa: S603  # our own module, in our own interpreter
+            [*_command(scenario), "--ready", str(ready), "--dir", str(directory)],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            yield _wait(process, ready, directory / "sim.log")
+        finally:
+            _stop(process)
+
+
+def truth(scenario: Scenario, option: Option) -> Mapping[str, Any]:
+    """What this setting is truly worth, says the simulator.
+
+    Raises:
+        RigctlError: it does not say.
+    """
+    setpoints = ",".join(f"{name}={value!r}" for name, value in option.setpoints.items())
+    data = [] if scenario.data is None else ["--data", str(scenario.data)]
+    command = [sys.executable, "-m", MODULE, "truth", scenario.name, "--control-set", "+".join(option.control_set)]
+    done = subprocess.run(  # noqa: S603  # our own module, in our own interpreter
+        [*command, "--setpoints", setpoints, "--json", *data],
+        capture_output=True,
+        text=True,
+        timeout=TRUTH_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RigctlError(f"the simulator does not tell the truth: {done.stderr.strip()}")
+    told: Mapping[str, Any] = json.loads(done.stdout)
+    return told
+
+
+def _command(scenario: Scenario) -> list[str]:
+    command = [sys.executable, "-m", MODULE, scenario.name, "--speed", repr(scenario.speedup)]
+    data = [] if scenario.data is None else ["--data", str(scenario.data)]
+    return [*command, "--seed", str(scenario.seed), "--port", "0", "--with-parent", str(os.getpid()), *data]
+
+
+def _wait(process: subprocess.Popen[bytes], ready: Path, log: Path) -> Mapping[str, str]:
+    deadline = time.monotonic() + READY_S
+    while not ready.exists():
+        if process.poll() is not None:
+            raise RigctlError(f"the simulated rig ended before it was ready: {_tail(log)}")
+        if time.monotonic() > deadline:
+            raise RigctlError(f"the simulated rig is not ready after {READY_S:g} s: {_tail(log)}")
+        time.sleep(0.02)
+    buses: Mapping[str, str] = json.loads(ready.read_text(encoding="utf-8"))["buses"]
+    return buses
+
+
+def _tail(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return " | ".join(lines[-5:]) or "it said nothing"
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        process.terminate()
+        try:
+            process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+    process.wait()
