@@ -23,20 +23,8 @@ class Table(StrEnum):
     CSV = "csv"
 
 
-class Hyperparameters(StrEnum):
-    """Of the model."""
-
-    LEARNED = "learned"
-    FIXED = "fixed"
-
-
-class Image(StrEnum):
-    """Of a figure."""
-
-    HTML = "html"
-    PNG = "png"
-    SVG = "svg"
-
+Hyperparameters = StrEnum("Hyperparameters", "LEARNED FIXED")
+Image = StrEnum("Image", "HTML PNG SVG")
 
 Results = Annotated[Path, typer.Argument(metavar="DIR", help="What `bench run` wrote.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results go; finished cells are kept.")]
@@ -45,11 +33,6 @@ Jobs = Annotated[int, typer.Option(min=1, help="Worker processes.")]
 Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this dask.distributed scheduler.")]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="Where plant_growth.npz and airfoil.npz are.")]
 Images = Annotated[list[Image] | None, typer.Option("--image", help="Figures as html, png or svg; repeatable.")]
-
-
-@bench.callback()
-def benches() -> None:
-    """Measure policies and decisions on simulated problems."""
 
 
 @bench.command()

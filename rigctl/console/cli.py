@@ -187,17 +187,7 @@ def safe(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, js
     """Drive everything to its safe state now, ending a running campaign."""
     from rigctl.console.safe import make_safe
 
-    def find() -> Path:
-        from rigctl.console.assemble import find_state
-
-        return find_state(config, state)
-
-    def load_here(directory: Path) -> LoadedConfig:
-        from rigctl.console.assemble import loaded_here
-
-        return loaded_here(config, directory, buses(bus))
-
-    done = make_safe(config, state, load_here, find)
+    done = make_safe(config, state, buses(bus))
     _tell(done.to_json(), json)
     raise typer.Exit(done.exit_code)
 

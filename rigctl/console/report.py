@@ -13,12 +13,12 @@ from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Labels
-from rigctl.console.output import number, settings
+from rigctl.console.output import number, plain, settings
 from rigctl.core.explain import plus_minus
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.history import History
 from rigctl.core.policy import JsonState, trial_rng
-from rigctl.core.recommend import LEVEL, Option, Recommendation, recommend
+from rigctl.core.recommend import LEVEL, Recommendation, recommend
 from rigctl.core.several.hypervolume import hypervolume
 from rigctl.core.several.pareto import non_dominated, reference_point
 from rigctl.core.several.trade_off import Front
@@ -51,29 +51,15 @@ def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Re
 
 
 def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
-    """For programs: outcomes in their own units, money in currency units."""
+    """Return the answer for programs: outcomes in their own units, money in currency units."""
+    choice = {name: value for name, value in plain(recommendation.choice).items() if name not in ("loss", "saving")}
     return {
-        **_option_json(recommendation.choice),
+        **choice,
         "tolerance": recommendation.tolerance,
         "threshold": recommendation.threshold,
         "reason": recommendation.reason,
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
-        "alternatives": [
-            {**_option_json(option), "loss": option.loss, "saving": option.saving}
-            for option in recommendation.alternatives
-        ],
-    }
-
-
-def _option_json(option: Option) -> Mapping[str, Any]:
-    return {
-        "control_set": list(option.control_set),
-        "setpoints": dict(option.setpoints),
-        "expected": option.expected,
-        "low": option.low,
-        "high": option.high,
-        "cost_per_trial": option.cost_per_trial,
-        "trials": option.trials,
+        "alternatives": recommendation.alternatives,
     }
 
 
@@ -144,19 +130,9 @@ def _front_json(front: Front) -> Mapping[str, Any]:
     """Outcomes in their own units, the first one first."""
     return {
         "hypervolume": front.hypervolume,
-        "reference": list(front.reference),
-        "points": [
-            {
-                "trial": point.trial,
-                "control_set": list(point.control_set),
-                "setpoints": dict(point.setpoints),
-                "expected": list(point.expected),
-                "sd": list(point.sd),
-                "measured": list(point.measured),
-            }
-            for point in front.points
-        ],
-        "measured": {"hypervolume": front.measured_hypervolume, "trials": list(front.measured_trials)},
+        "reference": front.reference,
+        "points": front.points,
+        "measured": {"hypervolume": front.measured_hypervolume, "trials": front.measured_trials},
     }
 
 
