@@ -49,7 +49,7 @@ class Writer:
 
 
 def _started(pid: int) -> str:
-    """When a process started, and nothing of one that has ended; see proc(5), fields 3 and 22 of `stat`."""
+    """Return when a process started, and nothing for one that has ended; see proc(5), fields 3 and 22 of `stat`."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

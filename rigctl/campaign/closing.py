@@ -91,7 +91,6 @@ def arm(journal: Journal, rig: RigSpec, number: int, before: Mapping[str, Readin
 
 
 def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> tuple[IdleLine, ...]:
-    """What was used since the last trial that was metered, and is not booked yet."""
     past, booked = journal.past, [row.line for row in journal.read.idle.since_last_trial()]
     last, unread = past.unread_meters()
     charged = {
@@ -141,7 +140,6 @@ def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ..
 
 
 def _metered(journal: Journal, rig: RigSpec, number: int) -> Consumption:
-    """What the journal has of a measured trial's cost."""
     before, after = (journal.read.meter_readings(number, phase) for phase in ("before", "after"))
     asleep_s, took_s = (
         slept_s(before, after),
@@ -176,7 +174,7 @@ def _end_unmeasured(
 
 
 def _lost(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading]) -> Consumption:
-    """Up to the last sign of life it was a trial's; our own counters began anew with this process, and say nothing."""
+    """Count a trial's use up to the last sign of life; our own counters began anew with this process."""
     armed_s, alive_s = _event_s(journal, number, Event.ARM), _last_sign_of_life_s(journal, number)
     last = next(s for s in reversed(journal.read.starts()) if s.at_s <= armed_s)
     before = journal.read.meter_readings(number, "before")
@@ -192,7 +190,6 @@ def _lost(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Readi
 def _broken_off(
     journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading], ended_s: float | None
 ) -> Consumption:
-    """A trial that ended in this process before it was measured."""
     before, after = journal.read.meter_readings(number, "before"), _in_campaign_time(journal, after)
     took_s = (journal.time.now_s() if ended_s is None else ended_s) - _event_s(journal, number, Event.ARM)
     asleep_s = min(max(0.0, took_s), slept_s(before, after))
@@ -200,12 +197,11 @@ def _broken_off(
 
 
 def _in_campaign_time(journal: Journal, readings: Mapping[str, Reading]) -> dict[str, Reading]:
-    """As the journal would give them back."""
     return {name: replace(r, time_s=r.time_s + journal.time.offset_s) for name, r in readings.items()}
 
 
 def _booked_ml(journal: Journal, rig: RigSpec, number: int) -> dict[str, float]:
-    """By volume meter that is a doser's own counter: the trial's doses; one that is still open counts in full."""
+    """Sum a trial's doses by volume meter that is a doser's own counter; one that is still open counts in full."""
     doses = journal.read.doses(number)
     dosers = {*rig.dosing, *(d.actuator for d in doses)}
     return {
@@ -216,12 +212,11 @@ def _booked_ml(journal: Journal, rig: RigSpec, number: int) -> dict[str, float]:
 
 
 def _event_s(journal: Journal, number: int, event: Event) -> float:
-    """Campaign time of a trial's event."""
     return next(e.at_s for e in journal.read.events(number) if e.event is event)
 
 
 def _last_sign_of_life_s(journal: Journal, number: int) -> float:
-    """Campaign time of the last that the process which ran this trial recorded: a step, a dose or a heartbeat.
+    """Return when the process that ran a trial recorded its last step, dose or heartbeat, campaign time.
 
     What later processes added while they settled the past does not count.
     """

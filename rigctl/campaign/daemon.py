@@ -142,7 +142,7 @@ async def _supervise(session: Session, status: Status, state_dir: Path, signals:
 
 
 def _obeying(session: Session, signals: Signals) -> AbstractContextManager[None]:
-    """Any signal: abandon, everything safe. A second SIGINT: out as soon as that has been tried."""
+    """Abandon the campaign at any signal, everything safe; at a second SIGINT leave as soon as that was tried."""
     interrupts = iter(range(2))
 
     def obey(name: str) -> None:
@@ -232,7 +232,7 @@ class Session:
             asyncio.get_running_loop().call_later(SAFE_WITHIN_S, os._exit, SECOND_INTERRUPT_EXIT)
 
     def _take_back_cancellation(self) -> bool:
-        """Whether the cancellation just caught is `abandon`'s; then the task goes on to put things in order."""
+        """Tell whether the cancellation just caught is `abandon`'s; if so, go on to put things in order."""
         task = asyncio.current_task()
         if self.stop.abandon is None or task is None:
             return False
@@ -263,7 +263,7 @@ class Session:
         return await self._result(ending, reason, safe_after_s)
 
     async def _until_safe(self) -> tuple[Ending, str]:
-        """Trials until they end or are abandoned; however that comes about, everything is sent to its safe state."""
+        """Run trials until they end or are abandoned; either way, send everything to its safe state."""
         try:
             return await self._trials()
         except asyncio.CancelledError:
@@ -275,7 +275,7 @@ class Session:
             await self._make_safe()
 
     async def _make_safe(self) -> None:
-        """The last that is done to the rig; also if it was not opened, unless it is as safe as it was found."""
+        """Make everything safe for the last time, opened or not, unless the rig is as safe as it was found."""
         if not self._untouched:
             self._report = await self.rig.safe()
         self._safe_was_tried.set()
@@ -342,7 +342,7 @@ class Session:
             await self.journal.call(lambda j: j.beat(ended=why, safe=safe))
 
     def _alive(self) -> None:
-        """After every look: feed the service manager's watchdog, and do not wait for a disk for ever at the end."""
+        """Feed the service manager's watchdog after every look, and at the end do not wait for a disk for ever."""
         notify("WATCHDOG=1")
         if self._safe_was_tried.is_set() and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
             self._log.error("leaving: the journal does not return; the next start settles what is open")

@@ -107,7 +107,7 @@ class ProcessDecider:
             await ready.result().end()
 
     def _is_about(self, question: Question) -> bool:
-        """Whether it knows this policy and problem; the budget is told with each question, for it shrinks."""
+        """Tell whether it knows this policy and problem; the budget is told with each question, for it shrinks."""
         if self._subject is None or self._subject[0] is not question.policy:
             return False
         parts = (f.name for f in fields(Problem) if f.name != "budget")
@@ -126,8 +126,6 @@ class ProcessDecider:
 
 
 class _Child:
-    """One such process, from this side."""
-
     def __init__(self, process: Process) -> None:
         self._process = process
         self._known: tuple[Observation, ...] = ()
@@ -171,12 +169,6 @@ class _Child:
         return child
 
     async def ask(self, question: Question) -> Decision:
-        """Its decision.
-
-        Raises:
-            NoAnswer: it has ended.
-            BudgetSpent, Finished: see `decide.decide`.
-        """
         observations = question.history.observations
         known = len(self._known) if observations[: len(self._known)] == self._known else 0
         self._known = observations
@@ -211,7 +203,7 @@ class _Child:
         return f"signal {-code}, {signal.strsignal(-code)}"
 
     async def end(self, first: signal.Signals = signal.SIGKILL) -> str:
-        """End it and what it has started, by this signal or in the end by SIGKILL; what it has said last."""
+        """End it and all it has started, by this signal or in the end by SIGKILL; return what it has said last."""
         for number, within_s in ((first, LAST_WORDS_S), (signal.SIGKILL, END_S)):
             if self._process.returncode is None:
                 with suppress(ProcessLookupError):

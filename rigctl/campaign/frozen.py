@@ -16,8 +16,6 @@ Past = Sequence[Mapping[str, MeasurementRow]]
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """A sensor, and after how many trials it counts as frozen."""
-
     name: str
     trials: int
 

@@ -51,7 +51,6 @@ def joined(first: Sequence[Driven], more: Sequence[Driven]) -> tuple[Driven, ...
 
 
 def _rig(devices: Sequence[Driven], speedup: float, registry: Registry) -> Rig:
-    """A rig of nothing but what must be made safe."""
     made = {
         d.name: DeviceSpec(
             d.name, d.driver, d.url, registry.driver(d.driver).options.model_validate(d.options), d.timeout_s

@@ -138,7 +138,7 @@ def step(used: Consumption, meter: str) -> Decimal:
 
 
 def _digits(value: float) -> int:
-    """Decimals that are shown; of a value that fits float32, those that float32 has kept."""
+    """Count the decimals shown; of a value that fits float32, those that float32 has kept."""
     single = _single(value)
     if single != value:
         return max(0, -int(decimal(value).normalize().as_tuple().exponent))
@@ -146,7 +146,7 @@ def _digits(value: float) -> int:
 
 
 def _spacing(value: float) -> Decimal:
-    """Between neighbouring float32 values here; 0 where the value has more digits than those."""
+    """Return the step between float32 values here; 0 where the value has more digits than those."""
     if value == 0 or _single(value) != value:
         return Decimal(0)
     return Decimal(2) ** (floor(log2(abs(value))) - 23)
@@ -194,7 +194,7 @@ def per_hour(past: Sequence[PastLine], meter: str, control_set: tuple[str, ...] 
 def _contradiction(
     meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine], rise: Decimal
 ) -> str:
-    """Why the rise cannot be believed; empty if nothing speaks against it."""
+    """Say why the rise cannot be believed; nothing if nothing speaks against it."""
     unit = used.after[meter.name].unit
     smallest, span_s = step(used, meter.name), used.span_s(meter.name)
     most = rated(meter, span_s)
@@ -266,7 +266,7 @@ def doubts(
 
 
 def _switched(meter: MeterSpec, used: Consumption) -> str:
-    """The counter went to a thousandth or a thousandfold of itself: it counts in another unit."""
+    """Say so if the counter went to a thousandth or a thousandfold of itself: it counts in another unit."""
     before, after = used.before.get(meter.name), used.after.get(meter.name)
     if before is None or after is None or not (before.valid and after.valid) or before.value <= 0 or after.value <= 0:
         return ""
@@ -279,7 +279,7 @@ def _switched(meter: MeterSpec, used: Consumption) -> str:
 
 
 def _twice(meter: MeterSpec, recent: Sequence[tuple[Consumption, tuple[str, ...]]], past: Sequence[PastLine]) -> str:
-    """Two trials in a row in which it was read and moved on, and contradicts all else that is known."""
+    """Say so if it moved on in two trials in a row and contradicted all else that is known."""
     whys = []
     for used, control_set in recent:
         rise = risen(used.before.get(meter.name), used.after.get(meter.name))

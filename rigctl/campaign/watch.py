@@ -175,7 +175,7 @@ def _interlock(spec: InterlockSpec) -> Rule:
 
 
 def _values(rig: Glance) -> dict[str, float | None]:
-    """Readings that may be gone by; a stale one counts as none."""
+    """Return the readings that may be gone by; a stale one counts as none."""
     return {name: None if _too_old(seen) else seen.value for name, seen in rig.readings.items()}
 
 
@@ -184,7 +184,7 @@ def _too_old(seen: Seen) -> bool:
 
 
 def _unknown(spec: InterlockSpec, rig: Glance) -> str:
-    """Which readings are missing for longer than they may; empty while there is still time for a first one."""
+    """Say which readings are missing for longer than they may; nothing while there is time for a first one."""
     missing = {n: rig.readings.get(n) for n in sorted(spec.when.names)}
     return "; ".join(
         f"no valid reading of {name} for {seen.age_s:.0f} s" + (f" ({seen.detail})" if seen.detail else "")
@@ -199,7 +199,7 @@ def _told(names: frozenset[str], rig: Glance) -> str:
 
 
 def _stale(seen: Snapshot) -> Objections:
-    """Sensors whose configuration says how old their readings may be, interlock or not."""
+    """Object to readings older than the configuration allows, interlock or not."""
     readings = {} if seen.rig is None else seen.rig.readings
     return {
         name: f"{name}: no valid reading for {r.age_s:.0f} s" + (f" ({r.detail})" if r.detail else "")

@@ -147,7 +147,7 @@ class Interrupted(RigctlError):
 
 
 def _told(finding: Finding, end: str) -> tuple[str, str]:
-    """Source and message of its alarm; neither says again what the other does."""
+    """Return source and message of an alarm; neither says again what the other does."""
     if not finding.subject:
         return finding.rule, f"{finding.why} {end}"
     return finding.subject, f"{finding} {end}"

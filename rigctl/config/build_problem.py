@@ -238,7 +238,6 @@ def _declared(
 
 
 def _column(context: Context, source: Mapping[str, str], path: KeyPath) -> list[float]:
-    """Return the numbers of a CSV column; none, with findings, when something is wrong."""
     file, findings = context.folder / source["file"], context.findings
     try:
         with file.open(newline="", encoding="utf-8-sig") as stream:

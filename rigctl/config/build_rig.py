@@ -96,7 +96,6 @@ def _device(context: Context, registry: Registry, name: str, section: DeviceSect
 
 
 def _url(context: Context, path: KeyPath, bus: str, schemes: tuple[str, ...]) -> str:
-    """The line's URL: a name from `buses`, or the URL itself."""
     findings, config = context.findings, context.config
     where = path
     url = bus
@@ -116,7 +115,7 @@ def _url(context: Context, path: KeyPath, bus: str, schemes: tuple[str, ...]) ->
 
 
 def _references(context: Context, wired: bool) -> None:
-    """Every instrument that is named is declared, and reads or takes the unit it is used with."""
+    """Check that each instrument named is declared, and reads or takes the unit it is used with."""
     for path, _, section in context.measured:
         if section.sensor is not None:
             _serves(context, (*path, "sensor"), section.sensor, section.unit)
@@ -136,7 +135,7 @@ def _references(context: Context, wired: bool) -> None:
 
 
 def _plausible(context: Context) -> dict[str, tuple[float, float]]:
-    """Per sensor; a variable's must hold its whole range, or its own setpoints would read INVALID."""
+    """Return what each sensor may read; a variable's must hold its whole range, or its setpoints would be INVALID."""
     plausible: dict[str, tuple[float, float]] = {}
     for path, _, section in context.measured:
         if section.plausible is None:
@@ -155,7 +154,6 @@ def _plausible(context: Context) -> dict[str, tuple[float, float]]:
 
 
 def _serves(context: Context, path: KeyPath, device: str, unit: str | None) -> None:
-    """Whether the device is declared, and speaks this unit where it says which."""
     if not context.known(path, device, ["devices"], "device: "):
         return
     section = context.config.devices.get(device)
@@ -217,7 +215,6 @@ def _timing(context: Context, section: TrialSection | None, wired: bool) -> Tria
 
 
 def _plain(context: Context, path: KeyPath, value: float | str) -> float:
-    """A number without a unit."""
     if isinstance(value, str):
         context.findings.add(path, f'got "{value}", must be a number')
         return 0.0
@@ -251,7 +248,6 @@ def _meter(context: Context, index: int, section: MeterSection) -> MeterSpec:
 def _more_than_nothing(
     context: Context, path: KeyPath, text: str | None, kind: str, units: Mapping[str, Kind]
 ) -> float | None:
-    """A quantity that only meters of some kinds have."""
     if text is None:
         return None
     if kind not in units:

@@ -66,7 +66,7 @@ def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
 
 
 def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | None]]:
-    """(low, high, unit) per actuator; switches go from 0 to the largest value they are set to."""
+    """Return (low, high, unit) per actuator; switches go from 0 to the largest value they are set to."""
     config = context.config
     ranges: dict[str, tuple[float, float, str | None]] = {}
     for step in config.trial.prepare if config.trial is not None else ():
@@ -238,7 +238,6 @@ def _condition(context: Context, readings: Readings, path: KeyPath, text: str) -
 
 
 def _ends(context: Context, path: KeyPath, when: Condition, until: Condition) -> None:
-    """Whether `until` can end what `when` began."""
     strangers = until.names - when.names
     if strangers:
         got, allowed = ", ".join(sorted(strangers)), ", ".join(sorted(when.names))
@@ -281,7 +280,7 @@ def _rules(context: Context, path: KeyPath, section: VariableSection | OutcomeSe
 
 
 def _frozen(context: Context, text: str) -> tuple[float | None, int | None]:
-    """(rig seconds, trials); None: not by this."""
+    """Return (rig seconds, trials); None: not by this."""
     if text == "off":
         return None, None
     trials = _TRIALS.fullmatch(text)
@@ -299,7 +298,7 @@ def _frozen(context: Context, text: str) -> tuple[float | None, int | None]:
 
 
 def _rate_per_s(context: Context, text: str, unit: str) -> float:
-    """Units of the reading per rig second."""
+    """Return units of the reading per rig second."""
     what = f'a change of {unit} per time such as "0.5 {unit}/min"'
     found = _RATE.fullmatch(text)
     if found is None:

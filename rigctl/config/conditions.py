@@ -44,8 +44,6 @@ _SIGNS: Final[dict[str, Comparison]] = {"<": "<", "<=": "<=", ">": ">", ">=": ">
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A piece of the text, and where it begins, from 1."""
-
     kind: Literal["quantity", "name", "sign", "bracket", "joint", "end"]
     text: str
     column: int

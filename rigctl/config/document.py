@@ -87,7 +87,6 @@ class _PlainLoader(yaml.BaseLoader):
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """One node and what is in it."""
         event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs leave it untyped
         mark: yaml.Mark = event.start_mark
         if isinstance(event, yaml.AliasEvent):
@@ -102,8 +101,6 @@ class _PlainLoader(yaml.BaseLoader):
 
 
 class _Reader:
-    """Turns nodes into data, noting lines and problems."""
-
     def __init__(self, file: str) -> None:
         self.file = file
         self.lines: dict[KeyPath, int] = {}
@@ -111,7 +108,7 @@ class _Reader:
         self.unreadable: set[KeyPath] = set()
 
     def mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
-        """Keys as text; the first of duplicate keys counts."""
+        """Read keys as text; the first of duplicate keys counts."""
         data: dict[str, Any] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
@@ -127,7 +124,6 @@ class _Reader:
         return data
 
     def value(self, node: yaml.Node, path: KeyPath) -> Any:
-        """A node as plain data."""
         if isinstance(node, yaml.MappingNode) and node.tag == "tag:yaml.org,2002:map":
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
@@ -149,7 +145,6 @@ def _mistake(file: str, line: int, path: KeyPath, what: str) -> Mistake:
 
 
 def _plain(text: str) -> Any:
-    """An unquoted scalar by the core schema."""
     if len(text) <= MAX_NUMBER_LENGTH:
         for pattern, convert in _PLAIN:
             if pattern.fullmatch(text):

@@ -51,7 +51,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
 
 
 def _roles(context: Context, spec: RigSpec, registry: Registry) -> None:
-    """Whether each device can do what it is named for, as the rig itself will see it."""
+    """Ask the rig itself whether each device can do what it is named for."""
     try:
         wired(spec, registry, ManualClock(), lambda _: None)
     except ConfigError as error:
@@ -69,7 +69,6 @@ def _in_the_file(path: KeyPath, spec: RigSpec) -> KeyPath:
 
 
 def _units(context: Context, devices: dict[str, Device]) -> None:
-    """Sensors and actuators speak the unit of what they serve."""
     for path, used, device, unit in _served(context):
         made = devices.get(device)
         if not isinstance(made, Sensor if used == "sensor" else Actuator) or not made.unit:
@@ -83,7 +82,7 @@ def _units(context: Context, devices: dict[str, Device]) -> None:
 
 
 def _served(context: Context) -> Iterator[tuple[KeyPath, str, str, str]]:
-    """(path, sensor or actuator, device, unit) of all that is measured or imposed directly."""
+    """Yield (path, sensor or actuator, device, unit) of all that is measured or imposed directly."""
     for path, _, section in context.measured:
         if section.sensor is not None:
             yield path, "sensor", section.sensor, section.unit
@@ -118,7 +117,7 @@ def _clock(context: Context, spec: RigSpec) -> None:
 
 
 def _setpoints(context: Context, spec: RigSpec, registry: Registry) -> None:
-    """Everything an actuator may be sent can be held by it, and its safe state is a setpoint like others."""
+    """Check that each actuator can hold whatever it may be sent, and that its safe state is a setpoint like others."""
     prepared = {s.actuator: s.value for s in spec.timing.prepare}
     for name, limits in spec.limits.items():
         path, device = ("safety", "safe_state", name), spec.devices.get(name)
@@ -136,7 +135,7 @@ def _setpoints(context: Context, spec: RigSpec, registry: Registry) -> None:
 
 
 def _doses(context: Context, spec: RigSpec, devices: dict[str, Device]) -> None:
-    """Caps that let a dose through, and a probe whose readings are judged before they judge doses."""
+    """Check that caps let a dose through, and that a probe is judged before its readings judge doses."""
     for pump, dosing in spec.dosing.items():
         limits, made = spec.limits.get(pump), devices.get(pump)
         least_ml = made.min_dose_ml if isinstance(made, Doser) else 0.0
@@ -154,7 +153,7 @@ def _doses(context: Context, spec: RigSpec, devices: dict[str, Device]) -> None:
 
 
 def _reach(context: Context, spec: RigSpec, variable: Variable) -> None:
-    """Whether a pump without a treatment can bring its variable from where nature leaves it to every setpoint."""
+    """Check that a pump without a treatment brings its variable from where nature leaves it to every setpoint."""
     pump = next((v.actuator for v in spec.variables if v.name == variable.name), None)
     dosing = spec.dosing.get(pump or "")
     if dosing is None or dosing.treatment is not None:
@@ -222,7 +221,7 @@ def _no_numbers(context: Context, device: DeviceSpec) -> None:
 
 
 def _claims(device: DeviceSpec, registry: Registry) -> Sequence[Claim]:
-    """What a device uses; a byte line as a whole, unless its driver knows better."""
+    """Return what a device uses: a byte line as a whole, unless its driver knows better."""
     driver = registry.driver(device.driver)
     if isinstance(driver, Occupies):
         return driver.occupies(device.options)
@@ -233,7 +232,7 @@ def _claims(device: DeviceSpec, registry: Registry) -> Sequence[Claim]:
 def _at_odds(
     context: Context, first: tuple[DeviceSpec, Sequence[Claim]], second: tuple[DeviceSpec, Sequence[Claim]]
 ) -> None:
-    """The first thing that two devices on one line cannot both have, or should know of."""
+    """Report the first thing that two devices on one line cannot both have, or should know of."""
     if first[0].url != second[0].url:
         return  # told already
     if _WHOLE_LINE in first[1] or _WHOLE_LINE in second[1]:
@@ -250,7 +249,7 @@ def _at_odds(
 
 
 def _conflict(context: Context, first: str, held: Claim, second: str, wanted: Claim) -> bool:
-    """Whether anything was to be said."""
+    """Report what two claims to one place mean; tell whether there was anything to report."""
     path: KeyPath = ("devices", second)
     uses = {held.use, wanted.use}
     if uses == {"shares"} and held.span == wanted.span:

@@ -38,7 +38,7 @@ def to_text(schema: dict[str, Any]) -> str:
 def _one_of(
     definitions: dict[str, Any], section: type[BaseModel], key: str, options: dict[str, tuple[type[BaseModel], str]]
 ) -> dict[str, Any]:
-    """One alternative per driver or policy: the section's own keys plus its options."""
+    """Return one alternative per driver or policy: the section's own keys plus its options."""
     common = definitions[section.__name__]
     alternatives = []
     for name, (model, summary) in sorted(options.items()):

@@ -166,7 +166,7 @@ def _declared(document: Document) -> dict[str, frozenset[str]]:
 
 
 def _overridden(document: Document, overrides: Overrides) -> tuple[Document, list[Mistake]]:
-    """The document with the command line's changes, and those that fit nowhere."""
+    """Apply the command line's changes; return the document and those that fit nowhere."""
     data: dict[str, Any] = dict(document.data)
     origins: dict[KeyPath, str] = {}
     for key in ("budget", "seed", "max_trials"):

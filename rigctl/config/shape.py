@@ -184,7 +184,7 @@ def options_model(cls: type) -> type[BaseModel]:
 
 
 def _frozen(value: Any) -> Any:
-    """A list of the file as the tuple that a frozen policy keeps."""
+    """Make a list of the file the tuple that a frozen policy keeps."""
     return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
@@ -201,7 +201,6 @@ def make_policy(cls: type, options: Mapping[str, Any], path: KeyPath, findings: 
 
 
 def _instance(cls: type, checked: BaseModel) -> Any:
-    """Raises ValueError where the dataclass refuses a value."""
     hints = get_type_hints(cls)
     values = {
         name: _instance(hints[name], value) if isinstance(value, BaseModel) else value

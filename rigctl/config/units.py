@@ -163,11 +163,6 @@ class Units:
         return str(kind).replace("EUR", self.currency or "EUR")
 
     def _convert(self, amount: Decimal, unit: str, other: str) -> Decimal:
-        """`amount` of `unit` in `other`.
-
-        Raises:
-            ValueError: they measure different things.
-        """
         source, target = self.unit(unit), self.unit(other)
         if source == target:
             return amount
@@ -188,6 +183,6 @@ def _split(value: str, what: str) -> tuple[Decimal, str]:
 
 
 def _plain(price: Decimal) -> Decimal:
-    """One way to write each number, so that `9.0 EUR/L` and `9 EUR/L` are the same configuration."""
+    """Write each number in one way, so that `9.0 EUR/L` and `9 EUR/L` are the same configuration."""
     short = price.normalize()
     return short if short.as_tuple().exponent in range(-99, 1) else short.quantize(Decimal(1))

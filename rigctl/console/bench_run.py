@@ -70,7 +70,7 @@ def run(grid: Grid, where: Where, *, json: bool) -> Ran:
 
 
 def _same_labels(cells: Sequence[Cell], finished: Collection[str], out: Path) -> None:
-    """Nothing, if no finished cell is one of these but for what its label stands for: tables could not tell them apart.
+    """Refuse a label that stands for something else in finished cells: tables could not tell them apart.
 
     Raises:
         UsageError: one is.
@@ -87,7 +87,7 @@ def _same_labels(cells: Sequence[Cell], finished: Collection[str], out: Path) ->
 
 @contextmanager
 def _told_when_stopped(out: Path) -> Iterator[None]:
-    """Ctrl-C, or being terminated, ends the worker processes too, and says how to go on.
+    """End the worker processes too at Ctrl-C or SIGTERM, and say how to go on.
 
     Left to itself SIGTERM would end this process at once, and its workers only after the cells they are on.
     """

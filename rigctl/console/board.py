@@ -113,7 +113,7 @@ class Board:
                 self.result = event.result
 
     def _compare(self, row: TrialRow) -> None:
-        """The best *observed* outcome; the recommendation looks at expectations instead."""
+        """Compare *observed* outcomes; the recommendation looks at expectations instead."""
         if row.state is not State.RECORDED or row.outcome is None:
             return
         if len(row.further) == len(self.labels.further) > 0:

@@ -100,8 +100,6 @@ def _header_mistakes(path: Path, header: Sequence[str], needed: Sequence[str]) -
 
 @dataclass(frozen=True, slots=True)
 class _RowReader:
-    """Reads the cells of one row, collecting mistakes."""
-
     where: str
     cells: Mapping[str, str]
     mistakes: list[Mistake]

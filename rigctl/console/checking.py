@@ -68,11 +68,6 @@ def checked(loaded: LoadedConfig, *, probe: bool = False) -> Checked:
 
 
 def _slow(loaded: LoadedConfig, times: SafeTimes) -> tuple[str, ...]:
-    """A warning where going safe takes long.
-
-    Raises:
-        ConfigError: it takes longer than the configuration allows.
-    """
     most_s, path, document = loaded.rig.safe_within_s, ("safety", "safe_within"), loaded.document
     slowest = max(times.by_bus, key=lambda url: times.by_bus[url][0], default="")
     takes = f"{times.told_s:.2f} s until everything on {slowest} has been told to go safe"
@@ -85,7 +80,6 @@ def _slow(loaded: LoadedConfig, times: SafeTimes) -> tuple[str, ...]:
 
 
 async def _asked(rig: Rig) -> tuple[Mapping[str, tuple[bool, str]], Mapping[str, Reading]]:
-    """Return who answers with one reading each, and where the counters stand."""
     try:
         return await rig.probe(), await rig.meters()
     finally:
@@ -93,7 +87,7 @@ async def _asked(rig: Rig) -> tuple[Mapping[str, tuple[bool, str]], Mapping[str,
 
 
 def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, ...]:
-    """Warnings of counters that cannot tell what a trial uses, where they stand now, else where they may stand."""
+    """Warn of counters that cannot tell what a trial uses, where they stand now, else where they may stand."""
     registry, spec = Registry.installed(), loaded.rig
     found: list[str] = []
     for i, meter in enumerate(spec.meters):
@@ -111,7 +105,6 @@ def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, .
 
 
 def _too_coarse(meter: MeterSpec, step: float, total: float, timing: TrialTiming) -> str:
-    """Why a counter cannot tell what a trial uses, if it cannot."""
     hours = trial_s(timing) / 3600
     most = [meter.max_per_trial, None if meter.rated_per_h is None else meter.rated_per_h * hours]
     used = min((m for m in most if m is not None), default=math.inf)

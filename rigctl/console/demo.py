@@ -98,7 +98,6 @@ def demo(options: DemoOptions, console: Console, signals: Signals | None = None)
 
 @contextmanager
 def _place(keep: Path | None) -> Iterator[Path]:
-    """A directory for state, ports and the simulator's log."""
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         yield keep
@@ -129,7 +128,6 @@ def show(done: Demo, console: Console) -> None:
 
 
 def _truth(done: Demo) -> str:
-    """What the recommended setting is worth, beside the best there is."""
     told, labels = done.truth, Labels.of(done.loaded)
     if told is None:
         return f"unknown, {done.untold}"

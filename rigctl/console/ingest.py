@@ -166,7 +166,6 @@ def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> 
 def _manuals(
     loaded: LoadedConfig, known: History, state: JsonState | None, rows: Sequence[ManualRow]
 ) -> Iterator[ManualTrial]:
-    """The rows as trials, each with what the policy remembers after it."""
     seen = [observation(n, row, loaded.problem.space) for n, row in enumerate(rows, start=len(known) + 1)]
     for row, o, after in zip(rows, seen, memories(loaded, known, state, seen), strict=True):
         yield _manual(loaded, o.trial, row, after)

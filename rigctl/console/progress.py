@@ -59,7 +59,7 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
 
 @contextmanager
 def _beside(show: Listener, console: Console) -> Iterator[Listener]:
-    """A listener that never waits: what it is told is shown by a thread, while the block runs and shortly after."""
+    """Give a listener that never waits: a thread shows what it is told, while the block runs and shortly after."""
 
     def shown(event: CampaignEvent) -> None:
         try:
@@ -122,7 +122,6 @@ def _now(board: Board) -> Table:
 
 
 def _since(board: Board) -> str:
-    """After resuming, earlier outcomes are in the journal only."""
     return f", since trial {board.before}" if board.before else ""
 
 

@@ -50,7 +50,7 @@ def status(directory: Path) -> Mapping[str, Any]:
 
 
 def _front(directory: Path) -> Mapping[str, Any]:
-    """Of a running campaign; nothing where its journal cannot be read, for the campaign itself has answered."""
+    """Return nothing where the journal of a running campaign cannot be read: the campaign itself has answered."""
     try:
         with open_reader(directory) as reader:
             return measured_front(reader.campaign(), reader.trials())

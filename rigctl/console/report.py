@@ -112,7 +112,6 @@ def _alternatives(recommendation: Recommendation, labels: Labels) -> Table:
 
 
 def _against(difference: float | None, positive: str, negative: str) -> str:
-    """A difference from the recommended option as a size and a word."""
     if difference is None:
         return number(None)
     return f"{number(abs(difference), 3)} {positive if difference >= 0 else negative}"
@@ -127,7 +126,6 @@ _FIRST: Final[Mapping[str, str]] = {"maximise": "outcome.maximise", "floor": "fl
 
 
 def _front_json(front: Front) -> Mapping[str, Any]:
-    """Outcomes in their own units, the first one first."""
     return {
         "hypervolume": front.hypervolume,
         "reference": front.reference,
@@ -137,7 +135,6 @@ def _front_json(front: Front) -> Mapping[str, Any]:
 
 
 def _show_front(front: Front, labels: Labels, console: Console) -> None:
-    """A table of the front, and its hypervolume."""
     from rich.table import Table  # noqa: PLC0415  # only when something is shown
 
     units = labels.outcome_units

@@ -114,7 +114,7 @@ def make_safe(config: Path | None, state: Path | None, buses: Mapping[str, str])
 
 
 def _by_campaign(directory: Path) -> SafeReport | None:
-    """What the running campaign has confirmed, once it has; None: none runs."""
+    """Return what the running campaign has confirmed, once it has; None: none runs."""
     try:
         control.ask(directory, "status")  # one that hangs is found out soon
         answer = control.ask(directory, "safe", ANSWER_S)

@@ -74,7 +74,7 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Pa
 
 
 def _may_be_journal(file: Path) -> bool:
-    """By its name or its first bytes: what is wrong with a journal is the journal's to say."""
+    """Tell by name or first bytes: what is wrong with a journal is the journal's to say."""
     with file.open("rb") as stream:
         return file.name == FILE_NAME or stream.read(len(SQLITE)) == SQLITE
 

@@ -76,7 +76,7 @@ async def _identity(rig: RigSpec, name: str, clock: Clock) -> Identity:
 
 
 def _person() -> str:
-    """Who runs this command; behind `sudo` the person, not root."""
+    """Return who runs this command; behind `sudo` the person, not root."""
     uid = os.getuid()
     try:
         name = pwd.getpwuid(uid).pw_name
