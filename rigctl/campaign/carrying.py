@@ -53,7 +53,7 @@ class TrialRun:
     """By the last decision: what holds for many trials is an alarm once."""
 
     async def carried_out(self, history: History) -> TrialRow:
-        """The next trial's row, once it is over.
+        """Return the next trial's row, once it is over.
 
         Raises:
             BudgetSpent, Finished: there is none.

@@ -66,7 +66,7 @@ async def close_open_trial(
 
 
 async def read_meters(rig: CampaignRig) -> Mapping[str, Reading]:
-    """The counters now; none of them if the rig cannot be asked at all."""
+    """Read the counters; return none of them if the rig cannot be asked at all."""
     try:
         return await rig.meters()
     except DeviceError:
@@ -121,7 +121,7 @@ def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Tri
 
 
 def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ...]:
-    """What a person should know of a charged trial's meters.
+    """Return what a person should know of a charged trial's meters.
 
     MAJOR: a meter that cannot be believed any more (fault 41, 69): no trial before a person has looked at it. MINOR: a
     line for which there was nothing to estimate from.

@@ -67,7 +67,7 @@ def run(
     *,
     signals: Signals | None = None,
 ) -> CampaignResult:
-    """`run_campaign` in an event loop of its own."""
+    """Run `run_campaign` in an event loop of its own."""
     return asyncio.run(run_campaign(spec, state_dir, rig_factory, clock, listener, signals=signals))
 
 
@@ -214,13 +214,13 @@ class Session:
         return {"stopping": self.stop.abandon or why}
 
     async def go_safe(self, why: str) -> Mapping[str, Any]:
-        """`abandon`, and what is confirmed safe once that has been tried."""
+        """Do as `abandon` does, and return what is confirmed safe once that has been tried."""
         self.abandon(why)
         await self._safe_was_tried.wait()
         return {"reached": list(self._report.reached), "failed": dict(self._report.failed)}
 
     def leave(self) -> None:
-        """The person has given up waiting: end the process, but not before the safe commands are out.
+        """End the process for a person who waits no longer, but not before the safe commands are out.
 
         The journal is good at any instant; the next start settles what was in flight.
         """

@@ -34,7 +34,7 @@ FIRST_TO_GO = "500"
 
 
 def framed(value: object) -> bytes:
-    """A value as a frame."""
+    """Return a value as a frame."""
     body = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     return HEAD.pack(len(body)) + body
 

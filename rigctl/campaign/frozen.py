@@ -21,12 +21,12 @@ class _Judged:
 
 
 def looked_back(spec: RigSpec) -> int:
-    """How many earlier trials have to be known to judge the next one."""
+    """Return how many earlier trials have to be known to judge the next one."""
     return max((j.trials for j in _judged(spec)), default=1) - 1
 
 
 def judged_by_past(spec: RigSpec, now: Mapping[str, Measurement], past: Past) -> Mapping[str, Measurement]:
-    """The measurements, INVALID where a sensor has not moved by a bit over as many trials as its rule says.
+    """Judge the measurements: INVALID where a sensor has not moved by a bit over as many trials as its rule says.
 
     Judged are outcomes, probes that doses are judged by, and sensors whose rules say so; and only if something else was
     different in those trials, for the same setting may give the same reading.

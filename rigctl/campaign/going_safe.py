@@ -21,7 +21,7 @@ NO_DOSES = DosingSpec("", 0.0, 0.0, 0.0, 0)
 
 
 def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
-    """Everything to its safe state; blocks. One that cannot even be made is told with the rest that failed."""
+    """Bring everything to its safe state; block. What cannot even be made is told with the rest that failed."""
     registry = Registry.installed()
     usable, failed = [], {}
     for device in devices:
@@ -44,7 +44,7 @@ def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
 
 
 def joined(first: Sequence[Driven], more: Sequence[Driven]) -> tuple[Driven, ...]:
-    """All of both, each instrument once; of two with one name the second is called by its origin too."""
+    """Join both, each instrument once; of two with one name the second is called by its origin too."""
     known, names = {device.place for device in first}, {device.name for device in first}
     others = [device for device in more if device.place not in known]
     return (*first, *(replace(d, name=f"{d.name} (as last driven)") if d.name in names else d for d in others))

@@ -87,7 +87,7 @@ class IdleLine:
 def charge(
     meters: Sequence[MeterSpec], used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
 ) -> tuple[LedgerLine, ...]:
-    """The ledger lines of one trial, one per meter, in the order of `meters`."""
+    """Return the ledger lines of one trial, one per meter, in the order of `meters`."""
 
     def line(meter: MeterSpec) -> LedgerLine:
         if meter.kind == "fixed":
@@ -105,7 +105,7 @@ def charge(
 
 
 def total(lines: Sequence[LedgerLine]) -> Micros:
-    """The trial's cost: the sum of its lines, exact."""
+    """Return the trial's cost: the sum of its lines, exact."""
     return sum(line.amount for line in lines)
 
 
@@ -197,7 +197,7 @@ def _estimate(
 def idle_in_trial(
     meters: Sequence[MeterSpec], used: Consumption, lines: Sequence[LedgerLine], past: Sequence[PastLine], why: str
 ) -> tuple[IdleLine, ...]:
-    """What was used between a trial's two readings while nobody was in charge of it; `lines` are the trial's own."""
+    """Return what was used between a trial's two readings while nobody was in charge; `lines` are the trial's own."""
     charged = {line.meter: line for line in lines}
 
     def found() -> Iterator[IdleLine]:
@@ -230,7 +230,7 @@ class Interlude:
 
 
 def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: Sequence[PastLine]) -> tuple[IdleLine, ...]:
-    """What was used between two trials, from the last one's end to the next one's beginning.
+    """Return what was used between two trials, from the last one's end to the next one's beginning.
 
     And what a trial used beyond its estimate, once a meter that was away after it can be read again.
     """

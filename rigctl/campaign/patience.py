@@ -189,7 +189,7 @@ class Patience:
 
 
 def standing(report: SafeReport) -> str:
-    """In words, for messages: that everything is safe, or what is not."""
+    """Say that everything is safe, or what is not."""
     if report.ok:
         return "everything is safe"
     return "NOT CONFIRMED SAFE: " + "; ".join(f"{name}: {why}" for name, why in report.failed.items())

@@ -69,7 +69,7 @@ class Consumption:
     """Rig seconds between the readings in which nobody was: the machine slept, or the process had died."""
 
     def span_s(self, meter: str) -> float:
-        """Rig seconds between a meter's two readings, at least what the trial took."""
+        """Return the rig seconds between a meter's two readings, at least what the trial took."""
         took_s = max(0.0, self.elapsed_s) + max(0.0, self.unattended_s)
         before, after = self.before.get(meter), self.after.get(meter)
         return took_s if before is None or after is None else max(took_s, after.time_s - before.time_s)
@@ -85,14 +85,14 @@ class Integral:
 
 
 def decimal(value: float) -> Decimal:
-    """The shortest decimal that reads back as this float: a counter's own digits, so that differences are exact."""
+    """Return the shortest decimal that reads back as this float: a counter's own digits, so differences are exact."""
     return Decimal(repr(float(value)))
 
 
 def believed(
     meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
 ) -> Decimal | str:
-    """How far the counter rose; or why that is not known, or cannot be believed."""
+    """Return how far the counter rose; or why that is not known, or cannot be believed."""
     rise = risen(used.before.get(meter.name), used.after.get(meter.name))
     if isinstance(rise, str):
         return rise
@@ -100,7 +100,7 @@ def believed(
 
 
 def is_checked(meter: MeterSpec, used: Consumption, past: Sequence[PastLine]) -> bool:
-    """Whether there is anything to check an energy meter's rise against, but for what no connection carries."""
+    """Tell whether there is anything to check an energy meter's rise against, but for what no connection carries."""
     declared = meter.max_per_trial is not None or meter.rated_per_h is not None
     return (
         meter.kind != "energy"
@@ -111,7 +111,7 @@ def is_checked(meter: MeterSpec, used: Consumption, past: Sequence[PastLine]) ->
 
 
 def risen(before: Reading | None, after: Reading | None) -> Decimal | str:
-    """How far a counter rose, in decimal arithmetic; or why that is not known."""
+    """Return how far a counter rose, in decimal arithmetic; or why that is not known."""
     if before is None or not before.valid:
         return "not read before the trial" + _detail(before)
     if after is None or not after.valid:
@@ -128,7 +128,7 @@ def _detail(reading: Reading | None) -> str:
 
 
 def step(used: Consumption, meter: str) -> Decimal:
-    """The counter's smallest step, as its readings look: their last digit, or what float32 can tell apart.
+    """Return the counter's smallest step, as its readings look: their last digit, or what float32 can tell apart.
 
     Of the lower one, for the higher may be what a jump has made of it.
     """
@@ -161,7 +161,7 @@ def _single(value: float) -> float | None:
 
 
 def integral(meter: MeterSpec, used: Consumption) -> Integral | None:
-    """Power times time between the two readings, where it was kept all the time."""
+    """Return power times time between the two readings, where it was kept all the time."""
     before, after = used.before.get(by_power(meter.name)), used.after.get(by_power(meter.name))
     rise = risen(before, after)
     if after is None or isinstance(rise, str):
@@ -170,17 +170,17 @@ def integral(meter: MeterSpec, used: Consumption) -> Integral | None:
 
 
 def rated(meter: MeterSpec, seconds: float) -> Decimal | None:
-    """The most that the meter's rating allows in this time; None where it has none."""
+    """Return the most that the meter's rating allows in this time; None where it has none."""
     return None if meter.rated_per_h is None else decimal(meter.rated_per_h) * hours(seconds)
 
 
 def hours(seconds: float) -> Decimal:
-    """As many hours, never fewer than none."""
+    """Convert seconds to hours, never fewer than none."""
     return decimal(max(0.0, seconds)) / SECONDS_PER_HOUR
 
 
 def per_hour(past: Sequence[PastLine], meter: str, control_set: tuple[str, ...] | None = None) -> list[Decimal]:
-    """What earlier trials (of this set, or of all) have cost on a meter, micro-units per rig hour."""
+    """Return what earlier trials (of this set, or of all) have cost on a meter, micro-units per rig hour."""
     return [
         p.amount / hours(p.elapsed_s)
         for p in past
@@ -248,7 +248,7 @@ def doubts(
     recent: Sequence[tuple[Consumption, tuple[str, ...]]],
     past: Sequence[PastLine],
 ) -> Mapping[str, str]:
-    """Why, by meter, no trial should be charged by it before a person has looked at it.
+    """Return why, by meter, no trial should be charged by it before a person has looked at it.
 
     Args:
         meters: the rig's.
@@ -291,7 +291,7 @@ def _twice(meter: MeterSpec, recent: Sequence[tuple[Consumption, tuple[str, ...]
 
 
 def slept_s(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> float:
-    """Rig seconds that the machine was suspended between two rounds of readings of one boot; 0 if it was not long."""
+    """Return the rig seconds of suspend between two rounds of readings of one boot; 0 if it was not long."""
     first, last = before.get(ASLEEP), after.get(ASLEEP)
     if first is None or last is None:
         return 0.0
@@ -300,7 +300,7 @@ def slept_s(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> floa
 
 
 def slept_through(slept: float, settle_s: float) -> str:
-    """Why a trial in which the machine slept so long says nothing of its setting; empty if it does."""
+    """Say why a trial in which the machine slept so long says nothing of its setting; nothing if it does."""
     if slept < max(LONG_SLEEP_S, settle_s):
         return ""
     return f"the machine slept {slept / 60.0:.0f} min in mid-trial"

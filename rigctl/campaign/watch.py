@@ -96,7 +96,7 @@ class Standing:
     """Rules of which it cannot be said yet whether they object."""
 
     def demanding(self, *actions: Action) -> tuple[Finding, ...]:
-        """Findings that stand and ask for one of these."""
+        """Return the findings that stand and ask for one of these."""
         return tuple(f for f in self.found.values() if f.then in actions)
 
 
@@ -133,7 +133,7 @@ def look(rules: Sequence[Rule], before: Standing, seen: Snapshot) -> Verdict:
 
 
 def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
-    """The configuration's interlocks and the rules that every rig has."""
+    """Return the configuration's interlocks and the rules that every rig has."""
     return (
         *map(_interlock, spec.interlocks),
         Rule("read-back", "fail", lambda s: {} if s.rig is None else s.rig.astray),

@@ -37,7 +37,7 @@ class Surroundings:
     _asked_s: float | None = None
 
     def known(self) -> Snapshot:
-        """Disk space and files as last seen; begins another look unless one is under way."""
+        """Return disk space and files as last seen; begin another look unless one is under way."""
         if self._asked_s is None:
             self._asked_s = time.monotonic()
             threading.Thread(target=self._look, name="surroundings", daemon=True).start()
@@ -101,7 +101,7 @@ class Watchman:
                 self.beat()
 
     def look(self, late_s: float = 0.0) -> None:
-        """One look."""
+        """Look once."""
         seen = replace(
             self.surroundings.known(),
             now_s=self.clock.now_s(),
@@ -124,12 +124,12 @@ class Watchman:
         self.looked.set()
 
     def demanding(self, *actions: Action) -> tuple[Finding, ...]:
-        """Findings that ask for one of these, and stand or were not heeded yet."""
+        """Return the findings that ask for one of these, and stand or were not heeded yet."""
         stand = self.standing.demanding(*actions)
         return (*stand, *(f for f in self.unheeded if f.then in actions and f not in stand))
 
     def heeded(self, action: Action) -> None:
-        """What has asked for this so far has been done; only what stands asks on."""
+        """Note that what has asked for this so far has been done; only what stands asks on."""
         self.unheeded = [f for f in self.unheeded if f.then != action]
 
     async def next_look(self) -> None:

@@ -43,7 +43,7 @@ BY_HAND: Final = TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1))
 
 
 def build_rig(context: Context, registry: Registry) -> RigSpec:
-    """The rig; only to be used if nothing was found."""
+    """Return the rig; only to be used if nothing was found."""
     config = context.config
     devices = {n: _device(context, registry, n, section) for n, section in config.devices.items()}
     wired = bool(context.declared["devices"])

@@ -19,7 +19,7 @@ from rigctl.rig.testing import ManualClock
 
 
 def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingSpec:
-    """How a pump brings its variable to a setpoint."""
+    """Return how a pump brings its variable to a setpoint."""
     path: KeyPath = ("dosing", pump)
     findings, units = context.findings, context.units
     context.known(path, pump, ["devices"], "device: ")
@@ -45,7 +45,7 @@ def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingS
 
 
 def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
-    """Range, safe state and caps of every actuator."""
+    """Return range, safe state and caps of every actuator."""
     config, findings = context.config, context.findings
     ranges = _actuator_ranges(context)
     all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial"))
@@ -119,7 +119,7 @@ def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | N
 
 
 def range_of(context: Context, section: VariableSection) -> tuple[float, float]:
-    """The range in the variable's unit; what does not hold was found when the problem was built."""
+    """Return the range in the variable's unit; what does not hold was found when the problem was built."""
     try:
         low, high = (context.units.to(v, section.unit, "") for v in section.range)
     except ValueError:
@@ -128,7 +128,7 @@ def range_of(context: Context, section: VariableSection) -> tuple[float, float]:
 
 
 def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
-    """A device and its line, both closed; None where the URL or the driver does not hold, which is told elsewhere."""
+    """Make a device and its line, both closed; None where URL or driver does not hold, which is told elsewhere."""
     try:
         line = registry.open_line(device.url, ManualClock())
         driver = registry.driver(device.driver)
@@ -156,11 +156,11 @@ class Readings:
         self._registry = registry
 
     def is_device(self, name: str) -> bool:
-        """Whether a name that is known is neither a variable's nor an outcome's."""
+        """Tell whether a known name is neither a variable's nor an outcome's."""
         return name not in self._units
 
     def unit(self, name: str) -> str:
-        """The unit of a reading.
+        """Return the unit of a reading.
 
         Raises:
             ValueError: there is none of this name.
@@ -187,7 +187,7 @@ class Readings:
 
 
 def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> WatchSpec:
-    """The watch; only to be used if nothing was found."""
+    """Return the watch; only to be used if nothing was found."""
     section, readings = context.config.safety.watch, Readings(context, devices, registry)
     interlocks = _interlocks(context, readings)
     needed = frozenset[str]().union(*(i.when.names for i in interlocks))

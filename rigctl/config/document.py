@@ -57,7 +57,7 @@ class Document:
 
 
 def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
-    """The document, and every problem with its keys and scalars.
+    """Parse the document; return every mistake in its keys and scalars beside it.
 
     Raises:
         ConfigError: it is no YAML, or no mapping at the top.

@@ -36,7 +36,7 @@ class Findings:
             self._mistakes.append(self._document.mistake(path, what))
 
     def told(self, path: KeyPath) -> bool:
-        """Whether something has been found at `path` already, or it is muted."""
+        """Tell whether something has been found at `path` already, or it is muted."""
         return self.muted(path) or any(m.path == path for m in self._mistakes)
 
     def warn(self, path: KeyPath, what: str) -> None:
@@ -46,7 +46,7 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """All of them, in the order of the file."""
+        """Return all of them, in the order of the file."""
         return tuple(map(str, sorted(self._warnings, key=_line_of)))
 
     def mute(self, path: KeyPath) -> None:
@@ -54,18 +54,18 @@ class Findings:
         self._muted.add(path)
 
     def muted(self, path: KeyPath) -> bool:
-        """Whether `path` is at or below something that already failed."""
+        """Tell whether `path` is at or below something that already failed."""
         return any(path[:i] in self._muted for i in range(1, len(path) + 1))
 
     def __bool__(self) -> bool:
         return bool(self._mistakes)
 
     def whole(self, section: str) -> bool:
-        """Whether nothing in a section of the file was muted."""
+        """Tell whether nothing in a section of the file was muted."""
         return not any(path[0] == section for path in self._muted)
 
     def attempt(self, path: KeyPath, instead: T, make: Callable[..., T], *args: Any) -> T:
-        """`make(*args)`; a ValueError becomes a problem at `path`, and `instead` stands in for the value."""
+        """Return `make(*args)`; a ValueError becomes a finding at `path`, and `instead` stands in for the value."""
         try:
             return make(*args)
         except ValueError as error:
@@ -73,7 +73,7 @@ class Findings:
             return instead
 
     def raise_any(self) -> None:
-        """Raises ConfigError with every problem, in the order of the file."""
+        """Raise ConfigError with every mistake, in the order of the file, if there is any."""
         if self._mistakes:
             raise ConfigError(sorted(self._mistakes, key=_line_of))
 
@@ -83,13 +83,13 @@ def _line_of(mistake: Mistake) -> int:
 
 
 def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
-    """`got "setle", must be one of ...; did you mean "settle"?`, as the end of a message."""
+    """Return `got "setle", must be one of ...; did you mean "settle"?`, as the end of a message."""
     listed = ", ".join(allowed) if allowed else "(none is declared)"
     return f'got "{got}", must be {what}one of {listed}{did_you_mean(got, allowed)}'
 
 
 def unknown_key(key: str, allowed: Sequence[str]) -> str:
-    """The same for a key that nothing reads."""
+    """Say the same of a key that nothing reads."""
     return f"unknown key, must be one of {', '.join(sorted(allowed))}{did_you_mean(key, allowed)}"
 
 

@@ -32,7 +32,7 @@ NEAR: Final = 0.02
 
 
 def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, registry: Registry) -> None:
-    """Everything that speaks against running this rig, and what a person should know before."""
+    """Find all that speaks against running this rig, and what a person should know before."""
     if not context.findings:
         _roles(context, spec, registry)
     devices = {n: made[1] for n, d in spec.devices.items() if (made := built(d, registry)) is not None}
@@ -185,7 +185,7 @@ _WHOLE_LINE: Final = Claim("the line", "keeps")
 
 
 def inspect_lines(context: Context, devices: Mapping[str, DeviceSpec], registry: Registry) -> None:
-    """Every line once, every place on it for one device only."""
+    """Check that every line is named in one way, and every place on it serves one device only."""
     by_line: dict[str, list[DeviceSpec]] = defaultdict(list)
     for device in devices.values():
         by_line[line_of(device.url)].append(device)
@@ -274,5 +274,5 @@ def _conflict(context: Context, first: str, held: Claim, second: str, wanted: Cl
 
 
 def real_ports(urls: Iterable[str]) -> list[str]:
-    """The URLs that lead to a port of this machine's own; a simulated rig's stand elsewhere."""
+    """Return the URLs that lead to a port of this machine's own; a simulated rig's stand elsewhere."""
     return [url for url in dict.fromkeys(urls) if _REAL.match(taken_apart(url)[1]) or _REAL.match(line_of(url))]

@@ -16,7 +16,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema(registry: Registry) -> dict[str, Any]:
-    """The schema, with the options of every installed driver and policy."""
+    """Return the schema, with the options of every installed driver and policy."""
     schema = RigConfig.model_json_schema(by_alias=True)
     definitions = schema["$defs"]
     drivers = {name: registry.driver(name) for name in registry.drivers}
@@ -31,7 +31,7 @@ def json_schema(registry: Registry) -> dict[str, Any]:
 
 
 def to_text(schema: dict[str, Any]) -> str:
-    """As written to `config/schema.json`."""
+    """Write the schema as it stands in `config/schema.json`."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 

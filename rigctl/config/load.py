@@ -67,12 +67,12 @@ class LoadedConfig:
 
     @property
     def wired(self) -> bool:
-        """Whether there are instruments at all."""
+        """Tell whether there are instruments at all."""
         return bool(self.rig.devices)
 
     @property
     def tolerance(self) -> float:
-        """The tolerance a recommendation is made at."""
+        """Return the tolerance a recommendation is made at."""
         return float(self.policy_options.get("tolerance", 0.0))
 
 
@@ -152,7 +152,7 @@ def _read(path: Path) -> str:
 
 
 def is_plain_number(text: str) -> bool:
-    """Whether a text is a number without a unit."""
+    """Tell whether a text is a number without a unit."""
     try:
         float(text)
     except ValueError:

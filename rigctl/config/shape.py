@@ -61,7 +61,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
 
 
 def check_shape(document: Document, findings: Findings) -> RigConfig:
-    """The sections that hold; those that do not are in `findings`, muted, and replaced by something harmless."""
+    """Return the sections that hold; the others are in `findings`, muted, and replaced by something harmless."""
     raw: dict[str, Any] = copy.deepcopy(dict(document.data))
     # each round leaves larger parts out: single unknown keys, then entries, then whole sections
     for depth_of in (_key_depth, _entry_depth, _section_depth):
@@ -77,7 +77,7 @@ def check_shape(document: Document, findings: Findings) -> RigConfig:
 
 
 def problems_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[KeyPath, str]]:
-    """A validation error as (path, sentence) pairs in the house's words."""
+    """Put a validation error as (path, sentence) pairs in the house's words."""
     return [(_path(details), _sentence(details, model)) for details in error.errors(include_url=False)]
 
 
@@ -98,7 +98,7 @@ def _sentence(details: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as the user wrote it, cut short."""
+    """Show a value as the user wrote it, cut short."""
     if value is None:
         return "nothing"
     text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
@@ -106,7 +106,7 @@ def shown(value: Any) -> str:
 
 
 def keys_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
-    """The keys a model knows at a path below it; empty where it knows none."""
+    """Return the keys a model knows at a path below it; empty where it knows none."""
     current: Any = model
     for step in path:
         if _is_model(current):
@@ -162,7 +162,7 @@ def _remove(raw: dict[str, Any], path: KeyPath) -> None:
 
 
 def options_model(cls: type) -> type[BaseModel]:
-    """A pydantic model with a policy's options: same names, types and defaults; nested dataclasses likewise."""
+    """Return a pydantic model with a policy's options: same names, types and defaults; nested dataclasses likewise."""
     hints = get_type_hints(cls, include_extras=True)
     fields: dict[str, Any] = {}
     for f in dataclasses.fields(cls):
@@ -189,7 +189,7 @@ def _frozen(value: Any) -> Any:
 
 
 def make_policy(cls: type, options: Mapping[str, Any], path: KeyPath, findings: Findings) -> Any:
-    """The policy with these options, or None if they do not hold (then `findings` says why)."""
+    """Return the policy with these options, or None if they do not hold (then `findings` says why)."""
     model = options_model(cls)
     try:
         checked = model.model_validate(dict(options))

@@ -70,7 +70,7 @@ class Units:
         """None: the configuration names none (which is reported elsewhere), so any will do."""
 
     def unit(self, text: str) -> Any:
-        """A unit.
+        """Look up a unit.
 
         Raises:
             ValueError: nobody knows it.
@@ -85,7 +85,7 @@ class Units:
             ) from error
 
     def factor(self, unit: str, other: str) -> float:
-        """How many `other` one `unit` is.
+        """Return how many `other` one `unit` is.
 
         Raises:
             ValueError: they measure different things, or have different zero points.
@@ -93,14 +93,14 @@ class Units:
         return float(self._convert(Decimal(1), unit, other))
 
     def same(self, unit: str, other: str) -> bool:
-        """Whether two names are of one unit, such as uM and umol/L."""
+        """Tell whether two names are of one unit, such as uM and umol/L."""
         try:
             return self.factor(unit, other) == 1
         except ValueError:
             return False
 
     def to(self, value: str | float, unit: str, what: str) -> float:
-        """A quantity in `unit`; a bare number already is.
+        """Convert a quantity to `unit`; a bare number is in it already.
 
         Raises:
             ValueError: it has another dimension, or is no quantity.
@@ -116,7 +116,7 @@ class Units:
             raise ValueError(f'got "{value}", must be {what}') from error
 
     def quantity(self, value: str, kind: Kind) -> float:
-        """A quantity in the kind's unit, never negative.
+        """Convert a quantity to the kind's unit; it is never negative.
 
         Raises:
             ValueError: it has no unit, another dimension, or a minus.
@@ -133,7 +133,7 @@ class Units:
         return converted
 
     def money(self, value: str, kind: Kind = PER_TRIAL) -> Micros:
-        """An amount in the rig's currency, as micro-units.
+        """Return an amount in the rig's currency, as micro-units.
 
         Raises:
             ValueError: no money, other money, or negative.
@@ -141,7 +141,7 @@ class Units:
         return to_micros(self.price(value, kind))
 
     def price(self, value: str, kind: Kind) -> Decimal:
-        """Currency units per `kind.unit`, exact.
+        """Return currency units per `kind.unit`, exact.
 
         Raises:
             ValueError: no price, per something else, in another currency, or negative.

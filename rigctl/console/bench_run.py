@@ -142,7 +142,7 @@ def _told(outcome: Outcome) -> str:
 
 
 def ran_json(ran: Ran) -> Mapping[str, Any]:
-    """For programs."""
+    """Return what was run, for programs."""
     return {
         "cells": ran.cells,
         "skipped": ran.skipped,
@@ -152,7 +152,7 @@ def ran_json(ran: Ran) -> Mapping[str, Any]:
 
 
 def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str], *, json: bool) -> None:
-    """Regrets per setting and policy; and ours against the best of the published, if asked for.
+    """Show regrets per setting and policy, and ours against the best of the published, if asked for.
 
     Raises:
         UsageError: a policy that is to be compared has no results.
@@ -191,7 +191,7 @@ def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> 
 
 
 def tell_files(files: Sequence[Path], *, json: bool, **more: Any) -> None:
-    """Which files were written."""
+    """Tell which files were written."""
     if json:
         print_json({**more, "files": list(files)})
     else:

@@ -46,17 +46,17 @@ class Labels:
 
     @property
     def outcome_units(self) -> Mapping[str, str]:
-        """Units of all outcomes by name, the first one first."""
+        """Return units of all outcomes by name, the first one first."""
         return {self.outcome: self.outcome_unit, **self.further}
 
     @property
     def signs(self) -> tuple[float, ...]:
-        """1 of outcomes of which more is better, -1 of the others, the first one first."""
+        """Return 1 for outcomes of which more is better, -1 for the others, the first one first."""
         return tuple(1.0 if maximise else -1.0 for maximise in (self.maximise, *self.further_maximise))
 
     @classmethod
     def of(cls, loaded: LoadedConfig) -> Labels:
-        """A configuration's."""
+        """Return the names and units of a configuration."""
         return cls(
             rig=loaded.name,
             outcome=loaded.rig.outcome_name,

@@ -35,7 +35,7 @@ class ManualRow:
 
 
 def read_rows(path: Path, space: Space, outcomes: Sequence[str]) -> tuple[ManualRow, ...]:
-    """Every row of the file, with outcomes of these names. Columns it does not need are ignored.
+    """Read every row of the file, with outcomes of these names; columns it does not need are ignored.
 
     Raises:
         ConfigError: the file cannot be read or does not hold; carries every problem with file, line and column.
@@ -63,12 +63,12 @@ def read_rows(path: Path, space: Space, outcomes: Sequence[str]) -> tuple[Manual
 
 
 def to_history(rows: Sequence[ManualRow], space: Space) -> History:
-    """Rows in the order of the file as the trials 1, 2, ..."""
+    """Take rows in the order of the file as the trials 1, 2, ..."""
     return History.of(observation(i, row, space) for i, row in enumerate(rows, start=1))
 
 
 def observation(trial: int, row: ManualRow, space: Space) -> Observation:
-    """The trial as a policy sees it, and as the journal will give it back.
+    """Return the trial as a policy sees it, and as the journal will give it back.
 
     What a trial cost that ended before anything was measured says nothing about what a whole one costs.
     """
@@ -155,7 +155,7 @@ MOST_ROWS = 200
 def memories(
     loaded: LoadedConfig, known: History, state: JsonState | None, rows: Sequence[Observation]
 ) -> Iterator[JsonState | None]:
-    """Per row, what the policy remembers after it; None: what it did before.
+    """Yield, per row, what the policy remembers after it; None: what it did before.
 
     A row moves the memory on if its control set is what the policy proposes for that trial. Otherwise a person has
     decided, and the policy took no part.
@@ -175,7 +175,7 @@ def memories(
 
 
 def memory(loaded: LoadedConfig, history: History) -> JsonState | None:
-    """What the policy remembers of a history that somebody else kept; None: nothing."""
+    """Return what the policy remembers of a history that somebody else kept; None: nothing."""
     states = [s for s in memories(loaded, History(), None, history.observations) if s is not None]
     return states[-1] if states else None
 

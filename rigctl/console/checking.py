@@ -123,7 +123,7 @@ def _rig(loaded: LoadedConfig) -> Rig:
 
 
 def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
-    """For programs."""
+    """Return what was found, for programs."""
     return {
         **summary(found.loaded),
         "safe": {
@@ -137,7 +137,7 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
 
 
 def summary(loaded: LoadedConfig) -> Mapping[str, Any]:
-    """What a configuration that holds says, in short."""
+    """Return what a configuration that holds says, in short."""
     space, rig = loaded.problem.space, loaded.rig
     return {
         "rig": loaded.name,
@@ -155,7 +155,7 @@ def summary(loaded: LoadedConfig) -> Mapping[str, Any]:
 
 
 def show(found: Checked, console: Console) -> None:
-    """For people."""
+    """Show what was found, for people."""
     loaded, times = found.loaded, found.times
     space, rig = loaded.problem.space, loaded.rig
     sets, lines = len(space.control_sets), len({d.url for d in rig.devices.values()})

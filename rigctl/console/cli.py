@@ -79,7 +79,7 @@ def common(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What holds for every verb."""
+    """Set up what holds for every verb."""
     from rigctl.console.sink import configure_logs
 
     configure_logs(debug=debug)

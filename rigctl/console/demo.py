@@ -56,7 +56,7 @@ class Demo:
 
 
 def example(name: str) -> Path:
-    """An example configuration: packaged, or beside the sources.
+    """Return an example configuration: packaged, or beside the sources.
 
     Raises:
         UsageError: there is none of that name.
@@ -107,7 +107,7 @@ def _place(keep: Path | None) -> Iterator[Path]:
 
 
 def to_json(done: Demo) -> Mapping[str, Any]:
-    """For programs."""
+    """Return what came of it, for programs."""
     return {
         "scenario": done.options.scenario,
         "seed": done.loaded.seed,
@@ -119,7 +119,7 @@ def to_json(done: Demo) -> Mapping[str, Any]:
 
 
 def show(done: Demo, console: Console) -> None:
-    """For people."""
+    """Show what came of it, for people."""
     run.show(done.outcome, done.loaded, console, f"simulator's truth: {_truth(done)}")
     console.print()
     console.print(f"simulated rig: {done.options.scenario}, seed {done.loaded.seed}, {done.campaign_s:.1f} s")

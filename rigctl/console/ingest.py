@@ -40,7 +40,7 @@ class Ingested:
 def row_from_options(
     loaded: LoadedConfig, control_set: str, values: str, outcome: float | None, cost: str
 ) -> ManualRow:
-    """A trial from `--control-set a+b --values a=1.2,... --outcome 3.4 --cost 0.5`.
+    """Read a trial from `--control-set a+b --values a=1.2,... --outcome 3.4 --cost 0.5`.
 
     Further outcomes are among the values, by name.
 
@@ -60,7 +60,7 @@ def row_from_options(
 
 
 def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
-    """Trials from JSON: one object or a list of them, with control_set, values, outcome (null: failed) and cost.
+    """Read trials from JSON: an object or a list of them, with control_set, values, outcome (null: failed), cost.
 
     Further outcomes are among the values, by name.
 
@@ -94,14 +94,14 @@ def _row_from_entry(loaded: LoadedConfig, entry: Any, index: int) -> ManualRow:
 
 
 def rows_from_csv(loaded: LoadedConfig, path: Path) -> tuple[ManualRow, ...]:
-    """Trials from a CSV file, as `suggest --history` takes it. Raises ConfigError."""
+    """Read trials from a CSV file, as `suggest --history` takes it. Raises ConfigError."""
     return read_rows(path, loaded.problem.space, loaded.rig.outcome_names)
 
 
 def checked(
     loaded: LoadedConfig, members: Sequence[str], values: Mapping[str, float], outcome: float | None, cost: Micros
 ) -> ManualRow:
-    """A trial that fits the configuration.
+    """Return a trial that fits the configuration.
 
     Args:
         loaded: the configuration.

@@ -38,7 +38,7 @@ FRONT_TRIALS = 8
 
 @contextmanager
 def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
-    """A listener that shows what happens on this console while the block runs, drawn in a thread of its own."""
+    """Give a listener that shows on this console what happens while the block runs, drawn in a thread of its own."""
     board = Board(Labels.of(loaded), loaded.problem.budget)
     if not console.is_terminal:
         with _beside(lambda event: _tell(board, event, console), console) as listener:
@@ -80,7 +80,7 @@ def _beside(show: Listener, console: Console) -> Iterator[Listener]:
 
 
 def display(board: Board) -> RenderableType:
-    """Everything on one screen."""
+    """Draw everything on one screen."""
     from rich.console import Group  # noqa: PLC0415  # only at a terminal
     from rich.panel import Panel  # noqa: PLC0415
     from rich.text import Text  # noqa: PLC0415
@@ -185,7 +185,7 @@ def _tell(board: Board, event: CampaignEvent, console: Console) -> None:
 
 
 def line_for(board: Board, event: CampaignEvent) -> str:
-    """One line for an event, after the board has followed it; empty for steps within a trial."""
+    """Return one line for an event that the board has followed; nothing for steps within a trial."""
     match event:
         case CampaignStarted():
             resumed = f", {event.trials} trials done" if event.trials else ""

@@ -20,7 +20,7 @@ from rigctl.rig.registry import Registry
 
 
 def status(directory: Path) -> Mapping[str, Any]:
-    """What a running campaign says of itself, else what its journal says.
+    """Return what a running campaign says of itself, else what its journal says.
 
     Raises:
         UsageError: there is no campaign here.
@@ -71,7 +71,7 @@ class Explanation:
 
 
 def explained(campaign: Campaign, trial: int | None) -> Explanation:
-    """Why a trial (None: the last one) was chosen.
+    """Return why a trial (None: the last one) was chosen.
 
     Raises:
         UsageError: no such trial.
@@ -96,19 +96,19 @@ def explained(campaign: Campaign, trial: int | None) -> Explanation:
 
 
 def replayed(campaign: Campaign) -> tuple[ReplayedTrial, ...]:
-    """Every decision, recomputed; trials done by hand have none."""
+    """Recompute every decision; trials done by hand have none."""
     trials = replay(campaign.reader, campaign_spec(campaign.loaded))
     return tuple(trial for trial in trials if trial.origin != "manual")
 
 
 def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
-    """For people: every difference, and how many have none."""
+    """Tell people every difference, and how many decisions have none."""
     differing = [f"trial {t.trial}: {'; '.join(t.differences)}" for t in trials if not t.agrees]
     return [*differing, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
 
 
 def drivers() -> Sequence[Mapping[str, Any]]:
-    """Every installed driver."""
+    """Return every installed driver."""
     return [
         {"name": d.name, "summary": d.summary, "schemes": list(d.schemes), "problem": d.problem or None}
         for d in Registry.installed().describe()
@@ -116,5 +116,5 @@ def drivers() -> Sequence[Mapping[str, Any]]:
 
 
 def driver_lines(found: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-    """For people."""
+    """List the drivers for people."""
     return [f"{d['name']:10} {', '.join(d['schemes']):28} {d['problem'] or d['summary']}" for d in found]

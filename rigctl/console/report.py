@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
-    """What the campaign so far recommends.
+    """Recommend by the campaign so far.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -39,7 +39,7 @@ def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
 
 
 def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Recommendation:
-    """The same from any history, with the hyper-parameters the policy remembers (if it does).
+    """Recommend by any history, with the hyper-parameters the policy remembers (if it does).
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -64,7 +64,7 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
 
 
 def show(recommendation: Recommendation, labels: Labels, console: Console, note: str = "") -> None:
-    """For people.
+    """Show a recommendation to people.
 
     Args:
         recommendation: what to show.
@@ -158,13 +158,13 @@ def _show_front(front: Front, labels: Labels, console: Console) -> None:
 
 
 def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A status for people: what the names of the trade-off mean."""
+    """Put a status in words: what the names of the trade-off mean."""
     names = {"pareto_trials": "trials that no other beats in every outcome", "hypervolume": "hypervolume, measured"}
     return {names.get(name, name): value for name, value in status.items()}
 
 
 def measured_front(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
-    """The measured front of a journal, without its configuration; empty where there is one outcome only."""
+    """Return the measured front of a journal, without its configuration; empty where there is one outcome only."""
     further = json.loads(campaign.identity.get("further_outcomes", "[]"))
     rows = [t for t in trials if t.state is State.RECORDED and t.outcome is not None and len(t.further) == len(further)]
     if not further or not rows:

@@ -40,7 +40,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes."""
+        """Return 0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes."""
         result = self.result
         fruitless = result.trials > 0 and result.recorded == 0 and result.ending != "abandoned"
         return 1 if not result.safe.ok or fruitless or result.ending == "interlock" else 0
@@ -69,7 +69,7 @@ def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signal
 
 
 def to_json(outcome: Outcome) -> Mapping[str, Any]:
-    """For programs; money in currency units."""
+    """Return how it ended, for programs; money in currency units."""
     result = outcome.result
     return {
         "ending": result.ending,
@@ -86,7 +86,7 @@ def to_json(outcome: Outcome) -> Mapping[str, Any]:
 
 
 def show(outcome: Outcome, loaded: LoadedConfig, console: Console, note: str = "") -> None:
-    """For people; `note` goes with the recommendation."""
+    """Show how it ended, for people; `note` goes with the recommendation."""
     labels, result = Labels.of(loaded), outcome.result
     spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {labels.currency}"
     console.print(f"{result.trials} trials, {spent} spent; ended ({result.ending}): {result.reason}")

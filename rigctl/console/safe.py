@@ -37,11 +37,11 @@ class Done:
 
     @property
     def exit_code(self) -> int:
-        """0 if everything is confirmed safe."""
+        """Return 0 if everything is confirmed safe."""
         return 0 if self.report.ok else 1
 
     def to_json(self) -> Mapping[str, Any]:
-        """For programs."""
+        """Return what came of it, for programs."""
         return {**safe_json(self.report), "by": self.by, "notes": self.notes}
 
 
@@ -51,7 +51,7 @@ def safe_json(report: SafeReport) -> Mapping[str, Any]:
 
 
 def state_of(config: Path | None, state: Path | None) -> Path | None:
-    """Where a campaign's state is, also if its configuration does not hold; None: it cannot be told."""
+    """Return where a campaign's state is, also if its configuration does not hold; None: it cannot be told."""
     if state is not None:
         return state
     if config is not None:

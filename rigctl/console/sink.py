@@ -66,7 +66,7 @@ class Sink(Generic[T]):
                 self._lost += 1
 
     def close(self, within_s: float) -> bool:
-        """Whether all that waits was delivered or lost within so many wall seconds; the thread ends if it can."""
+        """Tell whether all that waits was delivered or lost within so many wall seconds; end the thread if possible."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
@@ -110,19 +110,19 @@ class Outlet(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # TextIOBase has an attribute
-        """The original's."""
+        """Return the original stream's encoding."""
         return self._stream.encoding
 
     def fileno(self) -> int:
-        """The original's."""
+        """Return the original stream's descriptor."""
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Whether a person is there."""
+        """Tell whether a person is there."""
         return self._stream.isatty()
 
     def writable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:

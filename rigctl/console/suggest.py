@@ -46,7 +46,7 @@ class Suggestion:
 
 
 def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Past:
-    """The history from `--history` (a CSV file, a journal or a state directory), else from the state directory.
+    """Read the history from `--history` (a CSV file, a journal, a state directory), else from the state directory.
 
     Raises:
         UsageError: `--history` is nothing of that kind.
@@ -107,7 +107,7 @@ def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
 
 
 def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping[str, Any]:
-    """The answer for programs: bounds in the outcome's own units, money in currency units."""
+    """Return the answer for programs: bounds in the outcome's own units, money in currency units."""
     proposal, space = suggestion.proposal, loaded.problem.space
     return {
         "trial": suggestion.trial,
@@ -129,7 +129,7 @@ def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping
 
 
 def to_lines(loaded: LoadedConfig, suggestion: Suggestion) -> tuple[str, ...]:
-    """The answer for people."""
+    """Return the answer for people, in sentences."""
     return explain(
         suggestion.proposal,
         loaded.problem,

@@ -38,7 +38,7 @@ class Registry:
 
     @classmethod
     def installed(cls) -> Registry:
-        """All that installed distributions offer; nothing is imported yet."""
+        """Return all that installed distributions offer; nothing is imported yet."""
         return cls(installed(DRIVERS, "driver"), installed(LINES, "line scheme"))
 
     def with_drivers(self, *drivers: type[Driver]) -> Registry:
@@ -50,7 +50,7 @@ class Registry:
         return replace(self, lines={**self.lines, **{scheme: _always(line) for scheme, line in lines.items()}})
 
     def driver(self, name: str) -> type[Driver]:
-        """The driver of this name.
+        """Return the driver of this name.
 
         Raises:
             UnknownPlugin: none is installed; the message has the nearest names.
@@ -63,7 +63,7 @@ class Registry:
         return driver
 
     def open_line(self, url: str, clock: Clock) -> Line:
-        """The line at this URL, still closed.
+        """Return the line at this URL, still closed.
 
         Raises:
             UnknownPlugin: no such scheme is installed; the message has the nearest ones.
@@ -77,7 +77,7 @@ class Registry:
         return open_line(url, clock)
 
     def describe(self) -> tuple[DriverInfo, ...]:
-        """Every driver in the order of its name, broken ones with their problem."""
+        """Return every driver in the order of its name, broken ones with their problem."""
         return tuple(self._info(name) for name in sorted(self.drivers))
 
     def _info(self, name: str) -> DriverInfo:
