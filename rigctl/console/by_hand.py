@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 
@@ -50,16 +50,15 @@ def read_rows(path: Path, space: Space, outcomes: Sequence[str]) -> tuple[Manual
     mistakes = _header_mistakes(path, header, (*space.names, "control_set", *outcomes, "cost"))
     if mistakes:
         raise ConfigError(mistakes)
+    reader = RowReader(space, outcomes)
     rows = []
-    for line, cells in table:
-        if len(cells) != len(header):
-            mistakes.append(Mistake(f"{path}:{line}", f"got {len(cells)} columns, the header has {len(header)}"))
-            continue
-        reader = _RowReader(f"{path}:{line}", dict(zip(header, cells, strict=True)), mistakes)
-        rows.append(reader.read(space, outcomes))
-    if mistakes:
-        raise ConfigError(mistakes)
-    return tuple(rows)
+    for line, row in table:
+        where, cells = f"{path}:{line}", dict(zip(header, row, strict=False))
+        if len(row) == len(header):
+            rows.append(reader.row(where, cells["control_set"].split("+"), cells))
+        else:
+            reader.mistakes.append(Mistake(where, f"got {len(row)} columns, the header has {len(header)}"))
+    return reader.checked(rows)
 
 
 def to_history(rows: Sequence[ManualRow], space: Space) -> History:
@@ -99,53 +98,59 @@ def _header_mistakes(path: Path, header: Sequence[str], needed: Sequence[str]) -
 
 
 @dataclass(frozen=True, slots=True)
-class _RowReader:
-    where: str
-    cells: Mapping[str, str]
-    mistakes: list[Mistake]
+class RowReader:
+    """Reads trials that a person wrote down, wherever, and collects what is wrong with them."""
 
-    def read(self, space: Space, outcomes: Sequence[str]) -> ManualRow:
-        members = tuple(m.strip() for m in self.cells["control_set"].split("+"))
+    space: Space
+    outcomes: Sequence[str]
+    mistakes: list[Mistake] = field(default_factory=list)
+
+    def row(self, where: str, control_set: Sequence[str], cells: Mapping[str, object]) -> ManualRow:
+        """Read one trial from what stands under each variable's and outcome's name, and under `cost`."""
+        members = tuple(name.strip() for name in control_set)
         try:
-            space.index_of(members)
+            self.space.index_of(members)
         except ValueError as error:
-            self._add("control_set", str(error))
-        found = {name: self._number(name) for name in outcomes}
-        values = {name: self._number(name) for name in space.names}
-        if any(y is not None for y in found.values()):
-            for name, value in {**values, **found}.items():
-                if value is None:
-                    empty = f"leave {', '.join(outcomes)} empty if it failed"
-                    self._add(name, f"is empty, but the trial has an outcome; {empty}")
-        first, *further = (y for y in found.values())
-        whole = tuple(y for y in further if y is not None)
-        return ManualRow(members, {n: v for n, v in values.items() if v is not None}, first, self._cost(), whole)
+            self._add(where, "control_set", str(error))
+        found = {name: self._number(where, name, cells.get(name)) for name in (*self.space.names, *self.outcomes)}
+        if any(found[name] is not None for name in self.outcomes):
+            for name in (name for name, value in found.items() if value is None):
+                failed = f"leave {', '.join(self.outcomes)} out if it failed"
+                self._add(where, name, f"is missing, but the trial has an outcome; {failed}")
+        first, *further = (found[name] for name in self.outcomes)
+        values = {name: value for name in self.space.names if (value := found[name]) is not None}
+        cost = self._cost(where, cells["cost"])
+        return ManualRow(members, values, first, cost, tuple(y for y in further if y is not None))
 
-    def _number(self, column: str) -> float | None:
-        text = self.cells[column].strip()
-        if not text:
+    def checked(self, rows: Sequence[ManualRow]) -> tuple[ManualRow, ...]:
+        """Return the rows, all of them; raise ConfigError with every mistake if there was one."""
+        if self.mistakes:
+            raise ConfigError(self.mistakes)
+        return tuple(rows)
+
+    def _number(self, where: str, name: str, given: object) -> float | None:
+        if given is None or not str(given).strip():
             return None
         try:
-            value = float(text)
+            value = math.nan if isinstance(given, bool) else float(str(given))
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            self._add(column, f'got "{text}", must be a finite number')
+            self._add(where, name, f'got "{given}", must be a finite number')
         return value
 
-    def _cost(self) -> Micros:
-        text = self.cells["cost"].strip()
+    def _cost(self, where: str, given: object) -> Micros:
         try:
-            cost = to_micros(Decimal(text))
+            cost = to_micros(Decimal(str(given).strip()))
         except (InvalidOperation, ValueError):
-            self._add("cost", f'got "{text}", must be an amount in the rig\'s currency, without unit')
+            self._add(where, "cost", f'got "{given}", must be an amount in the rig\'s currency, without unit')
             return 0
         if cost < 0:
-            self._add("cost", f'got "{text}", must not be negative')
+            self._add(where, "cost", f'got "{given}", must not be negative')
         return cost
 
-    def _add(self, column: str, what: str) -> None:
-        self.mistakes.append(Mistake(f"{self.where}: {column}", what))
+    def _add(self, where: str, name: str, what: str) -> None:
+        self.mistakes.append(Mistake(f"{where}: {name}", what))
 
 
 MOST_ROWS = 200
