@@ -58,19 +58,6 @@ SAFE_WITHIN_S = 2.0
 """Wall seconds within which a rig is safe or says what is not; who asks twice to be let go waits no longer."""
 
 
-def run(
-    spec: CampaignSpec,
-    state_dir: Path,
-    rig_factory: RigFactory,
-    clock: Clock,
-    listener: Listener,
-    *,
-    signals: Signals | None = None,
-) -> CampaignResult:
-    """Run `run_campaign` in an event loop of its own."""
-    return asyncio.run(run_campaign(spec, state_dir, rig_factory, clock, listener, signals=signals))
-
-
 async def run_campaign(
     spec: CampaignSpec,
     state_dir: Path,

@@ -73,28 +73,21 @@ def _rig(devices: Sequence[Driven], speedup: float, registry: Registry) -> Rig:
 
 
 class NoDoses(DoseLog):
-    """For whoever never doses: a dose without a record must not happen."""
+    """Stands in for whoever never doses: a dose without a record must not happen, so there is none to settle."""
 
     async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
         """Refuse."""
         raise RigctlError(f"{actuator}: {volume_ml:g} mL after {total_before_ml:g} mL: no journal is open, no dose")
 
-    async def sent(self, dose: int) -> None:
-        """Cannot be: nothing was intended."""
+    async def _never(self, *_: object, **__: object) -> None:
+        """Do nothing: of what was not intended nothing comes."""
 
-    async def done(self, dose: int, volume_ml: float, note: str) -> None:
-        """Cannot be: nothing was intended."""
-
-    async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
-        """Cannot be: nothing was intended."""
+    sent = done = unknown = answered = _never
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
-        """Nothing is known."""
+        """Know of none."""
         return 0.0
 
-    async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
-        """Cannot be: nothing was dosed."""
-
     async def unanswered(self, actuator: str, probe: str) -> Unanswered:  # noqa: ARG002  # the protocol's signature
-        """Nothing is known."""
+        """Know of none."""
         return Unanswered(0, 0)

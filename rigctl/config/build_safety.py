@@ -17,6 +17,11 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, InterlockSpec, SensorRules, WatchedSensor, WatchSpec
 from rigctl.rig.testing import ManualClock
 
+WATCHED_EVERY_S: Final = 2.0
+"""Between readings of a sensor that an interlock needs, wall seconds: the slowest probe in use takes 0.9 s."""
+_RATE: Final = re.compile(r"(.*[^/\s])\s*/\s*([A-Za-z]+)\s*")
+_TRIALS: Final = re.compile(r"\s*(\d{1,4})\s*trials?\s*")
+
 
 def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingSpec:
     """Return how a pump brings its variable to a setpoint."""
@@ -139,12 +144,6 @@ def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
 
 def _talks(schemes: tuple[str, ...], device: DeviceSpec) -> bool:
     return device.url.partition("://")[0] in schemes
-
-
-WATCHED_EVERY_S: Final = 2.0
-"""Between readings of a sensor that an interlock needs, wall seconds: the slowest probe in use takes 0.9 s."""
-_RATE: Final = re.compile(r"(.*[^/\s])\s*/\s*([A-Za-z]+)\s*")
-_TRIALS: Final = re.compile(r"\s*(\d{1,4})\s*trials?\s*")
 
 
 class Readings:

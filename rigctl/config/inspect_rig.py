@@ -29,6 +29,10 @@ RARE: Final = 1e-4
 """Natural values further out are as good as never seen."""
 NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""
+_NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
+_REAL: Final = re.compile(r"/dev/(?!pts/)")
+"""A pseudo-terminal has a program at its other end; every other port has a plug."""
+_WHOLE_LINE: Final = Claim("the line", "keeps")
 
 
 def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, registry: Registry) -> None:
@@ -36,7 +40,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
     if not context.findings:
         _roles(context, spec, registry)
     devices = {n: made[1] for n, d in spec.devices.items() if (made := built(d, registry)) is not None}
-    inspect_lines(context, spec.devices, registry)
+    _lines(context, spec.devices, registry)
     _units(context, devices)
     _meters(context, spec)
     _clock(context, spec)
@@ -103,7 +107,7 @@ def _clock(context: Context, spec: RigSpec) -> None:
     if spec.speedup == 1:
         return
     path: KeyPath = ("clock", "speedup")
-    real = real_ports(d.url for d in spec.devices.values())
+    real = _real_ports(d.url for d in spec.devices.values())
     if real:
         context.findings.add(
             path,
@@ -178,13 +182,10 @@ def _reach(context: Context, spec: RigSpec, variable: Variable) -> None:
         context.findings.warn(path, f"{wrong}: a trial fails where the setpoint is {side} what it finds; {remedy}")
 
 
-_NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
-_REAL: Final = re.compile(r"/dev/(?!pts/)")
-"""A pseudo-terminal has a program at its other end; every other port has a plug."""
-_WHOLE_LINE: Final = Claim("the line", "keeps")
+# what may not share a line, a register or a coil -------------------------------------------------------------------
 
 
-def inspect_lines(context: Context, devices: Mapping[str, DeviceSpec], registry: Registry) -> None:
+def _lines(context: Context, devices: Mapping[str, DeviceSpec], registry: Registry) -> None:
     """Check that every line is named in one way, and every place on it serves one device only."""
     by_line: dict[str, list[DeviceSpec]] = defaultdict(list)
     for device in devices.values():
@@ -273,6 +274,6 @@ def _conflict(context: Context, first: str, held: Claim, second: str, wanted: Cl
     return True
 
 
-def real_ports(urls: Iterable[str]) -> list[str]:
+def _real_ports(urls: Iterable[str]) -> list[str]:
     """Return the URLs that lead to a port of this machine's own; a simulated rig's stand elsewhere."""
     return [url for url in dict.fromkeys(urls) if _REAL.match(taken_apart(url)[1]) or _REAL.match(line_of(url))]

@@ -19,6 +19,9 @@ from rigctl.core.policy import Finished, JsonState
 from rigctl.core.space import Space
 from rigctl.errors import ConfigError, Mistake
 
+MOST_ROWS = 200
+"""Longer lists leave the memory as it was: every row costs a decision, some 10 to 50 ms."""
+
 
 @dataclass(frozen=True, slots=True)
 class ManualRow:
@@ -151,10 +154,6 @@ class RowReader:
 
     def _add(self, where: str, name: str, what: str) -> None:
         self.mistakes.append(Mistake(f"{where}: {name}", what))
-
-
-MOST_ROWS = 200
-"""Longer lists leave the memory as it was: every row costs a decision, some 10 to 50 ms."""
 
 
 def memories(

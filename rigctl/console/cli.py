@@ -30,6 +30,7 @@ from rigctl.console.options import (
     State,
     buses,
 )
+from rigctl.console.output import console, print_fields, print_json
 from rigctl.errors import RigctlError, UsageError
 
 if TYPE_CHECKING:
@@ -100,7 +101,6 @@ def demo(
 ) -> None:
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
     from rigctl.console import demo as demonstration
-    from rigctl.console.output import console, print_json
 
     options = demonstration.DemoOptions(scenario, seed, speed, data, keep, budget, max_trials)
     done = demonstration.demo(options, console(stderr=json), ctx.obj)
@@ -121,7 +121,6 @@ def check(
 ) -> None:
     """Check a configuration, and with --probe the devices."""
     from rigctl.console import checking
-    from rigctl.console.output import console, print_json
 
     found = checking.checked(_load(config, bus, to_run=True), probe=probe)
     if json:
@@ -153,7 +152,6 @@ def run(
     from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory
-    from rigctl.console.output import console, print_json
 
     loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
     for warning in checking.checked(loaded).warnings:
@@ -276,7 +274,6 @@ def recommend(
     from rigctl.console import report
     from rigctl.console.assemble import open_campaign, state_directory
     from rigctl.console.board import Labels
-    from rigctl.console.output import console, print_json
     from rigctl.console.suggest import read_past
 
     if config is not None and history is not None:
@@ -373,14 +370,10 @@ def main(signals: Signals | None = None) -> None:
 
 
 def _tell(answer: Any, json: bool) -> None:
-    from rigctl.console.output import print_fields, print_json
-
     (print_json if json else print_fields)(answer)
 
 
 def _say(answer: Any, lines: Sequence[str], json: bool) -> None:
-    from rigctl.console.output import print_json
-
     print_json(answer) if json else typer.echo("\n".join(lines))
 
 

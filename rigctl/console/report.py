@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
+_FIRST: Final[Mapping[str, str]] = {"maximise": "outcome.maximise", "floor": "floor"}
+"""Where the campaign's identity has what it says of each further outcome."""
+
+
 def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
     """Recommend by the campaign so far.
 
@@ -119,10 +123,6 @@ def _against(difference: float | None, positive: str, negative: str) -> str:
 
 def _money(amount: float | None, labels: Labels) -> str:
     return "unknown" if amount is None else f"{amount:.4g} {labels.currency}"
-
-
-_FIRST: Final[Mapping[str, str]] = {"maximise": "outcome.maximise", "floor": "floor"}
-"""Where the campaign's identity has what it says of each further outcome."""
 
 
 def _front_json(front: Front) -> Mapping[str, Any]:

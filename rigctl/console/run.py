@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,7 +59,8 @@ def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signal
     clock = RealClock(loaded.rig.speedup)
     factory = rig_factory(loaded, clock)
     with watching(loaded, console) as listener:
-        result = daemon.run(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
+        campaign = daemon.run_campaign(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
+        result = asyncio.run(campaign)
     with open_reader(directory) as reader:
         ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())
         try:
