@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 from rigctl.config.build_problem import build_problem
@@ -151,15 +152,6 @@ def _read(path: Path) -> str:
         raise ConfigError([Mistake(str(path), f"cannot be read: {reason}")]) from error
 
 
-def is_plain_number(text: str) -> bool:
-    """Tell whether a text is a number without a unit."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _declared(document: Document) -> dict[str, frozenset[str]]:
     sections = {name: document.data.get(name) for name in _NAMED}
     return {name: frozenset(s) if isinstance(s, dict) else frozenset() for name, s in sections.items()}
@@ -171,7 +163,7 @@ def _overridden(document: Document, overrides: Overrides) -> tuple[Document, lis
     origins: dict[KeyPath, str] = {}
     for key in ("budget", "seed", "max_trials"):
         value = getattr(overrides, key)
-        if key == "budget" and value is not None and is_plain_number(value):
+        if key == "budget" and value is not None and not value.strip().endswith(tuple(ascii_letters)):
             value = f"{value} {data.get('currency')}"  # on a command line the rig's one currency goes without saying
         if value is not None:
             data[key] = value

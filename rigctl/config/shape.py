@@ -64,14 +64,16 @@ def check_shape(document: Document, findings: Findings) -> RigConfig:
     """Return the sections that hold; the others are in `findings`, muted, and replaced by something harmless."""
     raw: dict[str, Any] = copy.deepcopy(dict(document.data))
     # each round leaves larger parts out: single unknown keys, then entries, then whole sections
-    for depth_of in (_key_depth, _entry_depth, _section_depth):
+    for depth_of in (_key_depth, _entry_depth, lambda _: 1):
         try:
             return RigConfig.model_validate(raw)
         except ValidationError as error:
             for path, what in problems_of(error, RigConfig):
                 findings.add(path, what)
             for details in error.errors(include_url=False):
-                _leave_out(raw, _path(details)[: depth_of(details)], findings)
+                part = _path(details)[: depth_of(details)]
+                findings.mute(part)
+                _leave_out(raw, part)
             raw = {**_HARMLESS, **raw}
     return RigConfig.model_validate(raw)
 
@@ -137,17 +139,7 @@ def _entry_depth(details: ErrorDetails) -> int:
     return 2 if path[0] in _ENTRIES and len(path) > 1 else 1
 
 
-def _section_depth(details: ErrorDetails) -> int:  # noqa: ARG001  # one of three alike
-    return 1
-
-
-def _leave_out(raw: dict[str, Any], part: KeyPath, findings: Findings) -> None:
-    """Take a part out, and mute it."""
-    findings.mute(part)
-    _remove(raw, part)
-
-
-def _remove(raw: dict[str, Any], path: KeyPath) -> None:
+def _leave_out(raw: dict[str, Any], path: KeyPath) -> None:
     holder: Any = raw
     for step in path[:-1]:
         try:

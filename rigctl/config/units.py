@@ -62,6 +62,10 @@ class Units:
     """A unit registry that knows money, pH and instrument scales, and computes in decimals.
 
     Decimals because prices must stay exact: 4.2 EUR/L is 0.0042 EUR/mL, not the nearest binary fraction to it.
+
+    Raises:
+        ValueError: from every method, where a text is none of what it must be (unknown unit, other dimension, other
+            currency, a minus, no unit at all); says what was got and what is allowed.
     """
 
     def __init__(self, currency: str | None) -> None:
@@ -70,11 +74,7 @@ class Units:
         """None: the configuration names none (which is reported elsewhere), so any will do."""
 
     def unit(self, text: str) -> Any:
-        """Look up a unit.
-
-        Raises:
-            ValueError: nobody knows it.
-        """
+        """Look up a unit."""
         if not _UNIT.fullmatch(text) or _LONG_NUMBER.search(text):
             raise ValueError(f'got "{text}", must be a unit such as "mM", "L/min" or "pH"')
         try:
@@ -85,11 +85,7 @@ class Units:
             ) from error
 
     def factor(self, unit: str, other: str) -> float:
-        """Return how many `other` one `unit` is.
-
-        Raises:
-            ValueError: they measure different things, or have different zero points.
-        """
+        """Return how many `other` one `unit` is."""
         return float(self._convert(Decimal(1), unit, other))
 
     def same(self, unit: str, other: str) -> bool:
@@ -100,11 +96,7 @@ class Units:
             return False
 
     def to(self, value: str | float, unit: str, what: str) -> float:
-        """Convert a quantity to `unit`; a bare number is in it already.
-
-        Raises:
-            ValueError: it has another dimension, or is no quantity.
-        """
+        """Convert a quantity to `unit`; a bare number is in it already."""
         if not isinstance(value, str):
             return float(value)
         amount, given = _split(value, what)
@@ -116,11 +108,7 @@ class Units:
             raise ValueError(f'got "{value}", must be {what}') from error
 
     def quantity(self, value: str, kind: Kind) -> float:
-        """Convert a quantity to the kind's unit; it is never negative.
-
-        Raises:
-            ValueError: it has no unit, another dimension, or a minus.
-        """
+        """Convert a quantity to the kind's unit; it is never negative."""
         amount, given = _split(value, str(kind))
         if not given:
             raise ValueError(f'got "{value}" without a unit, must be {kind}')
@@ -133,19 +121,11 @@ class Units:
         return converted
 
     def money(self, value: str, kind: Kind = PER_TRIAL) -> Micros:
-        """Return an amount in the rig's currency, as micro-units.
-
-        Raises:
-            ValueError: no money, other money, or negative.
-        """
+        """Return an amount in the rig's currency, as micro-units."""
         return to_micros(self.price(value, kind))
 
     def price(self, value: str, kind: Kind) -> Decimal:
-        """Return currency units per `kind.unit`, exact.
-
-        Raises:
-            ValueError: no price, per something else, in another currency, or negative.
-        """
+        """Return currency units per `kind.unit`, exact."""
         amount, given = _split(value, str(kind))
         code, _, per = (part.strip() for part in given.partition("/"))
         if not _CURRENCY.fullmatch(code) or bool(per) != bool(kind.unit):

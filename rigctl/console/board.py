@@ -34,39 +34,41 @@ class Labels:
     """Names and units, as shown."""
 
     rig: str
-    outcome: str
-    outcome_unit: str
     currency: str
     units: Mapping[str, str]
-    maximise: bool
-    further: Mapping[str, str] = field(default_factory=dict)
-    """Outcomes besides the first and their units, as shown."""
-    further_maximise: tuple[bool, ...] = ()
-    """Whether more of them is better, in that order."""
-
-    @property
-    def outcome_units(self) -> Mapping[str, str]:
-        """Return units of all outcomes by name, the first one first."""
-        return {self.outcome: self.outcome_unit, **self.further}
-
-    @property
-    def signs(self) -> tuple[float, ...]:
-        """Return 1 for outcomes of which more is better, -1 for the others, the first one first."""
-        return tuple(1.0 if maximise else -1.0 for maximise in (self.maximise, *self.further_maximise))
+    """Of variables, by name."""
+    outcomes: Mapping[str, str]
+    """Units of all outcomes by name, the first one first."""
+    signs: tuple[float, ...]
+    """In that order: 1 where more is better, -1 where less is."""
 
     @classmethod
     def of(cls, loaded: LoadedConfig) -> Labels:
         """Return the names and units of a configuration."""
+        problem = loaded.problem
+        outcomes = {loaded.rig.outcome_name: loaded.outcome_unit, **{f.name: f.unit for f in problem.further}}
+        better = (problem.maximise, *(f.maximise for f in problem.further))
         return cls(
             rig=loaded.name,
-            outcome=loaded.rig.outcome_name,
-            outcome_unit="" if loaded.outcome_unit == "1" else loaded.outcome_unit,
             currency=loaded.currency,
-            units={v.name: "" if v.unit == "1" else v.unit for v in loaded.problem.space.variables},
-            maximise=loaded.problem.maximise,
-            further={f.name: "" if f.unit == "1" else f.unit for f in loaded.problem.further},
-            further_maximise=tuple(f.maximise for f in loaded.problem.further),
+            units=_shown({v.name: v.unit for v in problem.space.variables}),
+            outcomes=_shown(outcomes),
+            signs=tuple(1.0 if more else -1.0 for more in better),
         )
+
+    @property
+    def outcome(self) -> str:
+        """Return the first outcome's name."""
+        return next(iter(self.outcomes))
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """Return the names of the others."""
+        return tuple(self.outcomes)[1:]
+
+
+def _shown(units: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: "" if unit == "1" else unit for name, unit in units.items()}
 
 
 @dataclass(slots=True)
@@ -122,5 +124,5 @@ class Board:
             kept = non_dominated(np.array(self.labels.signs) * values.astype(float))
             self.front = tuple(r for r, keep in zip(rows, kept, strict=True) if keep)
         best = None if self.best is None else self.best.outcome
-        if best is None or (row.outcome > best if self.labels.maximise else row.outcome < best):
+        if best is None or self.labels.signs[0] * (row.outcome - best) > 0:
             self.best = row

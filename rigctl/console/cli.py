@@ -343,8 +343,9 @@ def export(
 def drivers(*, json: AsJson = False) -> None:
     """List the installed drivers."""
     from rigctl.console import query
+    from rigctl.rig.registry import Registry
 
-    found = query.drivers()
+    found = Registry.installed().describe()
     _say(found, query.driver_lines(found), json)
 
 

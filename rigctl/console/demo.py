@@ -131,7 +131,7 @@ def _truth(done: Demo) -> str:
     told, labels = done.truth, Labels.of(done.loaded)
     if told is None:
         return f"unknown, {done.untold}"
-    worth = f"{labels.outcome} {number(told['outcome'])} {labels.outcome_unit}".rstrip()
+    worth = f"{labels.outcome} {number(told['outcome'])} {labels.outcomes[labels.outcome]}".rstrip()
     cost = f"{number(told['cost'], 3)} {labels.currency} per trial"
     best = told["best"]
     share = f"{told['share_of_best']:.1%} of the best there is"

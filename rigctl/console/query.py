@@ -16,7 +16,7 @@ from rigctl.core.explain import explain
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, UsageError
-from rigctl.rig.registry import Registry
+from rigctl.rig.registry import DriverInfo
 
 
 def status(directory: Path) -> Mapping[str, Any]:
@@ -107,14 +107,6 @@ def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
     return [*differing, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
 
 
-def drivers() -> Sequence[Mapping[str, Any]]:
-    """Return every installed driver."""
-    return [
-        {"name": d.name, "summary": d.summary, "schemes": list(d.schemes), "problem": d.problem or None}
-        for d in Registry.installed().describe()
-    ]
-
-
-def driver_lines(found: Sequence[Mapping[str, Any]]) -> Sequence[str]:
+def driver_lines(found: Sequence[DriverInfo]) -> Sequence[str]:
     """List the drivers for people."""
-    return [f"{d['name']:10} {', '.join(d['schemes']):28} {d['problem'] or d['summary']}" for d in found]
+    return [f"{d.name:10} {', '.join(d.schemes):28} {d.problem or d.summary}" for d in found]

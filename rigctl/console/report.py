@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
@@ -22,11 +24,6 @@ from rigctl.core.recommend import LEVEL, Recommendation, recommend
 from rigctl.core.several.hypervolume import hypervolume
 from rigctl.core.several.pareto import non_dominated, reference_point
 from rigctl.core.several.trade_off import Front
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
 
 _FIRST: Final[Mapping[str, str]] = {"maximise": "outcome.maximise", "floor": "floor"}
 """Where the campaign's identity has what it says of each further outcome."""
@@ -76,7 +73,7 @@ def show(recommendation: Recommendation, labels: Labels, console: Console, note:
         console: where.
         note: one more line, e.g. what a simulator says of it.
     """
-    choice, unit = recommendation.choice, labels.outcome_unit
+    choice, unit = recommendation.choice, labels.outcomes[labels.outcome]
     console.print()
     console.print(f"Recommendation: control {'+'.join(choice.control_set)}", style="bold")
     console.print(f"  at        {settings(choice.setpoints, labels.units)}")
@@ -95,9 +92,7 @@ def show(recommendation: Recommendation, labels: Labels, console: Console, note:
 
 
 def _alternatives(recommendation: Recommendation, labels: Labels) -> Table:
-    from rich.table import Table  # noqa: PLC0415  # only when something is shown
-
-    outcome, money = f"{labels.outcome} {labels.outcome_unit}".strip(), f"cost {labels.currency}"
+    outcome, money = f"{labels.outcome} {labels.outcomes[labels.outcome]}".strip(), f"cost {labels.currency}"
     table = Table(title="Instead of it", title_justify="left", box=None, padding=(0, 1), header_style="dim")
     table.add_column("control")
     for header in (outcome, "interval", "beside it", money, "beside it", "trials"):
@@ -135,9 +130,7 @@ def _front_json(front: Front) -> Mapping[str, Any]:
 
 
 def _show_front(front: Front, labels: Labels, console: Console) -> None:
-    from rich.table import Table  # noqa: PLC0415  # only when something is shown
-
-    units = labels.outcome_units
+    units = labels.outcomes
     title = "Trade-off: of the settings tried, those that no other is expected to beat in every outcome"
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1), header_style="dim")
     table.add_column("trial", justify="right")

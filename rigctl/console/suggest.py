@@ -39,7 +39,6 @@ class Past:
 class Suggestion:
     """The next trial."""
 
-    trial: int
     proposal: Proposal
     decision_s: float
     """Wall seconds."""
@@ -103,14 +102,14 @@ def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
         ) from finished
     if decision.proposal is None:
         raise AssertionError("unreachable: only trials done by hand have none")
-    return Suggestion(trial, decision.proposal, time.perf_counter() - began)
+    return Suggestion(decision.proposal, time.perf_counter() - began)
 
 
 def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping[str, Any]:
     """Return the answer for programs: bounds in the outcome's own units, money in currency units."""
     proposal, space = suggestion.proposal, loaded.problem.space
     return {
-        "trial": suggestion.trial,
+        "trial": proposal.trial,
         "policy": loaded.policy_name,
         "phase": proposal.phase,
         "control_set": space.control_sets[proposal.control_set].names,

@@ -25,8 +25,8 @@ class DriverInfo:
     name: str
     summary: str = ""
     schemes: tuple[str, ...] = ()
-    problem: str = ""
-    """Why it cannot be used; empty if it can."""
+    problem: str | None = None
+    """Why it cannot be used, if it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
