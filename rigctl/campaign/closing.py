@@ -45,10 +45,9 @@ async def close_open_trial(
         spec: the campaign.
         rig: read, never commanded.
         journal: where the trial is.
-        event: FAIL, ABANDON or LOSE.
+        event: FAIL, ABANDON or LOSE; what is LOST is charged up to the last sign of life of the process that ran it.
         why: for people.
-        ended_s: campaign time at which the trial ended, if that was not just now. A LOST trial's time is charged up to
-            the last sign of life of the process that ran it.
+        ended_s: campaign time at which the trial ended, if that was not just now.
 
     Returns:
         The closed trial; None if there was none, or it had moved nothing and can still be carried out.
@@ -140,14 +139,8 @@ def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ..
 
 
 def _metered(journal: Journal, rig: RigSpec, number: int) -> Consumption:
-    before, after = (journal.read.meter_readings(number, phase) for phase in ("before", "after"))
-    asleep_s, took_s = (
-        slept_s(before, after),
-        _event_s(journal, number, Event.MEASURE) - _event_s(journal, number, Event.ARM),
-    )
-    return Consumption(
-        before, after, max(0.0, took_s - asleep_s), _booked_ml(journal, rig, number), unattended_s=min(took_s, asleep_s)
-    )
+    after = journal.read.meter_readings(number, "after")
+    return _attended(journal, rig, number, after, _event_s(journal, number, Event.MEASURE))
 
 
 def _end_unmeasured(
@@ -190,8 +183,14 @@ def _lost(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Readi
 def _broken_off(
     journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading], ended_s: float | None
 ) -> Consumption:
-    before, after = journal.read.meter_readings(number, "before"), _in_campaign_time(journal, after)
-    took_s = (journal.time.now_s() if ended_s is None else ended_s) - _event_s(journal, number, Event.ARM)
+    ended_s = journal.time.now_s() if ended_s is None else ended_s
+    return _attended(journal, rig, number, _in_campaign_time(journal, after), ended_s)
+
+
+def _attended(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading], ended_s: float) -> Consumption:
+    """Return what a trial of this process has used; while the machine slept nobody was in charge of it."""
+    before = journal.read.meter_readings(number, "before")
+    took_s = ended_s - _event_s(journal, number, Event.ARM)
     asleep_s = min(max(0.0, took_s), slept_s(before, after))
     return Consumption(before, after, took_s - asleep_s, _booked_ml(journal, rig, number), unattended_s=asleep_s)
 

@@ -250,10 +250,8 @@ def doubts(
 ) -> Mapping[str, str]:
     """Return why, by meter, no trial should be charged by it before a person has looked at it.
 
-    Args:
-        meters: the rig's.
-        recent: the last trials that were metered, in order, with their control sets; two are enough.
-        past: what trials have cost.
+    `recent` are the last two trials that were metered, in order, with their control sets; `past` says what trials
+    have cost.
     """
     found = {}
     for meter in meters:

@@ -38,8 +38,8 @@ class Snapshot:
 
     now_s: float
     """Rig time."""
-    rig: Glance | None = None
-    """None: the rig is not open."""
+    rig: Glance = field(default_factory=Glance)
+    """Without readings as long as the rig is not open, so that nothing can be judged."""
     late_s: float = 0.0
     """Wall seconds by which this look came late."""
     journal_s: float = 0.0
@@ -136,12 +136,12 @@ def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
     """Return the configuration's interlocks and the rules that every rig has."""
     return (
         *map(_interlock, spec.interlocks),
-        Rule("read-back", "fail", lambda s: {} if s.rig is None else s.rig.astray),
-        Rule("pump", "fail", lambda s: {} if s.rig is None else s.rig.strays),
-        Rule("step", "trip", lambda s: {} if s.rig is None else s.rig.steps),
+        Rule("read-back", "fail", lambda s: s.rig.astray),
+        Rule("pump", "fail", lambda s: s.rig.strays),
+        Rule("step", "trip", lambda s: s.rig.steps),
         Rule("stale sensor", "hold", _stale),
         Rule("frozen sensor", "hold", _frozen),
-        Rule("bus", "hold", lambda s: {} if s.rig is None else s.rig.stuck),
+        Rule("bus", "hold", lambda s: s.rig.stuck),
         Rule("journal", "hold", _journal),
         Rule("files", "hold", lambda s: {"": s.missing} if s.missing else {}),
         Rule("disk", "warn", lambda s: _space(s, min(LOW_BYTES, LOW_SHARE * s.disk_bytes))),
@@ -153,8 +153,6 @@ def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
 
 def _interlock(spec: InterlockSpec) -> Rule:
     def objects(seen: Snapshot) -> Objections:
-        if seen.rig is None:
-            return {}
         holds = spec.when.holds(_values(seen.rig))
         if holds:
             return {"": f"{spec.when}: {_told(spec.when.names, seen.rig)}"}
@@ -163,13 +161,12 @@ def _interlock(spec: InterlockSpec) -> Rule:
         return {}
 
     def over(seen: Snapshot) -> bool:
-        until = spec.until
-        if seen.rig is None or until is None:
-            return seen.rig is not None and spec.when.holds(_values(seen.rig)) is False
-        return until.holds(_values(seen.rig)) is True
+        if spec.until is None:
+            return spec.when.holds(_values(seen.rig)) is False
+        return spec.until.holds(_values(seen.rig)) is True
 
     def judged(seen: Snapshot) -> bool:
-        return spec.then == "warn" or (seen.rig is not None and spec.when.holds(_values(seen.rig)) is not None)
+        return spec.then == "warn" or spec.when.holds(_values(seen.rig)) is not None
 
     return Rule(f"interlock {spec.name}", spec.then, objects, spec.for_s, over, judged)
 
@@ -200,19 +197,17 @@ def _told(names: frozenset[str], rig: Glance) -> str:
 
 def _stale(seen: Snapshot) -> Objections:
     """Object to readings older than the configuration allows, interlock or not."""
-    readings = {} if seen.rig is None else seen.rig.readings
     return {
         name: f"{name}: no valid reading for {r.age_s:.0f} s" + (f" ({r.detail})" if r.detail else "")
-        for name, r in readings.items()
+        for name, r in seen.rig.readings.items()
         if r.must_be_fresh and _too_old(r)
     }
 
 
 def _frozen(seen: Snapshot) -> Objections:
-    readings = {} if seen.rig is None else seen.rig.readings
     return {
         name: f"{name}: reads {r.value!r} {r.unit} without any change for {r.same_for_s:.0f} s"
-        for name, r in readings.items()
+        for name, r in seen.rig.readings.items()
         if r.frozen_after_s is not None and r.same_for_s >= r.frozen_after_s
     }
 

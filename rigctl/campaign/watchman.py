@@ -105,7 +105,7 @@ class Watchman:
         seen = replace(
             self.surroundings.known(),
             now_s=self.clock.now_s(),
-            rig=None if self.rig is None else self.rig(),
+            rig=Glance() if self.rig is None else self.rig(),
             late_s=late_s,
             journal_s=self.journal_s(),
         )

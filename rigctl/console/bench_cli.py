@@ -93,7 +93,7 @@ def run(
     else:
         missing = ", ".join(name for name, value in needed.items() if not value)
         raise UsageError(f"bench run: {missing} missing; give --problem, --policy and --budget, or a --grid FILE")
-    ran = bench_run.run(asked, bench_run.Where(out, form.value, jobs, dask, data), json=json)
+    ran = bench_run.run(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
     if json:
         print_json(bench_run.ran_json(ran))
     raise typer.Exit(1 if ran.failed else 0)
@@ -159,8 +159,7 @@ def paper(
     from rigctl.console import bench_run
 
     asked = grid_of(name, quick, arrays=data is not None, seeds=seeds, problems=problem or (), costs=costs or ())
-    where = bench_run.Where(out, form.value, jobs, dask, data)
-    ran = bench_run.run(asked, where, json=json)
+    ran = bench_run.run(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
     results = load(out)
     found = findings_of(name, results)
     files = bench_run.draw(results, out / "figures", name, [i.value for i in image or ()])

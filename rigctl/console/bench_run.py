@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,31 +23,22 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Where cells are run, and where their results go."""
-
-    out: Path
-    form: Form = "parquet"
-    jobs: int = 1
-    dask: str | None = None
-    data: Path | None = None
-
-
-def run(grid: Grid, where: Where, *, json: bool) -> Ran:
+def run(
+    grid: Grid, out: Path, form: Form, *, jobs: int = 1, dask: str | None = None, data: Path | None = None, json: bool
+) -> Ran:
     """Run what is not finished of a grid, and tell how it goes: a bar at a terminal, lines elsewhere.
 
     Raises:
         UsageError: something asked for does not exist, or an extra is missing.
     """
-    cells = grid.cells(where.data)
-    store = Store(where.out, where.form)
+    cells = grid.cells(data)
+    store = Store(out, form)
     screen = console(stderr=json)
     finished = store.finished()
-    _same_labels(cells, finished, where.out)
+    _same_labels(cells, finished, out)
     kept = [cell.id for cell in cells if cell.id in finished]
     left = len(cells) - len(kept)
-    screen.print(f"{len(cells)} cells, {len(kept)} finished before; results in {where.out}")
+    screen.print(f"{len(cells)} cells, {len(kept)} finished before; results in {out}")
     other = store.of_other_code(kept, code_version())
     if other:
         sys.stderr.write(
@@ -56,16 +46,14 @@ def run(grid: Grid, where: Where, *, json: bool) -> Ran:
             f"numerical libraries; give another --out to run them again\n"
         )
     with_progress = _with_bar if screen.is_terminal else _with_lines
-    with _told_when_stopped(where.out):
+    with _told_when_stopped(out):
         ran = with_progress(
-            screen, left, lambda tell: run_grid(grid, cells, store, jobs=where.jobs, dask=where.dask, on_outcome=tell)
+            screen, left, lambda tell: run_grid(grid, cells, store, jobs=jobs, dask=dask, on_outcome=tell)
         )
     for outcome in ran.failed:
         sys.stderr.write(f"rigctl: cell {outcome.cell.id} failed: {outcome.error}\n")
     if ran.failed:
-        sys.stderr.write(
-            f"rigctl: {len(ran.failed)} of {len(cells)} cells failed; tracebacks in {where.out / 'failed'}\n"
-        )
+        sys.stderr.write(f"rigctl: {len(ran.failed)} of {len(cells)} cells failed; tracebacks in {out / 'failed'}\n")
     return ran
 
 

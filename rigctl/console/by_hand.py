@@ -162,13 +162,7 @@ def memories(
     """Yield, per row, what the policy remembers after it; None: what it did before.
 
     A row moves the memory on if its control set is what the policy proposes for that trial. Otherwise a person has
-    decided, and the policy took no part.
-
-    Args:
-        loaded: policy, problem and seed.
-        known: the trials before the rows.
-        state: the policy's memory after them; None: it has none.
-        rows: trials in order.
+    decided, and the policy took no part. `state` is its memory after the trials `known` before the rows.
     """
     long = len(rows) > MOST_ROWS
     for row in rows:

@@ -123,21 +123,8 @@ def _rig(loaded: LoadedConfig) -> Rig:
 
 
 def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
-    """Return what was found, for programs."""
-    return {
-        **summary(found.loaded),
-        "safe": {
-            "told_s": found.times.told_s,
-            "confirmed_s": found.times.confirmed_s,
-            "buses": {url: {"told_s": t, "confirmed_s": c} for url, (t, c) in found.times.by_bus.items()},
-        },
-        "warnings": list(found.warnings),
-        "probe": {name: said for name, (_, said) in found.answers.items()} if probed else None,
-    }
-
-
-def summary(loaded: LoadedConfig) -> Mapping[str, Any]:
-    """Return what a configuration that holds says, in short."""
+    """Return what the configuration says in short, and what was found, for programs."""
+    loaded, times = found.loaded, found.times
     space, rig = loaded.problem.space, loaded.rig
     return {
         "rig": loaded.name,
@@ -145,12 +132,19 @@ def summary(loaded: LoadedConfig) -> Mapping[str, Any]:
         "currency": loaded.currency,
         "policy": {"name": loaded.policy_name, **loaded.policy_options},
         "variables": {v.name: {"unit": v.unit, "low": v.low, "high": v.high} for v in space.variables},
-        "control_sets": [list(c.names) for c in space.control_sets],
+        "control_sets": [c.names for c in space.control_sets],
         "outcome": {"name": rig.outcome_name, "unit": loaded.outcome_unit, "maximise": loaded.problem.maximise},
         "further_outcomes": [{"name": f.name, "unit": f.unit, "maximise": f.maximise} for f in loaded.problem.further],
         "devices": {name: {"driver": d.driver, "url": d.url} for name, d in rig.devices.items()},
         "meters": [m.name for m in rig.meters],
         "interlocks": {i.name: {"when": str(i.when), "for_s": i.for_s, "then": i.then} for i in rig.watch.interlocks},
+        "safe": {
+            "told_s": times.told_s,
+            "confirmed_s": times.confirmed_s,
+            "buses": {url: {"told_s": t, "confirmed_s": c} for url, (t, c) in times.by_bus.items()},
+        },
+        "warnings": found.warnings,
+        "probe": {name: said for name, (_, said) in found.answers.items()} if probed else None,
     }
 
 

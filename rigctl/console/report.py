@@ -65,14 +65,7 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
 
 
 def show(recommendation: Recommendation, labels: Labels, console: Console, note: str = "") -> None:
-    """Show a recommendation to people.
-
-    Args:
-        recommendation: what to show.
-        labels: names and units.
-        console: where.
-        note: one more line, e.g. what a simulator says of it.
-    """
+    """Show a recommendation to people; `note` is one more line, e.g. what a simulator says of it."""
     choice, unit = recommendation.choice, labels.outcomes[labels.outcome]
     console.print()
     console.print(f"Recommendation: control {'+'.join(choice.control_set)}", style="bold")
