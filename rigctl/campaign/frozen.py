@@ -10,7 +10,7 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import RigSpec, SensorRules
 from rigctl.rig.values import Measurement
 
-Past = Sequence[Mapping[str, MeasurementRow]]
+Before = Sequence[Mapping[str, MeasurementRow]]
 """What was measured in the trials before, by name, the last one last."""
 
 
@@ -19,7 +19,7 @@ def looked_back(spec: RigSpec) -> int:
     return max(_judged(spec).values(), default=1) - 1
 
 
-def judged_by_past(spec: RigSpec, now: Mapping[str, Measurement], past: Past) -> Mapping[str, Measurement]:
+def judged_by_past(spec: RigSpec, now: Mapping[str, Measurement], past: Before) -> Mapping[str, Measurement]:
     """Judge the measurements: INVALID where a sensor has not moved by a bit over as many trials as its rule says.
 
     Judged are outcomes, probes that doses are judged by, and sensors whose rules say so; and only if something else was
@@ -29,7 +29,7 @@ def judged_by_past(spec: RigSpec, now: Mapping[str, Measurement], past: Past) ->
     return {name: _as_found(now, name, past, trials[name]) if name in trials else m for name, m in now.items()}
 
 
-def _as_found(now: Mapping[str, Measurement], name: str, past: Past, trials: int) -> Measurement:
+def _as_found(now: Mapping[str, Measurement], name: str, past: Before, trials: int) -> Measurement:
     measured = now[name]
     if measured.severity >= Severity.INVALID or len(past) < trials - 1 or trials < 2:
         return measured
@@ -45,7 +45,7 @@ def _same(row: MeasurementRow | None, measured: Measurement) -> bool:
     return row is not None and row.value == measured.value and not row.spread
 
 
-def _something_changed(now: Mapping[str, Measurement], but: str, before: Past) -> bool:
+def _something_changed(now: Mapping[str, Measurement], but: str, before: Before) -> bool:
     others = [name for name in now if name != but]
     return any(
         (row := trial.get(name)) is not None and row.value is not None and row.value != now[name].value

@@ -194,7 +194,7 @@ def _timing(context: Context, section: TrialSection | None, wired: bool) -> Tria
     steps = []
     for i, step in enumerate(section.prepare):
         context.known(("trial", "prepare", i, "actuator"), step.actuator, ["devices"], "device: ")
-        value = _plain(context, ("trial", "prepare", i, "value"), step.value)
+        value = _bare_number(context, ("trial", "prepare", i, "value"), step.value)
         steps.append(PrepareStep(step.actuator, value, duration_s(("prepare", i, "wait"), step.wait)))
     window_s = duration_s(("measure", "for"), section.measure.for_)
     every_s = duration_s(("measure", "every"), section.measure.every)
@@ -214,7 +214,7 @@ def _timing(context: Context, section: TrialSection | None, wired: bool) -> Tria
     return TrialTiming(tuple(steps), duration_s(("settle",), section.settle), measure)
 
 
-def _plain(context: Context, path: KeyPath, value: float | str) -> float:
+def _bare_number(context: Context, path: KeyPath, value: float | str) -> float:
     if isinstance(value, str):
         context.findings.add(path, f'got "{value}", must be a number')
         return 0.0

@@ -137,13 +137,10 @@ def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
     try:
         line = registry.open_line(device.url, ManualClock())
         driver = registry.driver(device.driver)
-        return (line, driver.connect(device.name, device.options, line)) if _talks(driver.schemes, device) else None
+        talks = device.url.partition("://")[0] in driver.schemes
+        return (line, driver.connect(device.name, device.options, line)) if talks else None
     except (PluginError, ValueError):
         return None
-
-
-def _talks(schemes: tuple[str, ...], device: DeviceSpec) -> bool:
-    return device.url.partition("://")[0] in schemes
 
 
 class Readings:
@@ -167,22 +164,17 @@ class Readings:
         if name in self._units:
             return self._units[name]
         if name not in self._devices:
-            known = sorted({*self._units, *filter(self._is_sensor, self._devices)})
+            known = sorted({*self._units, *(n for n in self._devices if isinstance(self._made(n), Sensor))})
             raise ValueError(unknown(name, known, "a variable, an outcome or a sensor: "))
         made = self._made(name)
-        if made is None:  # told where the device is described
-            return ""
-        if isinstance(made[1], Sensor):
-            return made[1].unit
-        raise ValueError(f'got "{name}", which is no sensor; must be a variable, an outcome or a sensor')
+        if made is not None and not isinstance(made, Sensor):
+            raise ValueError(f'got "{name}", which is no sensor; must be a variable, an outcome or a sensor')
+        return "" if made is None else made.unit  # None: told where the device is described
 
-    def _made(self, name: str) -> tuple[Line, Device] | None:
+    def _made(self, name: str) -> Device | None:
         device = self._devices[name]
-        return None if device is None else built(device, self._registry)
-
-    def _is_sensor(self, name: str) -> bool:
-        made = self._made(name)
-        return made is not None and isinstance(made[1], Sensor)
+        made = None if device is None else built(device, self._registry)
+        return None if made is None else made[1]
 
 
 def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> WatchSpec:

@@ -20,7 +20,7 @@ MAX_DEPTH = 30
 MAX_NUMBER_LENGTH = 40
 """Longer digit strings stay text: no quantity of a rig needs them, and Python refuses to read huge ones."""
 
-_PLAIN: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
+_SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
     (re.compile(r"~|null|Null|NULL|"), lambda _: None),
     (re.compile(r"true|True|TRUE"), lambda _: True),
     (re.compile(r"false|False|FALSE"), lambda _: False),
@@ -131,7 +131,7 @@ class _Reader:
                 self.lines[(*path, i)] = item.start_mark.line + 1
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str":
-            return _plain(node.value) if node.style is None else node.value
+            return _scalar(node.value) if node.style is None else node.value
         self.unreadable.add(path)
         self._add(node.start_mark.line + 1, path, f"got the tag {node.tag}, must be written without one")
         return None
@@ -144,9 +144,9 @@ def _mistake(file: str, line: int, path: KeyPath, what: str) -> Mistake:
     return Mistake(f"{file}:{line}" + (f": {dotted(path)}" if path else ""), what, path, line)
 
 
-def _plain(text: str) -> Any:
+def _scalar(text: str) -> Any:
     if len(text) <= MAX_NUMBER_LENGTH:
-        for pattern, convert in _PLAIN:
+        for pattern, convert in _SCALARS:
             if pattern.fullmatch(text):
                 return convert(text)
     return text

@@ -60,16 +60,8 @@ def _roles(context: Context, spec: RigSpec, registry: Registry) -> None:
         wired(spec, registry, ManualClock(), lambda _: None)
     except ConfigError as error:
         for found in error.mistakes:
-            path = _in_the_file(found.path, spec)
-            if not context.findings.told(path):
-                context.findings.add(path, found.what)
-
-
-def _in_the_file(path: KeyPath, spec: RigSpec) -> KeyPath:
-    """Return where it stands what the rig complains about: meters go by their position there."""
-    if path[0] == "meters":
-        return ("meters", [m.name for m in spec.meters].index(str(path[1])), "device")
-    return (*path, "bus") if path[0] == "devices" else path
+            if not context.findings.told(found.path):
+                context.findings.add(found.path, found.what)
 
 
 def _units(context: Context, devices: dict[str, Device]) -> None:

@@ -135,7 +135,7 @@ class Units:
         if amount < 0:
             raise ValueError(f'got "{value}", must not be negative')
         try:
-            return _plain(amount * self._convert(Decimal(1), kind.unit, per) if per else amount)
+            return _short(amount * self._convert(Decimal(1), kind.unit, per) if per else amount)
         except ValueError as error:
             raise ValueError(f'got "{value}", must be {self._in_currency(kind)}') from error
 
@@ -162,7 +162,7 @@ def _split(value: str, what: str) -> tuple[Decimal, str]:
     return Decimal(found[1]), found[2]
 
 
-def _plain(price: Decimal) -> Decimal:
+def _short(price: Decimal) -> Decimal:
     """Write each number in one way, so that `9.0 EUR/L` and `9 EUR/L` are the same configuration."""
     short = price.normalize()
     return short if short.as_tuple().exponent in range(-99, 1) else short.quantize(Decimal(1))

@@ -66,10 +66,9 @@ def state_directory(given: Path | None, rig: str) -> Path:
 
 
 @dataclass(frozen=True, slots=True)
-class Campaign:
+class OpenCampaign:
     """A campaign on disk, and its configuration."""
 
-    directory: Path
     loaded: LoadedConfig
     reader: Reader
 
@@ -77,7 +76,7 @@ class Campaign:
 @contextmanager
 def open_campaign(
     config: Path | None, state: Path | None, buses: Mapping[str, str] | None = None
-) -> Iterator[Campaign]:
+) -> Iterator[OpenCampaign]:
     """Open the campaign in a state directory, read-only; configured by `config`, else as it was last started.
 
     Raises:
@@ -93,7 +92,7 @@ def open_campaign(
             loaded = load(config, overrides)
         else:
             loaded = load_text(row.config_text, directory / f"{FILE_NAME} (configuration)", overrides)
-        yield Campaign(directory, loaded, reader)
+        yield OpenCampaign(loaded, reader)
 
 
 def loaded_here(config: Path | None, directory: Path, buses: Mapping[str, str]) -> LoadedConfig:

@@ -46,7 +46,7 @@ class Demo:
 
     options: DemoOptions
     loaded: LoadedConfig
-    outcome: run.Outcome
+    outcome: run.Ended
     truth: Mapping[str, Any] | None
     """The recommendation's, from the simulator; None without one."""
     untold: str

@@ -10,7 +10,7 @@ from typing import Any
 from rigctl.campaign import control
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.replay import ReplayedTrial, replay
-from rigctl.console.assemble import Campaign, campaign_spec
+from rigctl.console.assemble import OpenCampaign, campaign_spec
 from rigctl.console.report import measured_front
 from rigctl.core.explain import explain
 from rigctl.core.money import to_units
@@ -70,7 +70,7 @@ class Explanation:
     """With the numbers; None for a trial done by hand."""
 
 
-def explained(campaign: Campaign, trial: int | None) -> Explanation:
+def explained(campaign: OpenCampaign, trial: int | None) -> Explanation:
     """Return why a trial (None: the last one) was chosen.
 
     Raises:
@@ -95,7 +95,7 @@ def explained(campaign: Campaign, trial: int | None) -> Explanation:
     return Explanation(row.trial, row.origin, lines, row.proposal)
 
 
-def replayed(campaign: Campaign) -> tuple[ReplayedTrial, ...]:
+def replayed(campaign: OpenCampaign) -> tuple[ReplayedTrial, ...]:
     """Recompute every decision; trials done by hand have none."""
     trials = replay(campaign.reader, campaign_spec(campaign.loaded))
     return tuple(trial for trial in trials if trial.origin != "manual")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class Ended:
     """How a run ended, and what it recommends."""
 
     result: CampaignResult
@@ -47,7 +47,7 @@ class Outcome:
         return 1 if not result.safe.ok or fruitless or result.ending == "interlock" else 0
 
 
-def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signals: Signals | None = None) -> Outcome:
+def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signals: Signals | None = None) -> Ended:
     """Start or resume the campaign in this state directory, showing progress on the console.
 
     `signals` are caught already; one that has come ends the campaign at once, everything safe.
@@ -67,10 +67,10 @@ def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signal
             recommendation = report.from_journal(loaded, reader)
         except PolicyError:
             recommendation = None
-    return Outcome(result, recommendation, ledger)
+    return Ended(result, recommendation, ledger)
 
 
-def to_json(outcome: Outcome) -> Mapping[str, Any]:
+def to_json(outcome: Ended) -> Mapping[str, Any]:
     """Return how it ended, for programs; money in currency units."""
     result = outcome.result
     return {
@@ -87,7 +87,7 @@ def to_json(outcome: Outcome) -> Mapping[str, Any]:
     }
 
 
-def show(outcome: Outcome, loaded: LoadedConfig, console: Console, note: str = "") -> None:
+def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "") -> None:
     """Show how it ended, for people; `note` goes with the recommendation."""
     labels, result = Labels.of(loaded), outcome.result
     spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {labels.currency}"

@@ -25,7 +25,7 @@ SQLITE = b"SQLite format 3"
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
+class Known:
     """What a decision starts from."""
 
     history: History
@@ -44,7 +44,7 @@ class Suggestion:
     """Wall seconds."""
 
 
-def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Past:
+def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Known:
     """Read the history from `--history` (a CSV file, a journal, a state directory), else from the state directory.
 
     Raises:
@@ -54,11 +54,11 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Pa
     """
     space, fresh = loaded.problem.space, initial_state(loaded.policy, loaded.problem)
     if history is None and not (directory / FILE_NAME).exists():
-        return Past(History(), fresh)
+        return Known(History(), fresh)
     source = directory if history is None else history
     if source.suffix.lower() == ".csv":
         past = to_history(read_rows(source, space, loaded.rig.outcome_names), space)
-        return Past(past, memory(loaded, past) or fresh)
+        return Known(past, memory(loaded, past) or fresh)
     if not source.exists():
         raise UsageError(f"--history {source}: not there; give a .csv file, a journal or a state directory")
     if source.is_file() and not _may_be_journal(source):
@@ -69,7 +69,7 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Pa
             past = reader.history(space, [f.name for f in loaded.problem.further])
         except ValueError as error:
             raise UsageError(f"{source}: does not fit {loaded.path}: {error}") from error
-        return Past(past, reader.policy_state() or fresh, reader.idle.spent())
+        return Known(past, reader.policy_state() or fresh, reader.idle.spent())
 
 
 def _may_be_journal(file: Path) -> bool:
@@ -78,7 +78,7 @@ def _may_be_journal(file: Path) -> bool:
         return file.name == FILE_NAME or stream.read(len(SQLITE)) == SQLITE
 
 
-def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
+def suggest(loaded: LoadedConfig, past: Known) -> Suggestion:
     """Ask the policy, as a running campaign would: what cannot be played is replaced by safe exploration, and said.
 
     Raises:
@@ -105,7 +105,7 @@ def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
     return Suggestion(decision.proposal, time.perf_counter() - began)
 
 
-def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping[str, Any]:
+def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mapping[str, Any]:
     """Return the answer for programs: bounds in the outcome's own units, money in currency units."""
     proposal, space = suggestion.proposal, loaded.problem.space
     return {

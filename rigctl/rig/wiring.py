@@ -77,7 +77,7 @@ class _Wirer:
                     buses[device.url] = Bus(lines[device.url], on_alarm, timing)
                 made = self._made(device, instruments, lines[device.url])
             except (PluginError, ValueError) as error:
-                self.complain(("devices", device.name), str(error))
+                self.complain(("devices", device.name, "bus"), str(error))
                 continue
             self.handles[device.name] = Handle(device.name, made, buses[device.url], device.timeout_s)
         return buses
@@ -118,8 +118,8 @@ class _Wirer:
             return None
         return Probe(sensor.name, handle, self.spec.plausible.get(sensor.name), self.clock, sensor.rules)
 
-    def meter(self, meter: MeterSpec) -> Handle[Meter] | None:
-        path = ("meters", meter.name)
+    def meter(self, index: int, meter: MeterSpec) -> Handle[Meter] | None:
+        path = ("meters", index, "device")
         handle = self.role(path, meter.device or "", Meter)  # type: ignore[type-abstract]
         unit = METER_UNITS[meter.kind]
         if handle is not None and handle.device.meter_unit != unit:
@@ -166,7 +166,7 @@ def wired(
     watched = [w.watched(sensor) for sensor in spec.watch.sensors]
     actuators = {n: w.role(path, n, Actuator) for n, path in w.actuator_names().items()}  # type: ignore[type-abstract]
     dosers = {n: w.role(("dosing", n), n, Doser) for n in spec.dosing}  # type: ignore[type-abstract]
-    meters = {m.name: w.meter(m) for m in spec.meters if m.kind in METER_UNITS}
+    meters = {m.name: w.meter(i, m) for i, m in enumerate(spec.meters) if m.kind in METER_UNITS}
     for name in [*actuators, *dosers]:
         if name not in spec.limits:
             w.complain(("safety", "limits", name), "missing: every actuator needs limits and a safe state")
