@@ -23,7 +23,7 @@ from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import State
-from rigctl.core.history import History
+from rigctl.core.experiment.history import History
 from rigctl.core.money import Micros
 from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch
 from rigctl.rig.protocols import Clock, Reading, Severity

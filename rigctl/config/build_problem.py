@@ -15,11 +15,11 @@ from rigctl.config.schema import (
     OutcomeSection,
     VariableSection,
 )
-from rigctl.core.marginals import Marginal, marginal_from_engineering
+from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.marginals.families import Marginal, marginal_from_engineering
 from rigctl.core.money import to_units
-from rigctl.core.nature.naturals import Learned
-from rigctl.core.policy import FurtherOutcome, ModelOptions, Problem
-from rigctl.core.space import Space, Variable
+from rigctl.core.natural import Learned
 from rigctl.errors import KeyPath
 
 MAX_CONTROL_SETS = 127
@@ -183,7 +183,7 @@ def _model(context: Context) -> ModelOptions:
         if section.hyperparameters == "fixed" and getattr(section, key) is None:
             findings.add(("model", key), 'is missing, must be given with "hyperparameters: fixed"')
     if section.kernel is None:
-        options["kernel"] = "matern-5/2" if section.hyperparameters == "learned" else "squared-exponential"
+        options["kernel"] = usual_kernel(section.hyperparameters)
     return ModelOptions(**options)
 
 

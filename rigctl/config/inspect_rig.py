@@ -14,8 +14,8 @@ from typing import Final
 from rigctl.config.build_safety import built
 from rigctl.config.findings import Context
 from rigctl.config.schema import VariableSection
-from rigctl.core.policy import Problem
-from rigctl.core.space import Variable
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
 from rigctl.rig.abilities import Claim, Fits, Occupies
 from rigctl.rig.places import line_of, taken_apart

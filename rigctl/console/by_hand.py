@@ -13,10 +13,11 @@ import numpy as np
 
 from rigctl.campaign.decide import Question, decide
 from rigctl.config.load import LoadedConfig
-from rigctl.core.history import History, Observation
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import JsonState
+from rigctl.core.experiment.space import Space
 from rigctl.core.money import Micros, to_micros
-from rigctl.core.policy import Finished, JsonState
-from rigctl.core.space import Space
+from rigctl.core.policy import Finished
 from rigctl.errors import ConfigError, Mistake
 
 MOST_ROWS = 200

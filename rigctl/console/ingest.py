@@ -18,9 +18,9 @@ from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import campaign_spec
 from rigctl.console.by_hand import ManualRow, RowReader, memories, observation, read_rows
-from rigctl.core.history import History
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState
 from rigctl.core.money import to_units
-from rigctl.core.policy import JsonState
 from rigctl.errors import UsageError
 
 

@@ -16,14 +16,15 @@ from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Labels
 from rigctl.console.output import number, plain, settings
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import plus_minus
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.history import History
-from rigctl.core.policy import JsonState, trial_rng
+from rigctl.core.multi_objective.hypervolume import hypervolume
+from rigctl.core.multi_objective.pareto import non_dominated, reference_point
+from rigctl.core.multi_objective.trade_off import Front
+from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import LEVEL, Recommendation, recommend
-from rigctl.core.several.hypervolume import hypervolume
-from rigctl.core.several.pareto import non_dominated, reference_point
-from rigctl.core.several.trade_off import Front
 
 _FIRST: Final[Mapping[str, str]] = {"maximise": "outcome.maximise", "floor": "floor"}
 """Where the campaign's identity has what it says of each further outcome."""

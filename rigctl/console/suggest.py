@@ -13,11 +13,12 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.config.load import LoadedConfig
 from rigctl.console.by_hand import memory, read_rows, to_history
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import explain
-from rigctl.core.history import History
 from rigctl.core.money import Micros, to_units
-from rigctl.core.nature.naturals import initial_state
-from rigctl.core.policy import BudgetSpent, Finished, JsonState, Proposal
+from rigctl.core.natural import initial_state
+from rigctl.core.policy import BudgetSpent, Finished, Proposal
 from rigctl.errors import PolicyError, UsageError
 
 SQLITE = b"SQLite format 3"

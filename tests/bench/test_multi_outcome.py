@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from rigctl.bench.problems.multi_outcome import random_forest, run_multi, trays, zdt3
+from rigctl.core.multi_objective.hypervolume import hypervolume
 from rigctl.core.policies.ca_mobo import CaMobo, MoUcb
-from rigctl.core.several.hypervolume import hypervolume
 
 
 def test_zdt3_is_the_published_function():

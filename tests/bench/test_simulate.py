@@ -22,7 +22,7 @@ from rigctl.bench.running.regrets import (
     true_values,
 )
 from rigctl.bench.running.simulate import run_cell, simulate
-from rigctl.core.several.hypervolume import hypervolume
+from rigctl.core.multi_objective.hypervolume import hypervolume
 from rigctl.errors import PolicyError, UsageError
 from tests.bench.players import InTurn, quick_cell
 

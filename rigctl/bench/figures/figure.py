@@ -12,7 +12,7 @@ import numpy as np
 
 from rigctl.bench.figures.style import order_of
 from rigctl.bench.tables.curves import Curve
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray
 
 Spread = Literal["standard error", "quartiles"]
 

@@ -17,7 +17,7 @@ import numpy as np
 from rigctl.bench.findings.evidence import Effect, both, effect, missing, open_claim, plain
 from rigctl.bench.findings.finding import Finding, Verdict
 from rigctl.bench.tables.runs import Run, Setting, Stat, settings_of
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray
 
 FAR_BELOW = 0.5
 """Of MO-UCB's use; the paper's figures are 17.8 against 85.2, a ratio of 0.21."""

@@ -11,13 +11,12 @@ from rigctl.bench.problems.full_control import Costs, FullControl, FunctionName,
 from rigctl.bench.problems.multi_outcome import INITIAL, MultiOutcome
 from rigctl.bench.problems.problem import BenchProblem, Progress, SetCosts
 from rigctl.bench.problems.truth import Best
-from rigctl.core.costing.cost_field import CostField
-from rigctl.core.gp.kernels import FloatArray
-from rigctl.core.history import History
-from rigctl.core.marginals import Uniform
-from rigctl.core.policy import FurtherOutcome, ModelOptions
-from rigctl.core.several.hypervolume import hypervolume
-from rigctl.core.space import Space, Variable
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import CostField, FurtherOutcome, ModelOptions
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.marginals.families import Uniform
+from rigctl.core.multi_objective.hypervolume import hypervolume
 
 FLOOR_POINTS = 1 << 12
 

@@ -23,8 +23,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from rigctl.core.costing.cost_field import CostField
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.problem import CostField
 
 FunctionName = Literal["ackley", "levy", "rosenbrock"]
 Costs = Literal["uniform", "varying", "varying-sum"]

@@ -21,7 +21,7 @@ from rigctl.bench.problems.terms import (
     matern52_as_gaussians,
     root_exponential_as_gaussians,
 )
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray
 from rigctl.errors import UsageError
 
 FEATURES = 2048

@@ -11,12 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.history import History, Observation
-from rigctl.core.marginals import Uniform
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import FurtherOutcome, JsonState, ModelOptions, Problem
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import MICROS_PER_UNIT, Micros
-from rigctl.core.policy import FurtherOutcome, JsonState, ModelOptions, Policy, Problem, trial_rng
-from rigctl.core.several.hypervolume import hypervolume
-from rigctl.core.space import FloatArray, Space, Variable
+from rigctl.core.multi_objective.hypervolume import hypervolume
+from rigctl.core.policy import Policy, trial_rng
 
 INITIAL = 5
 """Random points known beforehand; they count neither as trials nor as use of the dear input."""

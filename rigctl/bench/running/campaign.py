@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rigctl.core.history import History
-from rigctl.core.policy import JsonState, Problem, Proposal
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.policy import Proposal
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.problems.truth import Truth
 from rigctl.bench.running.campaign import Campaign, Play
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.experiment.history import History
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.kernels import FloatArray
-from rigctl.core.history import History
 from rigctl.core.money import to_units
 from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import recommend
-
-IntArray = NDArray[np.int64]
 
 TOLERANCE = 0.1
 """alpha of the quality and cost regrets (U, Experiments)."""

@@ -16,10 +16,11 @@ from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.running.campaign import Campaign, Play
 from rigctl.bench.running.provenance import code_version
 from rigctl.bench.running.regrets import columns
-from rigctl.core.gp.kernels import FloatArray
-from rigctl.core.history import History, Observation
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import to_micros
-from rigctl.core.policy import Finished, Policy, Problem, Proposal, trial_rng, validate
+from rigctl.core.policy import Finished, Policy, Proposal, trial_rng, validate
 from rigctl.errors import PolicyError
 
 Row = dict[str, Any]

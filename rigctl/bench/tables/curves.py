@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from rigctl.bench.tables.runs import Run, Setting, Stat
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray
 
 Axis = Literal["cost", "trial"]
 POINTS = 120
