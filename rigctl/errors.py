@@ -39,7 +39,7 @@ from typing import ClassVar
 
 
 class RigctlError(Exception):
-    """Root of every error rigctl raises on purpose."""
+    """Every error that rigctl raises on purpose is one."""
 
     exit_code: ClassVar[int] = 1
 
@@ -64,7 +64,7 @@ def dotted(path: KeyPath) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Mistake:
-    """One thing wrong with a configuration, and where it stands."""
+    """Says what is wrong with a configuration, and where it stands."""
 
     where: str
     """`file:line: dotted.key`."""
@@ -120,11 +120,11 @@ class DriverNonConformance(PluginError):
 
 
 class DeviceError(RigctlError):
-    """Something between us and an instrument."""
+    """Something went wrong between us and an instrument."""
 
 
 class DeviceTimeout(DeviceError):
-    """No complete answer in time; the line is not trusted until flushed."""
+    """No complete answer came in time; the line is not trusted until flushed."""
 
 
 class DeviceBusy(DeviceError):

@@ -16,7 +16,7 @@ UNKNOWN = ""
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A process, told apart from later ones with the same number."""
+    """Names a process so that later ones with the same number can be told from it."""
 
     pid: int
     started: str

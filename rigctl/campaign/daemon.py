@@ -142,7 +142,7 @@ def _obeying(session: Session, signals: Signals) -> AbstractContextManager[None]
 
 
 class Session:
-    """One process's part of a campaign."""
+    """Does one process's part of a campaign."""
 
     def __init__(
         self,

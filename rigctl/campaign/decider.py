@@ -64,7 +64,7 @@ CHUNK_BYTES = 4096
 
 
 class ProcessDecider:
-    """A `Decider`; who gave no answer is replaced, and the next one gets ready while the trial runs."""
+    """Replaces whoever gave no answer; the next one gets ready while the trial runs."""
 
     def __init__(self) -> None:
         self._subject: tuple[Policy, Problem] | None = None

@@ -58,7 +58,7 @@ UNKNOWN = "nothing to estimate from, booked as zero"
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """One line of a trial's cost."""
+    """Says what one meter adds to a trial's cost."""
 
     meter: str
     kind: str
@@ -73,7 +73,7 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class IdleLine:
-    """What was used on one meter while nobody was in charge of a trial."""
+    """Says what was used on one meter while nobody was in charge of a trial."""
 
     meter: str
     kind: str
@@ -213,7 +213,7 @@ def idle_in_trial(
 
 @dataclass(frozen=True, slots=True)
 class Interlude:
-    """The time between two trials."""
+    """Holds what is known of the time between two trials."""
 
     before: Mapping[str, tuple[Reading, float]]
     """Where the meters stood after the last trial that was metered, and the rig seconds since then."""

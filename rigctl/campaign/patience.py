@@ -45,7 +45,7 @@ UNRELIABLE = 5
 
 @dataclass(slots=True)
 class Patience:
-    """Everything a campaign waits for between trials; mutable, used in the event loop only."""
+    """Waits for everything a campaign waits for between trials; mutable, used in the event loop only."""
 
     journal: JournalThread
     clock: Clock

@@ -45,7 +45,7 @@ LITTLE_SLEEP_S, LONG_SLEEP_S = 5.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class PastLine:
-    """What an earlier whole trial cost on one meter; estimates are made from these."""
+    """Says what an earlier whole trial cost on one meter; estimates are made from these."""
 
     control_set: tuple[str, ...]
     meter: str
@@ -56,7 +56,7 @@ class PastLine:
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """The evidence of one trial's cost."""
+    """Holds the evidence of one trial's cost."""
 
     before: Mapping[str, Reading]
     """By meter name, from before the first actuator moved: as the last trial left them, else read afresh."""
@@ -77,7 +77,7 @@ class Consumption:
 
 @dataclass(frozen=True, slots=True)
 class Integral:
-    """Power times time, of one trial."""
+    """Holds power times time, of one trial."""
 
     kwh: Decimal
     dense: bool

@@ -10,7 +10,7 @@ from rigctl.rig.values import Alarm, Glance, Measurement, OpenDose, SafeReport
 
 
 class CampaignRig(Protocol):
-    """All instruments of one rig."""
+    """Commands and reads all instruments of one rig."""
 
     @property
     def tripped(self) -> str | None:

@@ -41,7 +41,7 @@ RETRY_UNWRITABLE_S = 10.0
 
 @dataclass(slots=True)
 class StopRequest:
-    """What a person or the service manager has asked for; mutable, shared by the runner and who asks."""
+    """Holds what somebody has asked for; mutable, shared by the runner and who asks."""
 
     finish: str | None = None
     """End after the trial under way; why."""

@@ -34,7 +34,7 @@ SEVERITY: Mapping[Action, Severity] = {
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a rule may look at."""
+    """Holds everything a rule may look at."""
 
     now_s: float
     """Rig time."""
@@ -58,7 +58,7 @@ Objections = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is watched."""
+    """Watches one thing."""
 
     name: str
     then: Action
@@ -73,7 +73,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An objection that has stood long enough."""
+    """Holds an objection that has stood long enough."""
 
     rule: str
     subject: str
@@ -86,7 +86,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the watch remembers from one look to the next."""
+    """Holds what the watch remembers from one look to the next."""
 
     since: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(rule, subject) -> rig time from which it has been objected to without a break."""
@@ -102,7 +102,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one look has brought."""
+    """Says what one look has brought."""
 
     standing: Standing
     new: tuple[Finding, ...] = ()

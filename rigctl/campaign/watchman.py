@@ -28,7 +28,7 @@ LASTING: tuple[Action, ...] = ("hold", "safe", "trip")
 
 @dataclass(slots=True)
 class Surroundings:
-    """What is looked at outside the rig; looked at in threads, for a disk that hangs must not hang the watch."""
+    """Looks at what is outside the rig, in threads: a disk that hangs must not hang the watch."""
 
     directory: Path
     missing: Callable[[], str]

@@ -144,7 +144,7 @@ def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
 
 
 class Readings:
-    """What a condition may speak of: variables, outcomes, and devices that are sensors."""
+    """Knows what a condition may speak of: variables, outcomes, and devices that are sensors."""
 
     def __init__(self, context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> None:
         self._units = {name: section.unit for _, name, section in context.measured}

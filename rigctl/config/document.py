@@ -34,7 +34,7 @@ _SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed configuration file."""
+    """Holds a parsed configuration file."""
 
     file: str
     data: Mapping[str, Any]

@@ -95,7 +95,7 @@ def unknown_key(key: str, allowed: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What every builder needs."""
+    """Holds what every builder needs."""
 
     config: RigConfig
     units: Units

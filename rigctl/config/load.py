@@ -31,7 +31,7 @@ _NAMED = ("variables", "devices", "dosing", "buses")
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the command line changes of a file."""
+    """Says what the command line changes of a file."""
 
     buses: Mapping[str, str] = field(default_factory=dict)
     """Bus (or device) name -> URL."""
@@ -44,7 +44,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A configuration that holds. Everything is converted: plain numbers, names that carry the unit."""
+    """Carries a configuration that holds; everything in it is converted: plain numbers, names that carry the unit."""
 
     path: Path
     text: str

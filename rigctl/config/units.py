@@ -25,7 +25,7 @@ SCALES: Final = ("pH", "HB", "HV", "HRC", "NTU", "FNU", "PSU")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a quantity must be."""
+    """Says what a quantity must be."""
 
     what: str
     """As in an error: `must be a duration such as "20 min"`."""
@@ -59,7 +59,7 @@ def _registry() -> pint.UnitRegistry[Decimal]:
 
 
 class Units:
-    """A unit registry that knows money, pH and instrument scales, and computes in decimals.
+    """Knows money, pH and instrument scales beside all other units, and computes in decimals.
 
     Decimals because prices must stay exact: 4.2 EUR/L is 0.0042 EUR/mL, not the nearest binary fraction to it.
 

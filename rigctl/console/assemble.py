@@ -67,7 +67,7 @@ def state_directory(given: Path | None, rig: str) -> Path:
 
 @dataclass(frozen=True, slots=True)
 class OpenCampaign:
-    """A campaign on disk, and its configuration."""
+    """Holds a campaign on disk, and its configuration."""
 
     loaded: LoadedConfig
     reader: Reader

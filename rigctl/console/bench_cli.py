@@ -17,7 +17,7 @@ bench = typer.Typer(help="Measure policies and decisions on simulated problems."
 
 
 class Table(StrEnum):
-    """Of a cell's results."""
+    """Names the forms of a cell's results."""
 
     PARQUET = "parquet"
     CSV = "csv"

@@ -31,7 +31,7 @@ LAST_TRIALS = 8
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Names and units, as shown."""
+    """Holds names and units, as shown."""
 
     rig: str
     currency: str
@@ -73,7 +73,7 @@ def _shown(units: Mapping[str, str]) -> Mapping[str, str]:
 
 @dataclass(slots=True)
 class Board:
-    """The state of affairs; mutable, used in the event loop only."""
+    """Keeps the state of affairs; mutable, used in the event loop only."""
 
     labels: Labels
     budget: Micros

@@ -26,7 +26,7 @@ MOST_ROWS = 200
 
 @dataclass(frozen=True, slots=True)
 class ManualRow:
-    """One trial as a person wrote it down."""
+    """Holds one trial as a person wrote it down."""
 
     control_set: tuple[str, ...]
     values: Mapping[str, float]

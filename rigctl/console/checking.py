@@ -35,7 +35,7 @@ SLOW_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found; nothing of it speaks against running the rig."""
+    """Holds what was found; nothing of it speaks against running the rig."""
 
     loaded: LoadedConfig
     times: SafeTimes

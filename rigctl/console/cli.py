@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Verbs(TyperGroup):
-    """The one place where errors become a message and an exit code."""
+    """Turns errors into a message and an exit code, in this one place."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; an error made on purpose is told in one message, with its exit code."""

@@ -26,7 +26,7 @@ from rigctl.errors import UsageError
 
 @dataclass(frozen=True, slots=True)
 class Ingested:
-    """What the journal holds now."""
+    """Says what the journal holds now."""
 
     trials: tuple[int, ...]
     """Numbers of the new trials."""

@@ -60,7 +60,7 @@ def _front(directory: Path) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a trial was chosen."""
+    """Says why a trial was chosen."""
 
     trial: int
     origin: str

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a run ended, and what it recommends."""
+    """Says how a run ended, and what it recommends."""
 
     result: CampaignResult
     recommendation: Recommendation | None

@@ -28,7 +28,7 @@ RIG = re.compile(r"""^rig\s*:\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\s#"'][^#\n]*))"""
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of it."""
+    """Says what came of going safe."""
 
     by: str
     report: SafeReport

@@ -27,7 +27,7 @@ SQLITE = b"SQLite format 3"
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a decision starts from."""
+    """Holds what a decision starts from."""
 
     history: History
     state: JsonState
@@ -38,7 +38,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """The next trial."""
+    """Holds the next trial."""
 
     proposal: Proposal
     decision_s: float

@@ -20,7 +20,7 @@ LINES = "rigctl.lines"
 
 @dataclass(frozen=True, slots=True)
 class DriverInfo:
-    """What `rigctl drivers` shows of one driver."""
+    """Holds what `rigctl drivers` shows of one driver."""
 
     name: str
     summary: str = ""
@@ -31,7 +31,7 @@ class DriverInfo:
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The drivers and line schemes there are."""
+    """Knows the drivers and line schemes there are."""
 
     drivers: Mapping[str, Load] = field(default_factory=dict)
     lines: Mapping[str, Load] = field(default_factory=dict)
@@ -42,11 +42,11 @@ class Registry:
         return cls(installed(DRIVERS, "driver"), installed(LINES, "line scheme"))
 
     def with_drivers(self, *drivers: type[Driver]) -> Registry:
-        """Also these drivers, by their own names, without installing them."""
+        """Add these drivers, by their own names, without installing them."""
         return replace(self, drivers={**self.drivers, **{d.name: _always(d) for d in drivers}})
 
     def with_lines(self, **lines: OpenLine) -> Registry:
-        """Also these line schemes, without installing them."""
+        """Add these line schemes, without installing them."""
         return replace(self, lines={**self.lines, **{scheme: _always(line) for scheme, line in lines.items()}})
 
     def driver(self, name: str) -> type[Driver]:
