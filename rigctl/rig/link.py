@@ -40,7 +40,7 @@ class Contact:
     """How many exchanges stayed without an answer."""
 
 
-class Wire:
+class Link:
     """One line with its condition; for the bus's thread."""
 
     def __init__(self, line: Line, timing: BusTiming, now: Callable[[], float]) -> None:
@@ -86,7 +86,7 @@ class Wire:
             raise self._broken(error) from error
 
     def exchange_succeeded(self) -> None:
-        """An answer arrived: the line works."""
+        """Take note that an answer arrived: the line works."""
         self._silent = 0
         self._pause_s = self._timing.reopen_first_s
 
@@ -99,22 +99,23 @@ class Wire:
             self._silent += 1
             if self._silent >= self._timing.lost_after:
                 self._silent = 0
-                self._shut()
+                self.close()
         if isinstance(error, DeviceTimeout | GarbledReply):
             self.distrust()
         return error
 
     def distrust(self) -> None:
-        """Something went wrong in the middle of an exchange: flush before the next one."""
+        """Flush before the next exchange: something went wrong in the middle of one."""
         self._suspect, self._pressed_on = True, False
 
     def close(self) -> None:
         """Close the line."""
-        self._shut()
+        self._open = False
+        self._line.close()
 
     def _reopen(self, wait_s: float) -> None:
         if wait_s > 0:
-            raise PortUnavailable(f"{self._placed(self._why)}; next attempt in {wait_s:.1f} s")
+            raise PortUnavailable(f"{self._why}; next attempt in {wait_s:.1f} s", bus=self._line.url)
         self._line.open()
         self._open = True
         self._suspect = False
@@ -124,18 +125,8 @@ class Wire:
     def _broken(self, error: PortUnavailable | OSError) -> PortUnavailable:
         """Close and postpone the next attempt, unless this very error only says that it is postponed."""
         if self._now() >= self._not_before_s:
-            self._why = str(error) or type(error).__name__
-            self._shut()
+            self._why = (error.what if isinstance(error, PortUnavailable) else str(error)) or type(error).__name__
+            self.close()
             self._not_before_s = self._now() + self._pause_s
             self._pause_s = min(2 * self._pause_s, self._timing.reopen_max_s)
-        if isinstance(error, PortUnavailable):
-            return error
-        return PortUnavailable(self._placed(self._why))
-
-    def _placed(self, why: str) -> str:
-        """With the line's URL in front, unless it stands there already."""
-        return why if why.startswith(self._line.url) else f"{self._line.url}: {why}"
-
-    def _shut(self) -> None:
-        self._open = False
-        self._line.close()
+        return error if isinstance(error, PortUnavailable) else PortUnavailable(self._why, bus=self._line.url)
