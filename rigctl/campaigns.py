@@ -19,7 +19,7 @@ def run(
     *,
     buses: Mapping[str, str] | None = None,
     max_trials: int | None = None,
-) -> console_run.Outcome:
+) -> console_run.Ended:
     """Run or resume a campaign on the rig that a configuration describes, until its end; as `rigctl run` does.
 
     Call it in the main thread: signals end the campaign, everything safe, before they reach anything else.

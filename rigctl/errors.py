@@ -6,9 +6,9 @@ RigctlError                     exit 1
 ├── ConfigError                 exit 2   the configuration does not hold; carries every problem found
 ├── PolicyError                          a policy cannot decide, or proposed what it may not
 │   └── NoAnswer                         it was late, or its process ended
-├── DriverError                 exit 2   a driver or line scheme cannot be used
-│   ├── UnknownDriver                    nothing of this name is installed
-│   ├── BrokenDriver                     it is installed but does not load
+├── PluginError                 exit 2   a policy, driver or line scheme cannot be used
+│   ├── UnknownPlugin                    nothing of this name is installed
+│   ├── BrokenPlugin                     it is installed but does not load, or is not what it should be
 │   └── DriverNonConformance             it does not do what every driver must
 ├── DeviceError                          something between us and an instrument
 │   ├── DeviceTimeout                    no (complete) answer in time; the line is not trusted until flushed
@@ -39,7 +39,7 @@ from typing import ClassVar
 
 
 class RigctlError(Exception):
-    """Root of every error rigctl raises on purpose."""
+    """Every error that rigctl raises on purpose is one."""
 
     exit_code: ClassVar[int] = 1
 
@@ -54,27 +54,42 @@ class UsageError(RigctlError):
     exit_code = 2
 
 
+KeyPath = tuple[str | int, ...]
+"""Keys and list positions from the top of a configuration down."""
+
+
+def dotted(path: KeyPath) -> str:
+    """Return a path as a person writes it, e.g. `meters[0].price`."""
+    text = ""
+    for step in path:
+        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
+    return text
+
+
 @dataclass(frozen=True, slots=True)
-class Problem:
-    """One thing wrong with a configuration, and where it stands."""
+class Mistake:
+    """Says what is wrong with a configuration, and where it stands."""
 
     where: str
     """`file:line: dotted.key`."""
     what: str
     """Got, allowed and remedy, in a sentence."""
+    path: KeyPath = ()
+    line: int = 0
+    """Of the file; 0 where it stands in none."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"
 
 
 class ConfigError(RigctlError):
-    """The configuration does not hold; `problems` has all of them."""
+    """The configuration does not hold; `mistakes` has all that is wrong with it."""
 
     exit_code = 2
 
-    def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+    def __init__(self, mistakes: Sequence[Mistake]) -> None:
+        self.mistakes = tuple(mistakes)
+        super().__init__("\n".join(map(str, self.mistakes)))
 
 
 class PolicyError(RigctlError):
@@ -90,26 +105,26 @@ class NoAnswer(PolicyError):
         """Where it stood, as far as is known."""
 
 
-class DriverError(RigctlError):
-    """A driver or line scheme cannot be used."""
+class PluginError(RigctlError):
+    """A policy, driver or line scheme cannot be used."""
 
     exit_code = 2
 
 
-class UnknownDriver(DriverError):
+class UnknownPlugin(PluginError):
     """Nothing of this name is installed."""
 
 
-class BrokenDriver(DriverError):
-    """It is installed, but does not load or is no driver."""
+class BrokenPlugin(PluginError):
+    """It is installed, but does not load or is not what it should be."""
 
 
-class DriverNonConformance(DriverError):
+class DriverNonConformance(PluginError):
     """A driver does not do what every driver must; the message names driver and check."""
 
 
 class DeviceError(RigctlError):
-    """Something between us and an instrument.
+    """Something went wrong between us and an instrument.
 
     Whoever raises it says what is wrong; a line knows the bus, and a device's handle fills in whose error it is.
     """
@@ -126,7 +141,7 @@ class DeviceError(RigctlError):
 
     @property
     def what(self) -> str:
-        """What is wrong, without device and bus."""
+        """Say what is wrong, without device and bus."""
         return str(self.args[0]) if self.args else ""
 
     def __str__(self) -> str:
@@ -134,7 +149,7 @@ class DeviceError(RigctlError):
 
 
 class DeviceTimeout(DeviceError):
-    """No complete answer in time; the line is not trusted until flushed."""
+    """No complete answer came in time; the line is not trusted until flushed."""
 
 
 class DeviceBusy(DeviceError):
@@ -180,6 +195,10 @@ class Tripped(RigctlError):
     """The trip is latched; only a person resets it."""
 
     exit_code = 3
+
+    def __init__(self, reason: str, first: str = "Find the cause") -> None:
+        self.reason = reason
+        super().__init__(f"{reason}. {first}, then `rigctl reset-trip CONFIG` (with the same --state), and run again")
 
 
 class JournalError(RigctlError):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
 
 from rigctl.errors import UsageError
+from rigctl.plugins import did_you_mean
 
 
 def must_be_one_of(name: object, allowed: Iterable[str], what: str) -> None:
@@ -17,6 +17,5 @@ def must_be_one_of(name: object, allowed: Iterable[str], what: str) -> None:
     known = list(allowed)
     if name in known:
         return
-    near = get_close_matches(str(name), known, n=1, cutoff=0.4)
-    hint = f"; did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(str(name), known)
     raise UsageError(f"{what}: got {str(name)!r}, must be one of {', '.join(known) or '(there are none)'}{hint}")

@@ -16,7 +16,7 @@ UNKNOWN = ""
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """A process, told apart from later ones with the same number."""
+    """Names a process so that later ones with the same number can be told from it."""
 
     pid: int
     started: str
@@ -25,31 +25,31 @@ class Writer:
 
     @classmethod
     def this_process(cls) -> Self:
-        """We."""
+        """Return our own process."""
         return cls(os.getpid(), _started(os.getpid()), boot_id())
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs; one that has ended and was not waited for does not."""
+        """Tell whether it still runs; one that has ended and was not waited for does not."""
         return self.boot == boot_id() and self.started != UNKNOWN and self.started == _started(self.pid)
 
     @property
     def is_this_process(self) -> bool:
-        """Whether it is us."""
+        """Tell whether it is us."""
         return self.pid == os.getpid() and self.alive
 
     def to_json(self) -> Mapping[str, Any]:
-        """By field."""
+        """Return it by field."""
         return {"pid": self.pid, "started": self.started, "boot": self.boot}
 
     @classmethod
     def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """As `to_json` wrote it; raises `KeyError` or `ValueError` for anything else."""
+        """Read what `to_json` wrote; raise `KeyError` or `ValueError` for anything else."""
         return cls(int(content["pid"]), str(content["started"]), str(content["boot"]))
 
 
 def _started(pid: int) -> str:
-    """When a process started, and nothing of one that has ended; see proc(5), fields 3 and 22 of `stat`."""
+    """Return when a process started, and nothing for one that has ended; see proc(5), fields 3 and 22 of `stat`."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

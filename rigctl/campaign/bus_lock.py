@@ -45,7 +45,7 @@ def bus_locks(urls: Iterable[str]) -> Iterator[None]:
 
 
 def _take(held: ExitStack, name: str) -> int | None:
-    """Take one lock; None if it is ours now, else the pid of its holder, 0 if that is not known."""
+    """Take one lock; return None if it is ours now, else the pid of its holder, 0 if that is not known."""
     end = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     try:
         end.bind(f"\0{name}")
@@ -56,7 +56,7 @@ def _take(held: ExitStack, name: str) -> int | None:
 
 
 def _take_file(held: ExitStack, name: str) -> int | None:
-    """As `_take`, where there is no abstract namespace: a lock on a file in the temporary directory."""
+    """Do as `_take` does, where there is no abstract namespace: lock a file in the temporary directory."""
     path = Path(tempfile.gettempdir()) / name
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     held.callback(os.close, descriptor)
@@ -71,7 +71,7 @@ def _take_file(held: ExitStack, name: str) -> int | None:
 
 
 def _listener(name: str) -> int:
-    """Pid of the process that listens there, by the kernel's word; 0 if it cannot be asked or lives in a container."""
+    """Ask the kernel who listens there; return 0 if it cannot be asked or the process lives in a container."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as end:
         end.setblocking(False)
         try:
@@ -94,7 +94,7 @@ def _refusal(refused: Mapping[str, int]) -> Locked:
 
 
 def _state_of(pid: int) -> Path | None:
-    """The state directory of a process, by the lock it has open; None if that cannot be seen."""
+    """Find a process's state directory by the lock it has open; return None if that cannot be seen."""
     try:
         opened = [link.readlink() for link in Path(f"/proc/{pid}/fd").iterdir()]
     except OSError:

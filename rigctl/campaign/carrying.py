@@ -53,7 +53,7 @@ class TrialRun:
     """By the last decision: what holds for many trials is an alarm once."""
 
     async def carried_out(self, history: History) -> TrialRow:
-        """The next trial's row, once it is over.
+        """Return the next trial's row, once it is over.
 
         Raises:
             BudgetSpent, Finished: there is none.
@@ -66,7 +66,7 @@ class TrialRun:
         return await self._carry_out(trial)
 
     async def _propose(self, history: History) -> TrialRow:
-        """The proposal that a process left behind before anything moved, else a new decision, committed."""
+        """Return the trial that a process left behind before anything moved, else commit a new decision."""
         waiting = await self.journal.call(lambda j: j.read.open_trial())
         started = time.monotonic()
         if waiting is None:
@@ -136,7 +136,7 @@ class TrialRun:
         return await self.journal.call(record, spec.rig, spec.problem, number)
 
     async def _measured(self, number: int) -> dict[str, Measurement]:
-        """The window of every sensor, believed only if all that is driven held its value to the end.
+        """Measure the window of every sensor, believed only if all that is driven held its value to the end.
 
         Raises:
             ReadBackMismatch: something was let go, or set to something else, by another hand.
@@ -157,7 +157,7 @@ class TrialRun:
         return judged
 
     async def _before(self) -> dict[str, Reading]:
-        """Where the meters stand: as the last trial left them, so that none misses what was used since.
+        """Return where the meters stand: as the last trial left them, so that none misses what was used since.
 
         Read afresh if something lies between that is no trial's: what was used in it is booked by itself.
         """
@@ -169,7 +169,6 @@ class TrialRun:
     # caps ------------------------------------------------------------------------------------------------------------
 
     async def _until_caps_have_room(self, trial: TrialRow) -> None:
-        """Wait until every pump this trial needs may dispense as much as it has needed before."""
         pumps = {v.actuator: v.name for v in self.spec.rig.variables if v.actuator in self.spec.rig.dosing}
         for pump, variable in pumps.items():
             if pump is not None and variable in trial.control_set:

@@ -45,10 +45,9 @@ async def close_open_trial(
         spec: the campaign.
         rig: read, never commanded.
         journal: where the trial is.
-        event: FAIL, ABANDON or LOSE.
+        event: FAIL, ABANDON or LOSE; what is LOST is charged up to the last sign of life of the process that ran it.
         why: for people.
-        ended_s: campaign time at which the trial ended, if that was not just now. A LOST trial's time is charged up to
-            the last sign of life of the process that ran it.
+        ended_s: campaign time at which the trial ended, if that was not just now.
 
     Returns:
         The closed trial; None if there was none, or it had moved nothing and can still be carried out.
@@ -66,7 +65,7 @@ async def close_open_trial(
 
 
 async def read_meters(rig: CampaignRig) -> Mapping[str, Reading]:
-    """The counters now; none of them if the rig cannot be asked at all."""
+    """Read the counters; return none of them if the rig cannot be asked at all."""
     try:
         return await rig.meters()
     except DeviceError:
@@ -91,7 +90,6 @@ def arm(journal: Journal, rig: RigSpec, number: int, before: Mapping[str, Readin
 
 
 def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> tuple[IdleLine, ...]:
-    """What was used since the last trial that was metered, and is not booked yet."""
     past, booked = journal.past, [row.line for row in journal.read.idle.since_last_trial()]
     last, unread = past.unread_meters()
     charged = {
@@ -122,7 +120,7 @@ def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Tri
 
 
 def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ...]:
-    """What a person should know of a charged trial's meters.
+    """Return what a person should know of a charged trial's meters.
 
     MAJOR: a meter that cannot be believed any more (fault 41, 69): no trial before a person has looked at it. MINOR: a
     line for which there was nothing to estimate from.
@@ -141,15 +139,8 @@ def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ..
 
 
 def _metered(journal: Journal, rig: RigSpec, number: int) -> Consumption:
-    """What the journal has of a measured trial's cost."""
-    before, after = (journal.read.meter_readings(number, phase) for phase in ("before", "after"))
-    asleep_s, took_s = (
-        slept_s(before, after),
-        _event_s(journal, number, Event.MEASURE) - _event_s(journal, number, Event.ARM),
-    )
-    return Consumption(
-        before, after, max(0.0, took_s - asleep_s), _booked_ml(journal, rig, number), unattended_s=min(took_s, asleep_s)
-    )
+    after = journal.read.meter_readings(number, "after")
+    return _attended(journal, rig, number, after, _event_s(journal, number, Event.MEASURE))
 
 
 def _end_unmeasured(
@@ -176,7 +167,7 @@ def _end_unmeasured(
 
 
 def _lost(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading]) -> Consumption:
-    """Up to the last sign of life it was a trial's; our own counters began anew with this process, and say nothing."""
+    """Count a trial's use up to the last sign of life; our own counters began anew with this process."""
     armed_s, alive_s = _event_s(journal, number, Event.ARM), _last_sign_of_life_s(journal, number)
     last = next(s for s in reversed(journal.read.starts()) if s.at_s <= armed_s)
     before = journal.read.meter_readings(number, "before")
@@ -192,20 +183,24 @@ def _lost(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Readi
 def _broken_off(
     journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading], ended_s: float | None
 ) -> Consumption:
-    """A trial that ended in this process before it was measured."""
-    before, after = journal.read.meter_readings(number, "before"), _in_campaign_time(journal, after)
-    took_s = (journal.time.now_s() if ended_s is None else ended_s) - _event_s(journal, number, Event.ARM)
+    ended_s = journal.time.now_s() if ended_s is None else ended_s
+    return _attended(journal, rig, number, _in_campaign_time(journal, after), ended_s)
+
+
+def _attended(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading], ended_s: float) -> Consumption:
+    """Return what a trial of this process has used; while the machine slept nobody was in charge of it."""
+    before = journal.read.meter_readings(number, "before")
+    took_s = ended_s - _event_s(journal, number, Event.ARM)
     asleep_s = min(max(0.0, took_s), slept_s(before, after))
     return Consumption(before, after, took_s - asleep_s, _booked_ml(journal, rig, number), unattended_s=asleep_s)
 
 
 def _in_campaign_time(journal: Journal, readings: Mapping[str, Reading]) -> dict[str, Reading]:
-    """As the journal would give them back."""
     return {name: replace(r, time_s=r.time_s + journal.time.offset_s) for name, r in readings.items()}
 
 
 def _booked_ml(journal: Journal, rig: RigSpec, number: int) -> dict[str, float]:
-    """By volume meter that is a doser's own counter: the trial's doses; one that is still open counts in full."""
+    """Sum a trial's doses by volume meter that is a doser's own counter; one that is still open counts in full."""
     doses = journal.read.doses(number)
     dosers = {*rig.dosing, *(d.actuator for d in doses)}
     return {
@@ -216,12 +211,11 @@ def _booked_ml(journal: Journal, rig: RigSpec, number: int) -> dict[str, float]:
 
 
 def _event_s(journal: Journal, number: int, event: Event) -> float:
-    """Campaign time of a trial's event."""
     return next(e.at_s for e in journal.read.events(number) if e.event is event)
 
 
 def _last_sign_of_life_s(journal: Journal, number: int) -> float:
-    """Campaign time of the last that the process which ran this trial recorded: a step, a dose or a heartbeat.
+    """Return when the process that ran a trial recorded its last step, dose or heartbeat, campaign time.
 
     What later processes added while they settled the past does not count.
     """

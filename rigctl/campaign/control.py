@@ -29,7 +29,7 @@ Verbs = Mapping[str, Callable[[], Answer | Awaitable[Answer]]]
 
 @contextmanager
 def _address(directory: Path) -> Iterator[str]:
-    """A path to the socket short enough for the kernel (108 bytes), however deep the directory is."""
+    """Give a path to the socket short enough for the kernel (108 bytes), however deep the directory is."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         near = Path(f"/proc/self/fd/{descriptor}")

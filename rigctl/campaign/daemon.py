@@ -22,8 +22,8 @@ from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
-from rigctl.campaign.decider import Decider
-from rigctl.campaign.desk import Desk
+from rigctl.campaign.decider import Decider, ProcessDecider
+from rigctl.campaign.desk import Desk, notify
 from rigctl.campaign.events import (
     CampaignEnded,
     CampaignEvent,
@@ -34,15 +34,12 @@ from rigctl.campaign.events import (
 )
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
-from rigctl.campaign.notify import notify
-from rigctl.campaign.patience import Patience
+from rigctl.campaign.patience import Patience, standing
 from rigctl.campaign.pins import hold_pins
-from rigctl.campaign.process_decider import ProcessDecider
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
 from rigctl.campaign.runner import Runner, StopRequest
 from rigctl.campaign.safe_file import Word
-from rigctl.campaign.safe_state import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
@@ -59,19 +56,6 @@ JOURNAL_GIVEN_UP_S = 20.0
 """Wall seconds that the end of a process waits for a call of the journal; all has been sent to safety by then."""
 SAFE_WITHIN_S = 2.0
 """Wall seconds within which a rig is safe or says what is not; who asks twice to be let go waits no longer."""
-
-
-def run(
-    spec: CampaignSpec,
-    state_dir: Path,
-    rig_factory: RigFactory,
-    clock: Clock,
-    listener: Listener,
-    *,
-    signals: Signals | None = None,
-) -> CampaignResult:
-    """`run_campaign` in an event loop of its own."""
-    return asyncio.run(run_campaign(spec, state_dir, rig_factory, clock, listener, signals=signals))
 
 
 async def run_campaign(
@@ -145,7 +129,7 @@ async def _supervise(session: Session, status: Status, state_dir: Path, signals:
 
 
 def _obeying(session: Session, signals: Signals) -> AbstractContextManager[None]:
-    """Any signal: abandon, everything safe. A second SIGINT: out as soon as that has been tried."""
+    """Abandon the campaign at any signal, everything safe; at a second SIGINT leave as soon as that was tried."""
     interrupts = iter(range(2))
 
     def obey(name: str) -> None:
@@ -158,7 +142,7 @@ def _obeying(session: Session, signals: Signals) -> AbstractContextManager[None]
 
 
 class Session:
-    """One process's part of a campaign."""
+    """Does one process's part of a campaign."""
 
     def __init__(
         self,
@@ -217,13 +201,13 @@ class Session:
         return {"stopping": self.stop.abandon or why}
 
     async def go_safe(self, why: str) -> Mapping[str, Any]:
-        """`abandon`, and what is confirmed safe once that has been tried."""
+        """Do as `abandon` does, and return what is confirmed safe once that has been tried."""
         self.abandon(why)
         await self._safe_was_tried.wait()
         return {"reached": list(self._report.reached), "failed": dict(self._report.failed)}
 
     def leave(self) -> None:
-        """The person has given up waiting: end the process, but not before the safe commands are out.
+        """End the process for a person who waits no longer, but not before the safe commands are out.
 
         The journal is good at any instant; the next start settles what was in flight.
         """
@@ -235,7 +219,7 @@ class Session:
             asyncio.get_running_loop().call_later(SAFE_WITHIN_S, os._exit, SECOND_INTERRUPT_EXIT)
 
     def _take_back_cancellation(self) -> bool:
-        """Whether the cancellation just caught is `abandon`'s; then the task goes on to put things in order."""
+        """Tell whether the cancellation just caught is `abandon`'s; if so, go on to put things in order."""
         task = asyncio.current_task()
         if self.stop.abandon is None or task is None:
             return False
@@ -252,9 +236,7 @@ class Session:
                 await self._close_abandoned(reason)
         except RigctlError as error:
             if isinstance(error, Tripped):
-                self.desk.latch(str(error))
-                if "reset" not in str(error):
-                    error.extend(". Find the cause, then `rigctl reset-trip`, and run again")
+                self.desk.latch(error.reason)
             if not self._report.ok and standing(self._report) not in str(error):
                 error.extend(f"; {standing(self._report)}")
             await self._last_words(f"{type(error).__name__}: {error}")
@@ -268,7 +250,7 @@ class Session:
         return await self._result(ending, reason, safe_after_s)
 
     async def _until_safe(self) -> tuple[Ending, str]:
-        """Trials until they end or are abandoned; however that comes about, everything is sent to its safe state."""
+        """Run trials until they end or are abandoned; either way, send everything to its safe state."""
         try:
             return await self._trials()
         except asyncio.CancelledError:
@@ -280,7 +262,7 @@ class Session:
             await self._make_safe()
 
     async def _make_safe(self) -> None:
-        """The last that is done to the rig; also if it was not opened, unless it is as safe as it was found."""
+        """Make everything safe for the last time, opened or not, unless the rig is as safe as it was found."""
         if not self._untouched:
             self._report = await self.rig.safe()
         self._safe_was_tried.set()
@@ -347,7 +329,7 @@ class Session:
             await self.journal.call(lambda j: j.beat(ended=why, safe=safe))
 
     def _alive(self) -> None:
-        """After every look: feed the service manager's watchdog, and do not wait for a disk for ever at the end."""
+        """Feed the service manager's watchdog after every look, and at the end do not wait for a disk for ever."""
         notify("WATCHDOG=1")
         if self._safe_was_tried.is_set() and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
             self._log.error("leaving: the journal does not return; the next start settles what is open")
@@ -360,7 +342,4 @@ class Session:
 async def _refuse_if_tripped(journal: JournalThread) -> None:
     trip = await journal.call(lambda j: j.trips.latched())
     if trip is not None:
-        raise Tripped(
-            f"tripped on {trip.utc}: {trip.reason}. Nothing may move. Find the cause, then "
-            "`rigctl reset-trip CONFIG` (with the same --state), and run again"
-        )
+        raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")

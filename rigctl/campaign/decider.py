@@ -1,13 +1,29 @@
-"""Who is asked for decisions."""
+"""Decides in a process of its own (`campaign.deciding`), started once and kept warm.
+
+A policy is somebody else's code. There it cannot delay the event loop, whatever it does with the interpreter lock; if
+it does not return it is ended, and if it crashes it takes nothing with it. Questions and answers go by value; of the
+history only what is new.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol
+import asyncio
+import os
+import pickle
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
+from dataclasses import fields
+from typing import Any, Protocol
 
-from rigctl.campaign.decide import Question
+from rigctl.campaign.decide import TRACEBACK_CHARS, Question
+from rigctl.campaign.deciding import HEAD, framed
 from rigctl.campaign.decision import Decision
+from rigctl.core.experiment.history import Observation
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policy import Policy
+from rigctl.errors import NoAnswer, PolicyError
 
 
 class Decider(Protocol):
@@ -35,3 +51,175 @@ class Decider(Protocol):
     async def close(self) -> None:
         """End what decides, whatever it is at."""
         ...
+
+
+MODULE = "rigctl.campaign.deciding"
+READY_S = 60.0
+"""Wall seconds within which the process has started and imported what it needs."""
+LAST_WORDS_S = 0.5
+"""A process that is ended for being late has so long to say where it stood."""
+END_S = 5.0
+"""Within which the kernel ends a process, unless that waits for a disk."""
+CHUNK_BYTES = 4096
+
+
+class ProcessDecider:
+    """Replaces whoever gave no answer; the next one gets ready while the trial runs."""
+
+    def __init__(self) -> None:
+        self._subject: tuple[Policy, Problem] | None = None
+        self._ready: asyncio.Task[_Child] | None = None
+        """Whom to ask, once it is ready."""
+
+    async def start(self, policy: Policy, problem: Problem) -> None:
+        """See `Decider`."""
+        self._subject = policy, problem
+        try:
+            subject = pickle.dumps(self._subject, pickle.HIGHEST_PROTOCOL)
+        except Exception as error:
+            raise PolicyError(
+                f"policy {policy.name}: cannot be handed to a process of its own ({type(error).__name__}: {error}); "
+                "its class must stand in a module, and its fields be plain values"
+            ) from error
+        self._ready = asyncio.create_task(_Child.ready(policy.name, subject), name="decider")
+
+    async def decide(self, question: Question, limit_s: float) -> Decision:
+        """See `Decider`."""
+        if self._ready is None or not self._is_about(question):
+            await self.close()
+            await self.start(question.policy, question.problem)
+        try:
+            return await self._ask(question, limit_s)
+        except NoAnswer:
+            await self.start(question.policy, question.problem)
+            raise
+        except asyncio.CancelledError:
+            await self.close()  # its answer to this question must not be taken for one to the next
+            raise
+
+    async def close(self) -> None:
+        """See `Decider`."""
+        ready, self._ready = self._ready, None
+        if ready is None:
+            return
+        ready.cancel()
+        await asyncio.wait({ready})
+        if not ready.cancelled() and ready.exception() is None:
+            await ready.result().end()
+
+    def _is_about(self, question: Question) -> bool:
+        """Tell whether it knows this policy and problem; the budget is told with each question, for it shrinks."""
+        if self._subject is None or self._subject[0] is not question.policy:
+            return False
+        parts = (f.name for f in fields(Problem) if f.name != "budget")
+        return all(getattr(self._subject[1], part) is getattr(question.problem, part) for part in parts)
+
+    async def _ask(self, question: Question, limit_s: float) -> Decision:
+        if self._ready is None:
+            raise AssertionError("unreachable: started by who calls")
+        child = await self._ready
+        try:
+            async with asyncio.timeout(limit_s):
+                return await child.ask(question)
+        except TimeoutError:
+            told = await child.end(signal.SIGABRT)
+            raise NoAnswer(f"no decision within {limit_s:g} s", told) from None
+
+
+class _Child:
+    def __init__(self, process: Process) -> None:
+        self._process = process
+        self._known: tuple[Observation, ...] = ()
+        """What it has been told of the history."""
+        self._said = b""
+        self._listening = asyncio.create_task(self._listen())
+
+    @classmethod
+    async def ready(cls, policy: str, subject: bytes) -> _Child:
+        """Start one and wait until it can be asked about this policy and problem, which are `subject`.
+
+        Raises:
+            NoAnswer: it does not start, or does not get ready.
+            PolicyError: it cannot load the policy.
+        """
+        command = [sys.executable, "-P", "-u", "-m", MODULE, str(os.getpid())]
+        # the same modules as here, wherever this process has found them
+        found = {"PYTHONPATH": os.pathsep.join(entry or os.curdir for entry in sys.path)}
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env={**os.environ, **found}, start_new_session=True
+            )
+        except OSError as error:
+            raise NoAnswer(f"the policy's process cannot be started: {error}") from error
+        child = cls(process)
+        try:
+            async with asyncio.timeout(READY_S):
+                refused = await child._exchange(subject)
+        except TimeoutError:
+            told = await child.end(signal.SIGABRT)
+            raise NoAnswer(f"the policy's process was not ready within {READY_S:g} s", told) from None
+        except BaseException:
+            await child.end()
+            raise
+        if refused is not None:
+            await child.end()
+            raise PolicyError(
+                f"policy {policy}: cannot be loaded in a process of its own ({refused}); its module must be one that "
+                "can be imported there, and may need nothing else of this process"
+            )
+        return child
+
+    async def ask(self, question: Question) -> Decision:
+        observations = question.history.observations
+        known = len(self._known) if observations[: len(self._known)] == self._known else 0
+        self._known = observations
+        answer = await self._exchange(
+            (question.seed, question.problem.budget, known, observations[known:], question.state)
+        )
+        if isinstance(answer, Exception):
+            raise answer
+        if not isinstance(answer, Decision):
+            raise NoAnswer(f"the policy's process answered {answer!r:.80}, which is no decision", await self.end())
+        return answer
+
+    async def _exchange(self, value: object) -> Any:
+        to, back = self._process.stdin, self._process.stdout
+        if to is None or back is None:
+            raise AssertionError("unreachable: started with pipes")
+        try:
+            to.write(framed(value))
+            await to.drain()
+            (size,) = HEAD.unpack(await back.readexactly(HEAD.size))
+            return pickle.loads(await back.readexactly(size))  # noqa: S301 - made by `decide`, of our own types
+        except (asyncio.IncompleteReadError, ConnectionError):
+            await self._ended_within(END_S)  # by itself, so that how is known
+            told = await self.end()
+            raise NoAnswer(f"the policy's process ended ({self._how})", told) from None
+
+    @property
+    def _how(self) -> str:
+        code = self._process.returncode
+        if code is None or code >= 0:
+            return f"exit code {code}"
+        return f"signal {-code}, {signal.strsignal(-code)}"
+
+    async def end(self, first: signal.Signals = signal.SIGKILL) -> str:
+        """End it and all it has started, by this signal or in the end by SIGKILL; return what it has said last."""
+        for number, within_s in ((first, LAST_WORDS_S), (signal.SIGKILL, END_S)):
+            if self._process.returncode is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, number)
+                await self._ended_within(within_s)
+        await asyncio.wait({self._listening}, timeout=LAST_WORDS_S)
+        self._listening.cancel()
+        return self._said.decode(errors="replace").strip()
+
+    async def _ended_within(self, seconds: float) -> None:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._process.wait(), seconds)
+
+    async def _listen(self) -> None:
+        """Read what it prints, so that it never waits for a reader; the end of it is kept."""
+        stderr = self._process.stderr
+        while stderr is not None and (chunk := await stderr.read(CHUNK_BYTES)):
+            self._said = (self._said + chunk)[-TRACEBACK_CHARS:]

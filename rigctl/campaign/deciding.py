@@ -34,7 +34,7 @@ FIRST_TO_GO = "500"
 
 
 def framed(value: object) -> bytes:
-    """A value as a frame."""
+    """Return a value as a frame."""
     body = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     return HEAD.pack(len(body)) + body
 
@@ -64,8 +64,6 @@ def serve(questions: BinaryIO, answers: BinaryIO) -> None:
 
 
 class _Respondent:
-    """What is kept from one question to the next."""
-
     def __init__(self) -> None:
         self._subject: tuple[Any, Any] | None = None
         self._history: History | None = None
@@ -74,7 +72,7 @@ class _Respondent:
         return self._prepare(frame) if isinstance(frame, bytes) else self._decide(*frame)
 
     def _prepare(self, subject: bytes) -> str | None:
-        """Load policy and problem, and what they will need; None, or what is wrong with them."""
+        """Load policy and problem, and what they will need; return what is wrong with them, if anything is."""
         try:
             self._subject = pickle.loads(subject)  # noqa: S301 - from our own parent
         except Exception as error:  # noqa: BLE001 - loading a plug-in may raise anything
@@ -107,7 +105,7 @@ class _Respondent:
 
 
 def _end_with(parent: int) -> None:
-    """However the parent ends, so does this process, even in the middle of a decision that never returns."""
+    """End this process however its parent ends, even in the middle of a decision that never returns."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it ended before the kernel was asked to tell
         os._exit(0)
@@ -116,7 +114,7 @@ def _end_with(parent: int) -> None:
 
 
 def _private_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Where frames come and go, out of a plug-in's reach: what it prints goes to standard error."""
+    """Take the pipes of frames out of a plug-in's reach: what it prints goes to standard error."""
     questions, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

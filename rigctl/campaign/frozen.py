@@ -3,50 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from rigctl.campaign.journal.rows import MeasurementRow
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import RigSpec, SensorRules
 from rigctl.rig.values import Measurement
 
-Past = Sequence[Mapping[str, MeasurementRow]]
+Before = Sequence[Mapping[str, MeasurementRow]]
 """What was measured in the trials before, by name, the last one last."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """A sensor, and after how many trials it counts as frozen."""
-
-    name: str
-    trials: int
-
-
 def looked_back(spec: RigSpec) -> int:
-    """How many earlier trials have to be known to judge the next one."""
-    return max((j.trials for j in _judged(spec)), default=1) - 1
+    """Return how many earlier trials have to be known to judge the next one."""
+    return max(_judged(spec).values(), default=1) - 1
 
 
-def judged_by_past(spec: RigSpec, now: Mapping[str, Measurement], past: Past) -> Mapping[str, Measurement]:
-    """The measurements, INVALID where a sensor has not moved by a bit over as many trials as its rule says.
+def judged_by_past(spec: RigSpec, now: Mapping[str, Measurement], past: Before) -> Mapping[str, Measurement]:
+    """Judge the measurements: INVALID where a sensor has not moved by a bit over as many trials as its rule says.
 
     Judged are outcomes, probes that doses are judged by, and sensors whose rules say so; and only if something else was
     different in those trials, for the same setting may give the same reading.
     """
-    return {name: _as_found(now, name, m, past, spec) for name, m in now.items()}
+    trials = _judged(spec)
+    return {name: _as_found(now, name, past, trials[name]) if name in trials else m for name, m in now.items()}
 
 
-def _as_found(
-    now: Mapping[str, Measurement], name: str, measured: Measurement, past: Past, spec: RigSpec
-) -> Measurement:
-    rule = next((j for j in _judged(spec) if j.name == name), None)
-    if rule is None or measured.severity >= Severity.INVALID or len(past) < rule.trials - 1 or rule.trials < 2:
+def _as_found(now: Mapping[str, Measurement], name: str, past: Before, trials: int) -> Measurement:
+    measured = now[name]
+    if measured.severity >= Severity.INVALID or len(past) < trials - 1 or trials < 2:
         return measured
-    before = past[len(past) - (rule.trials - 1) :]
+    before = past[len(past) - (trials - 1) :]
     same = measured.spread == 0 and all(_same(trial.get(name), measured) for trial in before)
     if not same or not _something_changed(now, name, before):
         return measured
-    detail = f"reads {measured.value!r} to the last digit in {rule.trials} trials in a row: the sensor is frozen"
+    detail = f"reads {measured.value!r} to the last digit in {trials} trials in a row: the sensor is frozen"
     return replace(measured, severity=Severity.INVALID, detail=detail)
 
 
@@ -54,7 +45,7 @@ def _same(row: MeasurementRow | None, measured: Measurement) -> bool:
     return row is not None and row.value == measured.value and not row.spread
 
 
-def _something_changed(now: Mapping[str, Measurement], but: str, before: Past) -> bool:
+def _something_changed(now: Mapping[str, Measurement], but: str, before: Before) -> bool:
     others = [name for name in now if name != but]
     return any(
         (row := trial.get(name)) is not None and row.value is not None and row.value != now[name].value
@@ -63,8 +54,9 @@ def _something_changed(now: Mapping[str, Measurement], but: str, before: Past) -
     )
 
 
-def _judged(spec: RigSpec) -> tuple[_Judged, ...]:
+def _judged(spec: RigSpec) -> Mapping[str, int]:
+    """Return after how many trials each sensor counts as frozen; those that never do are not there."""
     probes = {v.name for v in spec.variables if v.actuator in spec.dosing}
     names = (*spec.outcome_names, *sorted(probes | set(spec.watch.rules)))
     rules = {name: spec.watch.rules.get(name, SensorRules()).frozen_after_trials for name in names}
-    return tuple(_Judged(name, trials) for name, trials in rules.items() if trials is not None)
+    return {name: trials for name, trials in rules.items() if trials is not None}

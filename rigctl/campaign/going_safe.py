@@ -21,7 +21,7 @@ NO_DOSES = DosingSpec("", 0.0, 0.0, 0.0, 0)
 
 
 def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
-    """Everything to its safe state; blocks. One that cannot even be made is told with the rest that failed."""
+    """Bring everything to its safe state; block. What cannot even be made is told with the rest that failed."""
     registry = Registry.installed()
     usable, failed = [], {}
     for device in devices:
@@ -44,14 +44,13 @@ def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
 
 
 def joined(first: Sequence[Driven], more: Sequence[Driven]) -> tuple[Driven, ...]:
-    """All of both, each instrument once; of two with one name the second is called by its origin too."""
+    """Join both, each instrument once; of two with one name the second is called by its origin too."""
     known, names = {device.place for device in first}, {device.name for device in first}
     others = [device for device in more if device.place not in known]
     return (*first, *(replace(d, name=f"{d.name} (as last driven)") if d.name in names else d for d in others))
 
 
 def _rig(devices: Sequence[Driven], speedup: float, registry: Registry) -> Rig:
-    """A rig of nothing but what must be made safe."""
     made = {
         d.name: DeviceSpec(
             d.name, d.driver, d.url, registry.driver(d.driver).options.model_validate(d.options), d.timeout_s
@@ -74,28 +73,21 @@ def _rig(devices: Sequence[Driven], speedup: float, registry: Registry) -> Rig:
 
 
 class NoDoses(DoseLog):
-    """For whoever never doses: a dose without a record must not happen."""
+    """Stands in for whoever never doses: a dose without a record must not happen, so there is none to settle."""
 
     async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
         """Refuse."""
         raise RigctlError(f"{actuator}: {volume_ml:g} mL after {total_before_ml:g} mL: no journal is open, no dose")
 
-    async def sent(self, dose: int) -> None:
-        """Cannot be: nothing was intended."""
+    async def _never(self, *_: object, **__: object) -> None:
+        """Do nothing: of what was not intended nothing comes."""
 
-    async def done(self, dose: int, volume_ml: float, note: str) -> None:
-        """Cannot be: nothing was intended."""
-
-    async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
-        """Cannot be: nothing was intended."""
+    sent = done = unknown = answered = _never
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
-        """Nothing is known."""
+        """Know of none."""
         return 0.0
 
-    async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
-        """Cannot be: nothing was dosed."""
-
     async def unanswered(self, actuator: str, probe: str) -> Unanswered:  # noqa: ARG002  # the protocol's signature
-        """Nothing is known."""
+        """Know of none."""
         return Unanswered(0, 0)

@@ -58,7 +58,7 @@ UNKNOWN = "nothing to estimate from, booked as zero"
 
 @dataclass(frozen=True, slots=True)
 class LedgerLine:
-    """One line of a trial's cost."""
+    """Says what one meter adds to a trial's cost."""
 
     meter: str
     kind: str
@@ -73,7 +73,7 @@ class LedgerLine:
 
 @dataclass(frozen=True, slots=True)
 class IdleLine:
-    """What was used on one meter while nobody was in charge of a trial."""
+    """Says what was used on one meter while nobody was in charge of a trial."""
 
     meter: str
     kind: str
@@ -87,7 +87,7 @@ class IdleLine:
 def charge(
     meters: Sequence[MeterSpec], used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
 ) -> tuple[LedgerLine, ...]:
-    """The ledger lines of one trial, one per meter, in the order of `meters`."""
+    """Return the ledger lines of one trial, one per meter, in the order of `meters`."""
 
     def line(meter: MeterSpec) -> LedgerLine:
         if meter.kind == "fixed":
@@ -105,18 +105,17 @@ def charge(
 
 
 def total(lines: Sequence[LedgerLine]) -> Micros:
-    """The trial's cost: the sum of its lines, exact."""
+    """Return the trial's cost: the sum of its lines, exact."""
     return sum(line.amount for line in lines)
 
 
 def _exact(meter: MeterSpec, quantity: Decimal, doubt: str = "") -> LedgerLine:
-    """This quantity at the meter's price; marked as estimated if it may be another trial's or nobody's in part."""
+    """Price this quantity; with a doubt it is estimated, for it may be another trial's or nobody's in part."""
     amount = to_micros(quantity * meter.price)
     return LedgerLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], amount, bool(doubt), doubt)
 
 
 def _metered(meter: MeterSpec, used: Consumption, rise: Decimal, past: Sequence[PastLine]) -> LedgerLine:
-    """What the counter says, which nothing contradicts."""
     share = _share(meter, used)
     if share < 1:
         return _exact(meter, rise * share, f"its share, by time, of {rise} {UNITS[meter.kind]}; the rest was idle")
@@ -131,7 +130,7 @@ def _metered(meter: MeterSpec, used: Consumption, rise: Decimal, past: Sequence[
 
 
 def _share(meter: MeterSpec, used: Consumption) -> Decimal:
-    """The part of a counter's rise that is the trial's: all of it where somebody was in charge, and of its doses."""
+    """Return the part of a rise that is the trial's: all of it where somebody was in charge, and of its doses."""
     if used.unattended_s <= 0 or meter.name in used.booked_ml:
         return Decimal(1)
     took_s, idle_s = decimal(max(0.0, used.elapsed_s)), decimal(used.unattended_s)
@@ -140,14 +139,12 @@ def _share(meter: MeterSpec, used: Consumption) -> Decimal:
 
 @dataclass(frozen=True, slots=True)
 class _Booked:
-    """The doses testify in the counter's place."""
-
     volume_ml: Decimal
     note: str
 
 
 def _no_less_than_booked(rise: Decimal | str, booked_ml: float | None) -> Decimal | str | _Booked:
-    """A doser that restarted counts from zero again; the doses that were given are known all the same."""
+    """Let the doses testify for a doser that restarted: it counts from zero again, they are known all the same."""
     if booked_ml is None:
         return rise
     booked = decimal(booked_ml)
@@ -158,7 +155,7 @@ def _no_less_than_booked(rise: Decimal | str, booked_ml: float | None) -> Decima
 
 
 def _doubt(reading: Reading | None) -> str:
-    """Why a reading that can be used is doubtful all the same."""
+    """Say why a reading that can be used is doubtful all the same."""
     if reading is None or reading.severity is Severity.NONE:
         return ""
     return reading.detail or reading.severity.name
@@ -167,7 +164,7 @@ def _doubt(reading: Reading | None) -> str:
 def _estimate(
     meter: MeterSpec, why: str, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
 ) -> LedgerLine:
-    """From the first evidence there is, the nearest first."""
+    """Estimate from the first evidence there is, the nearest first."""
 
     def mean(of: Sequence[Micros]) -> Micros | None:
         return round(Fraction(sum(of), len(of))) if of else None
@@ -200,7 +197,7 @@ def _estimate(
 def idle_in_trial(
     meters: Sequence[MeterSpec], used: Consumption, lines: Sequence[LedgerLine], past: Sequence[PastLine], why: str
 ) -> tuple[IdleLine, ...]:
-    """What was used between a trial's two readings while nobody was in charge of it; `lines` are the trial's own."""
+    """Return what was used between a trial's two readings while nobody was in charge; `lines` are the trial's own."""
     charged = {line.meter: line for line in lines}
 
     def found() -> Iterator[IdleLine]:
@@ -216,7 +213,7 @@ def idle_in_trial(
 
 @dataclass(frozen=True, slots=True)
 class Interlude:
-    """The time between two trials."""
+    """Holds what is known of the time between two trials."""
 
     before: Mapping[str, tuple[Reading, float]]
     """Where the meters stood after the last trial that was metered, and the rig seconds since then."""
@@ -233,7 +230,7 @@ class Interlude:
 
 
 def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: Sequence[PastLine]) -> tuple[IdleLine, ...]:
-    """What was used between two trials, from the last one's end to the next one's beginning.
+    """Return what was used between two trials, from the last one's end to the next one's beginning.
 
     And what a trial used beyond its estimate, once a meter that was away after it can be read again.
     """
@@ -255,8 +252,6 @@ def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: Sequence[Pas
 
 @dataclass(frozen=True, slots=True)
 class _Rise:
-    """An interruption, on one meter with a counter."""
-
     was: Reading | None
     now: Reading | None
     seconds: float
@@ -265,12 +260,11 @@ class _Rise:
 
     @property
     def smallest(self) -> Decimal:
-        """The counter's step."""
         named = {"": self.was} if self.was else {}, {"": self.now} if self.now else {}
         return step(Consumption(*named, 0.0), "")
 
     def rest(self, rise: Decimal, price: Decimal) -> tuple[Decimal, Micros]:
-        """What is left for nobody, so that it and the trial's part together cost what the rise does."""
+        """Return what is left for nobody, so that it and the trial's part together cost what the rise does."""
         trial = self.trial
         if trial is None:
             return rise, to_micros(rise * price)
@@ -280,7 +274,7 @@ class _Rise:
 def _idle(
     meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: Sequence[PastLine], why: str
 ) -> Iterator[IdleLine]:
-    """What the counter rose by, at most what can have been used in that time, less what has been booked of it."""
+    """Book the counter's rise, at most what can have been used in that time, less what has been booked of it."""
     unit, rise = UNITS[meter.kind], risen(gap.was, gap.now)
     if isinstance(rise, str):
         yield from () if booked else (_unknown(meter, f"{why}: not known, booked as zero: {rise}"),)
@@ -300,7 +294,7 @@ def _unknown(meter: MeterSpec, note: str) -> IdleLine:
 
 
 def _most_idle(meter: MeterSpec, gap: _Rise, past: Sequence[PastLine]) -> Decimal | None:
-    """The most that can have been used in an interruption; None where nothing says so."""
+    """Return the most that can have been used in an interruption; None where nothing says so."""
     seconds, rates = max(gap.seconds, IDLE_LEAST_S), per_hour(past, meter.name)
     most = rated(meter, seconds)
     if most is not None:
@@ -314,7 +308,7 @@ def _most_idle(meter: MeterSpec, gap: _Rise, past: Sequence[PastLine]) -> Decima
 
 
 def _idle_time(meter: MeterSpec, seconds: float, booked: Sequence[IdleLine], why: str) -> Iterator[IdleLine]:
-    """Hours in which the campaign kept the rig from others, up to a limit, less those that have been booked."""
+    """Book the hours in which the campaign kept the rig from others, up to a limit, less those booked already."""
     quantity = hours(min(seconds, IDLE_LIMIT_S)) - sum((decimal(i.quantity or 0.0) for i in booked), Decimal(0))
     if quantity > LEAST_HOURS:
         why = f"{why}: limited, it took {seconds / 3600.0:.1f} h" if seconds > IDLE_LIMIT_S else why

@@ -6,6 +6,7 @@ a trip is never waited out.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,12 +17,13 @@ from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import Watchman
 from rigctl.errors import Tripped
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.resting import Stepped, meanwhile, rest
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import Alarm, SafeReport
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0
@@ -29,6 +31,9 @@ LONGEST_PAUSE_S = 600.0
 FIRST_CALL_S = 0.5
 LONGEST_CALL_S = 10.0
 """Wall seconds between two roll calls of instruments that are missing; they double likewise."""
+FIRST_RETRY_S = 1.0
+LONGEST_RETRY_S = 10.0
+"""Wall seconds between two attempts to make everything safe; they double likewise."""
 STEADY_CALLS = 5
 """Roll calls in a row without a fault, after which a device counts as steady."""
 REMEMBERED = 20
@@ -41,7 +46,7 @@ UNRELIABLE = 5
 
 @dataclass(slots=True)
 class Patience:
-    """Everything a campaign waits for between trials; mutable, used in the event loop only."""
+    """Waits for everything a campaign waits for between trials; mutable, used in the event loop only."""
 
     journal: JournalThread
     clock: Clock
@@ -188,3 +193,28 @@ class Patience:
                 message = f"failed {count} of the last {len(self._failed)} trials; look at its wiring and supply"
                 self.desk.alarm(Alarm(Severity.MAJOR, device, message))
         return ""
+
+
+def standing(report: SafeReport) -> str:
+    """Say that everything is safe, or what is not."""
+    if report.ok:
+        return "everything is safe"
+    return "NOT CONFIRMED SAFE: " + "; ".join(f"{name}: {why}" for name, why in report.failed.items())
+
+
+async def until_confirmed(rig: CampaignRig, desk: Desk, report: SafeReport, enough: Callable[[], bool]) -> SafeReport:
+    """Go on from a first report until everything is confirmed safe, or `enough` says to leave it; the last report.
+
+    One alarm when it begins and one when it is over, however many attempts there are.
+    """
+    if report.ok:
+        return report
+    desk.alarm(Alarm(Severity.MAJOR, "safe state", f"no trial starts, trying again: {standing(report)}"))
+    pause_s = FIRST_RETRY_S
+    while not report.ok and not enough():
+        await asyncio.sleep(pause_s)
+        pause_s = min(2.0 * pause_s, LONGEST_RETRY_S)
+        report = await rig.safe()
+    if report.ok:
+        desk.alarm(Alarm(Severity.MINOR, "safe state", "confirmed: everything is safe; the campaign goes on"))
+    return report

@@ -45,7 +45,7 @@ LITTLE_SLEEP_S, LONG_SLEEP_S = 5.0, 60.0
 
 @dataclass(frozen=True, slots=True)
 class PastLine:
-    """What an earlier whole trial cost on one meter; estimates are made from these."""
+    """Says what an earlier whole trial cost on one meter; estimates are made from these."""
 
     control_set: tuple[str, ...]
     meter: str
@@ -56,7 +56,7 @@ class PastLine:
 
 @dataclass(frozen=True, slots=True)
 class Consumption:
-    """The evidence of one trial's cost."""
+    """Holds the evidence of one trial's cost."""
 
     before: Mapping[str, Reading]
     """By meter name, from before the first actuator moved: as the last trial left them, else read afresh."""
@@ -69,7 +69,7 @@ class Consumption:
     """Rig seconds between the readings in which nobody was: the machine slept, or the process had died."""
 
     def span_s(self, meter: str) -> float:
-        """Rig seconds between a meter's two readings, at least what the trial took."""
+        """Return the rig seconds between a meter's two readings, at least what the trial took."""
         took_s = max(0.0, self.elapsed_s) + max(0.0, self.unattended_s)
         before, after = self.before.get(meter), self.after.get(meter)
         return took_s if before is None or after is None else max(took_s, after.time_s - before.time_s)
@@ -77,7 +77,7 @@ class Consumption:
 
 @dataclass(frozen=True, slots=True)
 class Integral:
-    """Power times time, of one trial."""
+    """Holds power times time, of one trial."""
 
     kwh: Decimal
     dense: bool
@@ -85,14 +85,14 @@ class Integral:
 
 
 def decimal(value: float) -> Decimal:
-    """The shortest decimal that reads back as this float: a counter's own digits, so that differences are exact."""
+    """Return the shortest decimal that reads back as this float: a counter's own digits, so differences are exact."""
     return Decimal(repr(float(value)))
 
 
 def believed(
     meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
 ) -> Decimal | str:
-    """How far the counter rose; or why that is not known, or cannot be believed."""
+    """Return how far the counter rose; or why that is not known, or cannot be believed."""
     rise = risen(used.before.get(meter.name), used.after.get(meter.name))
     if isinstance(rise, str):
         return rise
@@ -100,7 +100,7 @@ def believed(
 
 
 def is_checked(meter: MeterSpec, used: Consumption, past: Sequence[PastLine]) -> bool:
-    """Whether there is anything to check an energy meter's rise against, but for what no connection carries."""
+    """Tell whether there is anything to check an energy meter's rise against, but for what no connection carries."""
     declared = meter.max_per_trial is not None or meter.rated_per_h is not None
     return (
         meter.kind != "energy"
@@ -111,7 +111,7 @@ def is_checked(meter: MeterSpec, used: Consumption, past: Sequence[PastLine]) ->
 
 
 def risen(before: Reading | None, after: Reading | None) -> Decimal | str:
-    """How far a counter rose, in decimal arithmetic; or why that is not known."""
+    """Return how far a counter rose, in decimal arithmetic; or why that is not known."""
     if before is None or not before.valid:
         return "not read before the trial" + _detail(before)
     if after is None or not after.valid:
@@ -128,7 +128,7 @@ def _detail(reading: Reading | None) -> str:
 
 
 def step(used: Consumption, meter: str) -> Decimal:
-    """The counter's smallest step, as its readings look: their last digit, or what float32 can tell apart.
+    """Return the counter's smallest step, as its readings look: their last digit, or what float32 can tell apart.
 
     Of the lower one, for the higher may be what a jump has made of it.
     """
@@ -138,7 +138,7 @@ def step(used: Consumption, meter: str) -> Decimal:
 
 
 def _digits(value: float) -> int:
-    """Decimals that are shown; of a value that fits float32, those that float32 has kept."""
+    """Count the decimals shown; of a value that fits float32, those that float32 has kept."""
     single = _single(value)
     if single != value:
         return max(0, -int(decimal(value).normalize().as_tuple().exponent))
@@ -146,7 +146,7 @@ def _digits(value: float) -> int:
 
 
 def _spacing(value: float) -> Decimal:
-    """Between neighbouring float32 values here; 0 where the value has more digits than those."""
+    """Return the step between float32 values here; 0 where the value has more digits than those."""
     if value == 0 or _single(value) != value:
         return Decimal(0)
     return Decimal(2) ** (floor(log2(abs(value))) - 23)
@@ -161,7 +161,7 @@ def _single(value: float) -> float | None:
 
 
 def integral(meter: MeterSpec, used: Consumption) -> Integral | None:
-    """Power times time between the two readings, where it was kept all the time."""
+    """Return power times time between the two readings, where it was kept all the time."""
     before, after = used.before.get(by_power(meter.name)), used.after.get(by_power(meter.name))
     rise = risen(before, after)
     if after is None or isinstance(rise, str):
@@ -170,17 +170,17 @@ def integral(meter: MeterSpec, used: Consumption) -> Integral | None:
 
 
 def rated(meter: MeterSpec, seconds: float) -> Decimal | None:
-    """The most that the meter's rating allows in this time; None where it has none."""
+    """Return the most that the meter's rating allows in this time; None where it has none."""
     return None if meter.rated_per_h is None else decimal(meter.rated_per_h) * hours(seconds)
 
 
 def hours(seconds: float) -> Decimal:
-    """As many hours, never fewer than none."""
+    """Convert seconds to hours, never fewer than none."""
     return decimal(max(0.0, seconds)) / SECONDS_PER_HOUR
 
 
 def per_hour(past: Sequence[PastLine], meter: str, control_set: tuple[str, ...] | None = None) -> list[Decimal]:
-    """What earlier trials (of this set, or of all) have cost on a meter, micro-units per rig hour."""
+    """Return what earlier trials (of this set, or of all) have cost on a meter, micro-units per rig hour."""
     return [
         p.amount / hours(p.elapsed_s)
         for p in past
@@ -194,7 +194,7 @@ def per_hour(past: Sequence[PastLine], meter: str, control_set: tuple[str, ...] 
 def _contradiction(
     meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine], rise: Decimal
 ) -> str:
-    """Why the rise cannot be believed; empty if nothing speaks against it."""
+    """Say why the rise cannot be believed; nothing if nothing speaks against it."""
     unit = used.after[meter.name].unit
     smallest, span_s = step(used, meter.name), used.span_s(meter.name)
     most = rated(meter, span_s)
@@ -248,12 +248,10 @@ def doubts(
     recent: Sequence[tuple[Consumption, tuple[str, ...]]],
     past: Sequence[PastLine],
 ) -> Mapping[str, str]:
-    """Why, by meter, no trial should be charged by it before a person has looked at it.
+    """Return why, by meter, no trial should be charged by it before a person has looked at it.
 
-    Args:
-        meters: the rig's.
-        recent: the last trials that were metered, in order, with their control sets; two are enough.
-        past: what trials have cost.
+    `recent` are the last two trials that were metered, in order, with their control sets; `past` says what trials
+    have cost.
     """
     found = {}
     for meter in meters:
@@ -266,7 +264,7 @@ def doubts(
 
 
 def _switched(meter: MeterSpec, used: Consumption) -> str:
-    """The counter went to a thousandth or a thousandfold of itself: it counts in another unit."""
+    """Say so if the counter went to a thousandth or a thousandfold of itself: it counts in another unit."""
     before, after = used.before.get(meter.name), used.after.get(meter.name)
     if before is None or after is None or not (before.valid and after.valid) or before.value <= 0 or after.value <= 0:
         return ""
@@ -279,7 +277,7 @@ def _switched(meter: MeterSpec, used: Consumption) -> str:
 
 
 def _twice(meter: MeterSpec, recent: Sequence[tuple[Consumption, tuple[str, ...]]], past: Sequence[PastLine]) -> str:
-    """Two trials in a row in which it was read and moved on, and contradicts all else that is known."""
+    """Say so if it moved on in two trials in a row and contradicted all else that is known."""
     whys = []
     for used, control_set in recent:
         rise = risen(used.before.get(meter.name), used.after.get(meter.name))
@@ -291,7 +289,7 @@ def _twice(meter: MeterSpec, recent: Sequence[tuple[Consumption, tuple[str, ...]
 
 
 def slept_s(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> float:
-    """Rig seconds that the machine was suspended between two rounds of readings of one boot; 0 if it was not long."""
+    """Return the rig seconds of suspend between two rounds of readings of one boot; 0 if it was not long."""
     first, last = before.get(ASLEEP), after.get(ASLEEP)
     if first is None or last is None:
         return 0.0
@@ -300,7 +298,7 @@ def slept_s(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> floa
 
 
 def slept_through(slept: float, settle_s: float) -> str:
-    """Why a trial in which the machine slept so long says nothing of its setting; empty if it does."""
+    """Say why a trial in which the machine slept so long says nothing of its setting; nothing if it does."""
     if slept < max(LONG_SLEEP_S, settle_s):
         return ""
     return f"the machine slept {slept / 60.0:.0f} min in mid-trial"

@@ -10,11 +10,11 @@ from rigctl.rig.values import Alarm, Glance, Measurement, OpenDose, SafeReport
 
 
 class CampaignRig(Protocol):
-    """All instruments of one rig."""
+    """Commands and reads all instruments of one rig."""
 
     @property
     def tripped(self) -> str | None:
-        """Why the trip is latched, or None."""
+        """Return why the trip is latched, or None."""
         ...
 
     async def open(self) -> Mapping[str, Identity]:
@@ -26,23 +26,23 @@ class CampaignRig(Protocol):
         ...
 
     async def measure(self) -> Mapping[str, Measurement]:
-        """A window of every sensor, by the names of variables and outcomes."""
+        """Measure a window of every sensor; return it by the names of variables and outcomes."""
         ...
 
     async def meters(self) -> Mapping[str, Reading]:
-        """Counters now, by meter name; unreadable ones are INVALID."""
+        """Read the counters, by meter name; unreadable ones are INVALID."""
         ...
 
     async def safe(self) -> SafeReport:
-        """Everything to its safe state; never raises, and needs no `open`."""
+        """Bring everything to its safe state; never raise, and need no `open`."""
         ...
 
     async def snapshot(self) -> Mapping[str, Reading]:
-        """One reading of each sensor now; INVALID if it cannot be read."""
+        """Read each sensor once now; INVALID if it cannot be read."""
         ...
 
     def look(self) -> Glance:
-        """What the rig was last seen to be; begins what has to be asked, and waits for nothing."""
+        """Return what the rig was last seen to be; begin what has to be asked, and wait for nothing."""
         ...
 
     async def roll_call(self) -> Mapping[str, str]:

@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.patience import standing
 from rigctl.campaign.protocols import CampaignRig
-from rigctl.campaign.safe_state import standing
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import DeviceError

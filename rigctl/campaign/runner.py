@@ -15,9 +15,8 @@ from rigctl.campaign.events import Ending, PhaseChanged
 from rigctl.campaign.journal.reader import observation
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.journal.thread import JournalThread
-from rigctl.campaign.patience import Patience
+from rigctl.campaign.patience import Patience, standing, until_confirmed
 from rigctl.campaign.protocols import CampaignRig
-from rigctl.campaign.safe_state import standing, until_confirmed
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import MOVING, Event, State
 from rigctl.campaign.watch import Finding
@@ -42,7 +41,7 @@ RETRY_UNWRITABLE_S = 10.0
 
 @dataclass(slots=True)
 class StopRequest:
-    """What a person or the service manager has asked for; mutable, shared by the runner and who asks."""
+    """Holds what somebody has asked for; mutable, shared by the runner and who asks."""
 
     finish: str | None = None
     """End after the trial under way; why."""
@@ -132,13 +131,13 @@ class Runner:
     # One trial --------------------------------------------------------------------------------------------------
 
     async def _one_trial(self, history: History) -> TrialRow | None:
-        """A trial from its proposal to its end, however that comes; None if it has not begun to move."""
+        """Run a trial from its proposal to its end, however that comes; None if it has not begun to move."""
         try:
             return await self._interruptible(history)
         except Interrupted as broken:
             return await self._broken_off(broken.finding)
         except Tripped as tripped:
-            self.desk.latch(self.rig.tripped or str(tripped))
+            self.desk.latch(self.rig.tripped or tripped.reason)
             await self._fail(tripped)
             raise
         except CapReached as cap:
@@ -179,7 +178,7 @@ class Runner:
     # How it can end before its time ------------------------------------------------------------------------------
 
     async def _fail(self, error: Exception) -> TrialRow | None:
-        """An instrument or a plug-in let the trial down: everything safe, the trial charged."""
+        """Make everything safe and charge the trial that an instrument or a plug-in has let down."""
         text, detail = str(error), ""
         if not isinstance(error, RigctlError):
             text = f"{type(error).__name__}: {error} (a mistake in a driver or plug-in)"
@@ -192,7 +191,7 @@ class Runner:
         return row
 
     async def _broken_off(self, finding: Finding) -> TrialRow | None:
-        """The watch demands the end of the trial: safe first of all, then it is closed and charged."""
+        """Make everything safe first of all, then close and charge the trial that the watch ends."""
         tripping = finding.then == "trip"
         report = await (self.rig.trip(str(finding)) if tripping else self.rig.safe())
         if tripping:
@@ -209,14 +208,14 @@ class Runner:
         return row
 
     async def _make_safe(self) -> float:
-        """Everything safe, and confirmed, before this returns (unless asked to stop); when it was first tried."""
+        """Bring everything to a confirmed safe state (unless asked to stop); return when it was first tried."""
         report = await self.rig.safe()
         tried_s = await self.journal.call(lambda j: j.time.now_s())
         await self._hold(report)
         return tried_s
 
     async def _hold(self, report: SafeReport) -> None:
-        """No trial before everything is confirmed safe."""
+        """Let no trial begin before everything is confirmed safe."""
         self.trials.apart = self.trials.apart or not report.ok
         if not report.ok:
             self.desk.tell(PhaseChanged("HOLDING", standing(report)))
@@ -225,7 +224,7 @@ class Runner:
             self.desk.tell(PhaseChanged(self.patience.phase, standing(self._report)))
 
     async def _believe_meters(self, row: TrialRow) -> None:
-        """No further trial on a meter that cannot be believed any more (faults 41, 69)."""
+        """Allow no further trial on a meter that cannot be believed any more (faults 41, 69)."""
         alarms = await self.journal.call(meter_alarms, self.spec.rig, row.trial)
         for alarm in alarms:
             self.desk.alarm(alarm)
@@ -236,7 +235,7 @@ class Runner:
     # Patience ----------------------------------------------------------------------------------------------------
 
     async def _until_ready(self) -> None:
-        """No trial begins while the watch objects.
+        """Let no trial begin while the watch objects.
 
         Raises:
             Tripped: it demands the trip.
@@ -246,12 +245,12 @@ class Runner:
                 await asyncio.wait([self._at_once])
             await self.patience.until_clear()
         except Tripped as tripped:
-            await self.rig.trip(str(tripped))
-            self.desk.latch(str(tripped))
+            await self.rig.trip(tripped.reason)
+            self.desk.latch(tripped.reason)
             raise
 
     async def _until_room(self, cap: CapReached) -> TrialRow | None:
-        """A cap was reached in mid-trial: no failure, but it cannot be finished; the next waits for the window."""
+        """Close a trial that met a cap: no failure, but it cannot be finished; the next waits for the window."""
         report = await self.rig.safe()
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, str(cap))
         await self._hold(report)
@@ -259,7 +258,7 @@ class Runner:
         return row
 
     async def _count_failures(self, row: TrialRow) -> None:
-        """After a failure: wait for what is missing, and leave time before the next trial.
+        """Wait, after a failure, for what is missing, and leave time before the next trial.
 
         Raises:
             DeviceError: too many in a row, and nothing is missing.
@@ -288,7 +287,7 @@ class Runner:
         await self.patience.back_off(max(self._failures, 1))
 
     async def _wrong(self) -> Mapping[str, str]:
-        """What is wrong with the instruments now: those that do not answer, and frozen ones that have not moved."""
+        """Say what is wrong with the instruments now: which do not answer, which frozen ones have not moved."""
         try:
             wrong = dict(await self.rig.roll_call())
             readings = await self.rig.snapshot() if self.trials.frozen else {}
@@ -324,7 +323,6 @@ class Runner:
 
 
 def _blamed(rig: RigSpec, because: str) -> frozenset[str]:
-    """The devices that a trial's end is put down to."""
     served = {v.name: v.sensor for v in rig.variables}
     served |= {rig.outcome_name: rig.outcome_sensor, **{o.name: o.sensor for o in rig.further}}
     words = set(re.findall(r"[\w-]+", because))

@@ -34,12 +34,12 @@ SEVERITY: Mapping[Action, Severity] = {
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Everything a rule may look at."""
+    """Holds everything a rule may look at."""
 
     now_s: float
     """Rig time."""
-    rig: Glance | None = None
-    """None: the rig is not open."""
+    rig: Glance = field(default_factory=Glance)
+    """Without readings as long as the rig is not open, so that nothing can be judged."""
     late_s: float = 0.0
     """Wall seconds by which this look came late."""
     journal_s: float = 0.0
@@ -58,7 +58,7 @@ Objections = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One thing that is watched."""
+    """Watches one thing."""
 
     name: str
     then: Action
@@ -73,7 +73,7 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """An objection that has stood long enough."""
+    """Holds an objection that has stood long enough."""
 
     rule: str
     subject: str
@@ -86,7 +86,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the watch remembers from one look to the next."""
+    """Holds what the watch remembers from one look to the next."""
 
     since: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(rule, subject) -> rig time from which it has been objected to without a break."""
@@ -96,13 +96,13 @@ class Standing:
     """Rules of which it cannot be said yet whether they object."""
 
     def demanding(self, *actions: Action) -> tuple[Finding, ...]:
-        """Findings that stand and ask for one of these."""
+        """Return the findings that stand and ask for one of these."""
         return tuple(f for f in self.found.values() if f.then in actions)
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one look has brought."""
+    """Says what one look has brought."""
 
     standing: Standing
     new: tuple[Finding, ...] = ()
@@ -133,15 +133,15 @@ def look(rules: Sequence[Rule], before: Standing, seen: Snapshot) -> Verdict:
 
 
 def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
-    """The configuration's interlocks and the rules that every rig has."""
+    """Return the configuration's interlocks and the rules that every rig has."""
     return (
         *map(_interlock, spec.interlocks),
-        Rule("read-back", "fail", lambda s: {} if s.rig is None else s.rig.astray),
-        Rule("pump", "fail", lambda s: {} if s.rig is None else s.rig.strays),
-        Rule("step", "trip", lambda s: {} if s.rig is None else s.rig.steps),
+        Rule("read-back", "fail", lambda s: s.rig.astray),
+        Rule("pump", "fail", lambda s: s.rig.strays),
+        Rule("step", "trip", lambda s: s.rig.steps),
         Rule("stale sensor", "hold", _stale),
         Rule("frozen sensor", "hold", _frozen),
-        Rule("bus", "hold", lambda s: {} if s.rig is None else s.rig.stuck),
+        Rule("bus", "hold", lambda s: s.rig.stuck),
         Rule("journal", "hold", _journal),
         Rule("files", "hold", lambda s: {"": s.missing} if s.missing else {}),
         Rule("disk", "warn", lambda s: _space(s, min(LOW_BYTES, LOW_SHARE * s.disk_bytes))),
@@ -153,8 +153,6 @@ def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
 
 def _interlock(spec: InterlockSpec) -> Rule:
     def objects(seen: Snapshot) -> Objections:
-        if seen.rig is None:
-            return {}
         holds = spec.when.holds(_values(seen.rig))
         if holds:
             return {"": f"{spec.when}: {_told(spec.when.names, seen.rig)}"}
@@ -163,19 +161,18 @@ def _interlock(spec: InterlockSpec) -> Rule:
         return {}
 
     def over(seen: Snapshot) -> bool:
-        until = spec.until
-        if seen.rig is None or until is None:
-            return seen.rig is not None and spec.when.holds(_values(seen.rig)) is False
-        return until.holds(_values(seen.rig)) is True
+        if spec.until is None:
+            return spec.when.holds(_values(seen.rig)) is False
+        return spec.until.holds(_values(seen.rig)) is True
 
     def judged(seen: Snapshot) -> bool:
-        return spec.then == "warn" or (seen.rig is not None and spec.when.holds(_values(seen.rig)) is not None)
+        return spec.then == "warn" or spec.when.holds(_values(seen.rig)) is not None
 
     return Rule(f"interlock {spec.name}", spec.then, objects, spec.for_s, over, judged)
 
 
 def _values(rig: Glance) -> dict[str, float | None]:
-    """Readings that may be gone by; a stale one counts as none."""
+    """Return the readings that may be gone by; a stale one counts as none."""
     return {name: None if _too_old(seen) else seen.value for name, seen in rig.readings.items()}
 
 
@@ -184,7 +181,7 @@ def _too_old(seen: Seen) -> bool:
 
 
 def _unknown(spec: InterlockSpec, rig: Glance) -> str:
-    """Which readings are missing for longer than they may; empty while there is still time for a first one."""
+    """Say which readings are missing for longer than they may; nothing while there is time for a first one."""
     missing = {n: rig.readings.get(n) for n in sorted(spec.when.names)}
     return "; ".join(
         f"no valid reading of {name} for {seen.age_s:.0f} s" + (f" ({seen.detail})" if seen.detail else "")
@@ -199,20 +196,18 @@ def _told(names: frozenset[str], rig: Glance) -> str:
 
 
 def _stale(seen: Snapshot) -> Objections:
-    """Sensors whose configuration says how old their readings may be, interlock or not."""
-    readings = {} if seen.rig is None else seen.rig.readings
+    """Object to readings older than the configuration allows, interlock or not."""
     return {
         name: f"{name}: no valid reading for {r.age_s:.0f} s" + (f" ({r.detail})" if r.detail else "")
-        for name, r in readings.items()
+        for name, r in seen.rig.readings.items()
         if r.must_be_fresh and _too_old(r)
     }
 
 
 def _frozen(seen: Snapshot) -> Objections:
-    readings = {} if seen.rig is None else seen.rig.readings
     return {
         name: f"{name}: reads {r.value!r} {r.unit} without any change for {r.same_for_s:.0f} s"
-        for name, r in readings.items()
+        for name, r in seen.rig.readings.items()
         if r.frozen_after_s is not None and r.same_for_s >= r.frozen_after_s
     }
 

@@ -28,7 +28,7 @@ LASTING: tuple[Action, ...] = ("hold", "safe", "trip")
 
 @dataclass(slots=True)
 class Surroundings:
-    """What is looked at outside the rig; looked at in threads, for a disk that hangs must not hang the watch."""
+    """Looks at what is outside the rig, in threads: a disk that hangs must not hang the watch."""
 
     directory: Path
     missing: Callable[[], str]
@@ -37,7 +37,7 @@ class Surroundings:
     _asked_s: float | None = None
 
     def known(self) -> Snapshot:
-        """Disk space and files as last seen; begins another look unless one is under way."""
+        """Return disk space and files as last seen; begin another look unless one is under way."""
         if self._asked_s is None:
             self._asked_s = time.monotonic()
             threading.Thread(target=self._look, name="surroundings", daemon=True).start()
@@ -101,11 +101,11 @@ class Watchman:
                 self.beat()
 
     def look(self, late_s: float = 0.0) -> None:
-        """One look."""
+        """Look once."""
         seen = replace(
             self.surroundings.known(),
             now_s=self.clock.now_s(),
-            rig=None if self.rig is None else self.rig(),
+            rig=Glance() if self.rig is None else self.rig(),
             late_s=late_s,
             journal_s=self.journal_s(),
         )
@@ -124,12 +124,12 @@ class Watchman:
         self.looked.set()
 
     def demanding(self, *actions: Action) -> tuple[Finding, ...]:
-        """Findings that ask for one of these, and stand or were not heeded yet."""
+        """Return the findings that ask for one of these, and stand or were not heeded yet."""
         stand = self.standing.demanding(*actions)
         return (*stand, *(f for f in self.unheeded if f.then in actions and f not in stand))
 
     def heeded(self, action: Action) -> None:
-        """What has asked for this so far has been done; only what stands asks on."""
+        """Note that what has asked for this so far has been done; only what stands asks on."""
         self.unheeded = [f for f in self.unheeded if f.then != action]
 
     async def next_look(self) -> None:
@@ -147,7 +147,7 @@ class Interrupted(RigctlError):
 
 
 def _told(finding: Finding, end: str) -> tuple[str, str]:
-    """Source and message of its alarm; neither says again what the other does."""
+    """Return source and message of an alarm; neither says again what the other does."""
     if not finding.subject:
         return finding.rule, f"{finding.why} {end}"
     return finding.subject, f"{finding} {end}"

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Mapping, Sequence
 from itertools import combinations
+from typing import Any
 
-from rigctl.config.context import Context
-from rigctl.config.document import Path
-from rigctl.config.findings import unknown
-from rigctl.config.natural import marginal
-from rigctl.config.schema import OutcomeSection, VariableSection
+from rigctl.config.findings import Context, unknown
+from rigctl.config.schema import (
+    DeclaredNatural,
+    LearnedNatural,
+    NaturalSection,
+    OutcomeSection,
+    VariableSection,
+)
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.marginals.families import Marginal, marginal_from_engineering
 from rigctl.core.money import to_units
+from rigctl.core.natural import Learned
+from rigctl.errors import KeyPath
 
 MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""
@@ -22,30 +30,25 @@ COLUMNS = frozenset(
     {"trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"}
 )
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
+PAIRS = ({"mean", "sd"}, {"loc", "scale"})
+"""What a normal distribution may be given by."""
 
 
 def build_problem(context: Context) -> Problem | None:
-    """The problem, or None when something it needs does not hold."""
+    """Return the problem, or None when something it needs does not hold."""
     config, findings = context.config, context.findings
     variables = [_variable(context, name, section) for name, section in config.variables.items()]
     if not config.variables:
         findings.add(("variables",), "must name at least one variable")
     sets = _control_sets(context)
     model = _model(context)
-    budget = findings.attempt(("budget",), 1, context.units.money, config.budget)
-    if budget <= 0:
-        findings.add(("budget",), f'got "{config.budget}", must be more than nothing')
-    ceiling = None
-    if config.cost_ceiling is not None:
-        most = findings.attempt(("cost_ceiling",), 1, context.units.money, config.cost_ceiling)
-        if most <= 0:
-            findings.add(("cost_ceiling",), f'got "{config.cost_ceiling}", must be more than nothing, or left out')
-        ceiling = to_units(most)
+    budget = context.money(("budget",), config.budget)
+    ceiling = None if config.cost_ceiling is None else to_units(context.money(("cost_ceiling",), config.cost_ceiling))
     whole = [v for v in variables if v is not None]
     known = _known_costs(context, sets)
     floor = _floor(context, ("outcome",), config.outcome)
     further = _further(context)
-    if findings or len(whole) < len(variables) or model is None:
+    if findings or len(whole) < len(variables):
         return None
     return Problem(
         space=Space.of(whole, sets),
@@ -61,19 +64,18 @@ def build_problem(context: Context) -> Problem | None:
 
 
 def _variable(context: Context, name: str, section: VariableSection) -> Variable | None:
-    path: Path = ("variables", name)
+    path: KeyPath = ("variables", name)
     findings, units = context.findings, context.units
     if findings.attempt((*path, "unit"), None, units.unit, section.unit) is None:
         return None
     bounds = context.pair((*path, "range"), section.range, section.unit)
     if bounds is None:
         return None
-    distribution = marginal(context, (*path, "natural"), section.natural, section.unit, bounds)
+    distribution = _marginal(context, (*path, "natural"), section.natural, section.unit, bounds)
     return None if distribution is None else Variable(name, section.unit, *bounds, distribution)
 
 
 def _control_sets(context: Context) -> list[list[str]]:
-    """Control sets by name; those that do not hold are left out."""
     config, findings = context.config, context.findings
     declared = context.declared["variables"]
     wired = bool(context.declared["devices"])
@@ -82,7 +84,7 @@ def _control_sets(context: Context) -> list[list[str]]:
     sets: list[list[str]] = []
     seen: dict[frozenset[str], int] = {}
     for i, members in enumerate(config.control_sets):
-        path: Path = ("control_sets", i)
+        path: KeyPath = ("control_sets", i)
         strangers = [m for m in members if not context.known(path, m, ["variables"], "variable: ")]
         if strangers:
             continue
@@ -115,7 +117,7 @@ def _all_sets(context: Context, wired: bool) -> list[list[str]]:
 
 
 def _further(context: Context) -> tuple[FurtherOutcome, ...]:
-    """Every outcome is measured once under its own name: two of one name could not be told apart."""
+    """Return the outcomes besides the first; each has a name of its own, or they could not be told apart."""
     config, column = context.config, "a column of every history and export"
     for name in COLUMNS & set(context.declared["variables"]):
         context.findings.add(("variables", name), f"is {column}; rename it")
@@ -131,7 +133,7 @@ def _further(context: Context) -> tuple[FurtherOutcome, ...]:
     return tuple(outcomes)
 
 
-def _floor(context: Context, path: Path, outcome: OutcomeSection) -> float | None:
+def _floor(context: Context, path: KeyPath, outcome: OutcomeSection) -> float | None:
     findings, units = context.findings, context.units
     if findings.attempt((*path, "unit"), None, units.unit, outcome.unit) is None:
         return None
@@ -162,7 +164,7 @@ def _known_costs(context: Context, sets: Sequence[Sequence[str]]) -> tuple[float
     labels = {frozenset(s): "+".join(s) for s in sets}
     costs: dict[frozenset[str], float] = {}
     for label, amount in given.items():
-        path: Path = ("known_costs", label)
+        path: KeyPath = ("known_costs", label)
         members = frozenset(label.split("+"))
         if members not in labels:
             context.findings.add(path, unknown(label, sorted(labels.values()), "a control set: "))
@@ -174,27 +176,15 @@ def _known_costs(context: Context, sets: Sequence[Sequence[str]]) -> tuple[float
     return tuple(costs[frozenset(s)] for s in sets)
 
 
-def _model(context: Context) -> ModelOptions | None:
+def _model(context: Context) -> ModelOptions:
     section, findings = context.config.model, context.findings
-    lengthscales = _lengthscales(context)
-    fixed = {"signal_sd": section.signal_sd, "noise_sd": section.noise_sd, "mean": section.mean}
-    if section.hyperparameters == "fixed":
-        for key, value in {"lengthscales": section.lengthscales, **fixed}.items():
-            if value is None:
-                findings.add(("model", key), 'is missing, must be given with "hyperparameters: fixed"')
-    return ModelOptions(
-        hyperparameters=section.hyperparameters,
-        kernel=section.kernel or usual_kernel(section.hyperparameters),
-        prior=section.prior,
-        lengthscales=lengthscales,
-        bounds=section.bounds,
-        beta=section.beta,
-        nodes=section.nodes,
-        max_points=section.max_points,
-        signal_sd=section.signal_sd,
-        noise_sd=section.noise_sd,
-        mean=section.mean,
-    )
+    options = section.model_dump() | {"lengthscales": _lengthscales(context)}
+    for key in ("lengthscales", "signal_sd", "noise_sd", "mean"):
+        if section.hyperparameters == "fixed" and getattr(section, key) is None:
+            findings.add(("model", key), 'is missing, must be given with "hyperparameters: fixed"')
+    if section.kernel is None:
+        options["kernel"] = usual_kernel(section.hyperparameters)
+    return ModelOptions(**options)
 
 
 def _lengthscales(context: Context) -> tuple[float, ...] | None:
@@ -210,3 +200,59 @@ def _lengthscales(context: Context) -> tuple[float, ...] | None:
         context.findings.add(("model", "lengthscales"), f"has none for {', '.join(missing)}; give one per variable")
         return None
     return tuple(given[n] for n in names)
+
+
+def _marginal(
+    context: Context, path: KeyPath, section: NaturalSection, unit: str, bounds: tuple[float, float]
+) -> Marginal | None:
+    """Return how a variable with these bounds (in `unit`) varies; None when it does not hold."""
+    if "learned" not in section.model_fields_set:
+        return _declared(context, path, section, unit, bounds)
+    given = section.learned or LearnedNatural()
+    prior = _declared(context, (*path, "learned", "prior"), given.prior, unit, bounds)
+    return None if prior is None else Learned(prior, given.at_least)
+
+
+def _declared(
+    context: Context, path: KeyPath, section: DeclaredNatural, unit: str, bounds: tuple[float, float]
+) -> Marginal | None:
+    kind = next(iter(section.model_fields_set))
+    path = (*path, kind)
+    given: Mapping[Any, float | str]
+    if kind == "empirical":
+        sample = section.empirical or ()
+        given = dict(enumerate(_column(context, sample, path) if isinstance(sample, dict) else sample))
+    else:
+        parameters = section.truncated_normal or section.uniform
+        given = {} if parameters is None else parameters.model_dump(exclude_none=True)
+        if kind == "truncated_normal" and set(given) not in PAIRS:
+            context.findings.add(path, f"got {', '.join(given) or 'nothing'}, must be mean and sd, or loc and scale")
+            return None
+    attempt, to = context.findings.attempt, context.units.to
+    values = {k: attempt((*path, k), None, to, v, unit, f"in {unit}") for k, v in given.items()}
+    whole = {k: v for k, v in values.items() if v is not None}
+    if len(whole) < len(values) or (kind == "empirical" and not whole):
+        return None
+    described = {"sample": list(whole.values())} if kind == "empirical" else whole
+    return attempt(path, None, marginal_from_engineering, kind, described, *bounds)
+
+
+def _column(context: Context, source: Mapping[str, str], path: KeyPath) -> list[float]:
+    file, findings = context.folder / source["file"], context.findings
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as stream:
+            rows = list(csv.DictReader(stream))
+    except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
+        findings.add((*path, "file"), f"cannot read {file}: {error}")
+        return []
+    headers = list(rows[0]) if rows else []
+    if source["column"] not in headers:
+        findings.add((*path, "column"), unknown(source["column"], [h for h in headers if h], "a column: "))
+        return []
+    numbers = []
+    for i, row in enumerate(rows, start=2):
+        try:
+            numbers.append(float(row[source["column"]] or ""))
+        except ValueError:
+            findings.add(path, f"{file}:{i}: got {row[source['column']]!r}, must be a number")
+    return numbers

@@ -9,21 +9,17 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from rigctl.config.build_safety import build_dosing, build_limits, build_safe_within, range_of
-from rigctl.config.build_watch import build_watch
-from rigctl.config.context import Context
-from rigctl.config.document import Path
-from rigctl.config.findings import unknown
+from rigctl.config.build_safety import build_dosing, build_limits, build_watch, range_of
+from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import (
     DeviceSection,
     MeterSection,
-    OutcomeSection,
     TrialSection,
     VariableSection,
 )
 from rigctl.config.shape import problems_of
 from rigctl.config.units import DURATION, ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
-from rigctl.errors import BrokenDriver
+from rigctl.errors import BrokenPlugin, KeyPath
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import (
     DeviceSpec,
@@ -38,10 +34,7 @@ from rigctl.rig.spec import (
 
 _URL: Final = re.compile(r"([a-z][a-z0-9_+.-]*)://\S+")
 _PRICED: Final[Mapping[str, Kind]] = {"energy": PER_KWH, "volume": PER_ML, "time": PER_HOUR, "fixed": PER_TRIAL}
-_COUNTED: Final[Mapping[str, Kind]] = {
-    "energy": ENERGY,
-    "volume": VOLUME,
-}
+_COUNTED: Final[Mapping[str, Kind]] = {"energy": ENERGY, "volume": VOLUME}
 _RATED: Final[Mapping[str, Kind]] = {"energy": POWER, "volume": FLOW}
 READ_BACK_SHARE: Final = 0.01
 """Of the range: how far a setpoint read back may be off where nothing is declared."""
@@ -50,13 +43,14 @@ BY_HAND: Final = TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1))
 
 
 def build_rig(context: Context, registry: Registry) -> RigSpec:
-    """The rig; only to be used if nothing was found."""
+    """Return the rig; only to be used if nothing was found."""
     config = context.config
     devices = {n: _device(context, registry, n, section) for n, section in config.devices.items()}
     wired = bool(context.declared["devices"])
     _references(context, wired)
     wiring = tuple(_wiring(context, n, v) for n, v in config.variables.items())
     dosing = {n: build_dosing(context, n, section) for n, section in config.dosing.items()}
+    path, within = ("safety", "safe_within"), config.safety.safe_within
     return RigSpec(
         name=config.rig,
         devices={n: d for n, d in devices.items() if d is not None},
@@ -71,7 +65,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         plausible=_plausible(context),
         speedup=config.clock.speedup,
         watch=build_watch(context, devices, registry),
-        safe_within_s=build_safe_within(context),
+        safe_within_s=None if within is None else context.quantity(path, within, DURATION, None, or_nothing=False),
         unanswered_doses=config.safety.unanswered_doses,
     )
 
@@ -80,17 +74,15 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
 
 
 def _device(context: Context, registry: Registry, name: str, section: DeviceSection) -> DeviceSpec | None:
-    path: Path = ("devices", name)
+    path: KeyPath = ("devices", name)
     findings = context.findings
-    timeout_s = findings.attempt((*path, "timeout"), 1.0, context.units.quantity, section.timeout, DURATION)
-    if timeout_s == 0:
-        findings.add((*path, "timeout"), f'got "{section.timeout}", must be more than nothing')
+    timeout_s = context.quantity((*path, "timeout"), section.timeout, DURATION, 1.0, or_nothing=False)
     if section.driver not in registry.drivers:
         findings.add((*path, "driver"), unknown(section.driver, sorted(registry.drivers), "an installed driver: "))
         return None
     try:
         driver = registry.driver(section.driver)
-    except BrokenDriver as error:
+    except BrokenPlugin as error:
         findings.add((*path, "driver"), str(error))
         return None
     url = _url(context, (*path, "bus"), section.bus, driver.schemes)
@@ -103,8 +95,7 @@ def _device(context: Context, registry: Registry, name: str, section: DeviceSect
     return DeviceSpec(name, section.driver, url, options, timeout_s)
 
 
-def _url(context: Context, path: Path, bus: str, schemes: tuple[str, ...]) -> str:
-    """The line's URL: a name from `buses`, or the URL itself."""
+def _url(context: Context, path: KeyPath, bus: str, schemes: tuple[str, ...]) -> str:
     findings, config = context.findings, context.config
     where = path
     url = bus
@@ -124,8 +115,8 @@ def _url(context: Context, path: Path, bus: str, schemes: tuple[str, ...]) -> st
 
 
 def _references(context: Context, wired: bool) -> None:
-    """Every instrument that is named is declared, and reads or takes the unit it is used with."""
-    for path, section in _measured(context):
+    """Check that each instrument named is declared, and reads or takes the unit it is used with."""
+    for path, _, section in context.measured:
         if section.sensor is not None:
             _serves(context, (*path, "sensor"), section.sensor, section.unit)
         elif wired:
@@ -143,16 +134,10 @@ def _references(context: Context, wired: bool) -> None:
         served.setdefault(variable.actuator, name)
 
 
-def _measured(context: Context) -> list[tuple[Path, VariableSection | OutcomeSection]]:
-    """Everything that has a sensor."""
-    variables = [(("variables", n), v) for n, v in context.config.variables.items()]
-    return [*variables, *context.outcomes]
-
-
 def _plausible(context: Context) -> dict[str, tuple[float, float]]:
-    """Per sensor; a variable's must hold its whole range, or its own setpoints would read INVALID."""
+    """Return what each sensor may read; a variable's must hold its whole range, or its setpoints would be INVALID."""
     plausible: dict[str, tuple[float, float]] = {}
-    for path, section in _measured(context):
+    for path, _, section in context.measured:
         if section.plausible is None:
             continue
         bounds = context.pair((*path, "plausible"), section.plausible, section.unit)
@@ -168,8 +153,7 @@ def _plausible(context: Context) -> dict[str, tuple[float, float]]:
     return plausible
 
 
-def _serves(context: Context, path: Path, device: str, unit: str | None) -> None:
-    """Whether the device is declared, and speaks this unit where it says which."""
+def _serves(context: Context, path: KeyPath, device: str, unit: str | None) -> None:
     if not context.known(path, device, ["devices"], "device: "):
         return
     section = context.config.devices.get(device)
@@ -183,20 +167,16 @@ def _serves(context: Context, path: Path, device: str, unit: str | None) -> None
 
 
 def _wiring(context: Context, name: str, section: VariableSection) -> VariableWiring:
-    path: Path = ("variables", name, "read_back_tolerance")
+    path: KeyPath = ("variables", name, "read_back_tolerance")
     units, findings = context.units, context.findings
-    tolerance = READ_BACK_SHARE * _span(context, section)
+    low, high = range_of(context, section)
+    tolerance = READ_BACK_SHARE * (high - low)
     if section.read_back_tolerance is not None:
         given = section.read_back_tolerance
         tolerance = findings.attempt(path, 1.0, units.to, given, section.unit, f"in {section.unit}, like the variable")
     if tolerance < 0:
         findings.add(path, f"got {tolerance:g}, must not be negative")
     return VariableWiring(name, section.sensor or "", section.actuator, tolerance)
-
-
-def _span(context: Context, section: VariableSection) -> float:
-    low, high = range_of(context, section)
-    return high - low
 
 
 # trial and money --------------------------------------------------------------------------------------------------
@@ -208,13 +188,13 @@ def _timing(context: Context, section: TrialSection | None, wired: bool) -> Tria
             context.findings.add(("trial",), "is missing, must say how long to settle and how to measure")
         return BY_HAND
 
-    def duration_s(path: Path, text: str) -> float:
-        return context.findings.attempt(("trial", *path), 1.0, context.units.quantity, text, DURATION)
+    def duration_s(path: KeyPath, text: str) -> float:
+        return context.quantity(("trial", *path), text, DURATION, 1.0)
 
     steps = []
     for i, step in enumerate(section.prepare):
         context.known(("trial", "prepare", i, "actuator"), step.actuator, ["devices"], "device: ")
-        value = _plain(context, ("trial", "prepare", i, "value"), step.value)
+        value = _bare_number(context, ("trial", "prepare", i, "value"), step.value)
         steps.append(PrepareStep(step.actuator, value, duration_s(("prepare", i, "wait"), step.wait)))
     window_s = duration_s(("measure", "for"), section.measure.for_)
     every_s = duration_s(("measure", "every"), section.measure.every)
@@ -234,8 +214,7 @@ def _timing(context: Context, section: TrialSection | None, wired: bool) -> Tria
     return TrialTiming(tuple(steps), duration_s(("settle",), section.settle), measure)
 
 
-def _plain(context: Context, path: Path, value: float | str) -> float:
-    """A number without a unit."""
+def _bare_number(context: Context, path: KeyPath, value: float | str) -> float:
     if isinstance(value, str):
         context.findings.add(path, f'got "{value}", must be a number')
         return 0.0
@@ -251,7 +230,7 @@ def _meters(context: Context) -> tuple[MeterSpec, ...]:
 
 
 def _meter(context: Context, index: int, section: MeterSection) -> MeterSpec:
-    path: Path = ("meters", index)
+    path: KeyPath = ("meters", index)
     findings, units = context.findings, context.units
     price = findings.attempt((*path, "price"), Decimal(0), units.price, section.price, _PRICED[section.kind])
     counted = _COUNTED.get(section.kind)
@@ -267,15 +246,11 @@ def _meter(context: Context, index: int, section: MeterSection) -> MeterSpec:
 
 
 def _more_than_nothing(
-    context: Context, path: Path, text: str | None, kind: str, units: Mapping[str, Kind]
+    context: Context, path: KeyPath, text: str | None, kind: str, units: Mapping[str, Kind]
 ) -> float | None:
-    """A quantity that only meters of some kinds have."""
     if text is None:
         return None
     if kind not in units:
         context.findings.add(path, f"is only for energy and volume, not for {kind}")
         return None
-    amount = context.findings.attempt(path, None, context.units.quantity, text, units[kind])
-    if amount == 0:
-        context.findings.add(path, f'got "{text}", must be more than nothing')
-    return amount
+    return context.quantity(path, text, units[kind], None, or_nothing=False)

@@ -1,20 +1,31 @@
-"""Second check, safety: dosing, safe states, caps -> what the guard lets through."""
+"""Second check, safety: what the guard lets through, and the interlocks and sensors that the watch looks at."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Literal
+from typing import Final, Literal
 
-from rigctl.config.context import Context
-from rigctl.config.document import Path
-from rigctl.config.schema import DosingSection, LimitSection, VariableSection
+from rigctl.config.conditions import can_hold, parse
+from rigctl.config.findings import Context, unknown
+from rigctl.config.schema import DosingSection, InterlockSection, LimitSection, OutcomeSection, VariableSection
 from rigctl.config.units import DURATION, VOLUME
-from rigctl.rig.spec import ActuatorLimits, DosingSpec
+from rigctl.errors import KeyPath, PluginError
+from rigctl.rig.conditions import Condition
+from rigctl.rig.protocols import Device, Line, Sensor
+from rigctl.rig.registry import Registry
+from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, InterlockSpec, SensorRules, WatchedSensor, WatchSpec
+from rigctl.rig.testing import ManualClock
+
+WATCHED_EVERY_S: Final = 2.0
+"""Between readings of a sensor that an interlock needs, wall seconds: the slowest probe in use takes 0.9 s."""
+_RATE: Final = re.compile(r"(.*[^/\s])\s*/\s*([A-Za-z]+)\s*")
+_TRIALS: Final = re.compile(r"\s*(\d{1,4})\s*trials?\s*")
 
 
 def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingSpec:
-    """How a pump brings its variable to a setpoint."""
-    path: Path = ("dosing", pump)
+    """Return how a pump brings its variable to a setpoint."""
+    path: KeyPath = ("dosing", pump)
     findings, units = context.findings, context.units
     context.known(path, pump, ["devices"], "device: ")
     if section.treatment is not None:
@@ -34,17 +45,17 @@ def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingS
         findings.add((*path, "effect"), f'got "{section.effect}", must not be nothing')
     if tolerance <= 0:
         findings.add((*path, "tolerance"), f"got {tolerance:g}, must be > 0")
-    mix_s = findings.attempt((*path, "mix"), 1.0, units.quantity, section.mix, DURATION)
+    mix_s = context.quantity((*path, "mix"), section.mix, DURATION, 1.0)
     return DosingSpec(section.sensor, effect, tolerance, mix_s, section.max_doses, section.treatment)
 
 
 def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
-    """Range, safe state and caps of every actuator."""
+    """Return range, safe state and caps of every actuator."""
     config, findings = context.config, context.findings
     ranges = _actuator_ranges(context)
     all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial"))
     for name in config.safety.safe_state:
-        path: Path = ("safety", "safe_state", name)
+        path: KeyPath = ("safety", "safe_state", name)
         if context.known(path, name, ["devices"], "device: ") and name not in ranges and all_known:
             findings.add(path, "is no actuator of a variable, of dosing or of trial.prepare")
     for name in config.safety.limits:
@@ -60,7 +71,7 @@ def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
 
 
 def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | None]]:
-    """(low, high, unit) per actuator; switches go from 0 to the largest value they are set to."""
+    """Return (low, high, unit) per actuator; switches go from 0 to the largest value they are set to."""
     config = context.config
     ranges: dict[str, tuple[float, float, str | None]] = {}
     for step in config.trial.prepare if config.trial is not None else ():
@@ -77,7 +88,7 @@ def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | No
 
 
 def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> Literal["off"] | float:
-    path: Path = ("safety", "safe_state", name)
+    path: KeyPath = ("safety", "safe_state", name)
     given = context.config.safety.safe_state.get(name)
     if given is None:
         if wired and name not in context.declared["dosing"]:  # a pump has no other safe state
@@ -96,7 +107,7 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
 
 
 def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | None, float | None]:
-    path: Path = ("safety", "limits", name)
+    path: KeyPath = ("safety", "limits", name)
     is_pump = name in context.declared["dosing"]
 
     def cap_ml(key: str, text: str | None) -> float | None:
@@ -104,7 +115,7 @@ def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | N
             if is_pump:  # one wrong reading decides a dose: no pump goes without a cap
                 context.findings.add((*path, key), 'is missing, must cap this pump, e.g. "20 mL"')
             return None
-        return context.findings.attempt((*path, key), None, context.units.quantity, text, VOLUME)
+        return context.quantity((*path, key), text, VOLUME, None)
 
     per_dose, per_day = cap_ml("per_dose", section.per_dose), cap_ml("per_day", section.per_day)
     if per_dose is not None and per_day is not None and per_dose > per_day:
@@ -112,21 +123,185 @@ def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | N
     return per_dose, per_day
 
 
-def build_safe_within(context: Context) -> float | None:
-    """Wall seconds within which everything must be told to go safe; None: not required."""
-    path, given = ("safety", "safe_within"), context.config.safety.safe_within
-    if given is None:
-        return None
-    seconds = context.findings.attempt(path, None, context.units.quantity, given, DURATION)
-    if seconds == 0:
-        context.findings.add(path, f'got "{given}", must be more than nothing')
-    return seconds
-
-
 def range_of(context: Context, section: VariableSection) -> tuple[float, float]:
-    """The range in the variable's unit; what does not hold was found when the problem was built."""
+    """Return the range in the variable's unit; what does not hold was found when the problem was built."""
     try:
         low, high = (context.units.to(v, section.unit, "") for v in section.range)
     except ValueError:
         return 0.0, 1.0
     return low, high
+
+
+def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
+    """Make a device and its line, both closed; None where URL or driver does not hold, which is told elsewhere."""
+    try:
+        line = registry.open_line(device.url, ManualClock())
+        driver = registry.driver(device.driver)
+        talks = device.url.partition("://")[0] in driver.schemes
+        return (line, driver.connect(device.name, device.options, line)) if talks else None
+    except (PluginError, ValueError):
+        return None
+
+
+class Readings:
+    """Knows what a condition may speak of: variables, outcomes, and devices that are sensors."""
+
+    def __init__(self, context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> None:
+        self._units = {name: section.unit for _, name, section in context.measured}
+        self._devices = devices
+        self._registry = registry
+
+    def is_device(self, name: str) -> bool:
+        """Tell whether a known name is neither a variable's nor an outcome's."""
+        return name not in self._units
+
+    def unit(self, name: str) -> str:
+        """Return the unit of a reading.
+
+        Raises:
+            ValueError: there is none of this name.
+        """
+        if name in self._units:
+            return self._units[name]
+        if name not in self._devices:
+            known = sorted({*self._units, *(n for n in self._devices if isinstance(self._made(n), Sensor))})
+            raise ValueError(unknown(name, known, "a variable, an outcome or a sensor: "))
+        made = self._made(name)
+        if made is not None and not isinstance(made, Sensor):
+            raise ValueError(f'got "{name}", which is no sensor; must be a variable, an outcome or a sensor')
+        return "" if made is None else made.unit  # None: told where the device is described
+
+    def _made(self, name: str) -> Device | None:
+        device = self._devices[name]
+        made = None if device is None else built(device, self._registry)
+        return None if made is None else made[1]
+
+
+def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> WatchSpec:
+    """Return the watch; only to be used if nothing was found."""
+    section, readings = context.config.safety.watch, Readings(context, devices, registry)
+    interlocks = _interlocks(context, readings)
+    needed = frozenset[str]().union(*(i.when.names for i in interlocks))
+    every_s = context.quantity(("safety", "watch", "every"), section.every, DURATION, 1.0, or_nothing=False)
+    clear_for_s = context.quantity(
+        ("safety", "watch", "clear_for"), section.clear_for, DURATION, 60.0, or_nothing=False
+    )
+    return WatchSpec(
+        every_s,
+        clear_for_s,
+        interlocks,
+        tuple(WatchedSensor(n, SensorRules(WATCHED_EVERY_S)) for n in sorted(needed) if readings.is_device(n)),
+        {name: _rules(context, path, s, name in needed) for path, name, s in context.measured},
+    )
+
+
+# interlocks -------------------------------------------------------------------------------------------------------
+
+
+def _interlocks(context: Context, readings: Readings) -> tuple[InterlockSpec, ...]:
+    found: list[InterlockSpec] = []
+    for i, section in enumerate(context.config.safety.interlocks):
+        path: KeyPath = ("safety", "interlocks", i)
+        if section.name in [s.name for s in context.config.safety.interlocks[:i]]:
+            context.findings.add((*path, "name"), f'got "{section.name}" a second time, must differ')
+        interlock = _interlock(context, readings, path, section)
+        if interlock is not None:
+            found.append(interlock)
+    return tuple(found)
+
+
+def _interlock(context: Context, readings: Readings, path: KeyPath, section: InterlockSection) -> InterlockSpec | None:
+    findings = context.findings
+    for_s = context.quantity((*path, "for"), section.for_, DURATION, 0.0)
+    when = _condition(context, readings, (*path, "when"), section.when)
+    until = None if section.until is None else _condition(context, readings, (*path, "until"), section.until)
+    if when is None:
+        return None
+    if not can_hold(when):
+        findings.add((*path, "when"), f'got "{section.when}", which can never hold')
+    if until is not None:
+        _ends(context, (*path, "until"), when, until)
+    return InterlockSpec(section.name, when, section.then, for_s, until)
+
+
+def _condition(context: Context, readings: Readings, path: KeyPath, text: str) -> Condition | None:
+    return context.findings.attempt(path, None, parse, text, readings.unit, context.units)
+
+
+def _ends(context: Context, path: KeyPath, when: Condition, until: Condition) -> None:
+    strangers = until.names - when.names
+    if strangers:
+        got, allowed = ", ".join(sorted(strangers)), ", ".join(sorted(when.names))
+        context.findings.add(path, f'got "{until}", which speaks of {got}; must speak of what `when` does: {allowed}')
+    elif not can_hold(until):
+        context.findings.add(path, f'got "{until}", which can never hold: the interlock would never clear')
+    elif can_hold(when, until):
+        context.findings.warn(path, f'"{until}" can hold while "{when}" still does: the interlock would flutter')
+
+
+# sensors ----------------------------------------------------------------------------------------------------------
+
+
+def _rules(context: Context, path: KeyPath, section: VariableSection | OutcomeSection, needed: bool) -> SensorRules:
+    every_s = WATCHED_EVERY_S if needed else None
+    if section.watch_every is not None:
+        every_s = context.quantity((*path, "watch_every"), section.watch_every, DURATION, 1.0, or_nothing=False)
+    stale_after_s = None
+    if section.stale_after is not None:
+        stale_after_s = context.quantity((*path, "stale_after"), section.stale_after, DURATION, 1.0, or_nothing=False)
+        if every_s is None:
+            context.findings.add(
+                (*path, "stale_after"),
+                "needs watch_every: no interlock speaks of this reading, so the watch would take none",
+            )
+        elif stale_after_s <= every_s:
+            context.findings.add(
+                (*path, "stale_after"),
+                f'got "{section.stale_after}", must be more than the {every_s:g} s between two readings of the watch',
+            )
+    # what is played again, or moved by nobody, may well read the same; an outcome and a dosed liquid do not
+    moves = isinstance(section, OutcomeSection) or section.actuator in context.declared["dosing"]
+    frozen: tuple[float | None, int | None] = (None, SensorRules().frozen_after_trials if moves else None)
+    if section.frozen_after is not None:
+        frozen = context.findings.attempt((*path, "frozen_after"), frozen, _frozen, context, section.frozen_after)
+    most = None
+    if section.max_rate is not None:
+        most = context.findings.attempt((*path, "max_rate"), None, _rate_per_s, context, section.max_rate, section.unit)
+    return SensorRules(every_s, stale_after_s, *frozen, most)
+
+
+def _frozen(context: Context, text: str) -> tuple[float | None, int | None]:
+    """Return (rig seconds, trials); None: not by this."""
+    if text == "off":
+        return None, None
+    trials = _TRIALS.fullmatch(text)
+    if trials is not None:
+        if int(trials[1]) < 2:
+            raise ValueError(f'got "{text}", must be at least "2 trials": one reading is like no other')
+        return None, int(trials[1])
+    try:
+        seconds = context.units.quantity(text, DURATION)
+    except ValueError as error:
+        raise ValueError(f'got "{text}", must be a duration such as "30 min", a number of trials, or off') from error
+    if seconds == 0:
+        raise ValueError(f'got "{text}", must be more than nothing, or off')
+    return seconds, None
+
+
+def _rate_per_s(context: Context, text: str, unit: str) -> float:
+    """Return units of the reading per rig second."""
+    what = f'a change of {unit} per time such as "0.5 {unit}/min"'
+    found = _RATE.fullmatch(text)
+    if found is None:
+        raise ValueError(f'got "{text}", must be {what}')
+    try:
+        amount = context.units.to(found[1], unit, what)
+        shifted = context.units.to(re.sub(r"^\s*[-+]?[\d.]+([eE][-+]?\d+)?", "0", found[1]), unit, what)
+        seconds = context.units.factor(found[2], "s")
+    except ValueError as error:
+        raise ValueError(f'got "{text}", must be {what}') from error
+    if shifted != 0:  # degF on a variable in degC: a difference has no zero point
+        raise ValueError(f'got "{text}", must be {what}, in the unit of the reading')
+    if not amount / seconds > 0:
+        raise ValueError(f'got "{text}", must be more than nothing')
+    return amount / seconds

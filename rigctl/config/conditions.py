@@ -44,15 +44,13 @@ _SIGNS: Final[dict[str, Comparison]] = {"<": "<", "<=": "<=", ">": ">", ">=": ">
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    """A piece of the text, and where it begins, from 1."""
-
     kind: Literal["quantity", "name", "sign", "bracket", "joint", "end"]
     text: str
     column: int
 
 
 def parse(text: str, unit_of: UnitOf, units: Units) -> Condition:
-    """The condition, its limits in the units of the readings.
+    """Parse a condition, its limits in the units of the readings.
 
     Raises:
         ValueError: it is none; says at which column, what was got and what is allowed.
@@ -182,7 +180,7 @@ class _Parser:
 
 
 def can_hold(*conditions: Condition) -> bool:
-    """Whether some readings make all of these true at once; True also where there are too many cases to try.
+    """Tell whether some readings make all of these true at once; True also where there are too many cases to try.
 
     Between two neighbouring limits nothing changes: one value of each stretch, and each limit, stand for all.
     """
@@ -201,7 +199,7 @@ def can_hold(*conditions: Condition) -> bool:
 
 
 def comparisons(condition: Condition) -> Iterator[Compare]:
-    """Every comparison in it."""
+    """Yield every comparison in it."""
     if isinstance(condition, Compare):
         yield condition
     elif isinstance(condition, Not):

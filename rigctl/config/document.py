@@ -14,16 +14,13 @@ from typing import Any
 
 import yaml
 
-from rigctl.errors import ConfigError, Problem
-
-Path = tuple[str | int, ...]
-"""Keys and list positions from the top of the document down."""
+from rigctl.errors import ConfigError, KeyPath, Mistake, dotted
 
 MAX_DEPTH = 30
 MAX_NUMBER_LENGTH = 40
 """Longer digit strings stay text: no quantity of a rig needs them, and Python refuses to read huge ones."""
 
-_PLAIN: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
+_SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
     (re.compile(r"~|null|Null|NULL|"), lambda _: None),
     (re.compile(r"true|True|TRUE"), lambda _: True),
     (re.compile(r"false|False|FALSE"), lambda _: False),
@@ -35,41 +32,32 @@ _PLAIN: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
 )
 
 
-def dotted(path: Path) -> str:
-    """`meters[0].price`."""
-    text = ""
-    for step in path:
-        text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
-    return text
-
-
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A parsed configuration file."""
+    """Holds a parsed configuration file."""
 
     file: str
     data: Mapping[str, Any]
-    lines: Mapping[Path, int]
+    lines: Mapping[KeyPath, int]
     """Line of each key and list element, from 1."""
-    origins: Mapping[Path, str] = field(default_factory=dict)
+    origins: Mapping[KeyPath, str] = field(default_factory=dict)
     """What came from the command line instead, and its option."""
-    unreadable: frozenset[Path] = frozenset()
+    unreadable: frozenset[KeyPath] = frozenset()
     """Keys whose values could not be taken; told already."""
 
-    def where(self, path: Path) -> str:
-        """`file:line: dotted.key`; a missing key is placed where it should have stood."""
+    def mistake(self, path: KeyPath, what: str) -> Mistake:
+        """Return what is wrong at a path; a missing key is placed where it should have stood."""
         option = next((o for p, o in self.origins.items() if path[: len(p)] == p), None)
         if option is not None:
-            return option
+            return Mistake(option, what, path)
         known = path
         while known and known not in self.lines:
             known = known[:-1]
-        name = dotted(path)
-        return f"{self.file}:{self.lines.get(known, 1)}" + (f": {name}" if name else "")
+        return _mistake(self.file, self.lines.get(known, 1), path, what)
 
 
-def parse(text: str, file: str) -> tuple[Document, list[Problem]]:
-    """The document, and every problem with its keys and scalars.
+def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
+    """Parse the document; return every mistake in its keys and scalars beside it.
 
     Raises:
         ConfigError: it is no YAML, or no mapping at the top.
@@ -80,17 +68,17 @@ def parse(text: str, file: str) -> tuple[Document, list[Problem]]:
         mark = error.problem_mark or error.context_mark
         line = mark.line + 1 if mark else 1
         what = " ".join(filter(None, (error.context, error.problem))) or "is not YAML"
-        raise ConfigError([Problem(f"{file}:{line}", what)]) from error
+        raise ConfigError([_mistake(file, line, (), what)]) from error
     except yaml.YAMLError as error:
-        raise ConfigError([Problem(f"{file}:1", f"is not YAML: {error}".replace("\n", " "))]) from error
+        raise ConfigError([_mistake(file, 1, (), f"is not YAML: {error}".replace("\n", " "))]) from error
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigError([Problem(f"{file}:1", 'must be a mapping that starts like "rig: greenhouse"')])
+        raise ConfigError([_mistake(file, 1, (), 'must be a mapping that starts like "rig: greenhouse"')])
     reader = _Reader(file)
     data = reader.mapping(root, ())
     document = Document(
         file, MappingProxyType(data), MappingProxyType(reader.lines), unreadable=frozenset(reader.unreadable)
     )
-    return document, reader.problems
+    return document, reader.mistakes
 
 
 class _PlainLoader(yaml.BaseLoader):
@@ -99,7 +87,6 @@ class _PlainLoader(yaml.BaseLoader):
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """One node and what is in it."""
         event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs leave it untyped
         mark: yaml.Mark = event.start_mark
         if isinstance(event, yaml.AliasEvent):
@@ -114,16 +101,14 @@ class _PlainLoader(yaml.BaseLoader):
 
 
 class _Reader:
-    """Turns nodes into data, noting lines and problems."""
-
     def __init__(self, file: str) -> None:
         self.file = file
-        self.lines: dict[Path, int] = {}
-        self.problems: list[Problem] = []
-        self.unreadable: set[Path] = set()
+        self.lines: dict[KeyPath, int] = {}
+        self.mistakes: list[Mistake] = []
+        self.unreadable: set[KeyPath] = set()
 
-    def mapping(self, node: yaml.MappingNode, path: Path) -> dict[str, Any]:
-        """Keys as text; the first of duplicate keys counts."""
+    def mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
+        """Read keys as text; the first of duplicate keys counts."""
         data: dict[str, Any] = {}
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
@@ -138,8 +123,7 @@ class _Reader:
             data[key_node.value] = self.value(value_node, here)
         return data
 
-    def value(self, node: yaml.Node, path: Path) -> Any:
-        """A node as plain data."""
+    def value(self, node: yaml.Node, path: KeyPath) -> Any:
         if isinstance(node, yaml.MappingNode) and node.tag == "tag:yaml.org,2002:map":
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
@@ -147,20 +131,22 @@ class _Reader:
                 self.lines[(*path, i)] = item.start_mark.line + 1
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str":
-            return _plain(node.value) if node.style is None else node.value
+            return _scalar(node.value) if node.style is None else node.value
         self.unreadable.add(path)
         self._add(node.start_mark.line + 1, path, f"got the tag {node.tag}, must be written without one")
         return None
 
-    def _add(self, line: int, path: Path, what: str) -> None:
-        name = dotted(path)
-        self.problems.append(Problem(f"{self.file}:{line}" + (f": {name}" if name else ""), what))
+    def _add(self, line: int, path: KeyPath, what: str) -> None:
+        self.mistakes.append(_mistake(self.file, line, path, what))
 
 
-def _plain(text: str) -> Any:
-    """An unquoted scalar by the core schema."""
+def _mistake(file: str, line: int, path: KeyPath, what: str) -> Mistake:
+    return Mistake(f"{file}:{line}" + (f": {dotted(path)}" if path else ""), what, path, line)
+
+
+def _scalar(text: str) -> Any:
     if len(text) <= MAX_NUMBER_LENGTH:
-        for pattern, convert in _PLAIN:
+        for pattern, convert in _SCALARS:
             if pattern.fullmatch(text):
                 return convert(text)
     return text

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
 from typing import Any, TypeVar
 
-from rigctl.config.document import Document, Path
-from rigctl.errors import ConfigError, Problem
+from rigctl.config.document import Document
+from rigctl.config.schema import OutcomeSection, RigConfig, VariableSection
+from rigctl.config.units import Kind, Units
+from rigctl.core.money import Micros
+from rigctl.errors import ConfigError, KeyPath, Mistake
+from rigctl.plugins import did_you_mean
 
 T = TypeVar("T")
 
@@ -18,48 +24,48 @@ class Findings:
     A part of the file that failed a first check is muted: what follows from its absence is no second problem.
     """
 
-    def __init__(self, document: Document, problems: Iterable[Problem] = ()) -> None:
+    def __init__(self, document: Document, mistakes: Iterable[Mistake] = ()) -> None:
         self._document = document
-        self._problems = list(problems)
-        self._warnings: list[Problem] = []
-        self._muted: set[Path] = set(document.unreadable)
+        self._mistakes = list(mistakes)
+        self._warnings: list[Mistake] = []
+        self._muted: set[KeyPath] = set(document.unreadable)
 
-    def add(self, path: Path, what: str) -> None:
+    def add(self, path: KeyPath, what: str) -> None:
         """Note a problem, unless it stands in a muted part."""
         if not self.muted(path):
-            self._problems.append(Problem(self._document.where(path), what))
+            self._mistakes.append(self._document.mistake(path, what))
 
-    def told(self, path: Path) -> bool:
-        """Whether something has been found at `path` already, or it is muted."""
-        return self.muted(path) or any(p.where == self._document.where(path) for p in self._problems)
+    def told(self, path: KeyPath) -> bool:
+        """Tell whether something has been found at `path` already, or it is muted."""
+        return self.muted(path) or any(m.path == path for m in self._mistakes)
 
-    def warn(self, path: Path, what: str) -> None:
+    def warn(self, path: KeyPath, what: str) -> None:
         """Note what a person should know but may want, unless it stands in a muted part."""
         if not self.muted(path):
-            self._warnings.append(Problem(self._document.where(path), what))
+            self._warnings.append(self._document.mistake(path, what))
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """All of them, in the order of the file."""
-        return tuple(map(str, sorted(self._warnings, key=_line)))
+        """Return all of them, in the order of the file."""
+        return tuple(map(str, sorted(self._warnings, key=_line_of)))
 
-    def mute(self, path: Path) -> None:
+    def mute(self, path: KeyPath) -> None:
         """Ignore what else is found at or below `path`."""
         self._muted.add(path)
 
-    def muted(self, path: Path) -> bool:
-        """Whether `path` is at or below something that already failed."""
+    def muted(self, path: KeyPath) -> bool:
+        """Tell whether `path` is at or below something that already failed."""
         return any(path[:i] in self._muted for i in range(1, len(path) + 1))
 
     def __bool__(self) -> bool:
-        return bool(self._problems)
+        return bool(self._mistakes)
 
     def whole(self, section: str) -> bool:
-        """Whether nothing in a section of the file was muted."""
+        """Tell whether nothing in a section of the file was muted."""
         return not any(path[0] == section for path in self._muted)
 
-    def attempt(self, path: Path, instead: T, make: Callable[..., T], *args: Any) -> T:
-        """`make(*args)`; a ValueError becomes a problem at `path`, and `instead` stands in for the value."""
+    def attempt(self, path: KeyPath, instead: T, make: Callable[..., T], *args: Any) -> T:
+        """Return `make(*args)`; a ValueError becomes a finding at `path`, and `instead` stands in for the value."""
         try:
             return make(*args)
         except ValueError as error:
@@ -67,29 +73,78 @@ class Findings:
             return instead
 
     def raise_any(self) -> None:
-        """Raises ConfigError with every problem, in the order of the file."""
-        if self._problems:
-            raise ConfigError(sorted(self._problems, key=_line))
+        """Raise ConfigError with every mistake, in the order of the file, if there is any."""
+        if self._mistakes:
+            raise ConfigError(sorted(self._mistakes, key=_line_of))
 
 
-def _line(problem: Problem) -> int:
-    parts = problem.where.rsplit(": ", 1)[0].rsplit(":", 1)
-    return int(parts[1]) if len(parts) == 2 and parts[1].isdigit() else 0
+def _line_of(mistake: Mistake) -> int:
+    return mistake.line
 
 
 def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
-    """`got "setle", must be one of ...; did you mean "settle"?`, as the end of a message."""
+    """Return `got "setle", must be one of ...; did you mean "settle"?`, as the end of a message."""
     listed = ", ".join(allowed) if allowed else "(none is declared)"
-    return f'got "{got}", must be {what}one of {listed}{_nearest(got, allowed)}'
+    return f'got "{got}", must be {what}one of {listed}{did_you_mean(got, allowed)}'
 
 
 def unknown_key(key: str, allowed: Sequence[str]) -> str:
-    """The same for a key that nothing reads."""
-    return f"unknown key, must be one of {', '.join(sorted(allowed))}{_nearest(key, allowed)}"
+    """Say the same of a key that nothing reads."""
+    return f"unknown key, must be one of {', '.join(sorted(allowed))}{did_you_mean(key, allowed)}"
 
 
-def _nearest(got: str, allowed: Sequence[str]) -> str:
-    """A hint at the most similar name, upper or lower case aside."""
-    names = {name.casefold(): name for name in allowed}
-    near = get_close_matches(got.casefold(), names, n=1, cutoff=0.6)
-    return f'; did you mean "{names[near[0]]}"?' if near else ""
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Holds what every builder needs."""
+
+    config: RigConfig
+    units: Units
+    findings: Findings
+    declared: Mapping[str, frozenset[str]]
+    """Names in each section of the file, also those whose entries do not hold."""
+    folder: Path
+
+    @property
+    def outcomes(self) -> Sequence[tuple[KeyPath, OutcomeSection]]:
+        """Return all outcomes and where they stand, the first one first."""
+        further = [(("further_outcomes", i), section) for i, section in enumerate(self.config.further_outcomes)]
+        return [(("outcome",), self.config.outcome), *further]
+
+    @property
+    def measured(self) -> Sequence[tuple[KeyPath, str, VariableSection | OutcomeSection]]:
+        """Return all that has a sensor: where it stands, its name and its section."""
+        variables = [(("variables", name), name, section) for name, section in self.config.variables.items()]
+        return [*variables, *((path, outcome.name, outcome) for path, outcome in self.outcomes)]
+
+    def known(self, path: KeyPath, name: str, sections: Sequence[str], what: str) -> bool:
+        """Tell whether `name` is declared in one of the sections; if not, that is a finding."""
+        names = sorted(set().union(*(self.declared[s] for s in sections)))
+        if name not in names:
+            self.findings.add(path, unknown(name, names, f"a {what}"))
+        return name in names
+
+    def quantity(self, path: KeyPath, text: str, kind: Kind, instead: T, *, or_nothing: bool = True) -> float | T:
+        """Return a quantity in the kind's unit; where it does not hold, that is a finding, and `instead` stands in."""
+        convert: Callable[..., Any] = self.units.quantity
+        amount: float | T = self.findings.attempt(path, instead, convert, text, kind)
+        if amount == 0 and not or_nothing:
+            self.findings.add(path, f'got "{text}", must be more than nothing')
+        return amount
+
+    def money(self, path: KeyPath, text: str) -> Micros:
+        """Return an amount of money that is more than nothing; where it is not, that is a finding."""
+        amount = self.findings.attempt(path, 1, self.units.money, text)
+        if amount <= 0:
+            self.findings.add(path, f'got "{text}", must be more than nothing')
+        return amount
+
+    def pair(self, path: KeyPath, given: Sequence[float | str], unit: str) -> tuple[float, float] | None:
+        """Return [low, high] in `unit`; None (and a finding) unless it rises."""
+        what = f"in {unit}, like the variable"
+        low, high = (self.findings.attempt((*path, i), None, self.units.to, v, unit, what) for i, v in enumerate(given))
+        if low is None or high is None:
+            return None
+        if not (isfinite(low) and isfinite(high) and low < high):
+            self.findings.add(path, f"got [{low:g}, {high:g}], must rise from low to high")
+            return None
+        return low, high

@@ -6,20 +6,22 @@ Nothing is opened. A configuration that fails here can still be read, so that ol
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
 from typing import Final
 
-from rigctl.config.context import Context
-from rigctl.config.document import Path
-from rigctl.config.inspect_lines import inspect_lines, real_ports
-from rigctl.config.instruments import built
+from rigctl.config.build_safety import built
+from rigctl.config.findings import Context
+from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
-from rigctl.errors import ConfigError
-from rigctl.rig.abilities import Fits
-from rigctl.rig.protocols import Actuator, Device, Doser, Sensor
+from rigctl.errors import ConfigError, KeyPath
+from rigctl.rig.abilities import Claim, Fits, Occupies
+from rigctl.rig.places import line_of, taken_apart
+from rigctl.rig.protocols import Actuator, ByteLine, Device, Doser, Sensor
 from rigctl.rig.registry import Registry
-from rigctl.rig.spec import RigSpec
+from rigctl.rig.spec import DeviceSpec, RigSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.rig.wiring import wired
 
@@ -27,15 +29,18 @@ RARE: Final = 1e-4
 """Natural values further out are as good as never seen."""
 NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""
-_STEP: Final = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
+_NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
+_REAL: Final = re.compile(r"/dev/(?!pts/)")
+"""A pseudo-terminal has a program at its other end; every other port has a plug."""
+_WHOLE_LINE: Final = Claim("the line", "keeps")
 
 
 def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, registry: Registry) -> None:
-    """Everything that speaks against running this rig, and what a person should know before."""
+    """Find all that speaks against running this rig, and what a person should know before."""
     if not context.findings:
         _roles(context, spec, registry)
     devices = {n: made[1] for n, d in spec.devices.items() if (made := built(d, registry)) is not None}
-    inspect_lines(context, spec.devices, registry)
+    _lines(context, spec.devices, registry)
     _units(context, devices)
     _meters(context, spec)
     _clock(context, spec)
@@ -50,26 +55,16 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
 
 
 def _roles(context: Context, spec: RigSpec, registry: Registry) -> None:
-    """Whether each device can do what it is named for, as the rig itself will see it."""
+    """Ask the rig itself whether each device can do what it is named for."""
     try:
         wired(spec, registry, ManualClock(), lambda _: None)
     except ConfigError as error:
-        for found in error.problems:
-            path = _path(found.where.removeprefix(f"{spec.name}: "), spec)
-            if not context.findings.told(path):
-                context.findings.add(path, found.what)
-
-
-def _path(dotted: str, spec: RigSpec) -> Path:
-    """The place in the file of what the rig complains about; meters go by their position there."""
-    path: Path = tuple(int(step[2]) if step[2] else step[1] for step in _STEP.finditer(dotted))
-    if path[0] == "meters":
-        return ("meters", [m.name for m in spec.meters].index(str(path[1])), "device")
-    return (*path, "bus") if path[0] == "devices" else path
+        for found in error.mistakes:
+            if not context.findings.told(found.path):
+                context.findings.add(found.path, found.what)
 
 
 def _units(context: Context, devices: dict[str, Device]) -> None:
-    """Sensors and actuators speak the unit of what they serve."""
     for path, used, device, unit in _served(context):
         made = devices.get(device)
         if not isinstance(made, Sensor if used == "sensor" else Actuator) or not made.unit:
@@ -82,16 +77,13 @@ def _units(context: Context, devices: dict[str, Device]) -> None:
             )
 
 
-def _served(context: Context) -> Iterator[tuple[Path, str, str, str]]:
-    """(path, sensor or actuator, device, unit) of all that is measured or imposed directly."""
-    for name, variable in context.config.variables.items():
-        if variable.sensor is not None:
-            yield ("variables", name), "sensor", variable.sensor, variable.unit
-        if variable.actuator is not None and variable.actuator not in context.declared["dosing"]:
-            yield ("variables", name), "actuator", variable.actuator, variable.unit
-    for path, outcome in context.outcomes:
-        if outcome.sensor is not None:
-            yield path, "sensor", outcome.sensor, outcome.unit
+def _served(context: Context) -> Iterator[tuple[KeyPath, str, str, str]]:
+    """Yield (path, sensor or actuator, device, unit) of all that is measured or imposed directly."""
+    for path, _, section in context.measured:
+        if section.sensor is not None:
+            yield path, "sensor", section.sensor, section.unit
+        if isinstance(section, VariableSection) and section.actuator not in (None, *context.declared["dosing"]):
+            yield path, "actuator", str(section.actuator), section.unit
 
 
 def _meters(context: Context, spec: RigSpec) -> None:
@@ -106,8 +98,8 @@ def _meters(context: Context, spec: RigSpec) -> None:
 def _clock(context: Context, spec: RigSpec) -> None:
     if spec.speedup == 1:
         return
-    path: Path = ("clock", "speedup")
-    real = real_ports(d.url for d in spec.devices.values())
+    path: KeyPath = ("clock", "speedup")
+    real = _real_ports(d.url for d in spec.devices.values())
     if real:
         context.findings.add(
             path,
@@ -121,7 +113,7 @@ def _clock(context: Context, spec: RigSpec) -> None:
 
 
 def _setpoints(context: Context, spec: RigSpec, registry: Registry) -> None:
-    """Everything an actuator may be sent can be held by it, and its safe state is a setpoint like others."""
+    """Check that each actuator can hold whatever it may be sent, and that its safe state is a setpoint like others."""
     prepared = {s.actuator: s.value for s in spec.timing.prepare}
     for name, limits in spec.limits.items():
         path, device = ("safety", "safe_state", name), spec.devices.get(name)
@@ -139,7 +131,7 @@ def _setpoints(context: Context, spec: RigSpec, registry: Registry) -> None:
 
 
 def _doses(context: Context, spec: RigSpec, devices: dict[str, Device]) -> None:
-    """Caps that let a dose through, and a probe whose readings are judged before they judge doses."""
+    """Check that caps let a dose through, and that a probe is judged before its readings judge doses."""
     for pump, dosing in spec.dosing.items():
         limits, made = spec.limits.get(pump), devices.get(pump)
         least_ml = made.min_dose_ml if isinstance(made, Doser) else 0.0
@@ -157,7 +149,7 @@ def _doses(context: Context, spec: RigSpec, devices: dict[str, Device]) -> None:
 
 
 def _reach(context: Context, spec: RigSpec, variable: Variable) -> None:
-    """Whether a pump without a treatment can bring its variable from where nature leaves it to every setpoint."""
+    """Check that a pump without a treatment brings its variable from where nature leaves it to every setpoint."""
     pump = next((v.actuator for v in spec.variables if v.name == variable.name), None)
     dosing = spec.dosing.get(pump or "")
     if dosing is None or dosing.treatment is not None:
@@ -169,7 +161,7 @@ def _reach(context: Context, spec: RigSpec, variable: Variable) -> None:
     raises = dosing.effect_per_ml > 0
     wrong = f"{pump} only {'raises' if raises else 'lowers'} {variable.name}"
     remedy = "name a treatment that brings it to the other side first, or narrow the range"
-    path: Path = ("dosing", str(pump), "effect")
+    path: KeyPath = ("dosing", str(pump), "effect")
     near = max(dosing.tolerance, NEAR * span)
     if (lowest > variable.low + near) if raises else (highest < variable.high - near):
         end, start = (variable.low, lowest) if raises else (variable.high, highest)
@@ -180,3 +172,100 @@ def _reach(context: Context, spec: RigSpec, variable: Variable) -> None:
     else:
         side = "below" if raises else "above"
         context.findings.warn(path, f"{wrong}: a trial fails where the setpoint is {side} what it finds; {remedy}")
+
+
+# what may not share a line, a register or a coil -------------------------------------------------------------------
+
+
+def _lines(context: Context, devices: Mapping[str, DeviceSpec], registry: Registry) -> None:
+    """Check that every line is named in one way, and every place on it serves one device only."""
+    by_line: dict[str, list[DeviceSpec]] = defaultdict(list)
+    for device in devices.values():
+        by_line[line_of(device.url)].append(device)
+    for sharing in by_line.values():
+        _one_url(context, sharing)
+        _no_numbers(context, sharing[0])
+        claims = [(d, _claims(d, registry)) for d in sharing]
+        for (first, held), (second, wanted) in combinations(claims, 2):
+            _at_odds(context, (first, held), (second, wanted))
+
+
+def _bus(device: DeviceSpec) -> KeyPath:
+    return ("devices", device.name, "bus")
+
+
+def _one_url(context: Context, sharing: Sequence[DeviceSpec]) -> None:
+    first = sharing[0]
+    for device in sharing[1:]:
+        if device.url != first.url:
+            context.findings.add(
+                _bus(device),
+                f"got {device.url}, the same line as {first.url} of {first.name}; must be one URL and one protocol, "
+                f"for two who open one wire read each other's answers",
+            )
+
+
+def _no_numbers(context: Context, device: DeviceSpec) -> None:
+    _, place = taken_apart(device.url)
+    if _NUMBERED.fullmatch(place):
+        context.findings.warn(
+            _bus(device), f"{place} may be another instrument after the next plugging in; use /dev/serial/by-id/..."
+        )
+
+
+def _claims(device: DeviceSpec, registry: Registry) -> Sequence[Claim]:
+    """Return what a device uses: a byte line as a whole, unless its driver knows better."""
+    driver = registry.driver(device.driver)
+    if isinstance(driver, Occupies):
+        return driver.occupies(device.options)
+    made = built(device, registry)
+    return (_WHOLE_LINE,) if made is not None and isinstance(made[0], ByteLine) else ()
+
+
+def _at_odds(
+    context: Context, first: tuple[DeviceSpec, Sequence[Claim]], second: tuple[DeviceSpec, Sequence[Claim]]
+) -> None:
+    """Report the first thing that two devices on one line cannot both have, or should know of."""
+    if first[0].url != second[0].url:
+        return  # told already
+    if _WHOLE_LINE in first[1] or _WHOLE_LINE in second[1]:
+        context.findings.add(
+            _bus(second[0]),
+            f"got the line of {first[0].name}, which cannot be shared; give each a port of its own",
+        )
+        return
+    held = {claim.place: claim for claim in first[1]}
+    for claim in second[1]:
+        other = held.get(claim.place)
+        if other is not None and _conflict(context, first[0].name, other, second[0].name, claim):
+            return
+
+
+def _conflict(context: Context, first: str, held: Claim, second: str, wanted: Claim) -> bool:
+    """Report what two claims to one place mean; tell whether there was anything to report."""
+    path: KeyPath = ("devices", second)
+    uses = {held.use, wanted.use}
+    if uses == {"shares"} and held.span == wanted.span:
+        return False
+    if "keeps" in uses or uses == {"writes"}:
+        what = "writes" if uses == {"writes"} else "is"
+        context.findings.add(path, f"{what} {wanted.place}, as {first} does; each needs a place of its own")
+    elif held.span != wanted.span:
+        context.findings.add(
+            path,
+            f"{wanted.use} {wanted.place} as part of {wanted.span}, which {first} {held.use} as part of {held.span}; "
+            f"words may not overlap: one of the addresses or types is wrong",
+        )
+    elif uses == {"reads"}:
+        context.findings.warn(path, f"reads {wanted.place}, as {first} does: both show the same quantity")
+    else:
+        reader, writer = (first, second) if held.use == "reads" else (second, first)
+        context.findings.warn(
+            path, f"{wanted.use} {wanted.place}: {reader} reads what {writer} was sent, which is no measurement"
+        )
+    return True
+
+
+def _real_ports(urls: Iterable[str]) -> list[str]:
+    """Return the URLs that lead to a port of this machine's own; a simulated rig's stand elsewhere."""
+    return [url for url in dict.fromkeys(urls) if _REAL.match(taken_apart(url)[1]) or _REAL.match(line_of(url))]

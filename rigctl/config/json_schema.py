@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from rigctl.config.policy_options import options_model
 from rigctl.config.schema import DeviceSection, PolicySection, RigConfig
+from rigctl.config.shape import options_model
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.rig.registry import Registry
 
@@ -16,7 +16,7 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema(registry: Registry) -> dict[str, Any]:
-    """The schema, with the options of every installed driver and policy."""
+    """Return the schema, with the options of every installed driver and policy."""
     schema = RigConfig.model_json_schema(by_alias=True)
     definitions = schema["$defs"]
     drivers = {name: registry.driver(name) for name in registry.drivers}
@@ -31,14 +31,14 @@ def json_schema(registry: Registry) -> dict[str, Any]:
 
 
 def to_text(schema: dict[str, Any]) -> str:
-    """As written to `config/schema.json`."""
+    """Write the schema as it stands in `config/schema.json`."""
     return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
 
 
 def _one_of(
     definitions: dict[str, Any], section: type[BaseModel], key: str, options: dict[str, tuple[type[BaseModel], str]]
 ) -> dict[str, Any]:
-    """One alternative per driver or policy: the section's own keys plus its options."""
+    """Return one alternative per driver or policy: the section's own keys plus its options."""
     common = definitions[section.__name__]
     alternatives = []
     for name, (model, summary) in sorted(options.items()):

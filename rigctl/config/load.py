@@ -6,23 +6,20 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
 from rigctl.config.build_problem import build_problem
 from rigctl.config.build_rig import build_rig
-from rigctl.config.context import Context
 from rigctl.config.document import Document, parse
-from rigctl.config.document import Path as KeyPath
-from rigctl.config.findings import Findings, unknown
+from rigctl.config.findings import Context, Findings, unknown
 from rigctl.config.inspect_rig import inspect_rig
-from rigctl.config.policy_options import make_policy
-from rigctl.config.shape import check_shape
+from rigctl.config.shape import check_shape, make_policy
 from rigctl.config.units import Units
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.core.policy import Particular, Policy
-from rigctl.errors import ConfigError
-from rigctl.errors import Problem as Mistake
+from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
 
@@ -34,7 +31,7 @@ _NAMED = ("variables", "devices", "dosing", "buses")
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
-    """What the command line changes of a file."""
+    """Says what the command line changes of a file."""
 
     buses: Mapping[str, str] = field(default_factory=dict)
     """Bus (or device) name -> URL."""
@@ -47,7 +44,7 @@ class Overrides:
 
 @dataclass(frozen=True, slots=True)
 class LoadedConfig:
-    """A configuration that holds. Everything is converted: plain numbers, names that carry the unit."""
+    """Carries a configuration that holds; everything in it is converted: plain numbers, names that carry the unit."""
 
     path: Path
     text: str
@@ -72,12 +69,12 @@ class LoadedConfig:
 
     @property
     def wired(self) -> bool:
-        """Whether there are instruments at all."""
+        """Tell whether there are instruments at all."""
         return bool(self.rig.devices)
 
     @property
     def tolerance(self) -> float:
-        """The tolerance a recommendation is made at."""
+        """Return the tolerance a recommendation is made at."""
         return float(self.policy_options.get("tolerance", 0.0))
 
 
@@ -156,27 +153,18 @@ def _read(path: Path) -> str:
         raise ConfigError([Mistake(str(path), f"cannot be read: {reason}")]) from error
 
 
-def is_plain_number(text: str) -> bool:
-    """Whether a text is a number without a unit."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def _declared(document: Document) -> dict[str, frozenset[str]]:
     sections = {name: document.data.get(name) for name in _NAMED}
     return {name: frozenset(s) if isinstance(s, dict) else frozenset() for name, s in sections.items()}
 
 
 def _overridden(document: Document, overrides: Overrides) -> tuple[Document, list[Mistake]]:
-    """The document with the command line's changes, and those that fit nowhere."""
+    """Apply the command line's changes; return the document and those that fit nowhere."""
     data: dict[str, Any] = dict(document.data)
     origins: dict[KeyPath, str] = {}
     for key in ("budget", "seed", "max_trials"):
         value = getattr(overrides, key)
-        if key == "budget" and value is not None and is_plain_number(value):
+        if key == "budget" and value is not None and not value.strip().endswith(tuple(ascii_letters)):
             value = f"{value} {data.get('currency')}"  # on a command line the rig's one currency goes without saying
         if value is not None:
             data[key] = value

@@ -29,7 +29,7 @@ from rigctl.rig.spec import Action
 
 
 def _one_of(kinds: str) -> Callable[[Any], Any]:
-    """`uniform` is short for `{uniform: }`, `learned` for `{learned: }`."""
+    """Take `uniform` for `{uniform: }`, `learned` for `{learned: }`."""
 
     def one_key(value: Any) -> Any:
         if isinstance(value, str):

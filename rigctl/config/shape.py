@@ -6,15 +6,17 @@ Leaving them out lets the second check (units, names, consistency) find what is 
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Mapping, MutableMapping, Sequence
-from typing import Any, Final, get_args
+from typing import Annotated, Any, Final, get_args, get_type_hints
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import ErrorDetails
 
-from rigctl.config.document import Document, Path
+from rigctl.config.document import Document
 from rigctl.config.findings import Findings, unknown_key
 from rigctl.config.schema import RigConfig
+from rigctl.errors import KeyPath
 
 _ENTRIES: Final = ("variables", "devices", "dosing", "buses", "known_costs", "meters")
 """Sections whose entries stand on their own: a bad one is left out, the others are checked on."""
@@ -59,27 +61,29 @@ _SENTENCES: Final[Mapping[str, str]] = {
 
 
 def check_shape(document: Document, findings: Findings) -> RigConfig:
-    """The sections that hold; those that do not are in `findings`, muted, and replaced by something harmless."""
+    """Return the sections that hold; the others are in `findings`, muted, and replaced by something harmless."""
     raw: dict[str, Any] = copy.deepcopy(dict(document.data))
     # each round leaves larger parts out: single unknown keys, then entries, then whole sections
-    for depth_of in (_key_depth, _entry_depth, _section_depth):
+    for depth_of in (_key_depth, _entry_depth, lambda _: 1):
         try:
             return RigConfig.model_validate(raw)
         except ValidationError as error:
             for path, what in problems_of(error, RigConfig):
                 findings.add(path, what)
             for details in error.errors(include_url=False):
-                _leave_out(raw, _path(details)[: depth_of(details)], findings)
+                part = _path(details)[: depth_of(details)]
+                findings.mute(part)
+                _leave_out(raw, part)
             raw = {**_HARMLESS, **raw}
     return RigConfig.model_validate(raw)
 
 
-def problems_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[Path, str]]:
-    """A validation error as (path, sentence) pairs in the house's words."""
+def problems_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[KeyPath, str]]:
+    """Put a validation error as (path, sentence) pairs in the house's words."""
     return [(_path(details), _sentence(details, model)) for details in error.errors(include_url=False)]
 
 
-def _path(details: ErrorDetails) -> Path:
+def _path(details: ErrorDetails) -> KeyPath:
     return tuple(step for step in details["loc"] if step != "[key]")
 
 
@@ -96,7 +100,7 @@ def _sentence(details: ErrorDetails, model: type[BaseModel]) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value as the user wrote it, cut short."""
+    """Show a value as the user wrote it, cut short."""
     if value is None:
         return "nothing"
     text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
@@ -104,7 +108,7 @@ def shown(value: Any) -> str:
 
 
 def keys_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
-    """The keys a model knows at a path below it; empty where it knows none."""
+    """Return the keys a model knows at a path below it; empty where it knows none."""
     current: Any = model
     for step in path:
         if _is_model(current):
@@ -135,17 +139,7 @@ def _entry_depth(details: ErrorDetails) -> int:
     return 2 if path[0] in _ENTRIES and len(path) > 1 else 1
 
 
-def _section_depth(details: ErrorDetails) -> int:  # noqa: ARG001  # one of three alike
-    return 1
-
-
-def _leave_out(raw: dict[str, Any], part: Path, findings: Findings) -> None:
-    """Take a part out, and mute it."""
-    findings.mute(part)
-    _remove(raw, part)
-
-
-def _remove(raw: dict[str, Any], path: Path) -> None:
+def _leave_out(raw: dict[str, Any], path: KeyPath) -> None:
     holder: Any = raw
     for step in path[:-1]:
         try:
@@ -157,3 +151,51 @@ def _remove(raw: dict[str, Any], path: Path) -> None:
         holder[last] = dict(_STAND_INS[str(path[0])])
     elif isinstance(holder, MutableMapping):
         holder.pop(last, None)
+
+
+def options_model(cls: type) -> type[BaseModel]:
+    """Return a pydantic model with a policy's options: same names, types and defaults; nested dataclasses likewise."""
+    hints = get_type_hints(cls, include_extras=True)
+    fields: dict[str, Any] = {}
+    for f in dataclasses.fields(cls):
+        if not f.init:
+            continue
+        annotation = hints[f.name]
+        nested = isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
+        if nested:
+            fields[f.name] = (options_model(annotation), Field(default_factory=dict, validate_default=True))
+            continue
+        annotation = Annotated[annotation, BeforeValidator(_frozen)]
+        if f.default_factory is not dataclasses.MISSING:
+            fields[f.name] = (annotation, Field(default_factory=f.default_factory))
+        else:
+            fields[f.name] = (annotation, ... if f.default is dataclasses.MISSING else f.default)
+    config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
+    summary = (cls.__doc__ or "").strip().partition("\n")[0]
+    return create_model(cls.__name__, __config__=config, __doc__=summary, **fields)
+
+
+def _frozen(value: Any) -> Any:
+    """Make a list of the file the tuple that a frozen policy keeps."""
+    return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
+
+
+def make_policy(cls: type, options: Mapping[str, Any], path: KeyPath, findings: Findings) -> Any:
+    """Return the policy with these options, or None if they do not hold (then `findings` says why)."""
+    model = options_model(cls)
+    try:
+        checked = model.model_validate(dict(options))
+    except ValidationError as error:
+        for below, what in problems_of(error, model):
+            findings.add((*path, *below), what)
+        return None
+    return findings.attempt(path, None, _instance, cls, checked)
+
+
+def _instance(cls: type, checked: BaseModel) -> Any:
+    hints = get_type_hints(cls)
+    values = {
+        name: _instance(hints[name], value) if isinstance(value, BaseModel) else value
+        for name, value in ((n, getattr(checked, n)) for n in type(checked).model_fields)
+    }
+    return cls(**values)

@@ -25,7 +25,7 @@ SCALES: Final = ("pH", "HB", "HV", "HRC", "NTU", "FNU", "PSU")
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a quantity must be."""
+    """Says what a quantity must be."""
 
     what: str
     """As in an error: `must be a duration such as "20 min"`."""
@@ -59,9 +59,13 @@ def _registry() -> pint.UnitRegistry[Decimal]:
 
 
 class Units:
-    """A unit registry that knows money, pH and instrument scales, and computes in decimals.
+    """Knows money, pH and instrument scales beside all other units, and computes in decimals.
 
     Decimals because prices must stay exact: 4.2 EUR/L is 0.0042 EUR/mL, not the nearest binary fraction to it.
+
+    Raises:
+        ValueError: from every method, where a text is none of what it must be (unknown unit, other dimension, other
+            currency, a minus, no unit at all); says what was got and what is allowed.
     """
 
     def __init__(self, currency: str | None) -> None:
@@ -70,11 +74,7 @@ class Units:
         """None: the configuration names none (which is reported elsewhere), so any will do."""
 
     def unit(self, text: str) -> Any:
-        """A unit.
-
-        Raises:
-            ValueError: nobody knows it.
-        """
+        """Look up a unit."""
         if not _UNIT.fullmatch(text) or _LONG_NUMBER.search(text):
             raise ValueError(f'got "{text}", must be a unit such as "mM", "L/min" or "pH"')
         try:
@@ -85,26 +85,18 @@ class Units:
             ) from error
 
     def factor(self, unit: str, other: str) -> float:
-        """How many `other` one `unit` is.
-
-        Raises:
-            ValueError: they measure different things, or have different zero points.
-        """
+        """Return how many `other` one `unit` is."""
         return float(self._convert(Decimal(1), unit, other))
 
     def same(self, unit: str, other: str) -> bool:
-        """Whether two names are of one unit, such as uM and umol/L."""
+        """Tell whether two names are of one unit, such as uM and umol/L."""
         try:
             return self.factor(unit, other) == 1
         except ValueError:
             return False
 
     def to(self, value: str | float, unit: str, what: str) -> float:
-        """A quantity in `unit`; a bare number already is.
-
-        Raises:
-            ValueError: it has another dimension, or is no quantity.
-        """
+        """Convert a quantity to `unit`; a bare number is in it already."""
         if not isinstance(value, str):
             return float(value)
         amount, given = _split(value, what)
@@ -116,11 +108,7 @@ class Units:
             raise ValueError(f'got "{value}", must be {what}') from error
 
     def quantity(self, value: str, kind: Kind) -> float:
-        """A quantity in the kind's unit, never negative.
-
-        Raises:
-            ValueError: it has no unit, another dimension, or a minus.
-        """
+        """Convert a quantity to the kind's unit; it is never negative."""
         amount, given = _split(value, str(kind))
         if not given:
             raise ValueError(f'got "{value}" without a unit, must be {kind}')
@@ -133,19 +121,11 @@ class Units:
         return converted
 
     def money(self, value: str, kind: Kind = PER_TRIAL) -> Micros:
-        """An amount in the rig's currency, as micro-units.
-
-        Raises:
-            ValueError: no money, other money, or negative.
-        """
+        """Return an amount in the rig's currency, as micro-units."""
         return to_micros(self.price(value, kind))
 
     def price(self, value: str, kind: Kind) -> Decimal:
-        """Currency units per `kind.unit`, exact.
-
-        Raises:
-            ValueError: no price, per something else, in another currency, or negative.
-        """
+        """Return currency units per `kind.unit`, exact."""
         amount, given = _split(value, str(kind))
         code, _, per = (part.strip() for part in given.partition("/"))
         if not _CURRENCY.fullmatch(code) or bool(per) != bool(kind.unit):
@@ -155,7 +135,7 @@ class Units:
         if amount < 0:
             raise ValueError(f'got "{value}", must not be negative')
         try:
-            return _plain(amount * self._convert(Decimal(1), kind.unit, per) if per else amount)
+            return _short(amount * self._convert(Decimal(1), kind.unit, per) if per else amount)
         except ValueError as error:
             raise ValueError(f'got "{value}", must be {self._in_currency(kind)}') from error
 
@@ -163,11 +143,6 @@ class Units:
         return str(kind).replace("EUR", self.currency or "EUR")
 
     def _convert(self, amount: Decimal, unit: str, other: str) -> Decimal:
-        """`amount` of `unit` in `other`.
-
-        Raises:
-            ValueError: they measure different things.
-        """
         source, target = self.unit(unit), self.unit(other)
         if source == target:
             return amount
@@ -187,7 +162,7 @@ def _split(value: str, what: str) -> tuple[Decimal, str]:
     return Decimal(found[1]), found[2]
 
 
-def _plain(price: Decimal) -> Decimal:
-    """One way to write each number, so that `9.0 EUR/L` and `9 EUR/L` are the same configuration."""
+def _short(price: Decimal) -> Decimal:
+    """Write each number in one way, so that `9.0 EUR/L` and `9 EUR/L` are the same configuration."""
     short = price.normalize()
     return short if short.as_tuple().exponent in range(-99, 1) else short.quantize(Decimal(1))

@@ -23,7 +23,7 @@ from rigctl.rig.values import Alarm
 
 
 def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:
-    """What the campaign is started with."""
+    """Return what the campaign is started with."""
     return CampaignSpec(
         rig=loaded.rig,
         problem=loaded.problem,
@@ -38,7 +38,7 @@ def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:
 
 
 def rig_factory(loaded: LoadedConfig, clock: Clock) -> RigFactory:
-    """Makes the rig once the campaign has a dose log and an alarm desk.
+    """Return what makes the rig once the campaign has a dose log and an alarm desk.
 
     Raises:
         UsageError: the configuration has no devices.
@@ -52,7 +52,7 @@ def rig_factory(loaded: LoadedConfig, clock: Clock) -> RigFactory:
 
 
 def require_devices(loaded: LoadedConfig) -> None:
-    """Raises UsageError where there is nothing to drive."""
+    """Raise UsageError where there is nothing to drive."""
     if not loaded.wired:
         raise UsageError(
             f"{loaded.path}: declares no devices, so there is nothing to drive; "
@@ -61,15 +61,14 @@ def require_devices(loaded: LoadedConfig) -> None:
 
 
 def state_directory(given: Path | None, rig: str) -> Path:
-    """`--state`, or `./state/<rig>`."""
+    """Return `--state`, or `./state/<rig>`."""
     return STATES / rig if given is None else given
 
 
 @dataclass(frozen=True, slots=True)
-class Campaign:
-    """A campaign on disk, and its configuration."""
+class OpenCampaign:
+    """Holds a campaign on disk, and its configuration."""
 
-    directory: Path
     loaded: LoadedConfig
     reader: Reader
 
@@ -77,8 +76,8 @@ class Campaign:
 @contextmanager
 def open_campaign(
     config: Path | None, state: Path | None, buses: Mapping[str, str] | None = None
-) -> Iterator[Campaign]:
-    """The campaign in a state directory, read-only; configured by `config`, else as it was last started.
+) -> Iterator[OpenCampaign]:
+    """Open the campaign in a state directory, read-only; configured by `config`, else as it was last started.
 
     Raises:
         UsageError: there is none, or it is not clear which.
@@ -93,11 +92,11 @@ def open_campaign(
             loaded = load(config, overrides)
         else:
             loaded = load_text(row.config_text, directory / f"{FILE_NAME} (configuration)", overrides)
-        yield Campaign(directory, loaded, reader)
+        yield OpenCampaign(loaded, reader)
 
 
 def loaded_here(config: Path | None, directory: Path, buses: Mapping[str, str]) -> LoadedConfig:
-    """The configuration given, else the one the campaign in this directory was last started with."""
+    """Return the configuration given, else the one the campaign in this directory was last started with."""
     if config is not None:
         return load(config, Overrides(buses))
     with open_campaign(None, directory, buses) as campaign:
@@ -105,7 +104,7 @@ def loaded_here(config: Path | None, directory: Path, buses: Mapping[str, str]) 
 
 
 def find_state(config: Path | None, state: Path | None) -> Path:
-    """`--state`, else the configured rig's directory, else the only one there is.
+    """Return `--state`, else the configured rig's directory, else the only one there is.
 
     Raises:
         UsageError: there is none, or more than one.
@@ -122,5 +121,5 @@ def find_state(config: Path | None, state: Path | None) -> Path:
 
 
 def money_text(amount: Micros, currency: str) -> str:
-    """Exact, e.g. `12.5 EUR`."""
+    """Write an amount exactly, e.g. `12.5 EUR`."""
     return f"{Decimal(amount) / MICROS_PER_UNIT:f} {currency}"

@@ -17,26 +17,14 @@ bench = typer.Typer(help="Measure policies and decisions on simulated problems."
 
 
 class Table(StrEnum):
-    """Of a cell's results."""
+    """Names the forms of a cell's results."""
 
     PARQUET = "parquet"
     CSV = "csv"
 
 
-class Hyperparameters(StrEnum):
-    """Of the model."""
-
-    LEARNED = "learned"
-    FIXED = "fixed"
-
-
-class Image(StrEnum):
-    """Of a figure."""
-
-    HTML = "html"
-    PNG = "png"
-    SVG = "svg"
-
+Hyperparameters = StrEnum("Hyperparameters", "LEARNED FIXED")
+Image = StrEnum("Image", "HTML PNG SVG")
 
 Results = Annotated[Path, typer.Argument(metavar="DIR", help="What `bench run` wrote.")]
 Out = Annotated[Path, typer.Option("--out", metavar="DIR", help="Where results go; finished cells are kept.")]
@@ -45,11 +33,6 @@ Jobs = Annotated[int, typer.Option(min=1, help="Worker processes.")]
 Dask = Annotated[str | None, typer.Option(metavar="ADDRESS", help="Run on this dask.distributed scheduler.")]
 Data = Annotated[Path | None, typer.Option(metavar="DIR", help="Where plant_growth.npz and airfoil.npz are.")]
 Images = Annotated[list[Image] | None, typer.Option("--image", help="Figures as html, png or svg; repeatable.")]
-
-
-@bench.callback()
-def benches() -> None:
-    """Measure policies and decisions on simulated problems."""
 
 
 @bench.command()
@@ -110,7 +93,7 @@ def run(
     else:
         missing = ", ".join(name for name, value in needed.items() if not value)
         raise UsageError(f"bench run: {missing} missing; give --problem, --policy and --budget, or a --grid FILE")
-    ran = bench_run.run(asked, bench_run.Where(out, form.value, jobs, dask, data), json=json)
+    ran = bench_run.run(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
     if json:
         print_json(bench_run.ran_json(ran))
     raise typer.Exit(1 if ran.failed else 0)
@@ -176,8 +159,7 @@ def paper(
     from rigctl.console import bench_run
 
     asked = grid_of(name, quick, arrays=data is not None, seeds=seeds, problems=problem or (), costs=costs or ())
-    where = bench_run.Where(out, form.value, jobs, dask, data)
-    ran = bench_run.run(asked, where, json=json)
+    ran = bench_run.run(asked, out, form.value, jobs=jobs, dask=dask, data=data, json=json)
     results = load(out)
     found = findings_of(name, results)
     files = bench_run.draw(results, out / "figures", name, [i.value for i in image or ()])

@@ -6,7 +6,6 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,31 +23,22 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Where cells are run, and where their results go."""
-
-    out: Path
-    form: Form = "parquet"
-    jobs: int = 1
-    dask: str | None = None
-    data: Path | None = None
-
-
-def run(grid: Grid, where: Where, *, json: bool) -> Ran:
+def run(
+    grid: Grid, out: Path, form: Form, *, jobs: int = 1, dask: str | None = None, data: Path | None = None, json: bool
+) -> Ran:
     """Run what is not finished of a grid, and tell how it goes: a bar at a terminal, lines elsewhere.
 
     Raises:
         UsageError: something asked for does not exist, or an extra is missing.
     """
-    cells = grid.cells(where.data)
-    store = Store(where.out, where.form)
+    cells = grid.cells(data)
+    store = Store(out, form)
     screen = console(stderr=json)
     finished = store.finished()
-    _same_labels(cells, finished, where.out)
+    _same_labels(cells, finished, out)
     kept = [cell.id for cell in cells if cell.id in finished]
     left = len(cells) - len(kept)
-    screen.print(f"{len(cells)} cells, {len(kept)} finished before; results in {where.out}")
+    screen.print(f"{len(cells)} cells, {len(kept)} finished before; results in {out}")
     other = store.of_other_code(kept, code_version())
     if other:
         sys.stderr.write(
@@ -56,21 +46,19 @@ def run(grid: Grid, where: Where, *, json: bool) -> Ran:
             f"numerical libraries; give another --out to run them again\n"
         )
     with_progress = _with_bar if screen.is_terminal else _with_lines
-    with _told_when_stopped(where.out):
+    with _told_when_stopped(out):
         ran = with_progress(
-            screen, left, lambda tell: run_grid(grid, cells, store, jobs=where.jobs, dask=where.dask, on_outcome=tell)
+            screen, left, lambda tell: run_grid(grid, cells, store, jobs=jobs, dask=dask, on_outcome=tell)
         )
     for outcome in ran.failed:
         sys.stderr.write(f"rigctl: cell {outcome.cell.id} failed: {outcome.error}\n")
     if ran.failed:
-        sys.stderr.write(
-            f"rigctl: {len(ran.failed)} of {len(cells)} cells failed; tracebacks in {where.out / 'failed'}\n"
-        )
+        sys.stderr.write(f"rigctl: {len(ran.failed)} of {len(cells)} cells failed; tracebacks in {out / 'failed'}\n")
     return ran
 
 
 def _same_labels(cells: Sequence[Cell], finished: Collection[str], out: Path) -> None:
-    """Nothing, if no finished cell is one of these but for what its label stands for: tables could not tell them apart.
+    """Refuse a label that stands for something else in finished cells: tables could not tell them apart.
 
     Raises:
         UsageError: one is.
@@ -87,7 +75,7 @@ def _same_labels(cells: Sequence[Cell], finished: Collection[str], out: Path) ->
 
 @contextmanager
 def _told_when_stopped(out: Path) -> Iterator[None]:
-    """Ctrl-C, or being terminated, ends the worker processes too, and says how to go on.
+    """End the worker processes too at Ctrl-C or SIGTERM, and say how to go on.
 
     Left to itself SIGTERM would end this process at once, and its workers only after the cells they are on.
     """
@@ -142,7 +130,7 @@ def _told(outcome: Outcome) -> str:
 
 
 def ran_json(ran: Ran) -> Mapping[str, Any]:
-    """For programs."""
+    """Return what was run, for programs."""
     return {
         "cells": ran.cells,
         "skipped": ran.skipped,
@@ -152,7 +140,7 @@ def ran_json(ran: Ran) -> Mapping[str, Any]:
 
 
 def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str], *, json: bool) -> None:
-    """Regrets per setting and policy; and ours against the best of the published, if asked for.
+    """Show regrets per setting and policy, and ours against the best of the published, if asked for.
 
     Raises:
         UsageError: a policy that is to be compared has no results.
@@ -191,7 +179,7 @@ def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> 
 
 
 def tell_files(files: Sequence[Path], *, json: bool, **more: Any) -> None:
-    """Which files were written."""
+    """Tell which files were written."""
     if json:
         print_json({**more, "files": list(files)})
     else:

@@ -31,47 +31,49 @@ LAST_TRIALS = 8
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """Names and units, as shown."""
+    """Holds names and units, as shown."""
 
     rig: str
-    outcome: str
-    outcome_unit: str
     currency: str
     units: Mapping[str, str]
-    maximise: bool
-    further: Mapping[str, str] = field(default_factory=dict)
-    """Outcomes besides the first and their units, as shown."""
-    further_maximise: tuple[bool, ...] = ()
-    """Whether more of them is better, in that order."""
-
-    @property
-    def outcome_units(self) -> Mapping[str, str]:
-        """Units of all outcomes by name, the first one first."""
-        return {self.outcome: self.outcome_unit, **self.further}
-
-    @property
-    def signs(self) -> tuple[float, ...]:
-        """1 of outcomes of which more is better, -1 of the others, the first one first."""
-        return tuple(1.0 if maximise else -1.0 for maximise in (self.maximise, *self.further_maximise))
+    """Of variables, by name."""
+    outcomes: Mapping[str, str]
+    """Units of all outcomes by name, the first one first."""
+    signs: tuple[float, ...]
+    """In that order: 1 where more is better, -1 where less is."""
 
     @classmethod
     def of(cls, loaded: LoadedConfig) -> Labels:
-        """A configuration's."""
+        """Return the names and units of a configuration."""
+        problem = loaded.problem
+        outcomes = {loaded.rig.outcome_name: loaded.outcome_unit, **{f.name: f.unit for f in problem.further}}
+        better = (problem.maximise, *(f.maximise for f in problem.further))
         return cls(
             rig=loaded.name,
-            outcome=loaded.rig.outcome_name,
-            outcome_unit="" if loaded.outcome_unit == "1" else loaded.outcome_unit,
             currency=loaded.currency,
-            units={v.name: "" if v.unit == "1" else v.unit for v in loaded.problem.space.variables},
-            maximise=loaded.problem.maximise,
-            further={f.name: "" if f.unit == "1" else f.unit for f in loaded.problem.further},
-            further_maximise=tuple(f.maximise for f in loaded.problem.further),
+            units=_shown({v.name: v.unit for v in problem.space.variables}),
+            outcomes=_shown(outcomes),
+            signs=tuple(1.0 if more else -1.0 for more in better),
         )
+
+    @property
+    def outcome(self) -> str:
+        """Return the first outcome's name."""
+        return next(iter(self.outcomes))
+
+    @property
+    def further(self) -> tuple[str, ...]:
+        """Return the names of the others."""
+        return tuple(self.outcomes)[1:]
+
+
+def _shown(units: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: "" if unit == "1" else unit for name, unit in units.items()}
 
 
 @dataclass(slots=True)
 class Board:
-    """The state of affairs; mutable, used in the event loop only."""
+    """Keeps the state of affairs; mutable, used in the event loop only."""
 
     labels: Labels
     budget: Micros
@@ -113,7 +115,7 @@ class Board:
                 self.result = event.result
 
     def _compare(self, row: TrialRow) -> None:
-        """The best *observed* outcome; the recommendation looks at expectations instead."""
+        """Compare *observed* outcomes; the recommendation looks at expectations instead."""
         if row.state is not State.RECORDED or row.outcome is None:
             return
         if len(row.further) == len(self.labels.further) > 0:
@@ -122,5 +124,5 @@ class Board:
             kept = non_dominated(np.array(self.labels.signs) * values.astype(float))
             self.front = tuple(r for r, keep in zip(rows, kept, strict=True) if keep)
         best = None if self.best is None else self.best.outcome
-        if best is None or (row.outcome > best if self.labels.maximise else row.outcome < best):
+        if best is None or self.labels.signs[0] * (row.outcome - best) > 0:
             self.best = row

@@ -13,7 +13,7 @@ from rigctl.campaign.going_safe import NoDoses
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import require_devices
 from rigctl.core.money import to_units
-from rigctl.errors import ConfigError, DeviceError, Problem
+from rigctl.errors import ConfigError
 from rigctl.rig.abilities import Grained
 from rigctl.rig.metering import trial_s
 from rigctl.rig.protocols import Reading
@@ -35,18 +35,18 @@ SLOW_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was found; nothing of it speaks against running the rig."""
+    """Holds what was found; nothing of it speaks against running the rig."""
 
     loaded: LoadedConfig
     times: SafeTimes
     warnings: tuple[str, ...]
-    answers: Mapping[str, str] = field(default_factory=dict)
-    """By device, if they were asked."""
+    answers: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
+    """By device, if they were asked: whether all is well, and what it said."""
 
     @property
     def silent(self) -> bool:
-        """Whether a device did not answer as it should."""
-        return any(_is_error(answer) for answer in self.answers.values())
+        """Tell whether a device did not answer as it should."""
+        return not all(well for well, _ in self.answers.values())
 
 
 def checked(loaded: LoadedConfig, *, probe: bool = False) -> Checked:
@@ -68,22 +68,18 @@ def checked(loaded: LoadedConfig, *, probe: bool = False) -> Checked:
 
 
 def _slow(loaded: LoadedConfig, times: SafeTimes) -> tuple[str, ...]:
-    """A warning where going safe takes long.
-
-    Raises:
-        ConfigError: it takes longer than the configuration allows.
-    """
-    most_s, where = loaded.rig.safe_within_s, loaded.document.where(("safety", "safe_within"))
+    most_s, path, document = loaded.rig.safe_within_s, ("safety", "safe_within"), loaded.document
     slowest = max(times.by_bus, key=lambda url: times.by_bus[url][0], default="")
     takes = f"{times.told_s:.2f} s until everything on {slowest} has been told to go safe"
     remedy = "a faster line, fewer actuators on it, or devices with shorter timeouts"
     if most_s is not None and times.told_s > most_s:
-        raise ConfigError([Problem(where, f"got {most_s:g} s, but it may take {takes}; give {remedy}, or more time")])
-    return (f"{where}: it may take {takes}, should be at most {SLOW_S:g} s: {remedy}",) if times.told_s > SLOW_S else ()
+        what = f"got {most_s:g} s, but it may take {takes}; give {remedy}, or more time"
+        raise ConfigError([document.mistake(path, what)])
+    what = f"it may take {takes}, should be at most {SLOW_S:g} s: {remedy}"
+    return (str(document.mistake(path, what)),) if times.told_s > SLOW_S else ()
 
 
-async def _asked(rig: Rig) -> tuple[Mapping[str, str], Mapping[str, Reading]]:
-    """Who answers and one reading each, and where the counters stand."""
+async def _asked(rig: Rig) -> tuple[Mapping[str, tuple[bool, str]], Mapping[str, Reading]]:
     try:
         return await rig.probe(), await rig.meters()
     finally:
@@ -91,7 +87,7 @@ async def _asked(rig: Rig) -> tuple[Mapping[str, str], Mapping[str, Reading]]:
 
 
 def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, ...]:
-    """Warnings of counters that cannot tell what a trial uses, where they stand now, else where they may stand."""
+    """Warn of counters that cannot tell what a trial uses, where they stand now, else where they may stand."""
     registry, spec = Registry.installed(), loaded.rig
     found: list[str] = []
     for i, meter in enumerate(spec.meters):
@@ -104,12 +100,11 @@ def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, .
         total = asked.value if asked is not None and known else LIKELY_TOTAL_KWH * (meter.kind == "energy")
         why = _too_coarse(meter, driver.grain(device.options, total), total, spec.timing)
         guessed = "" if known else ", as it may have counted by now; --probe asks it"
-        found += [f"{loaded.document.where(('meters', i))}: {why}{guessed}"] if why else []
+        found += [str(loaded.document.mistake(("meters", i), f"{why}{guessed}"))] if why else []
     return tuple(found)
 
 
 def _too_coarse(meter: MeterSpec, step: float, total: float, timing: TrialTiming) -> str:
-    """Why a counter cannot tell what a trial uses, if it cannot."""
     hours = trial_s(timing) / 3600
     most = [meter.max_per_trial, None if meter.rated_per_h is None else meter.rated_per_h * hours]
     used = min((m for m in most if m is not None), default=math.inf)
@@ -124,31 +119,12 @@ def _rig(loaded: LoadedConfig) -> Rig:
     return Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), NoDoses(), lambda _: None)
 
 
-def _is_error(answer: str) -> bool:
-    """A probe tells an error by its class, as in `DeviceTimeout: ...`."""
-    kinds: list[type[DeviceError]] = [DeviceError, *DeviceError.__subclasses__()]
-    return answer.split(":", 1)[0] in {kind.__name__ for kind in kinds}
-
-
 # telling ----------------------------------------------------------------------------------------------------------
 
 
 def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
-    """For programs."""
-    return {
-        **summary(found.loaded),
-        "safe": {
-            "told_s": found.times.told_s,
-            "confirmed_s": found.times.confirmed_s,
-            "buses": {url: {"told_s": t, "confirmed_s": c} for url, (t, c) in found.times.by_bus.items()},
-        },
-        "warnings": list(found.warnings),
-        "probe": found.answers if probed else None,
-    }
-
-
-def summary(loaded: LoadedConfig) -> Mapping[str, Any]:
-    """What a configuration that holds says, in short."""
+    """Return what the configuration says in short, and what was found, for programs."""
+    loaded, times = found.loaded, found.times
     space, rig = loaded.problem.space, loaded.rig
     return {
         "rig": loaded.name,
@@ -156,17 +132,24 @@ def summary(loaded: LoadedConfig) -> Mapping[str, Any]:
         "currency": loaded.currency,
         "policy": {"name": loaded.policy_name, **loaded.policy_options},
         "variables": {v.name: {"unit": v.unit, "low": v.low, "high": v.high} for v in space.variables},
-        "control_sets": [list(c.names) for c in space.control_sets],
+        "control_sets": [c.names for c in space.control_sets],
         "outcome": {"name": rig.outcome_name, "unit": loaded.outcome_unit, "maximise": loaded.problem.maximise},
         "further_outcomes": [{"name": f.name, "unit": f.unit, "maximise": f.maximise} for f in loaded.problem.further],
         "devices": {name: {"driver": d.driver, "url": d.url} for name, d in rig.devices.items()},
         "meters": [m.name for m in rig.meters],
         "interlocks": {i.name: {"when": str(i.when), "for_s": i.for_s, "then": i.then} for i in rig.watch.interlocks},
+        "safe": {
+            "told_s": times.told_s,
+            "confirmed_s": times.confirmed_s,
+            "buses": {url: {"told_s": t, "confirmed_s": c} for url, (t, c) in times.by_bus.items()},
+        },
+        "warnings": found.warnings,
+        "probe": {name: said for name, (_, said) in found.answers.items()} if probed else None,
     }
 
 
 def show(found: Checked, console: Console) -> None:
-    """For people."""
+    """Show what was found, for people."""
     loaded, times = found.loaded, found.times
     space, rig = loaded.problem.space, loaded.rig
     sets, lines = len(space.control_sets), len({d.url for d in rig.devices.values()})
@@ -183,6 +166,5 @@ def show(found: Checked, console: Console) -> None:
         console.print(f"interlock {interlock.name}: {interlock.when}{lasting}: {interlock.then}", soft_wrap=True)
     for text in found.warnings:
         console.print(f"warning: {text}", style="yellow", soft_wrap=True, markup=False)
-    for name, answer in found.answers.items():
-        style = "bold red" if _is_error(answer) else "none"
-        console.print(f"  {name:16} {answer}", style=style)
+    for name, (well, said) in found.answers.items():
+        console.print(f"  {name:16} {said}", style="none" if well else "bold red")

@@ -30,6 +30,7 @@ from rigctl.console.options import (
     State,
     buses,
 )
+from rigctl.console.output import console, print_fields, print_json
 from rigctl.errors import RigctlError, UsageError
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 
 class Verbs(TyperGroup):
-    """The one place where errors become a message and an exit code."""
+    """Turns errors into a message and an exit code, in this one place."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the verb; an error made on purpose is told in one message, with its exit code."""
@@ -79,8 +80,8 @@ def common(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """What holds for every verb."""
-    from rigctl.console.logs import configure_logs
+    """Set up what holds for every verb."""
+    from rigctl.console.sink import configure_logs
 
     configure_logs(debug=debug)
 
@@ -100,7 +101,6 @@ def demo(
 ) -> None:
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
     from rigctl.console import demo as demonstration
-    from rigctl.console.output import console, print_json
 
     options = demonstration.DemoOptions(scenario, seed, speed, data, keep, budget, max_trials)
     done = demonstration.demo(options, console(stderr=json), ctx.obj)
@@ -121,7 +121,6 @@ def check(
 ) -> None:
     """Check a configuration, and with --probe the devices."""
     from rigctl.console import checking
-    from rigctl.console.output import console, print_json
 
     found = checking.checked(_load(config, bus, to_run=True), probe=probe)
     if json:
@@ -153,7 +152,6 @@ def run(
     from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory
-    from rigctl.console.output import console, print_json
 
     loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
     for warning in checking.checked(loaded).warnings:
@@ -166,11 +164,11 @@ def run(
 @app.command()
 def status(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
     """Show how a campaign stands, running or not."""
-    from rigctl.console import query, trade_off
+    from rigctl.console import query, report
     from rigctl.console.assemble import find_state
 
     answer = query.status(find_state(config, state))
-    _tell(answer if json else trade_off.told(answer), json)
+    _tell(answer if json else report.for_people(answer), json)
 
 
 @app.command()
@@ -187,17 +185,7 @@ def safe(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, js
     """Drive everything to its safe state now, ending a running campaign."""
     from rigctl.console.safe import make_safe
 
-    def find() -> Path:
-        from rigctl.console.assemble import find_state
-
-        return find_state(config, state)
-
-    def load_here(directory: Path) -> LoadedConfig:
-        from rigctl.console.assemble import loaded_here
-
-        return loaded_here(config, directory, buses(bus))
-
-    done = make_safe(config, state, load_here, find)
+    done = make_safe(config, state, buses(bus))
     _tell(done.to_json(), json)
     raise typer.Exit(done.exit_code)
 
@@ -286,7 +274,6 @@ def recommend(
     from rigctl.console import report
     from rigctl.console.assemble import open_campaign, state_directory
     from rigctl.console.board import Labels
-    from rigctl.console.output import console, print_json
     from rigctl.console.suggest import read_past
 
     if config is not None and history is not None:
@@ -356,8 +343,9 @@ def export(
 def drivers(*, json: AsJson = False) -> None:
     """List the installed drivers."""
     from rigctl.console import query
+    from rigctl.rig.registry import Registry
 
-    found = query.drivers()
+    found = Registry.installed().describe()
     _say(found, query.driver_lines(found), json)
 
 
@@ -383,14 +371,10 @@ def main(signals: Signals | None = None) -> None:
 
 
 def _tell(answer: Any, json: bool) -> None:
-    from rigctl.console.output import print_fields, print_json
-
     (print_json if json else print_fields)(answer)
 
 
 def _say(answer: Any, lines: Sequence[str], json: bool) -> None:
-    from rigctl.console.output import print_json
-
     print_json(answer) if json else typer.echo("\n".join(lines))
 
 

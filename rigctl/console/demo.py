@@ -50,7 +50,7 @@ class Demo:
 
     options: DemoOptions
     loaded: LoadedConfig
-    outcome: run.Outcome
+    outcome: run.Ended
     truth: Mapping[str, Any] | None
     """The recommendation's, from the simulator; None without one."""
     untold: str
@@ -60,7 +60,7 @@ class Demo:
 
 
 def example(name: str) -> Path:
-    """An example configuration: packaged, or beside the sources.
+    """Return an example configuration: packaged, or beside the sources.
 
     Raises:
         UsageError: there is none of that name.
@@ -103,7 +103,6 @@ def demo(options: DemoOptions, console: Console, signals: Signals | None = None)
 
 @contextmanager
 def _place(keep: Path | None) -> Iterator[Path]:
-    """A directory for state, ports and the simulator's log."""
     if keep is not None:
         keep.mkdir(parents=True, exist_ok=True)
         yield keep
@@ -113,7 +112,7 @@ def _place(keep: Path | None) -> Iterator[Path]:
 
 
 def to_json(done: Demo) -> Mapping[str, Any]:
-    """For programs."""
+    """Return what came of it, for programs."""
     return {
         "scenario": done.options.scenario,
         "seed": done.loaded.seed,
@@ -125,7 +124,7 @@ def to_json(done: Demo) -> Mapping[str, Any]:
 
 
 def show(done: Demo, console: Console) -> None:
-    """For people."""
+    """Show what came of it, for people."""
     run.show(done.outcome, done.loaded, console, f"simulator's truth: {_truth(done)}")
     console.print()
     console.print(f"simulated rig: {done.options.scenario}, seed {done.loaded.seed}, {done.campaign_s:.1f} s")
@@ -134,11 +133,10 @@ def show(done: Demo, console: Console) -> None:
 
 
 def _truth(done: Demo) -> str:
-    """What the recommended setting is worth, beside the best there is."""
     told, labels = done.truth, Labels.of(done.loaded)
     if told is None:
         return f"unknown, {done.untold}"
-    worth = f"{labels.outcome} {number(told['outcome'])} {labels.outcome_unit}".rstrip()
+    worth = f"{labels.outcome} {number(told['outcome'])} {labels.outcomes[labels.outcome]}".rstrip()
     cost = f"{number(told['cost'], 3)} {labels.currency} per trial"
     best = told["best"]
     share = f"{told['share_of_best']:.1%} of the best there is"

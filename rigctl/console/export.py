@@ -14,14 +14,14 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.idle import IdleRow
 from rigctl.campaign.journal.rows import LedgerRow, TrialRow
 from rigctl.campaign.trial import State
-from rigctl.console.assemble import Campaign
+from rigctl.console.assemble import OpenCampaign
 from rigctl.console.output import plain
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.errors import UsageError
 
 
-def export(campaign: Campaign, records: str, form: str, out: Path | None) -> None:
+def export(campaign: OpenCampaign, records: str, form: str, out: Path | None) -> None:
     """Write all records of one kind to a file or standard output.
 
     Raises:
@@ -37,7 +37,7 @@ def export(campaign: Campaign, records: str, form: str, out: Path | None) -> Non
         raise UsageError(f"--out {out}: {error.strerror}") from error
 
 
-def write(campaign: Campaign, records: str, form: str, out: TextIO) -> None:
+def write(campaign: OpenCampaign, records: str, form: str, out: TextIO) -> None:
     """All records of one kind, as `csv` or `jsonl`."""
     space, outcomes = campaign.loaded.problem.space, campaign.loaded.rig.outcome_names
     rows = list(_rows(campaign.reader, space, outcomes, records))
@@ -53,7 +53,7 @@ def write(campaign: Campaign, records: str, form: str, out: TextIO) -> None:
 RECORDS = ("trials", "ledger", "measurements", "events", "doses", "alarms")
 
 
-def records(campaign: Campaign, what: str) -> Iterator[Mapping[str, Any]]:
+def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
     """Yield all records of one kind, by column.
 
     Raises:

@@ -29,26 +29,14 @@ HistoryFile = Annotated[
 ]
 
 
-class Format(StrEnum):
-    """Of an export."""
-
-    CSV = "csv"
-    JSONL = "jsonl"
-
-
-class Records(StrEnum):
-    """What of a journal is exported."""
-
-    TRIALS = "trials"
-    LEDGER = "ledger"
-    MEASUREMENTS = "measurements"
-    EVENTS = "events"
-    DOSES = "doses"
-    ALARMS = "alarms"
+Format = StrEnum("Format", "CSV JSONL")
+"""Of an export."""
+Records = StrEnum("Records", "TRIALS LEDGER MEASUREMENTS EVENTS DOSES ALARMS")
+"""What of a journal is exported."""
 
 
 def buses(given: Sequence[str] | None) -> dict[str, str]:
-    """`--bus NAME=URL`, by name.
+    """Return the URLs of `--bus NAME=URL`, by name.
 
     Raises:
         UsageError: one is nothing of the kind.

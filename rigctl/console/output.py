@@ -19,7 +19,7 @@ PIPE_WIDTH = 10_000
 
 
 def plain(value: Any) -> Any:
-    """Any answer as JSON: dataclasses by field; what is not finite becomes null, for JSON has no word for it."""
+    """Make any answer JSON: dataclasses by field; what is not finite becomes null, for JSON has no word for it."""
     match value:
         case None | str() | bool():
             answer: Any = str(value) if isinstance(value, Enum) else value
@@ -41,18 +41,18 @@ def plain(value: Any) -> Any:
 
 
 def print_json(answer: Any) -> None:
-    """One JSON document on standard output."""
+    """Print one JSON document on standard output."""
     sys.stdout.write(json.dumps(plain(answer), indent=2, allow_nan=False) + "\n")
 
 
 def print_fields(answer: Any) -> None:
-    """One `name: value` per line on standard output."""
+    """Print one `name: value` per line on standard output."""
     for name, value in plain(answer).items():
         sys.stdout.write(f"{name.replace('_', ' ')}: {_shown(value)}\n")
 
 
 def print_rows(answers: Sequence[Any]) -> None:
-    """One line per answer on standard output, `name value, ...`."""
+    """Print one line per answer on standard output, `name value, ...`."""
     for answer in plain(answers):
         sys.stdout.write(f"{_shown(answer)}\n")
 
@@ -66,7 +66,7 @@ def _shown(value: Any) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Where people read; lines for a pipe are not broken."""
+    """Return the console that people read; lines for a pipe are not broken."""
     from rich.console import Console  # noqa: PLC0415  # only when something is shown
 
     stream = sys.stderr if stderr else sys.stdout
@@ -76,11 +76,11 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def number(value: float | None, digits: int = 4) -> str:
-    """Short, `-` where there is none."""
+    """Write a number in short, `-` where there is none."""
     return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
 
 
 def settings(setpoints: Mapping[str, float | None], units: Mapping[str, str] | None = None) -> str:
-    """`ca = 2.1 mM, b = 30 uM`."""
+    """Write setpoints as `ca = 2.1 mM, b = 30 uM`."""
     of = units or {}
     return ", ".join(f"{name} = {number(value)} {of.get(name, '')}".rstrip() for name, value in setpoints.items())

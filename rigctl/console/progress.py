@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import structlog
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
 
 from rigctl.campaign.events import (
     AlarmRaised,
@@ -19,17 +23,13 @@ from rigctl.campaign.events import (
     TrialEnded,
     TrialProposed,
 )
-from rigctl.campaign.safe_state import standing
+from rigctl.campaign.patience import standing
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Board, Labels
 from rigctl.console.output import number, settings
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
 from rigctl.core.money import to_units
-
-if TYPE_CHECKING:
-    from rich.console import Console, Group, RenderableType
-    from rich.table import Table
 
 BAR_WIDTH = 40
 FRONT_TRIALS = 8
@@ -38,13 +38,12 @@ FRONT_TRIALS = 8
 
 @contextmanager
 def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
-    """A listener that shows what happens on this console while the block runs, drawn in a thread of its own."""
+    """Give a listener that shows on this console what happens while the block runs, drawn in a thread of its own."""
     board = Board(Labels.of(loaded), loaded.problem.budget)
     if not console.is_terminal:
         with _beside(lambda event: _tell(board, event, console), console) as listener:
             yield listener
         return
-    from rich.live import Live  # noqa: PLC0415  # only at a terminal
 
     # refreshed by events only: rich's own refreshing would be one more thread
     with Live(display(board), console=console, auto_refresh=False, transient=True) as live:
@@ -59,7 +58,7 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
 
 @contextmanager
 def _beside(show: Listener, console: Console) -> Iterator[Listener]:
-    """A listener that never waits: what it is told is shown by a thread, while the block runs and shortly after."""
+    """Give a listener that never waits: a thread shows what it is told, while the block runs and shortly after."""
 
     def shown(event: CampaignEvent) -> None:
         try:
@@ -80,11 +79,7 @@ def _beside(show: Listener, console: Console) -> Iterator[Listener]:
 
 
 def display(board: Board) -> RenderableType:
-    """Everything on one screen."""
-    from rich.console import Group  # noqa: PLC0415  # only at a terminal
-    from rich.panel import Panel  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
-
+    """Draw everything on one screen."""
     group: Group = Group(
         _now(board),
         _money_bar(board),
@@ -95,8 +90,6 @@ def display(board: Board) -> RenderableType:
 
 
 def _now(board: Board) -> Table:
-    from rich.table import Table  # noqa: PLC0415  # only at a terminal
-    from rich.text import Text  # noqa: PLC0415
 
     grid = Table.grid(padding=(0, 2))
     proposed = board.proposed
@@ -122,7 +115,6 @@ def _now(board: Board) -> Table:
 
 
 def _since(board: Board) -> str:
-    """After resuming, earlier outcomes are in the journal only."""
     return f", since trial {board.before}" if board.before else ""
 
 
@@ -139,12 +131,11 @@ def _best(board: Board) -> str:
     best, labels = board.best, board.labels
     if best is None:
         return "none yet"
-    value = f"{labels.outcome} {number(best.outcome)} {labels.outcome_unit}".rstrip()
+    value = f"{labels.outcome} {number(best.outcome)} {labels.outcomes[labels.outcome]}".rstrip()
     return f"{value} (trial {best.trial}, {'+'.join(best.control_set)}{_since(board)})"
 
 
 def _money_bar(board: Board) -> RenderableType:
-    from rich.text import Text  # noqa: PLC0415
 
     share = min(1.0, board.spent / board.budget) if board.budget else 0.0
     filled = round(BAR_WIDTH * share)
@@ -160,11 +151,10 @@ def _spent(board: Board) -> str:
 
 
 def _recent(board: Board) -> Table:
-    from rich.table import Table  # noqa: PLC0415
 
     labels = board.labels
     table = Table(box=None, padding=(0, 2), header_style="dim")
-    outcomes = (f"{name} {unit}" for name, unit in labels.outcome_units.items())
+    outcomes = (f"{name} {unit}" for name, unit in labels.outcomes.items())
     for header in ("trial", "controlled", *outcomes, f"cost {labels.currency}", ""):
         table.add_column(header.strip(), justify="left" if header in ("controlled", "") else "right")
     for row in board.recent:
@@ -186,7 +176,7 @@ def _tell(board: Board, event: CampaignEvent, console: Console) -> None:
 
 
 def line_for(board: Board, event: CampaignEvent) -> str:
-    """One line for an event, after the board has followed it; empty for steps within a trial."""
+    """Return one line for an event that the board has followed; nothing for steps within a trial."""
     match event:
         case CampaignStarted():
             resumed = f", {event.trials} trials done" if event.trials else ""
@@ -216,7 +206,7 @@ def _end_line(board: Board, result: CampaignResult) -> str:
 
 def _ended_line(board: Board, event: TrialEnded) -> str:
     row, labels = event.row, board.labels
-    outcome = settings({labels.outcome: row.outcome, **row.further}, labels.outcome_units)
+    outcome = settings({labels.outcome: row.outcome, **row.further}, labels.outcomes)
     if row.state is not State.RECORDED:
         outcome = row.because or "no outcome"
     about = " (estimated)" if row.estimated else ""

@@ -10,17 +10,17 @@ from typing import Any
 from rigctl.campaign import control
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.replay import ReplayedTrial, replay
-from rigctl.console import trade_off
-from rigctl.console.assemble import Campaign, campaign_spec
+from rigctl.console.assemble import OpenCampaign, campaign_spec
+from rigctl.console.report import measured_front
 from rigctl.core.explain import explain
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, UsageError
-from rigctl.rig.registry import Registry
+from rigctl.rig.registry import DriverInfo
 
 
 def status(directory: Path) -> Mapping[str, Any]:
-    """What a running campaign says of itself, else what its journal says.
+    """Return what a running campaign says of itself, else what its journal says.
 
     Raises:
         UsageError: there is no campaign here.
@@ -45,22 +45,22 @@ def status(directory: Path) -> Mapping[str, Any]:
             "alarms": len(reader.alarms()),
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
             "ended": starts[-1].ended if starts else None,
-            **trade_off.of_journal(row, trials),
+            **measured_front(row, trials),
         }
 
 
 def _front(directory: Path) -> Mapping[str, Any]:
-    """Of a running campaign; nothing where its journal cannot be read, for the campaign itself has answered."""
+    """Return nothing where the journal of a running campaign cannot be read: the campaign itself has answered."""
     try:
         with open_reader(directory) as reader:
-            return trade_off.of_journal(reader.campaign(), reader.trials())
+            return measured_front(reader.campaign(), reader.trials())
     except (UsageError, JournalError):
         return {}
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a trial was chosen."""
+    """Says why a trial was chosen."""
 
     trial: int
     origin: str
@@ -70,8 +70,8 @@ class Explanation:
     """With the numbers; None for a trial done by hand."""
 
 
-def explained(campaign: Campaign, trial: int | None) -> Explanation:
-    """Why a trial (None: the last one) was chosen.
+def explained(campaign: OpenCampaign, trial: int | None) -> Explanation:
+    """Return why a trial (None: the last one) was chosen.
 
     Raises:
         UsageError: no such trial.
@@ -95,26 +95,18 @@ def explained(campaign: Campaign, trial: int | None) -> Explanation:
     return Explanation(row.trial, row.origin, lines, row.proposal)
 
 
-def replayed(campaign: Campaign) -> tuple[ReplayedTrial, ...]:
-    """Every decision, recomputed; trials done by hand have none."""
+def replayed(campaign: OpenCampaign) -> tuple[ReplayedTrial, ...]:
+    """Recompute every decision; trials done by hand have none."""
     trials = replay(campaign.reader, campaign_spec(campaign.loaded))
     return tuple(trial for trial in trials if trial.origin != "manual")
 
 
 def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
-    """For people: every difference, and how many have none."""
+    """Tell people every difference, and how many decisions have none."""
     differing = [f"trial {t.trial}: {'; '.join(t.differences)}" for t in trials if not t.agrees]
     return [*differing, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
 
 
-def drivers() -> Sequence[Mapping[str, Any]]:
-    """Every installed driver."""
-    return [
-        {"name": d.name, "summary": d.summary, "schemes": list(d.schemes), "problem": d.problem or None}
-        for d in Registry.installed().describe()
-    ]
-
-
-def driver_lines(found: Sequence[Mapping[str, Any]]) -> Sequence[str]:
-    """For people."""
-    return [f"{d['name']:10} {', '.join(d['schemes']):28} {d['problem'] or d['summary']}" for d in found]
+def driver_lines(found: Sequence[DriverInfo]) -> Sequence[str]:
+    """List the drivers for people."""
+    return [f"{d.name:10} {', '.join(d.schemes):28} {d.problem or d.summary}" for d in found]

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
 
 from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.rows import CampaignRow, TrialRow
+from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
-from rigctl.console import trade_off
 from rigctl.console.board import Labels
-from rigctl.console.output import number, settings
+from rigctl.console.output import number, plain, settings
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
+from rigctl.core.explain import plus_minus
 from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.multi_objective.hypervolume import hypervolume
+from rigctl.core.multi_objective.pareto import non_dominated, reference_point
+from rigctl.core.multi_objective.trade_off import Front
 from rigctl.core.policy import trial_rng
-from rigctl.core.recommend import LEVEL, Option, Recommendation, recommend
+from rigctl.core.recommend import LEVEL, Recommendation, recommend
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
+_FIRST: Final[Mapping[str, str]] = {"maximise": "outcome.maximise", "floor": "floor"}
+"""Where the campaign's identity has what it says of each further outcome."""
 
 
 def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
-    """What the campaign so far recommends.
+    """Recommend by the campaign so far.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -32,7 +41,7 @@ def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
 
 
 def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Recommendation:
-    """The same from any history, with the hyper-parameters the policy remembers (if it does).
+    """Recommend by any history, with the hyper-parameters the policy remembers (if it does).
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -44,42 +53,21 @@ def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Re
 
 
 def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
-    """For programs: outcomes in their own units, money in currency units."""
+    """Return the answer for programs: outcomes in their own units, money in currency units."""
+    choice = {name: value for name, value in plain(recommendation.choice).items() if name not in ("loss", "saving")}
     return {
-        **_option_json(recommendation.choice),
+        **choice,
         "tolerance": recommendation.tolerance,
         "threshold": recommendation.threshold,
         "reason": recommendation.reason,
-        **({} if recommendation.front is None else {"front": trade_off.to_json(recommendation.front)}),
-        "alternatives": [
-            {**_option_json(option), "loss": option.loss, "saving": option.saving}
-            for option in recommendation.alternatives
-        ],
-    }
-
-
-def _option_json(option: Option) -> Mapping[str, Any]:
-    return {
-        "control_set": list(option.control_set),
-        "setpoints": dict(option.setpoints),
-        "expected": option.expected,
-        "low": option.low,
-        "high": option.high,
-        "cost_per_trial": option.cost_per_trial,
-        "trials": option.trials,
+        **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
+        "alternatives": recommendation.alternatives,
     }
 
 
 def show(recommendation: Recommendation, labels: Labels, console: Console, note: str = "") -> None:
-    """For people.
-
-    Args:
-        recommendation: what to show.
-        labels: names and units.
-        console: where.
-        note: one more line, e.g. what a simulator says of it.
-    """
-    choice, unit = recommendation.choice, labels.outcome_unit
+    """Show a recommendation to people; `note` is one more line, e.g. what a simulator says of it."""
+    choice, unit = recommendation.choice, labels.outcomes[labels.outcome]
     console.print()
     console.print(f"Recommendation: control {'+'.join(choice.control_set)}", style="bold")
     console.print(f"  at        {settings(choice.setpoints, labels.units)}")
@@ -94,13 +82,11 @@ def show(recommendation: Recommendation, labels: Labels, console: Console, note:
         console.print(_alternatives(recommendation, labels))
     if recommendation.front is not None:
         console.print()
-        trade_off.show(recommendation.front, labels, console)
+        _show_front(recommendation.front, labels, console)
 
 
 def _alternatives(recommendation: Recommendation, labels: Labels) -> Table:
-    from rich.table import Table  # noqa: PLC0415  # only when something is shown
-
-    outcome, money = f"{labels.outcome} {labels.outcome_unit}".strip(), f"cost {labels.currency}"
+    outcome, money = f"{labels.outcome} {labels.outcomes[labels.outcome]}".strip(), f"cost {labels.currency}"
     table = Table(title="Instead of it", title_justify="left", box=None, padding=(0, 1), header_style="dim")
     table.add_column("control")
     for header in (outcome, "interval", "beside it", money, "beside it", "trials"):
@@ -119,7 +105,6 @@ def _alternatives(recommendation: Recommendation, labels: Labels) -> Table:
 
 
 def _against(difference: float | None, positive: str, negative: str) -> str:
-    """A difference from the recommended option as a size and a word."""
     if difference is None:
         return number(None)
     return f"{number(abs(difference), 3)} {positive if difference >= 0 else negative}"
@@ -127,3 +112,54 @@ def _against(difference: float | None, positive: str, negative: str) -> str:
 
 def _money(amount: float | None, labels: Labels) -> str:
     return "unknown" if amount is None else f"{amount:.4g} {labels.currency}"
+
+
+def _front_json(front: Front) -> Mapping[str, Any]:
+    return {
+        "hypervolume": front.hypervolume,
+        "reference": front.reference,
+        "points": front.points,
+        "measured": {"hypervolume": front.measured_hypervolume, "trials": front.measured_trials},
+    }
+
+
+def _show_front(front: Front, labels: Labels, console: Console) -> None:
+    units = labels.outcomes
+    title = "Trade-off: of the settings tried, those that no other is expected to beat in every outcome"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 1), header_style="dim")
+    table.add_column("trial", justify="right")
+    table.add_column("control")
+    for (name, unit), sign in zip(units.items(), labels.signs, strict=True):
+        better = "more is better" if sign > 0 else "less is better"
+        table.add_column(f"{name} {unit}".strip() + f"\n{better}", justify="right", no_wrap=True)
+    table.add_column("at")
+    for point in front.points:
+        expected = (plus_minus(m, s) for m, s in zip(point.expected, point.sd, strict=True))
+        label = " + ".join(point.control_set)
+        table.add_row(str(point.trial), label, *expected, settings(point.setpoints, labels.units))
+    console.print(table)
+    reference = settings(dict(zip(units, front.reference, strict=True)), units)
+    volumes = f"{number(front.hypervolume, 5)} expected, {number(front.measured_hypervolume, 5)} measured"
+    console.print(f"  hypervolume {volumes}: how much these settings are better than")
+    console.print(f"  {reference}")
+
+
+def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Put a status in words: what the names of the trade-off mean."""
+    names = {"pareto_trials": "trials that no other beats in every outcome", "hypervolume": "hypervolume, measured"}
+    return {names.get(name, name): value for name, value in status.items()}
+
+
+def measured_front(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
+    """Return the measured front of a journal, without its configuration; empty where there is one outcome only."""
+    further = json.loads(campaign.identity.get("further_outcomes", "[]"))
+    rows = [t for t in trials if t.state is State.RECORDED and t.outcome is not None and len(t.further) == len(further)]
+    if not further or not rows:
+        return {}
+    first = {key: json.loads(campaign.identity[name]) for key, name in _FIRST.items()}
+    signs = np.array([1.0 if outcome["maximise"] else -1.0 for outcome in (first, *further)])
+    floors = np.array([np.nan if outcome["floor"] is None else outcome["floor"] for outcome in (first, *further)])
+    values = signs * np.array([[t.outcome, *t.further.values()] for t in rows], dtype=float)
+    kept = np.flatnonzero(non_dominated(values))
+    volume = hypervolume(values, reference_point(values, signs * floors))
+    return {"pareto_trials": [rows[i].trial for i in kept], "hypervolume": volume}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a run ended, and what it recommends."""
+class Ended:
+    """Says how a run ended, and what it recommends."""
 
     result: CampaignResult
     recommendation: Recommendation | None
@@ -41,7 +42,7 @@ class Outcome:
 
     @property
     def exit_code(self) -> int:
-        """0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes."""
+        """Return 0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes."""
         result = self.result
         fruitless = result.trials > 0 and result.recorded == 0 and result.ending != "abandoned"
         return 1 if not result.safe.ok or fruitless or result.ending == "interlock" else 0
@@ -49,7 +50,7 @@ class Outcome:
 
 def run_campaign(
     loaded: LoadedConfig, directory: Path, console: Console, signals: Signals | None = None, clock: Clock | None = None
-) -> Outcome:
+) -> Ended:
     """Start or resume the campaign in this state directory, showing progress on the console.
 
     `signals` are caught already; one that has come ends the campaign at once, everything safe. `clock` is rig time;
@@ -62,18 +63,19 @@ def run_campaign(
     clock = clock or RealClock(loaded.rig.speedup)
     factory = rig_factory(loaded, clock)
     with watching(loaded, console) as listener:
-        result = daemon.run(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
+        campaign = daemon.run_campaign(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
+        result = asyncio.run(campaign)
     with open_reader(directory) as reader:
         ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())
         try:
             recommendation = report.from_journal(loaded, reader)
         except PolicyError:
             recommendation = None
-    return Outcome(result, recommendation, ledger)
+    return Ended(result, recommendation, ledger)
 
 
-def to_json(outcome: Outcome) -> Mapping[str, Any]:
-    """For programs; money in currency units."""
+def to_json(outcome: Ended) -> Mapping[str, Any]:
+    """Return how it ended, for programs; money in currency units."""
     result = outcome.result
     return {
         "ending": result.ending,
@@ -89,8 +91,8 @@ def to_json(outcome: Outcome) -> Mapping[str, Any]:
     }
 
 
-def show(outcome: Outcome, loaded: LoadedConfig, console: Console, note: str = "") -> None:
-    """For people; `note` goes with the recommendation."""
+def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "") -> None:
+    """Show how it ended, for people; `note` goes with the recommendation."""
     labels, result = Labels.of(loaded), outcome.result
     spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {labels.currency}"
     console.print(f"{result.trials} trials, {spent} spent; ended ({result.ending}): {result.reason}")

@@ -5,10 +5,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 
@@ -17,11 +17,9 @@ from rigctl.campaign.going_safe import go_safe, joined
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.safe_file import Driven, SafeFile
 from rigctl.console.options import STATES
+from rigctl.console.output import plain
 from rigctl.errors import RigctlError, UsageError
 from rigctl.rig.values import SafeReport
-
-if TYPE_CHECKING:
-    from rigctl.config.load import LoadedConfig
 
 ANSWER_S = 60.0
 """Wall seconds for a campaign that answers to make everything safe and say so; a slow bus may need many."""
@@ -30,7 +28,7 @@ RIG = re.compile(r"""^rig\s*:\s*(?:"([^"\n]+)"|'([^'\n]+)'|([^\s#"'][^#\n]*))"""
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What came of it."""
+    """Says what came of going safe."""
 
     by: str
     report: SafeReport
@@ -39,21 +37,21 @@ class Done:
 
     @property
     def exit_code(self) -> int:
-        """0 if everything is confirmed safe."""
+        """Return 0 if everything is confirmed safe."""
         return 0 if self.report.ok else 1
 
     def to_json(self) -> Mapping[str, Any]:
-        """For programs."""
-        return {**safe_json(self.report), "by": self.by, "notes": list(self.notes)}
+        """Return what came of it, for programs."""
+        return {**safe_json(self.report), "by": self.by, "notes": self.notes}
 
 
 def safe_json(report: SafeReport) -> Mapping[str, Any]:
-    """What reached its safe state, and what did not and why."""
-    return {"ok": report.ok, "reached": list(report.reached), "failed": dict(report.failed)}
+    """Return what reached its safe state, and what did not and why."""
+    return {"ok": report.ok, **plain(report)}
 
 
 def state_of(config: Path | None, state: Path | None) -> Path | None:
-    """Where a campaign's state is, also if its configuration does not hold; None: it cannot be told."""
+    """Return where a campaign's state is, also if its configuration does not hold; None: it cannot be told."""
     if state is not None:
         return state
     if config is not None:
@@ -94,33 +92,29 @@ def safe_first(config: Path, state: Path | None) -> SafeReport | None:
 # `rigctl safe` ----------------------------------------------------------------------------------------------------
 
 
-def make_safe(
-    config: Path | None, state: Path | None, load: Callable[[Path], LoadedConfig], find: Callable[[], Path]
-) -> Done:
-    """Everything to its safe state: by the running campaign, else by us. Takes no lock and writes nothing.
+def make_safe(config: Path | None, state: Path | None, buses: Mapping[str, str]) -> Done:
+    """Bring everything to its safe state: by the running campaign, else by us. Takes no lock and writes nothing.
 
     What was last driven counts, and with it what a configuration names that is given.
-
-    Args:
-        config: the configuration, if one was given.
-        state: the state directory, if one was given.
-        load: the configuration given, else that of the campaign in a directory.
-        find: the state directory, where all files hold.
 
     Raises:
         UsageError, ConfigError: nothing says what there is to drive.
         RigctlError: the campaign that runs does not answer.
     """
-    directory = state_of(config, state) or find()
+    directory = state_of(config, state)
+    if directory is None:
+        from rigctl.console.assemble import find_state
+
+        directory = find_state(config, state)
     told = _by_campaign(directory)
     if told is not None:
         return Done("the running campaign", told)
-    devices, speedup, notes = _what(directory, load, asked=config is not None)
+    devices, speedup, notes = _what(config, directory, buses)
     return Done("rigctl safe", go_safe(devices, speedup), notes)
 
 
 def _by_campaign(directory: Path) -> SafeReport | None:
-    """What the running campaign has confirmed, once it has; None: none runs."""
+    """Return what the running campaign has confirmed, once it has; None: none runs."""
     try:
         control.ask(directory, "status")  # one that hangs is found out soon
         answer = control.ask(directory, "safe", ANSWER_S)
@@ -138,21 +132,21 @@ def _by_campaign(directory: Path) -> SafeReport | None:
 
 
 def _what(
-    directory: Path, load: Callable[[Path], LoadedConfig], *, asked: bool
+    config: Path | None, directory: Path, buses: Mapping[str, str]
 ) -> tuple[Sequence[Driven], float, tuple[str, ...]]:
-    """Everything that may be driven, and how fast rig time runs: as last driven, and as configured if that is asked."""
+    """Return all that may be driven, and how fast rig time runs: as last driven, and as configured if that is given."""
     left: SafeFile | None = None
     notes: list[str] = []
     try:
         left = safe_file.read(directory)
     except RigctlError as error:
         notes.append(str(error))
-    if left is not None and not asked:
+    if left is not None and config is None:
         return left.devices, left.speedup, tuple(notes)
     try:
-        from rigctl.console.assemble import require_devices
+        from rigctl.console.assemble import loaded_here, require_devices
 
-        loaded = load(directory)
+        loaded = loaded_here(config, directory, buses)
         require_devices(loaded)
     except Exception as error:  # whatever is wrong with a configuration, it keeps nobody from going safe
         if left is None:

@@ -47,7 +47,7 @@ class Scenario:
 
 
 def check_scenario(name: str, data: Path | None) -> None:
-    """Whether there is such a simulated rig and it has what it reads; starts nothing.
+    """Check that there is such a simulated rig and that it has what it reads; start nothing.
 
     Raises:
         UsageError: there is not, or it has not.
@@ -98,7 +98,7 @@ class Stepper:
 
 @contextmanager
 def simulator(scenario: Scenario, directory: Path) -> Iterator[Mapping[str, str]]:
-    """Bus name -> URL of a simulated rig that runs while the block does.
+    """Give bus name -> URL of a simulated rig that runs while the block does.
 
     It has a session of its own, so that Ctrl-C reaches only us: the rig must still be there to be made safe.
 
@@ -121,7 +121,7 @@ def simulator(scenario: Scenario, directory: Path) -> Iterator[Mapping[str, str]
 
 
 def truth(scenario: Scenario, option: Option) -> Mapping[str, Any]:
-    """What this setting is truly worth, says the simulator.
+    """Ask the simulator what this setting is truly worth.
 
     Raises:
         RigctlError: it does not say.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import os
 import select
 import sys
@@ -17,7 +18,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Generic, TextIO, TypeVar
+from typing import Any, Generic, TextIO, TypeVar
+
+import structlog
 
 T = TypeVar("T")
 
@@ -63,7 +66,7 @@ class Sink(Generic[T]):
                 self._lost += 1
 
     def close(self, within_s: float) -> bool:
-        """Whether all that waits was delivered or lost within so many wall seconds; the thread ends if it can."""
+        """Tell whether all that waits was delivered or lost within so many wall seconds; end the thread if possible."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
@@ -107,19 +110,19 @@ class Outlet(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # TextIOBase has an attribute
-        """The original's."""
+        """Return the original stream's encoding."""
         return self._stream.encoding
 
     def fileno(self) -> int:
-        """The original's."""
+        """Return the original stream's descriptor."""
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Whether a person is there."""
+        """Tell whether a person is there."""
         return self._stream.isatty()
 
     def writable(self) -> bool:
-        """Yes."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:
@@ -172,3 +175,23 @@ def _lost_words(count: int) -> str:
 def _lost_record(count: int) -> str:
     record = {"event": "messages lost: nobody read them", "count": count, "level": "warning"}
     return _lost_words(count) if sys.__stderr__ is not None and sys.__stderr__.isatty() else json.dumps(record) + "\n"
+
+
+def configure_logs(*, debug: bool = False) -> None:
+    """Set up structlog for this process."""
+    terminal = sys.stderr.isatty()
+    level = logging.DEBUG if debug else logging.WARNING if terminal else logging.INFO
+    render: Any = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *([] if terminal else [structlog.processors.dict_tracebacks]),
+            render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(level),
+        # looked up for every line: the live display puts its own stream in the place of standard error
+        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
+        cache_logger_on_first_use=False,
+    )

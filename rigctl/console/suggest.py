@@ -12,14 +12,13 @@ from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.config.load import LoadedConfig
-from rigctl.console.history_csv import read_rows, to_history
-from rigctl.console.memory import memory
+from rigctl.console.by_hand import memory, read_rows, to_history
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import explain
 from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import initial_state
-from rigctl.core.policy import BudgetSpent, Finished, Proposal, SetReport
+from rigctl.core.policy import BudgetSpent, Finished, Proposal
 from rigctl.errors import PolicyError, UsageError
 
 SQLITE = b"SQLite format 3"
@@ -27,8 +26,8 @@ SQLITE = b"SQLite format 3"
 
 
 @dataclass(frozen=True, slots=True)
-class Past:
-    """What a decision starts from."""
+class Known:
+    """Holds what a decision starts from."""
 
     history: History
     state: JsonState
@@ -39,16 +38,15 @@ class Past:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """The next trial."""
+    """Holds the next trial."""
 
-    trial: int
     proposal: Proposal
     decision_s: float
     """Wall seconds."""
 
 
-def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Past:
-    """The history from `--history` (a CSV file, a journal or a state directory), else from the state directory.
+def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Known:
+    """Read the history from `--history` (a CSV file, a journal, a state directory), else from the state directory.
 
     Raises:
         UsageError: `--history` is nothing of that kind.
@@ -57,11 +55,11 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Pa
     """
     space, fresh = loaded.problem.space, initial_state(loaded.policy, loaded.problem)
     if history is None and not (directory / FILE_NAME).exists():
-        return Past(History(), fresh)
+        return Known(History(), fresh)
     source = directory if history is None else history
     if source.suffix.lower() == ".csv":
         past = to_history(read_rows(source, space, loaded.rig.outcome_names), space)
-        return Past(past, memory(loaded, past) or fresh)
+        return Known(past, memory(loaded, past) or fresh)
     if not source.exists():
         raise UsageError(f"--history {source}: not there; give a .csv file, a journal or a state directory")
     if source.is_file() and not _may_be_journal(source):
@@ -72,16 +70,16 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Pa
             past = reader.history(space, [f.name for f in loaded.problem.further])
         except ValueError as error:
             raise UsageError(f"{source}: does not fit {loaded.path}: {error}") from error
-        return Past(past, reader.policy_state() or fresh, reader.idle.spent())
+        return Known(past, reader.policy_state() or fresh, reader.idle.spent())
 
 
 def _may_be_journal(file: Path) -> bool:
-    """By its name or its first bytes: what is wrong with a journal is the journal's to say."""
+    """Tell by name or first bytes: what is wrong with a journal is the journal's to say."""
     with file.open("rb") as stream:
         return file.name == FILE_NAME or stream.read(len(SQLITE)) == SQLITE
 
 
-def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
+def suggest(loaded: LoadedConfig, past: Known) -> Suggestion:
     """Ask the policy, as a running campaign would: what cannot be played is replaced by safe exploration, and said.
 
     Raises:
@@ -105,22 +103,22 @@ def suggest(loaded: LoadedConfig, past: Past) -> Suggestion:
         ) from finished
     if decision.proposal is None:
         raise AssertionError("unreachable: only trials done by hand have none")
-    return Suggestion(trial, decision.proposal, time.perf_counter() - began)
+    return Suggestion(decision.proposal, time.perf_counter() - began)
 
 
-def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping[str, Any]:
-    """The answer for programs: bounds in the outcome's own units, money in currency units."""
+def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mapping[str, Any]:
+    """Return the answer for programs: bounds in the outcome's own units, money in currency units."""
     proposal, space = suggestion.proposal, loaded.problem.space
     return {
-        "trial": suggestion.trial,
+        "trial": proposal.trial,
         "policy": loaded.policy_name,
         "phase": proposal.phase,
-        "control_set": list(space.control_sets[proposal.control_set].names),
+        "control_set": space.control_sets[proposal.control_set].names,
         "setpoints": space.setpoints(proposal.control_set, proposal.setting),
         "seed": loaded.seed,
         "decision_s": suggestion.decision_s,
         "reason": proposal.reason,
-        "control_sets": [_set_json(report) for report in proposal.sets],
+        "control_sets": proposal.sets,
         "threshold": proposal.threshold,
         "budget": {
             "total": to_units(loaded.problem.budget),
@@ -130,24 +128,8 @@ def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping
     }
 
 
-def _set_json(report: SetReport) -> Mapping[str, Any]:
-    return {
-        "control_set": list(report.control_set),
-        "upper": report.upper,
-        "lower": report.lower,
-        "upper_at": dict(report.upper_at),
-        "lower_at": dict(report.lower_at),
-        "mean": report.mean,
-        "sd": report.sd,
-        "cost_mean": report.cost_mean,
-        "cost_lcb": report.cost_lcb,
-        "trials": report.trials,
-        "eligible": report.eligible,
-    }
-
-
 def to_lines(loaded: LoadedConfig, suggestion: Suggestion) -> tuple[str, ...]:
-    """The answer for people."""
+    """Return the answer for people, in sentences."""
     return explain(
         suggestion.proposal,
         loaded.problem,

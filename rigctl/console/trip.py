@@ -24,10 +24,7 @@ from rigctl.rig.wiring import wired
 
 
 def reset(directory: Path) -> Mapping[str, Any]:
-    """Let go of the trip latched in this state directory, and record when; harmless if none is.
-
-    Returns:
-        What had tripped, and when; None if nothing had.
+    """Let go of the trip latched in this state directory, and record when; return what had tripped, if anything had.
 
     Raises:
         UsageError: there is no campaign here.
@@ -43,10 +40,9 @@ def reset(directory: Path) -> Mapping[str, Any]:
 
 
 def accept_device(loaded: LoadedConfig, directory: Path, name: str) -> Mapping[str, Any]:
-    """Ask a device who it is, and pin that: from now on this instrument is expected there. Writes to no device.
+    """Ask a device who it is, and expect this instrument there from now on; return who was expected and who is.
 
-    Returns:
-        Who was expected, who is from now on, and who said so.
+    Writes to no device.
 
     Raises:
         UsageError: there is no campaign here, or no device of that name.
@@ -76,7 +72,7 @@ async def _identity(rig: RigSpec, name: str, clock: Clock) -> Identity:
 
 
 def _person() -> str:
-    """Who runs this command; behind `sudo` the person, not root."""
+    """Return who runs this command; behind `sudo` the person, not root."""
     uid = os.getuid()
     try:
         name = pwd.getpwuid(uid).pw_name

@@ -272,7 +272,7 @@ class Dispenser:
             await self._done(dose, actual_ml)
         reason = f"{dose}: ran past its deadline and {ended}"
         await self._trip(reason)
-        raise Tripped(f"{reason}. Look at the pump, then reset the trip")
+        raise Tripped(reason, "Look at the pump")
 
     async def _halt(self, pump: Handle[Doser]) -> DoseStatus:
         """Stop the pump and ask whether it did; once more if not."""

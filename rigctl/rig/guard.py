@@ -119,7 +119,7 @@ class Guard:
     def refuse_if_tripped(self, doing: str) -> None:
         """Raise `Tripped` while the trip is latched."""
         if self._tripped is not None:
-            raise Tripped(f"{doing}: refused, tripped: {self._tripped}. Find the cause, then reset the trip")
+            raise Tripped(f"{doing}: refused, tripped: {self._tripped}")
 
     # commands that may be refused ---------------------------------------------------------------------------------
 

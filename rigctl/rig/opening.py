@@ -66,15 +66,15 @@ async def _leads_to_simulation(bus: Bus, wiring: Wiring) -> bool:
     return False
 
 
-async def probed(handle: Handle[Device]) -> str:
-    """Say who answers, and one reading; errors as text. Writes nothing."""
+async def probed(handle: Handle[Device]) -> tuple[bool, str]:
+    """Ask who answers, and for one reading; return whether all is well, and both in words. Writes nothing."""
     try:
         identity = await handle.identify()
         reading = await handle.ask(partial(_any_reading, handle.device), "read")
     except DeviceError as error:
-        return f"{type(error).__name__}: {error}"
+        return False, f"{type(error).__name__}: {error}"
     who = " ".join(filter(None, (identity.model, identity.firmware, identity.serial)))
-    return f"{who}: {reading}"
+    return True, f"{who}: {reading}"
 
 
 def _any_reading(device: Device, deadline: Deadline) -> str:

@@ -6,115 +6,90 @@ Third parties add theirs in a distribution of their own: entry-point group `rigc
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import entry_points
 from typing import Any
 
-from rigctl.errors import BrokenDriver, UnknownDriver
+from rigctl.errors import BrokenPlugin
+from rigctl.plugins import Load, installed, loaded
 from rigctl.rig.protocols import Clock, DeviceOptions, Driver, Line, OpenLine
 
 DRIVERS = "rigctl.drivers"
 LINES = "rigctl.lines"
 
-Load = Callable[[], Any]
-
 
 @dataclass(frozen=True, slots=True)
 class DriverInfo:
-    """What `rigctl drivers` shows of one driver."""
+    """Holds what `rigctl drivers` shows of one driver."""
 
     name: str
     summary: str = ""
     schemes: tuple[str, ...] = ()
-    problem: str = ""
-    """Why it cannot be used; empty if it can."""
+    problem: str | None = None
+    """Why it cannot be used, if it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Registry:
-    """The drivers and line schemes there are."""
+    """Knows the drivers and line schemes there are."""
 
     drivers: Mapping[str, Load] = field(default_factory=dict)
     lines: Mapping[str, Load] = field(default_factory=dict)
 
     @classmethod
     def installed(cls) -> Registry:
-        """All that installed distributions offer; nothing is imported yet."""
-        return cls(_loaders(DRIVERS), _loaders(LINES))
+        """Return all that installed distributions offer; nothing is imported yet."""
+        return cls(installed(DRIVERS, "driver"), installed(LINES, "line scheme"))
 
     def with_drivers(self, *drivers: type[Driver]) -> Registry:
-        """Also these drivers, by their own names, without installing them."""
+        """Add these drivers, by their own names, without installing them."""
         return replace(self, drivers={**self.drivers, **{d.name: _always(d) for d in drivers}})
 
     def with_lines(self, **lines: OpenLine) -> Registry:
-        """Also these line schemes, without installing them."""
+        """Add these line schemes, without installing them."""
         return replace(self, lines={**self.lines, **{scheme: _always(line) for scheme, line in lines.items()}})
 
     def driver(self, name: str) -> type[Driver]:
-        """The driver of this name.
+        """Return the driver of this name.
 
         Raises:
-            UnknownDriver: none is installed; the message has the nearest names.
-            BrokenDriver: it does not load, or is no driver.
+            UnknownPlugin: none is installed; the message has the nearest names.
+            BrokenPlugin: it does not load, or is no driver.
         """
-        driver: type[Driver] = _load(self.drivers, name, "driver")
+        driver: type[Driver] = loaded(self.drivers, name, "driver")
         problem = _not_a_driver(driver)
         if problem:
-            raise BrokenDriver(f"driver {name!r}: {problem}")
+            raise BrokenPlugin(f'driver "{name}": {problem}')
         return driver
 
     def open_line(self, url: str, clock: Clock) -> Line:
-        """The line at this URL, still closed.
+        """Return the line at this URL, still closed.
 
         Raises:
-            UnknownDriver: no such scheme is installed; the message has the nearest ones.
-            BrokenDriver: the scheme's module does not load.
+            UnknownPlugin: no such scheme is installed; the message has the nearest ones.
+            BrokenPlugin: the scheme's module does not load.
             ValueError: the rest of the URL does not hold.
         """
         scheme, separator, _ = url.partition("://")
         if not separator:
             raise ValueError(f"{url}: must look like scheme://place; schemes: {', '.join(sorted(self.lines))}")
-        open_line: OpenLine = _load(self.lines, scheme, "line scheme")
+        open_line: OpenLine = loaded(self.lines, scheme, "line scheme")
         return open_line(url, clock)
 
     def describe(self) -> tuple[DriverInfo, ...]:
-        """Every driver in the order of its name, broken ones with their problem."""
+        """Return every driver in the order of its name, broken ones with their problem."""
         return tuple(self._info(name) for name in sorted(self.drivers))
 
     def _info(self, name: str) -> DriverInfo:
         try:
             driver = self.driver(name)
-        except BrokenDriver as problem:
+        except BrokenPlugin as problem:
             return DriverInfo(name, problem=str(problem))
         return DriverInfo(name, driver.summary, tuple(driver.schemes))
 
 
-def _loaders(group: str) -> Mapping[str, Load]:
-    return {point.name: point.load for point in entry_points(group=group)}
-
-
 def _always(thing: Any) -> Load:
     return lambda: thing
-
-
-def _load(loaders: Mapping[str, Load], name: str, kind: str) -> Any:
-    """Load one, or say what is near or what is wrong with it."""
-    if name not in loaders:
-        raise UnknownDriver(f"no {kind} {name!r} is installed{_nearest(name, loaders)}")
-    try:
-        return loaders[name]()
-    except Exception as problem:  # a third party's import may fail in any way, and must be named rather than fatal
-        what = f"{type(problem).__name__}: {problem}"
-        raise BrokenDriver(f"{kind} {name!r} does not load ({what}); reinstall or remove its distribution") from problem
-
-
-def _nearest(name: str, known: Iterable[str]) -> str:
-    names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    hint = f", did you mean {' or '.join(map(repr, near))}?" if near else ""
-    return f"{hint}; installed: {', '.join(names) or 'none'}"
 
 
 def _not_a_driver(driver: Any) -> str:

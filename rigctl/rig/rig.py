@@ -103,8 +103,8 @@ class Rig:
         self._metering.start()
         return found
 
-    async def probe(self) -> Mapping[str, str]:
-        """Ask who answers and for one reading, by device name; errors as text. Writes nothing, and needs no `open`."""
+    async def probe(self) -> Mapping[str, tuple[bool, str]]:
+        """Ask every device who it is and for one reading: whether all is well, and in words. Needs no `open`."""
         handles = self._wiring.handles
         return dict(zip(handles, await together(*map(probed, handles.values())), strict=True))
 

@@ -43,7 +43,7 @@ class Evidence:
         trials = "1 trial" if silent.trials == 1 else f"{silent.trials} trials"
         reason = f"{pump}: {silent.doses} doses in a row, over {trials}, did not move {probe}; pump latched"
         await self.trip(reason)
-        raise Tripped(f"{reason}. Look at pump, stock and probe, then reset the trip")
+        raise Tripped(reason, "Look at pump, stock and probe")
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeVar, cast
 
-from rigctl.errors import BrokenDriver, ConfigError, Problem, UnknownDriver
+from rigctl.errors import ConfigError, KeyPath, Mistake, PluginError, dotted
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.link import BusTiming
@@ -48,11 +48,11 @@ class _Wirer:
     def __init__(self, spec: RigSpec, clock: Clock) -> None:
         self.spec = spec
         self.clock = clock
-        self.problems: list[Problem] = []
+        self.mistakes: list[Mistake] = []
         self.handles: dict[str, Handle[Device]] = {}
 
-    def complain(self, where: str, what: str) -> None:
-        self.problems.append(Problem(f"{self.spec.name}: {where}", what))
+    def complain(self, path: KeyPath, what: str) -> None:
+        self.mistakes.append(Mistake(f"{self.spec.name}: {dotted(path)}", what, path))
 
     def connect(
         self, instruments: Registry, on_alarm: Callable[[Alarm], None], timing: BusTiming | None
@@ -65,8 +65,8 @@ class _Wirer:
                     lines[device.url] = instruments.open_line(device.url, self.clock)
                     buses[device.url] = Bus(lines[device.url], on_alarm, timing)
                 made = self._made(device, instruments, lines[device.url])
-            except (ValueError, UnknownDriver, BrokenDriver) as error:
-                self.complain(f"devices.{device.name}", str(error))
+            except (PluginError, ValueError) as error:
+                self.complain(("devices", device.name, "bus"), str(error))
                 continue
             self.handles[device.name] = Handle(device.name, made, buses[device.url], device.timeout_s)
         return buses
@@ -78,45 +78,47 @@ class _Wirer:
             raise ValueError(f"driver {driver.name} talks over {', '.join(driver.schemes)}, got a {scheme} bus")
         return driver.connect(device.name, device.options, line)
 
-    def role(self, where: str, name: str, kind: type[D]) -> Handle[D] | None:
+    def role(self, path: KeyPath, name: str, kind: type[D]) -> Handle[D] | None:
         """Find the device of this name as a `kind`; None with a complaint."""
         if name not in self.spec.devices:
-            self.complain(where, f"got {name!r}, which is no device; known: {', '.join(self.spec.devices)}")
+            self.complain(path, f"got {name!r}, which is no device; known: {', '.join(self.spec.devices)}")
             return None
         handle = self.handles.get(name)
         if handle is None:
             return None  # complained about already
         if not isinstance(handle.device, kind):
             driver = self.spec.devices[name].driver
-            self.complain(where, f"got {name!r}, which is no {kind.__name__.lower()} (driver {driver})")
+            self.complain(path, f"got {name!r}, which is no {kind.__name__.lower()} (driver {driver})")
             return None
         return cast("Handle[D]", handle)
 
-    def probe(self, where: str, name: str, sensor: str, rules: SensorRules | None = None) -> Probe | None:
+    def probe(self, path: KeyPath, name: str, sensor: str, rules: SensorRules | None = None) -> Probe | None:
         if not sensor:
             return None  # a rig that only goes safe looks at nothing
-        handle = self.role(where, sensor, Sensor)  # type: ignore[type-abstract]
+        handle = self.role(path, sensor, Sensor)  # type: ignore[type-abstract]
         if handle is None:
             return None
         rules = rules or self.spec.watch.rules.get(name, SensorRules())
         return Probe(name, handle, self.spec.plausible.get(sensor), self.clock, rules)
 
-    def meter(self, meter: MeterSpec) -> Handle[Meter] | None:
-        where = f"meters.{meter.name}"
-        handle = self.role(where, meter.device or "", Meter)  # type: ignore[type-abstract]
+    def meter(self, index: int, meter: MeterSpec) -> Handle[Meter] | None:
+        path = ("meters", index, "device")
+        handle = self.role(path, meter.device or "", Meter)  # type: ignore[type-abstract]
         unit = METER_UNITS[meter.kind]
         if handle is not None and handle.device.meter_unit != unit:
-            self.complain(where, f"{meter.device} counts {handle.device.meter_unit}, a {meter.kind} meter needs {unit}")
+            self.complain(path, f"{meter.device} counts {handle.device.meter_unit}, a {meter.kind} meter needs {unit}")
         return handle
 
-    def actuator_names(self) -> dict[str, str]:
+    def actuator_names(self) -> dict[str, KeyPath]:
         """Name every actuator that is no doser, and where it is named."""
         spec = self.spec
-        names = {v.actuator: f"variables.{v.name}.actuator" for v in spec.variables if v.actuator is not None}
-        names |= {d.treatment: f"dosing.{n}.treatment" for n, d in spec.dosing.items() if d.treatment is not None}
-        names |= {p.actuator: "trial.prepare" for p in spec.timing.prepare}
-        names |= {name: f"safety.limits.{name}" for name in spec.limits if name not in names}
-        return {name: where for name, where in names.items() if name not in spec.dosing}
+        names: dict[str, KeyPath] = {
+            v.actuator: ("variables", v.name, "actuator") for v in spec.variables if v.actuator is not None
+        }
+        names |= {d.treatment: ("dosing", n, "treatment") for n, d in spec.dosing.items() if d.treatment is not None}
+        names |= {p.actuator: ("trial", "prepare") for p in spec.timing.prepare}
+        names |= {name: ("safety", "limits", name) for name in spec.limits if name not in names}
+        return {name: path for name, path in names.items() if name not in spec.dosing}
 
 
 def wired(
@@ -134,25 +136,25 @@ def wired(
     """
     w = _Wirer(spec, clock)
     buses = w.connect(instruments, on_alarm, timing)
-    probes = [w.probe(f"variables.{v.name}.sensor", v.name, v.sensor) for v in spec.variables]
-    probes.append(w.probe("outcome.sensor", spec.outcome_name, spec.outcome_sensor))
-    probes += [w.probe(f"further_outcomes[{i}].sensor", o.name, o.sensor) for i, o in enumerate(spec.further)]
+    probes = [w.probe(("variables", v.name, "sensor"), v.name, v.sensor) for v in spec.variables]
+    probes.append(w.probe(("outcome", "sensor"), spec.outcome_name, spec.outcome_sensor))
+    probes += [w.probe(("further_outcomes", i, "sensor"), o.name, o.sensor) for i, o in enumerate(spec.further)]
     served = {v.actuator: v.name for v in spec.variables}
     # one probe per variable: what a dose is judged by is also what the watch has seen
     by_name = {p.name: p for p in probes if p is not None}
     dosing = {
-        n: by_name.get(served.get(n, n)) or w.probe(f"dosing.{n}.sensor", served.get(n, n), d.sensor)
+        n: by_name.get(served.get(n, n)) or w.probe(("dosing", n, "sensor"), served.get(n, n), d.sensor)
         for n, d in spec.dosing.items()
     }
-    watched = [w.probe("safety.interlocks", s.name, s.name, s.rules) for s in spec.watch.sensors]
-    actuators = {n: w.role(where, n, Actuator) for n, where in w.actuator_names().items()}  # type: ignore[type-abstract]
-    dosers = {n: w.role(f"dosing.{n}", n, Doser) for n in spec.dosing}  # type: ignore[type-abstract]
-    meters = {m.name: w.meter(m) for m in spec.meters if m.kind in METER_UNITS}
+    watched = [w.probe(("safety", "interlocks"), s.name, s.name, s.rules) for s in spec.watch.sensors]
+    actuators = {n: w.role(path, n, Actuator) for n, path in w.actuator_names().items()}  # type: ignore[type-abstract]
+    dosers = {n: w.role(("dosing", n), n, Doser) for n in spec.dosing}  # type: ignore[type-abstract]
+    meters = {m.name: w.meter(i, m) for i, m in enumerate(spec.meters) if m.kind in METER_UNITS}
     for name in [*actuators, *dosers]:
         if name not in spec.limits:
-            w.complain(f"safety.limits.{name}", "missing: every actuator needs limits and a safe state")
-    if w.problems:
-        raise ConfigError(w.problems)
+            w.complain(("safety", "limits", name), "missing: every actuator needs limits and a safe state")
+    if w.mistakes:
+        raise ConfigError(w.mistakes)
     return Wiring(
         buses,
         w.handles,

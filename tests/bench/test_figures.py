@@ -189,7 +189,7 @@ def test_every_layout_is_drawn_from_any_results(paper: str) -> None:
 
 def test_an_unknown_layout_is_refused() -> None:
     """The nearest name is offered."""
-    with pytest.raises(UsageError, match="did you mean 'gittins'"):
+    with pytest.raises(UsageError, match='did you mean "gittins"'):
         figures_of("gitins", frame([rows("a", 0, [0.5])]))
 
 

@@ -92,7 +92,7 @@ def test_a_part_of_a_paper_is_made_of_its_own_cells(quick: bool) -> None:
 
 def test_a_problem_that_the_paper_does_not_have_is_refused() -> None:
     """By name, with the nearest; those of arrays that are not there too."""
-    with pytest.raises(UsageError, match="did you mean 'ackley16'"):
+    with pytest.raises(UsageError, match='did you mean "ackley16"'):
         grid_of("gittins", problems=["ackley6"])
     with pytest.raises(UsageError, match="paper ucb-cvs: problem: got 'plant'"):
         grid_of("ucb-cvs", arrays=False, problems=["plant"])
@@ -123,7 +123,7 @@ def test_quick_forms_are_small() -> None:
 def test_an_unknown_paper_is_refused() -> None:
     """By grids and by findings alike, with the nearest name."""
     for asked in (lambda: grid_of("ucb-cv"), lambda: findings_of("ucb-cv", frame([]))):
-        with pytest.raises(UsageError, match="did you mean 'ucb-cvs'"):
+        with pytest.raises(UsageError, match='did you mean "ucb-cvs"'):
             asked()
 
 

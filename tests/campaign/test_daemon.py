@@ -8,10 +8,10 @@ import stat
 
 import pytest
 
-from rigctl.campaign import control, daemon, watchman
+from rigctl.campaign import control, watchman
 from rigctl.campaign.clock import RealClock, boot_id
+from rigctl.campaign.desk import notify
 from rigctl.campaign.lock import state_lock
-from rigctl.campaign.notify import notify
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import JournalError, Locked, RigctlError, UsageError
@@ -339,12 +339,6 @@ async def test_a_tick_that_fails_ends_the_campaign_safe(stage, monkeypatch):
     with pytest.raises(RuntimeError, match="tick"):
         await stage.run(make_spec(), fail={"measure": lambda: asyncio.Event().wait()})
     assert stage.rig.calls[-2:] == ["safe", "close"]
-
-
-def test_run_is_run_campaign_in_a_loop_of_its_own(stage):
-    """The console's entry point."""
-    ended = daemon.run(make_spec(max_trials=1), stage.state, stage.make_rig(), stage.clock(), stage.told.append)
-    assert ended.trials == 1
 
 
 # Clock --------------------------------------------------------------------------------------------------------------

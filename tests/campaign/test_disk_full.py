@@ -4,7 +4,7 @@ import resource
 
 import pytest
 
-from rigctl.campaign import runner, safe_state
+from rigctl.campaign import patience, runner
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import PhaseChanged
@@ -91,7 +91,7 @@ async def test_fault_32_what_was_measured_on_a_full_disk_is_charged_not_recorded
 
 async def test_fault_32_what_does_not_go_safe_holds_the_campaign_up_after_the_disk_has_room(stage, disk, monkeypatch):
     """The disk is full in mid-trial and an actuator is not confirmed safe: both must be over before the next trial."""
-    monkeypatch.setattr(safe_state, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.0)
     unsafe = [{}, *[{"valve": "no answer"}] * 3]
     result = await stage.run(make_spec(max_trials=2), fail=full_from(disk, "measure", stage), unsafe=unsafe)
     assert (result.trials, result.safe.ok) == (2, True)
@@ -103,7 +103,7 @@ async def test_fault_32_what_does_not_go_safe_holds_the_campaign_up_after_the_di
 
 async def test_fault_32_whoever_looks_is_told_that_the_campaign_holds_while_it_does(stage, disk, monkeypatch):
     """Not "running": neither while the journal cannot be written nor while something is not confirmed safe."""
-    monkeypatch.setattr(safe_state, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.0)
     unsafe = [{}, *[{"valve": "no answer"}] * 3]
     await stage.run(make_spec(max_trials=2), fail=full_from(disk, "measure", stage), unsafe=unsafe)
     told = [(event.phase, event.why) for event in stage.told if isinstance(event, PhaseChanged)]

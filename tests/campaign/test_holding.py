@@ -112,7 +112,7 @@ async def test_an_interlock_may_end_the_campaign(stage, then):
         result = await run
         assert (result.ending, result.trials, result.recorded) == ("interlock", 1, 0)
         return
-    with pytest.raises(Tripped, match=r"interlock acid.*`rigctl reset-trip`"):
+    with pytest.raises(Tripped, match=r"interlock acid.*`rigctl reset-trip CONFIG`"):
         await run
     with pytest.raises(Tripped, match="Find the cause"):
         await stage.run(spec)

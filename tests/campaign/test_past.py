@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from rigctl.campaign import safe_state
+from rigctl.campaign import patience
 from rigctl.campaign.journal.database import transaction
 from rigctl.campaign.ledger import IdleLine
 from rigctl.campaign.replay import replay
@@ -266,7 +266,7 @@ def test_what_is_idle_lies_before_the_trial_that_really_comes_next(tmp_path, pro
 
 async def test_what_lies_apart_stays_so_until_a_trial_has_read_its_meters(stage, monkeypatch):
     """Used while the safe state was not confirmed; the trial that follows cannot read its meter, the next pays not."""
-    monkeypatch.setattr(safe_state, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.0)
     calls = {"safe": 0, "measure": 0, "unread": 0}
 
     def measure():

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.process_decider import ProcessDecider
+from rigctl.campaign.decider import ProcessDecider
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.config.load import load
@@ -245,7 +245,7 @@ async def test_who_ends_the_controller_ends_the_process_through_it(decider, numb
 
 PARENT = """
 import asyncio, os
-from rigctl.campaign.process_decider import ProcessDecider
+from rigctl.campaign.decider import ProcessDecider
 from tests.campaign.bad_policies import Bad
 from tests.campaign.fakes import make_spec
 

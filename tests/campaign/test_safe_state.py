@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rigctl.campaign import control, safe_state, watchman
+from rigctl.campaign import control, patience, watchman
 from rigctl.errors import DeviceError, DeviceTimeout
 from tests.campaign.fakes import make_spec
 
@@ -16,12 +16,12 @@ async def test_after_a_failure_no_trial_starts_before_everything_is_confirmed_sa
     pauses, sleep = [], asyncio.sleep
 
     async def noted(seconds):
-        if seconds >= safe_state.FIRST_RETRY_S:
+        if seconds >= patience.FIRST_RETRY_S:
             pauses.append(seconds)
             assert stage.world.count("control") == 1
         await sleep(0)
 
-    monkeypatch.setattr(safe_state.asyncio, "sleep", noted)
+    monkeypatch.setattr(patience.asyncio, "sleep", noted)
     monkeypatch.setattr(watchman.Watchman, "run", forever)
     once = [DeviceTimeout("pump: no answer")]
 
@@ -44,7 +44,7 @@ async def forever(_):
 
 async def test_a_stop_ends_the_waiting_and_the_result_says_what_is_not_safe(stage, monkeypatch):
     """Asked to stop while something is not confirmed safe: no trial, no claim that everything is safe."""
-    monkeypatch.setattr(safe_state, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.0)
 
     async def stop_at_third():
         if stage.rig.calls.count("safe") == 3:
@@ -60,7 +60,7 @@ async def test_a_stop_ends_the_waiting_and_the_result_says_what_is_not_safe(stag
 
 async def test_giving_up_says_what_is_not_safe(stage, monkeypatch):
     """The error that ends a campaign never says that everything is safe when it is not."""
-    monkeypatch.setattr(safe_state, "FIRST_RETRY_S", 0.0)
+    monkeypatch.setattr(patience, "FIRST_RETRY_S", 0.0)
 
     async def stop_at_third():
         if stage.rig.calls.count("safe") == 3:

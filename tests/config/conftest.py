@@ -72,7 +72,7 @@ def problems(text: str) -> dict[str, str]:
     """What is wrong with it: where -> what."""
     with pytest.raises(ConfigError) as caught:
         loaded(text)
-    return {p.where: p.what for p in caught.value.problems}
+    return {p.where: p.what for p in caught.value.mistakes}
 
 
 @pytest.fixture

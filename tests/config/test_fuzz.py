@@ -44,7 +44,7 @@ def expect_loaded_or_refused(text):
     try:
         loaded_to_run(text)
     except ConfigError as error:
-        refused = [error.problems]
+        refused = [error.mistakes]
     assert all(p.where.startswith("rig.yaml") and p.what for problems in refused for p in problems)
     assert () not in refused
 

@@ -22,7 +22,7 @@ WHOLE = (
 def refusals(text: str) -> dict[str, str]:
     with pytest.raises(ConfigError) as caught:
         loaded_to_run(text)
-    return {p.where: p.what for p in caught.value.problems}
+    return {p.where: p.what for p in caught.value.mistakes}
 
 
 def changed(*pairs: tuple[str, str]) -> str:

@@ -180,7 +180,7 @@ def test_an_override_is_blamed_on_its_option():
     """An error in what the command line gave names the option, not a line of the file."""
     with pytest.raises(ConfigError) as caught:
         load_text(SMALL, Path("rig.yaml"), Overrides({"plk": "tcp://x:1"}, budget="5 USD"))
-    found = {p.where: p.what for p in caught.value.problems}
+    found = {p.where: p.what for p in caught.value.mistakes}
     assert "USD" in found["--budget"]
     assert 'did you mean "plc"' in found["--bus plk=tcp://x:1"]
 

@@ -9,8 +9,8 @@ import pytest
 from pydantic import BaseModel
 
 from rigctl.config.json_schema import json_schema, to_text
-from rigctl.config.policy_options import options_model
 from rigctl.config.schema import RigConfig
+from rigctl.config.shape import options_model
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.rig.registry import Registry
 

@@ -145,7 +145,7 @@ def test_figures_are_written(bench):
 def test_a_part_of_a_paper_runs_and_is_judged(bench):
     """So many seeds and these problems of its quick form; every claim is listed, a wrong problem refused."""
     part = ["bench", "paper", "gittins", "--quick", "--seeds", "1", "--out", "results"]
-    assert "did you mean 'ackley4'" in bench.rigctl(*part, "--problem", "ackley5", code=2).err
+    assert 'did you mean "ackley4"' in bench.rigctl(*part, "--problem", "ackley5", code=2).err
     ran = bench.rigctl(*part, "--problem", "ackley4", "--image", "svg", "--json").json
     assert (ran["cells"], ran["failed"]) == (9, [])
     assert all(finding["reproduced"] == "undecided" for finding in ran["findings"])
@@ -165,9 +165,9 @@ def test_a_failing_policy_is_exit_1(bench, monkeypatch):
 def test_wrong_names_are_exit_2_before_anything_runs(bench):
     """Problem, policy, costs and missing data, each with the nearest name or the remedy."""
     for extra, told in (
-        (["--policy", "defualt"], "did you mean 'default'"),
-        (["--policy", "default", "--problem", "hartmann4"], "did you mean 'hartmann3'"),
-        (["--policy", "default", "--costs", "moderat"], "did you mean 'moderate'"),
+        (["--policy", "defualt"], 'did you mean "default"'),
+        (["--policy", "default", "--problem", "hartmann4"], 'did you mean "hartmann3"'),
+        (["--policy", "default", "--costs", "moderat"], 'did you mean "moderate"'),
         (["--policy", "default", "--problem", "airfoil"], "--data DIR"),
         ([], "give --problem, --policy and --budget"),
     ):

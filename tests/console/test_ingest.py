@@ -56,7 +56,10 @@ BAD = {
     "value": (("--control-set", "ph", "--values", "ph=six", "--cost", "1"), "must be a finite number"),
     "form": (("--control-set", "ph", "--values", "ph:6", "--cost", "1"), "must be name=value"),
     "variable": (("--control-set", "ph", "--values", "pH=6", "--cost", "1"), 'did you mean "ph"?'),
-    "missing": (("--control-set", "ph", "--values", "ph=6", "--outcome", "1", "--cost", "1"), "ca is missing"),
+    "missing": (
+        ("--control-set", "ph", "--values", "ph=6", "--outcome", "1", "--cost", "1"),
+        "ca: is missing, but the trial has an outcome",
+    ),
     "cost": (("--control-set", "ph", "--cost", "cheap"), "must be an amount"),
     "negative": (("--control-set", "ph", "--cost", "-1"), "must not be negative"),
     "nothing": ((), "give --control-set and --cost"),

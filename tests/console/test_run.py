@@ -3,13 +3,13 @@ from __future__ import annotations
 import pytest
 
 from rigctl.campaign.events import CampaignResult
-from rigctl.console.run import Outcome
+from rigctl.console.run import Ended
 from rigctl.rig.values import SafeReport
 
 
 def ended(ending="budget", trials=12, recorded=9, failed=None):
     safe = SafeReport((), failed or {})
-    return Outcome(CampaignResult(ending, "why", trials, 1, 2, safe, 0.01, recorded, None), None, 1)
+    return Ended(CampaignResult(ending, "why", trials, 1, 2, safe, 0.01, recorded, None), None, 1)
 
 
 @pytest.mark.parametrize(

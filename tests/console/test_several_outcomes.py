@@ -75,9 +75,9 @@ def test_a_history_needs_every_outcome_or_none(two):
     two.write("bad.csv", TRIALS.replace(",water", ",watr"))
     assert "column water is missing" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
     two.write("bad.csv", TRIALS.replace("1.9,6.5", "1.9,"))
-    assert "bad.csv:4: water: is empty" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
+    assert "bad.csv:4: water: is missing" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
     two.write("bad.csv", TRIALS.replace("1.9,6.5", ",6.5"))
-    assert "leave growth, water empty" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
+    assert "leave growth, water out" in two.rigctl("suggest", "bench.yaml", "--history", "bad.csv", code=2).err
 
 
 def test_a_recommendation_shows_the_trade_off(done):
@@ -118,11 +118,12 @@ def test_a_single_trial_is_given_with_its_values(two):
     one = ("ingest", "bench.yaml", "--control-set", "ph", "--cost", "0.5", "--outcome", "1.2", "--values")
     two.rigctl(*one, "ph=6,ca=3.3,water=4")
     told = two.rigctl(*one, "ph=6,ca=3.3", code=2).err
-    assert "water is missing; a trial with an outcome needs every variable and further outcome" in told
+    assert "water: is missing, but the trial has an outcome" in told
     entry = '{"control_set": ["ca"], "values": {"ph": 6, "ca": 2, "water": 1.5}, "outcome": 0.5, "cost": 0.1}'
     two.rigctl("ingest", "bench.yaml", "-", stdin=entry)
     failed = '{"control_set": ["ca"], "values": {"water": 1.5}, "cost": 0.1}'
-    assert "leave out both" in two.rigctl("ingest", "bench.yaml", "-", stdin=failed, code=2).err
+    told = two.rigctl("ingest", "bench.yaml", "-", stdin=failed, code=2).err
+    assert "growth: is missing, but the trial has an outcome; leave growth, water out if it failed" in told
     with sqlite3.connect("state/bench/journal.sqlite") as file:
         found = file.execute("SELECT name, value, outcome FROM measurements WHERE outcome > 0 ORDER BY trial, outcome")
         assert list(found) == [("growth", 1.2, 1), ("water", 4.0, 2), ("growth", 0.5, 1), ("water", 1.5, 2)]

@@ -103,7 +103,7 @@ BAD_CELLS = {
     "unknown set": ("6.0,3.3,ph,", "6.0,3.3,pH,", "trials.csv:2: control_set", "allowed: ph, ca, ph+ca"),
     "no number": ("6.0,3.3,ph,1.2", "six,3.3,ph,1.2", "trials.csv:2: ph", 'got "six", must be a finite number'),
     "not finite": ("6.0,3.3,ph,1.2", "6.0,nan,ph,1.2", "trials.csv:2: ca", 'got "nan"'),
-    "not measured": ("5.5,2.2,ca,0.7", "5.5,,ca,0.7", "trials.csv:3: ca", "is empty, but the trial has an outcome"),
+    "not measured": ("5.5,2.2,ca,0.7", "5.5,,ca,0.7", "trials.csv:3: ca", "is missing, but the trial has an outcome"),
     "no cost": ("0.7,0.3", "0.7,", "trials.csv:3: cost", "must be an amount"),
     "negative cost": ("0.7,0.3", "0.7,-0.3", "trials.csv:3: cost", "must not be negative"),
     "columns": ("6.1,4.4,ca+ph,1.9,0.9", "6.1,4.4,ca+ph,1.9,0,9", "trials.csv:4", "got 6 columns, the header has 5"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.config.policy_options import options_model
+from rigctl.config.shape import options_model
 from rigctl.core.acquisition.fantasies import FantasyImprovement
 from rigctl.core.acquisition.fourier import SampledFunction
 from rigctl.core.acquisition.outlook import look

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.config.policy_options import options_model
+from rigctl.config.shape import options_model
 from rigctl.core.acquisition.epsilon import Epsilon
 from rigctl.core.acquisition.outlook import Outlook
 from rigctl.core.bounds.best import SetBounds

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from rigctl.errors import BrokenDriver, UnknownDriver
+from rigctl.errors import BrokenPlugin, UnknownPlugin
 from rigctl.rig.protocols import DeviceOptions
 from rigctl.rig.registry import Registry
 from rigctl.rig.testing import SilentLine
@@ -50,7 +50,7 @@ def test_the_shipped_drivers_are_found():
     """Every shipped driver is installed, loads, and describes itself."""
     found = {info.name: info for info in Registry.installed().describe()}
     assert set(found) >= SHIPPED
-    assert all(found[name].problem == "" and found[name].summary and found[name].schemes for name in SHIPPED)
+    assert all(found[name].problem is None and found[name].summary and found[name].schemes for name in SHIPPED)
 
 
 def test_a_driver_s_name_is_its_entry_point():
@@ -62,7 +62,7 @@ def test_a_driver_s_name_is_its_entry_point():
 def test_an_unknown_driver_names_the_nearest():
     """A misspelt driver is an error that names the one that was meant, and all there are."""
     with pytest.raises(
-        UnknownDriver, match=r"no driver 'ezo_pmp' is installed, did you mean 'ezo-pmp'.*installed: .*sdm630"
+        UnknownPlugin, match=r'no driver "ezo_pmp" is installed; did you mean "ezo-pmp".*installed: .*sdm630'
     ):
         Registry.installed().driver("ezo_pmp")
 
@@ -81,11 +81,11 @@ def test_a_broken_third_party_takes_no_other_down(third_party, point, code, says
     """A driver that does not load is named with its problem; the others go on working."""
     third_party(point, code=code)
     registry = Registry.installed()
-    with pytest.raises(BrokenDriver, match=f"driver 'bad'.*{says}"):
+    with pytest.raises(BrokenPlugin, match=f'driver "bad".*{says}'):
         registry.driver("bad")
     found = {info.name: info.problem for info in registry.describe()}
     assert says in found.pop("bad")
-    assert set(found.values()) == {""}
+    assert set(found.values()) == {None}
 
 
 def test_options_must_be_device_options(third_party):
@@ -94,14 +94,14 @@ def test_options_must_be_device_options(third_party):
         "class Driver:\n    name = summary = 'x'\n    schemes = ('serial',)\n    options = dict\n    connect = None\n"
     )
     third_party("bad = thirdparty_module:Driver", code=code)
-    with pytest.raises(BrokenDriver, match="must be a subclass of DeviceOptions"):
+    with pytest.raises(BrokenPlugin, match="must be a subclass of DeviceOptions"):
         Registry.installed().driver("bad")
 
 
 def test_a_broken_line_scheme_is_named(third_party, clock):
     """The same for lines."""
     third_party("bad = no_such_module:open", group="rigctl.lines")
-    with pytest.raises(BrokenDriver, match="line scheme 'bad' does not load"):
+    with pytest.raises(BrokenPlugin, match=r'line scheme "bad" .* does not load'):
         Registry.installed().open_line("bad://place", clock)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rigctl.errors import UnknownDriver
+from rigctl.errors import UnknownPlugin
 from rigctl.rig.registry import Registry
 from rigctl_drivers.urls import SERIAL_FRAME, LineUrl
 
@@ -75,5 +75,5 @@ def test_mistakes_are_told(url, says, clock):
 
 def test_an_unknown_scheme_names_the_nearest(clock):
     """A scheme nobody serves is an error that names the one that was meant."""
-    with pytest.raises(UnknownDriver, match=r"'modbus-tcp'.*did you mean 'modbus_tcp'"):
+    with pytest.raises(UnknownPlugin, match=r'"modbus-tcp".*did you mean "modbus_tcp"'):
         Registry.installed().open_line("modbus-tcp://plc", clock)

@@ -82,9 +82,11 @@ async def test_a_register_that_does_not_exist_is_named(bench, rig):
 
 
 async def test_a_probe_only_reads(bench, rig):
-    """Probing tells identity and a reading of every device, errors as text, and writes nothing."""
+    """Probing tells identity and a reading of every device, or what is wrong with it, and writes nothing."""
     bench.t_probe.fail("identify", DeviceTimeout("silent"))
-    texts = await rig.probe()
+    found = await rig.probe()
+    assert [name for name, (well, _) in found.items() if not well] == ["t_probe"]
+    texts = {name: text for name, (_, text) in found.items()}
     assert set(texts) == set(bench.devices)
     assert texts["b_probe"] == "fake 1.0 b_probe: 28 uM"
     assert texts["ca_doser"] == "fake 1.0 ca_doser: at rest"

@@ -14,7 +14,7 @@ def changed(bench, **changes):
 def problems(make_rig, spec):
     with pytest.raises(ConfigError) as caught:
         make_rig(spec)
-    return [str(p) for p in caught.value.problems]
+    return [str(p) for p in caught.value.mistakes]
 
 
 def test_devices_on_one_line_share_a_bus(bench, rig):
@@ -61,8 +61,8 @@ def test_a_meter_must_count_in_the_unit_it_is_priced_in(bench, make_rig):
     """A volume counter cannot be priced as energy."""
     meters = (MeterSpec("acid", "energy", "ca_doser", Decimal(1)), MeterSpec("power", "energy", "camera", Decimal(1)))
     found = problems(make_rig, changed(bench, meters=meters))
-    assert "meters.acid: ca_doser counts mL, a energy meter needs kWh" in found[0]
-    assert "meters.power: got 'camera', which is no meter" in found[1]
+    assert "meters[0].device: ca_doser counts mL, a energy meter needs kWh" in found[0]
+    assert "meters[1].device: got 'camera', which is no meter" in found[1]
 
 
 def test_a_driver_that_cannot_talk_over_the_bus_is_a_problem(bench, make_rig):
@@ -73,5 +73,5 @@ def test_a_driver_that_cannot_talk_over_the_bus_is_a_problem(bench, make_rig):
     bench.lines["serial://x"] = bench.plc
     devices["t_probe"] = replace(devices["t_probe"], url="serial://x")
     found = problems(make_rig, replace(spec, devices=devices))
-    assert any("devices.camera: got 'fake://nowhere', no such line" in p for p in found)
-    assert any("devices.t_probe: driver fake talks over fake, got a serial bus" in p for p in found)
+    assert any("devices.camera.bus: got 'fake://nowhere', no such line" in p for p in found)
+    assert any("devices.t_probe.bus: driver fake talks over fake, got a serial bus" in p for p in found)

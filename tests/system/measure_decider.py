@@ -24,7 +24,7 @@ keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.m
 
 from rigctl.bench.latency import LENGTHSCALE, NAMES, NOISE_SD, history, plant_problem, policy_to_measure
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.process_decider import ProcessDecider
+from rigctl.campaign.decider import ProcessDecider
 from rigctl.core.experiment.history import History
 from rigctl.core.gp.hyperparameters import Hyperparameters
 

@@ -30,11 +30,10 @@ import numpy as np
 
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.daemon import run_campaign
-from rigctl.campaign.decider import Decider
+from rigctl.campaign.decider import Decider, ProcessDecider
 from rigctl.campaign.events import TrialProposed
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.writer import ManualTrial
-from rigctl.campaign.process_decider import ProcessDecider
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import Overrides, load
 from rigctl.console.assemble import campaign_spec, rig_factory

@@ -73,4 +73,4 @@ def test_fault_25_a_pump_past_its_deadline_trips_the_campaign(sim, campaign):
     assert (state["plant"]["setpoints"], state["plant"]["softener"]) == ({}, False)
     (ended,) = campaign.rows("SELECT ended FROM starts ORDER BY id DESC LIMIT 1")
     assert ended["ended"].startswith("Tripped")
-    assert "reset the trip" in campaign.said.splitlines()[-1]
+    assert "then `rigctl reset-trip CONFIG`" in campaign.said.splitlines()[-1]

@@ -14,7 +14,7 @@ from rigctl.bench.problems.functions import DATA_FILES
 from rigctl.bench.problems.problem import BenchProblem, control_set_problem, recipes
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policy import Particular
-from rigctl.errors import UsageError
+from rigctl.errors import PluginError, UsageError
 
 PINNED = ("lengthscales", "signal_sd", "noise_sd", "mean")
 """Model options that fixed hyper-parameters cannot do without."""
@@ -49,7 +49,7 @@ def check_cells(cells: Iterable[Cell], where: str) -> None:
 def _told(where: str) -> Iterator[None]:
     try:
         yield
-    except UsageError as error:
+    except (PluginError, UsageError) as error:
         raise UsageError(f"{where}: {error}") from error
 
 

@@ -1,0 +1,50 @@
+"""What installed distributions add by entry point, and what was meant by a name that nothing has.
+
+Nothing is imported before it is asked for, and one plug-in that does not load takes no other down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from functools import partial
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from rigctl.errors import BrokenPlugin, UnknownPlugin
+
+Load = Callable[[], Any]
+
+
+def installed(group: str, kind: str) -> Mapping[str, Load]:
+    """Return the loaders of all that is installed in a group of entry points; `kind` is what messages call one."""
+    return {point.name: partial(_load, kind, point) for point in entry_points(group=group)}
+
+
+def loaded(plugins: Mapping[str, Load], name: str, kind: str) -> Any:
+    """Load the plug-in of this name.
+
+    Raises:
+        UnknownPlugin: none has it; the message has the nearest name, and all there are.
+        BrokenPlugin: it does not load.
+    """
+    if name not in plugins:
+        there = ", ".join(sorted(plugins)) or "none"
+        raise UnknownPlugin(f'no {kind} "{name}" is installed{did_you_mean(name, plugins)}; installed: {there}')
+    return plugins[name]()
+
+
+def did_you_mean(got: str, known: Iterable[str]) -> str:
+    """Return a hint at the most similar name, upper or lower case aside; nothing where none is similar."""
+    names = {name.casefold(): name for name in known}
+    near = get_close_matches(got.casefold(), names, n=1, cutoff=0.5)
+    return f'; did you mean "{names[near[0]]}"?' if near else ""
+
+
+def _load(kind: str, point: EntryPoint) -> Any:
+    try:
+        return point.load()
+    except Exception as error:  # a third party's import may fail in any way, and must be named rather than fatal
+        origin = f"{point.value}, of {point.dist.name}" if point.dist else point.value
+        what = f"{type(error).__name__}: {error}"
+        raise BrokenPlugin(f'{kind} "{point.name}" ({origin}) does not load: {what}; repair or uninstall it') from error
