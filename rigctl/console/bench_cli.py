@@ -170,8 +170,8 @@ def paper(
     json: AsJson = False,
 ) -> None:
     """Run the published settings of a paper, draw its figures, and say which of its claims hold."""
-    from rigctl.bench.asking.papers import grid_of
-    from rigctl.bench.findings.judge import findings_of, findings_text
+    from rigctl.bench.papers.judge import findings_of, findings_text
+    from rigctl.bench.papers.paper import grid_of
     from rigctl.bench.running.store import load
     from rigctl.console import bench_run
 

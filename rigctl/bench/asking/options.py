@@ -110,11 +110,13 @@ def checked(cls: type[Any], options: Mapping[str, Any], where: str) -> dict[str,
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
-    """The value as one of the annotation's alternatives."""
-    if isinstance(value, Mapping):
-        nested = [h for h in _alternatives(hint) if is_dataclass(h)]
-        if len(nested) == 1 and isinstance(nested[0], type):
-            return build(nested[0], value, where)
+    """Return the value as one of the annotation's alternatives."""
+    for one in _alternatives(hint):
+        element = get_args(one)[0] if get_args(one)[1:] == (...,) else None
+        if isinstance(value, Mapping) and is_dataclass(one):
+            return build(one, value, where)  # type: ignore[arg-type]  # a class, as annotations are
+        if isinstance(value, list) and is_dataclass(element):
+            return tuple(_value(element, v, f"{where} {i}") for i, v in enumerate(value, 1))
     given = _tuple(value)
     if not _fits(hint, given):
         raise UsageError(f"{where}: got {value!r}, must be {_allowed(hint)}")
