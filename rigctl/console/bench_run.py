@@ -182,10 +182,9 @@ def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> 
     Raises:
         UsageError: the style is unknown, or an extra is missing.
     """
-    need("plotly")
     need("matplotlib")
+    from rigctl.bench.figures.draw import FORMATS, write_figure  # noqa: PLC0415 - heavy, and an extra
     from rigctl.bench.figures.layouts import figures_of  # noqa: PLC0415
-    from rigctl.bench.figures.write import FORMATS, write_figure  # noqa: PLC0415 - heavy, and an extra
 
     return tuple(path for figure in figures_of(style, frame) for path in write_figure(figure, out, formats or FORMATS))
 
