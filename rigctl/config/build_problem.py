@@ -10,6 +10,7 @@ from rigctl.config.document import Path
 from rigctl.config.findings import unknown
 from rigctl.config.natural import marginal
 from rigctl.config.schema import OutcomeSection, VariableSection
+from rigctl.core.gp.kernels import usual_kernel
 from rigctl.core.money import to_units
 from rigctl.core.policy import FurtherOutcome, ModelOptions, Problem
 from rigctl.core.space import Space, Variable
@@ -184,7 +185,7 @@ def _model(context: Context) -> ModelOptions | None:
                 findings.add(("model", key), 'is missing, must be given with "hyperparameters: fixed"')
     return ModelOptions(
         hyperparameters=section.hyperparameters,
-        kernel=section.kernel or ("matern-5/2" if section.hyperparameters == "learned" else "squared-exponential"),
+        kernel=section.kernel or usual_kernel(section.hyperparameters),
         prior=section.prior,
         lengthscales=lengthscales,
         bounds=section.bounds,

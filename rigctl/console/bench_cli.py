@@ -56,17 +56,17 @@ def benches() -> None:
 def latency(
     sizes: Annotated[list[int] | None, typer.Option("--size", min=10, help="Trials known; repeatable.")] = None,
     repeats: Annotated[int, typer.Option(min=1)] = 5,
-    policy: Annotated[str, typer.Option(metavar="NAME", help="In the phase that takes it longest.")] = (
-        "explore-then-commit"
-    ),
+    policy: Annotated[str | None, typer.Option(metavar="NAME", help="In the phase that takes it longest.")] = None,
     *,
     json: AsJson = False,
 ) -> None:
     """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
     from rigctl.bench.latency import SIZES, measure_latency
     from rigctl.console.output import print_json, print_rows
+    from rigctl.core.registry import DEFAULT_POLICY
 
-    (print_json if json else print_rows)(measure_latency(sizes or SIZES, repeats=repeats, policy=policy))
+    rows = measure_latency(sizes or SIZES, repeats=repeats, policy=policy or DEFAULT_POLICY)
+    (print_json if json else print_rows)(rows)
 
 
 @bench.command()

@@ -10,6 +10,8 @@ from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
 
 GROUP = "rigctl.policies"
+DEFAULT_POLICY = "likely-maximisers"
+"""Of a configuration that names none."""
 
 
 def policy_names() -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from rigctl.bench.cell import PolicySpec
 from rigctl.bench.names import must_be_one_of
+from rigctl.core.gp.kernels import usual_kernel
 from rigctl.core.policy import ModelOptions, Policy
 from rigctl.core.registry import policy_class
 from rigctl.errors import UsageError
@@ -60,7 +61,7 @@ def as_configured(model: Mapping[str, Any]) -> Mapping[str, Any]:
     """With the kernel of a configuration that names none, where it is left open (None)."""
     if model.get("kernel", "") is not None:
         return model
-    return {**model, "kernel": "squared-exponential" if model.get("hyperparameters") == "fixed" else "matern-5/2"}
+    return {**model, "kernel": usual_kernel("fixed" if model.get("hyperparameters") == "fixed" else "learned")}
 
 
 def check_policy(spec: PolicySpec) -> None:
