@@ -12,10 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.bench.asking.grid import Grid
 from rigctl.bench.cell import Cell
-from rigctl.bench.running.outcome import Outcome
-from rigctl.bench.running.parallel import Ran, run_grid
-from rigctl.bench.running.provenance import code_version
-from rigctl.bench.running.store import Form, Store, need
+from rigctl.bench.running.parallel import Attempt, Ran, run_grid
+from rigctl.bench.running.store import Form, Store, code_version, need
 from rigctl.console.output import console, print_json
 from rigctl.errors import UsageError
 
@@ -58,10 +56,10 @@ def run(grid: Grid, where: Where, *, json: bool) -> Ran:
     with_progress = _with_bar if screen.is_terminal else _with_lines
     with _told_when_stopped(where.out):
         ran = with_progress(
-            screen, left, lambda tell: run_grid(grid, cells, store, jobs=where.jobs, dask=where.dask, on_outcome=tell)
+            screen, left, lambda tell: run_grid(grid, cells, store, jobs=where.jobs, dask=where.dask, on_attempt=tell)
         )
-    for outcome in ran.failed:
-        sys.stderr.write(f"rigctl: cell {outcome.cell.id} failed: {outcome.error}\n")
+    for attempt in ran.failed:
+        sys.stderr.write(f"rigctl: cell {attempt.cell.id} failed: {attempt.error}\n")
     if ran.failed:
         sys.stderr.write(
             f"rigctl: {len(ran.failed)} of {len(cells)} cells failed; tracebacks in {where.out / 'failed'}\n"
@@ -70,10 +68,10 @@ def run(grid: Grid, where: Where, *, json: bool) -> Ran:
 
 
 def _same_labels(cells: Sequence[Cell], finished: Collection[str], out: Path) -> None:
-    """Nothing, if no finished cell is one of these but for what its label stands for: tables could not tell them apart.
+    """Refuse a label that stood for something else in a finished cell: tables could not tell them apart.
 
     Raises:
-        UsageError: one is.
+        UsageError: one did.
     """
     before = {cell.rpartition("-")[0]: cell for cell in finished}
     for cell in cells:
@@ -87,7 +85,7 @@ def _same_labels(cells: Sequence[Cell], finished: Collection[str], out: Path) ->
 
 @contextmanager
 def _told_when_stopped(out: Path) -> Iterator[None]:
-    """Ctrl-C, or being terminated, ends the worker processes too, and says how to go on.
+    """End the worker processes too when stopped by Ctrl-C or terminated, and say how to go on.
 
     Left to itself SIGTERM would end this process at once, and its workers only after the cells they are on.
     """
@@ -106,21 +104,18 @@ def _told_when_stopped(out: Path) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-Run = Callable[[Callable[[Outcome], None]], Ran]
-
-
-def _with_lines(screen: Console, left: int, run_with: Run) -> Ran:
+def _with_lines(screen: Console, left: int, run_with: Callable[[Callable[[Attempt], None]], Ran]) -> Ran:
     done = 0
 
-    def tell(outcome: Outcome) -> None:
+    def tell(attempt: Attempt) -> None:
         nonlocal done
         done += 1
-        screen.print(f"{done}/{left} {_told(outcome)}")
+        screen.print(f"{done}/{left} {_told(attempt)}")
 
     return run_with(tell)
 
 
-def _with_bar(screen: Console, left: int, run_with: Run) -> Ran:
+def _with_bar(screen: Console, left: int, run_with: Callable[[Callable[[Attempt], None]], Ran]) -> Ran:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
     bar = (
@@ -132,27 +127,27 @@ def _with_bar(screen: Console, left: int, run_with: Run) -> Ran:
     )
     with Progress(*bar, console=screen) as progress:
         task = progress.add_task("", total=left)
-        return run_with(lambda outcome: progress.update(task, advance=1, description=_told(outcome)))
+        return run_with(lambda attempt: progress.update(task, advance=1, description=_told(attempt)))
 
 
-def _told(outcome: Outcome) -> str:
-    cell = outcome.cell
+def _told(attempt: Attempt) -> str:
+    cell = attempt.cell
     where = f"{cell.problem} {cell.costs} {cell.policy.label} seed {cell.seed}"
-    return f"{where}: failed" if outcome.error else f"{where}: {len(outcome.rows)} trials"
+    return f"{where}: failed" if attempt.error else f"{where}: {len(attempt.rows)} trials"
 
 
 def ran_json(ran: Ran) -> Mapping[str, Any]:
-    """For programs."""
+    """Return it for programs."""
     return {
         "cells": ran.cells,
         "skipped": ran.skipped,
         "finished": ran.finished,
-        "failed": [{"cell": o.cell.id, "error": o.error} for o in ran.failed],
+        "failed": [{"cell": a.cell.id, "error": a.error} for a in ran.failed],
     }
 
 
 def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str], *, json: bool) -> None:
-    """Regrets per setting and policy; and ours against the best of the published, if asked for.
+    """Show regrets per setting and policy; and ours against the best of the published, if asked for.
 
     Raises:
         UsageError: a policy that is to be compared has no results.
@@ -190,7 +185,7 @@ def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> 
 
 
 def tell_files(files: Sequence[Path], *, json: bool, **more: Any) -> None:
-    """Which files were written."""
+    """Tell which files were written."""
     if json:
         print_json({**more, "files": list(files)})
     else:

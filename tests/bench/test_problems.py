@@ -7,7 +7,7 @@ import pytest
 
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.problems.catalogue import bench_problem, check, costs_of, problem_names, usual_costs
-from rigctl.bench.problems.problem import COST_SETS, SetCosts, control_set_problem, recipes
+from rigctl.bench.problems.problem import COST_SETS, TrialCosts, control_set_problem, recipes
 from rigctl.errors import UsageError
 from tests.bench.arrays import write_arrays
 
@@ -56,7 +56,7 @@ def test_an_impossible_variance_is_refused():
 
 def test_costs_are_unknown_and_noisy_where_they_are_large():
     """N(mean, 0.02) from 0.1 on, exact below, never down to nothing; told to nobody."""
-    costs = SetCosts.named("cheap")
+    costs = TrialCosts.named("cheap")
     deviates = np.random.default_rng(0).standard_normal(4000)
     drawn = np.array([costs.draw(3, (), float(z)) for z in deviates])
     assert drawn.mean() == pytest.approx(0.1, abs=0.002)
@@ -69,7 +69,7 @@ def test_costs_are_unknown_and_noisy_where_they_are_large():
 @pytest.mark.parametrize(("kind", "told"), [("-exact", None), ("-known", COST_SETS["expensive"])])
 def test_costs_can_be_exact_and_told(kind, told):
     """`-exact` never varies, `-known` is told to the policies too."""
-    costs = SetCosts.named(f"expensive{kind}")
+    costs = TrialCosts.named(f"expensive{kind}")
     assert {costs.draw(5, (), z) for z in (-3.0, 0.0, 2.0)} == {0.8}
     assert costs.known == told
 

@@ -8,8 +8,7 @@ from typing import cast, get_args
 
 from rigctl.bench.cell import Cell
 from rigctl.bench.names import must_be_one_of
-from rigctl.bench.problems.adapters import full_control, multi_outcome
-from rigctl.bench.problems.full_control import Costs, FunctionName
+from rigctl.bench.problems.full_control import CostsName, FunctionName, full_control
 from rigctl.bench.problems.functions import DATA_FILES, data_file
 from rigctl.bench.problems.multi_outcome import trays, zdt3
 from rigctl.bench.problems.problem import BenchProblem, control_set_problem, cost_names, recipes
@@ -21,12 +20,12 @@ UNIT_COSTS = ("unit",)
 
 
 def problem_names() -> tuple[str, ...]:
-    """All of them."""
+    """Return the names of all problems."""
     return (*recipes(), *_full_control(), *MULTI_OUTCOME)
 
 
 def costs_of(problem: str) -> tuple[str, ...]:
-    """Names of the costs that a problem can have.
+    """Return the names of the costs that a problem can have.
 
     Raises:
         UsageError: there is no such problem.
@@ -34,24 +33,24 @@ def costs_of(problem: str) -> tuple[str, ...]:
     must_be_one_of(problem, problem_names(), "problem")
     if problem in recipes():
         return cost_names()
-    return UNIT_COSTS if problem in MULTI_OUTCOME else get_args(Costs)
+    return UNIT_COSTS if problem in MULTI_OUTCOME else get_args(CostsName)
 
 
 def usual_costs(problem: str) -> str:
-    """What is meant where no costs are named."""
+    """Return what is meant where no costs are named."""
     return "moderate" if problem in recipes() else costs_of(problem)[0]
 
 
 def varies(problem: str) -> bool:
-    """Whether the problem has uncontrolled variables."""
+    """Tell whether the problem has uncontrolled variables."""
     return problem in recipes()
 
 
 def check(cell: Cell) -> None:
-    """Nothing, if problem, costs and data exist.
+    """Refuse what does not exist: problem, costs or data.
 
     Raises:
-        UsageError: one does not; names the nearest that does.
+        UsageError: one does not exist; names the nearest that does.
     """
     must_be_one_of(cell.costs, costs_of(cell.problem), f"costs of {cell.problem}")
     if cell.problem in DATA_FILES:
@@ -59,7 +58,7 @@ def check(cell: Cell) -> None:
 
 
 def bench_problem(cell: Cell) -> BenchProblem:
-    """The problem of a cell, its truth computed once per process.
+    """Return the problem of a cell, its truth computed once per process.
 
     Raises:
         UsageError: a name is unknown, or its data are not there.
@@ -77,10 +76,10 @@ def _full_control() -> dict[str, tuple[FunctionName, int]]:
 
 @lru_cache(maxsize=32)
 def _built(problem: str, costs: str, variance: float, seed: int, data: str | None) -> BenchProblem:
-    """The one thing a worker remembers between cells: an airfoil's truth takes seconds, its campaign not many more."""
+    """Build a problem; all that a worker remembers between cells, as a truth can take as many seconds as a campaign."""
     if problem in recipes():
         return control_set_problem(problem, costs, variance, seed, None if data is None else Path(data))
     if problem in MULTI_OUTCOME:
-        return multi_outcome(trays() if problem == "trays" else zdt3(mapped=problem == "zdt3"))
+        return trays() if problem == "trays" else zdt3(mapped=problem == "zdt3")
     function, dimension = _full_control()[problem]
-    return full_control(function, dimension, cast("Costs", costs))  # checked by name
+    return full_control(function, dimension, cast("CostsName", costs))  # checked by name

@@ -30,11 +30,11 @@ class Terms(Protocol):
         ...
 
     def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """phi_jl(x) of every term, (n, J), for x (n,), unit cube."""
+        """Return phi_jl(x) of every term, (n, J), for x (n,), unit cube."""
         ...
 
     def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """E[phi_jl(X)] of every term, (J,)."""
+        """Return E[phi_jl(X)] of every term, (J,)."""
         ...
 
 
@@ -59,13 +59,13 @@ class GaussianTerms:
         return self.centres.reshape(groups, size, d)
 
     def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """(n, J)."""
+        """Return (n, J)."""
         apart = np.square(x[:, None, None] - self._each[None, :, :, variable])
         apart *= -0.5 * self.precisions[:, variable, None]
         return np.asarray(np.exp(apart, out=apart).reshape(len(x), -1))
 
     def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """(J,), closed form; a precision of 0 is a factor of 1."""
+        """Return (J,), in closed form; a precision of 0 is a factor of 1."""
         out = [
             marginal.z(centres[:, variable], SquaredExponential(precision[variable] ** -0.5))
             if precision[variable] > 0
@@ -85,11 +85,11 @@ class WaveTerms:
     """(J, d), radians per unit."""
 
     def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """(n, J), complex."""
+        """Return (n, J), complex."""
         return np.asarray(np.exp(1j * x[:, None] * self.frequencies[:, variable]))
 
     def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """(J,), the marginal's characteristic function."""
+        """Return (J,), the marginal's characteristic function."""
         fastest = float(np.abs(self.frequencies[:, variable]).max())
         nodes, weights = marginal.rule(1.0 / max(fastest, 1.0))
         return np.asarray(weights @ self.factor(variable, nodes))
@@ -107,11 +107,11 @@ class CurveTerms:
     """No feature of a curve is narrower, unit cube."""
 
     def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """(n, J)."""
+        """Return (n, J)."""
         return self.curves(variable, x)
 
     def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """(J,)."""
+        """Return (J,)."""
         nodes, weights = marginal.rule(self.width)
         return np.asarray(weights @ self.curves(variable, nodes))
 
@@ -131,7 +131,7 @@ class Partial:
     def of(
         cls, terms: Sequence[Terms], constant: float, controlled: Sequence[int], marginals: Sequence[Natural]
     ) -> Partial:
-        """Of a control set, given how every variable varies when left alone."""
+        """Build it for a control set, given how every variable varies when left alone."""
         free = [v for v in range(len(marginals)) if v not in controlled]
         weights = []
         for kind in terms:
@@ -142,7 +142,7 @@ class Partial:
         return cls(tuple(terms), tuple(controlled), tuple(weights), constant)
 
     def __call__(self, settings: FloatArray) -> FloatArray:
-        """(n,) true values of settings (n, k), unit cube."""
+        """Return the true values of settings (n, k), unit cube, (n,)."""
         out = np.full(len(settings), self.constant)
         for kind, weights in zip(self.terms, self.weights, strict=True):
             rows = max(1, (1 << 20) // max(len(weights), 1))
@@ -155,7 +155,7 @@ class Partial:
         return out
 
     def on_grid(self, axes: Sequence[FloatArray]) -> FloatArray:
-        """Values on the grid of these axes, one per controlled variable, in index order; by matrix products."""
+        """Return the values on the grid of axes, one per controlled variable, in index order; by matrix products."""
         shape = tuple(len(a) for a in axes)
         out = np.full(shape, self.constant)
         for kind, weights in zip(self.terms, self.weights, strict=True):
@@ -171,7 +171,7 @@ class Partial:
 
 
 def matern52_as_gaussians(step: float = 0.35) -> tuple[FloatArray, FloatArray]:
-    """Weights (q,) and squared lengthscales (q,) with sum_q w_q exp(-r2 / (2 t_q)) = the Matern-5/2 correlation of r2.
+    """Return weights and squared lengthscales (q,): sum_q w_q exp(-r2 / (2 t_q)) is the Matern-5/2 correlation of r2.
 
     A Matern correlation of smoothness nu is the mean of squared-exponential ones whose squared lengthscale is
     Gamma(nu, nu) distributed (Gradshteyn and Ryzhik 3.471.9). The trapezoid rule on ln t converges exponentially in
@@ -184,7 +184,7 @@ def matern52_as_gaussians(step: float = 0.35) -> tuple[FloatArray, FloatArray]:
 
 
 def root_exponential_as_gaussians(step: float = 0.2) -> tuple[FloatArray, FloatArray]:
-    """Weights (q,) and rates (q,) with sum_q w_q exp(-s t_q) = exp(-sqrt(s)), for s of 1e-9 and more.
+    """Return weights and rates (q,) with sum_q w_q exp(-s t_q) = exp(-sqrt(s)), for s of 1e-9 and more.
 
     exp(-sqrt(s)) is the Laplace transform of the Levy distribution with scale 1/2 (Feller volume 2, XIII.3). What is
     cut off at large t only matters at s = 0, where its weight is 1e-5.
