@@ -17,14 +17,14 @@ from typing import Literal
 import numpy as np
 
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.kernels import FloatArray, KernelName, usual_kernel
+from rigctl.core.gp.kernels import FloatArray, KernelName
 from rigctl.core.history import History, Observation
 from rigctl.core.marginals import TruncatedNormal
 from rigctl.core.money import to_micros
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import JsonState, ModelOptions, Policy, Problem, trial_rng
-from rigctl.core.registry import DEFAULT_POLICY, policy_class
+from rigctl.core.policy import JsonState, ModelOptions, Policy, Problem, trial_rng, usual_kernel
+from rigctl.core.registry import USUAL_POLICY, policy_class
 from rigctl.core.space import Space, Variable
 from rigctl.errors import UsageError
 
@@ -80,7 +80,7 @@ def measure_latency(
     bounds_kinds: Sequence[BoundsKind] = ("integrated", "pointwise"),
     repeats: int = 5,
     seed: int = 0,
-    policy: str = DEFAULT_POLICY,
+    policy: str = USUAL_POLICY,
 ) -> list[LatencyRow]:
     """Return one row for every kind of bounds and number of trials, of a policy of that name.
 

@@ -10,9 +10,8 @@ from rigctl.config.document import Path
 from rigctl.config.findings import unknown
 from rigctl.config.natural import marginal
 from rigctl.config.schema import OutcomeSection, VariableSection
-from rigctl.core.gp.kernels import usual_kernel
 from rigctl.core.money import to_units
-from rigctl.core.policy import FurtherOutcome, ModelOptions, Problem
+from rigctl.core.policy import FurtherOutcome, ModelOptions, Problem, usual_kernel
 from rigctl.core.space import Space, Variable
 
 MAX_CONTROL_SETS = 127

@@ -25,7 +25,7 @@ from rigctl.config.fields import (
     Samples,
     Volume,
 )
-from rigctl.core.registry import DEFAULT_POLICY
+from rigctl.core.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
 
 
@@ -75,7 +75,7 @@ class ClockSection(Section):
 class PolicySection(OpenSection):
     """Who decides; the other keys are the policy's own options."""
 
-    name: str = DEFAULT_POLICY
+    name: str = USUAL_POLICY
     """An installed policy."""
 
 

@@ -63,9 +63,9 @@ def latency(
     """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
     from rigctl.bench.latency import SIZES, measure_latency
     from rigctl.console.output import print_json, print_rows
-    from rigctl.core.registry import DEFAULT_POLICY
+    from rigctl.core.registry import USUAL_POLICY
 
-    rows = measure_latency(sizes or SIZES, repeats=repeats, policy=policy or DEFAULT_POLICY)
+    rows = measure_latency(sizes or SIZES, repeats=repeats, policy=policy or USUAL_POLICY)
     (print_json if json else print_rows)(rows)
 
 
@@ -183,5 +183,5 @@ def paper(
     files = bench_run.draw(results, out / "figures", name, [i.value for i in image or ()])
     if not json:
         typer.echo(f"\n{findings_text(found)}\n")
-    bench_run.tell_files(files, json=json, findings=[f.to_json() for f in found], **bench_run.ran_json(ran))
+    bench_run.tell_files(files, json=json, findings=[f.by_name() for f in found], **bench_run.ran_json(ran))
     raise typer.Exit(1 if ran.failed else 0)

@@ -161,8 +161,8 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
     if json:
         print_json(
             {
-                "summary": [row.to_json() for row in rows],
-                "comparison": None if comparison is None else comparison.to_json(),
+                "summary": [row.by_name() for row in rows],
+                "comparison": None if comparison is None else comparison.by_name(),
             }
         )
         return

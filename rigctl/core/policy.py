@@ -70,6 +70,11 @@ class ModelOptions:
                 raise ValueError(f"{name}: got {getattr(self, name)}, must be >= 1")
 
 
+def usual_kernel(hyperparameters: str) -> Literal["squared-exponential", "matern-5/2"]:
+    """Return the kernel of a model that names none: the papers' where it is fixed, a rougher one where learned."""
+    return "matern-5/2" if hyperparameters == "learned" else "squared-exponential"
+
+
 @dataclass(frozen=True, slots=True)
 class FurtherOutcome:
     """An outcome measured beside the first, for policies that weigh several."""

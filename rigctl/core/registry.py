@@ -10,7 +10,7 @@ from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
 
 GROUP = "rigctl.policies"
-DEFAULT_POLICY = "likely-maximisers"
+USUAL_POLICY = "likely-maximisers"
 """Of a configuration that names none."""
 
 

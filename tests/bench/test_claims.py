@@ -13,7 +13,7 @@ from rigctl.bench.asking.labels import predefined
 from rigctl.bench.papers.evidence import Expected
 from rigctl.bench.papers.judge import findings_of
 from rigctl.bench.papers.paper import PAPERS, Claim, grid_of, paper_of
-from rigctl.bench.problems.catalogue import problem_names
+from rigctl.bench.problems.catalogue import catalogue
 from rigctl.bench.tables.results import COLUMNS, Scenario
 from tests.bench.worlds import WORLDS, made_up
 
@@ -70,7 +70,7 @@ def test_claims_name_what_exists(paper):
     for claim in read.claims:
         places = [claim.where, *(p.where for p in claim.parts), *(c.where for c in claim.cases)]
         assert {*claim.ours, *claim.theirs, *(p for c in claim.cases for p in c.policies)} <= set(predefined())
-        assert {p for where in places for p in where.problems or ()} <= set(problem_names())
+        assert {p for where in places for p in where.problems or ()} <= set(catalogue())
         assert claim.quantity in {*COLUMNS, "late-evaluations"}
         assert 0 < claim.share <= 1
     for cell in grid_of(paper).blocks[0].cells():

@@ -14,9 +14,10 @@ from rigctl.bench.figures.layouts import figures_of
 from rigctl.bench.papers.evidence import Effect, Expected, both, difference, effect, interval
 from rigctl.bench.papers.judge import Finding, findings_of, findings_text
 from rigctl.bench.papers.paper import PAPERS, grid_of
-from rigctl.bench.problems.catalogue import problem_names
+from rigctl.bench.problems.catalogue import catalogue
 from rigctl.bench.problems.functions import DATA_FILES
 from rigctl.bench.tables.results import Stat, at_share, trials_of
+from rigctl.console.output import print_json
 from rigctl.errors import UsageError
 from tests.bench.tables import SEEDS, ending, frame, rows
 
@@ -50,7 +51,7 @@ def of_groups(baselines: float, variants: float) -> dict[str, float]:
 def test_every_grid_names_what_exists(paper: str, quick: bool) -> None:
     """Problems, costs, policies and options of each paper are known to the bench, in both forms."""
     assert grid_of(paper, quick, arrays=False).cells()
-    assert {p for block in grid_of(paper, quick).blocks for p in block.problems} <= set(problem_names())
+    assert {p for block in grid_of(paper, quick).blocks for p in block.problems} <= set(catalogue())
 
 
 def test_c_runs_the_published_settings() -> None:
@@ -353,13 +354,14 @@ def test_p_rosenbrock_turns_with_the_budget() -> None:
     assert about(found, "EIPC overtakes").verdict == "yes"
 
 
-def test_findings_are_told_with_verdict_figures_and_extent() -> None:
+def test_findings_are_told_with_verdict_figures_and_extent(capsys: pytest.CaptureFixture[str]) -> None:
     """The text says in how many of the published settings there were runs; JSON takes it all."""
     found = judged("ucb-cvs", c_results(of_groups(0.4, 0.1)))
     text = findings_text(found)
     assert "reproduced (1 of 18 published settings run): ratio 0.25" in text
-    first = json.loads(json.dumps([f.to_json() for f in found]))[0]
-    assert first["reproduced"] == "yes"
+    print_json([f.by_name() for f in found])
+    first = json.loads(capsys.readouterr().out)[0]
+    assert (first["id"], first["reproduced"]) == ("cheap-sets-help", "yes")
     assert first["numbers"]["ratio"] == pytest.approx(0.25)
 
 

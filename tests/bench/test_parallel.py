@@ -89,7 +89,7 @@ def test_a_killed_cluster_worker_costs_nothing(tmp_path, monkeypatch):
 
 def test_a_scheduler_that_does_not_answer_is_told(tmp_path, monkeypatch):
     """With the address and how to start one."""
-    monkeypatch.setattr("rigctl.bench.running.cluster.CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("rigctl.bench.running.parallel.CONNECT_TIMEOUT_S", 0.2)
     grid = quick_grid(1)
     with pytest.raises(UsageError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9 .*dask scheduler"):
         run_grid(grid, grid.cells(), Store(tmp_path), dask="tcp://127.0.0.1:9")

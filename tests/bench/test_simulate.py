@@ -17,6 +17,7 @@ from rigctl.bench.running.regrets import (
     checkpoint_rows,
     columns,
     good_cost,
+    initial,
     known_beforehand,
     recommended_after,
     regrets,
@@ -68,14 +69,14 @@ def test_exact_money_buys_the_last_trial():
     """Ten trials of 0.1 fit a budget of 1, which they do not in binary floating point."""
     bench = control_set_problem("hartmann3", "moderate-exact", 0.04, 0)
     campaign = play(bench, InTurn(only=0))
-    assert len(campaign.decided) == 10
+    assert len(campaign.decisions) == 10
     assert campaign.history.spent == 1_000_000
 
 
 def test_policies_on_one_seed_meet_the_same_chance(hartmann):
     """Initial points, uncontrolled values, noise and cost deviates do not depend on what a policy does."""
     one, other = play(hartmann, InTurn(only=0)), play(hartmann, InTurn(at=0.1, only=1))
-    n = min(len(one.decided), len(other.decided))
+    n = min(len(one.decisions), len(other.decisions))
     assert one.history.observations[:5] == other.history.observations[:5]
     assert [o.control_set for o in one.history.observations[:6]] == [-1] * 5 + [0]
     for a, b in zip(one.history.observations[5 : 5 + n], other.history.observations[5 : 5 + n], strict=True):
@@ -93,7 +94,7 @@ def test_another_seed_is_another_chance(hartmann):
     one, other = play(hartmann, InTurn(), seed=1), play(hartmann, InTurn(), seed=2)
     assert one.history.observations[0].x != other.history.observations[0].x
     assert one.history.observations[5].cost != other.history.observations[5].cost
-    assert one.policy_seed != other.policy_seed
+    assert one.seed != other.seed
 
 
 def test_initial_points_are_free_and_no_plays(hartmann):
@@ -123,16 +124,16 @@ def test_marginals_may_be_learned_here_too(hartmann):
     first, *left_alone = told[-1]
     assert first == prior
     assert [m.mean for m in left_alone] == pytest.approx([0.7, 0.7], abs=0.1)
-    readings = campaign.history.x[campaign.initial :, 1:]
+    readings = campaign.history.x[initial(campaign) :, 1:]
     assert readings.mean() == pytest.approx(0.7, abs=0.1)
-    assert recommended_after(campaign, len(campaign.decided) - 1)[0] == 0
+    assert recommended_after(campaign, len(campaign.decisions) - 1)[0] == 0
 
 
 def test_a_policy_that_has_finished_ends_the_campaign(hartmann):
     """By its stopping rule, or because nothing fits; its reason is kept, and the state went through JSON."""
     campaign = play(hartmann, InTurn(stop_after=3), budget=50.0)
-    assert (len(campaign.decided), campaign.finished) == (3, "enough")
-    assert campaign.decided[-1].state == {"played": [0, 1, 2], "third": 1 / 3}
+    assert (len(campaign.decisions), campaign.finished) == (3, "enough")
+    assert campaign.decisions[-1].state == {"played": [0, 1, 2], "third": 1 / 3}
 
 
 def test_a_setting_outside_the_cube_is_an_error(hartmann):
@@ -163,8 +164,8 @@ def test_good_enough_is_cheaper_than_best(hartmann):
 def test_values_are_those_of_the_played_settings(hartmann):
     """F of every play, in the order of plays."""
     campaign = play(hartmann, InTurn(at=0.3))
-    values = true_values(hartmann.truth, campaign.decided, 7)
-    for value, p in zip(values, campaign.decided, strict=True):
+    values = true_values(hartmann.truth, campaign.decisions, 7)
+    for value, p in zip(values, campaign.decisions, strict=True):
         assert value == hartmann.truth.value(p.proposal.control_set, np.array([p.proposal.setting]))[0]
 
 
@@ -193,7 +194,7 @@ def test_inference_regret_is_of_what_would_be_recommended():
 def test_only_played_sets_are_recommended(hartmann):
     """Initial points are of no control set, so they make none eligible."""
     campaign = play(hartmann, InTurn(only=2))
-    assert {recommended_after(campaign, row)[0] for row in (0, len(campaign.decided) - 1)} == {2}
+    assert {recommended_after(campaign, row)[0] for row in (0, len(campaign.decisions) - 1)} == {2}
 
 
 def test_several_outcomes_go_through_the_same_table():

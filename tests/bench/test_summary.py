@@ -22,6 +22,7 @@ from rigctl.bench.tables.results import (
 )
 from rigctl.bench.tables.summary import compare, summarise
 from rigctl.bench.tables.text import comparison_text, summary_text
+from rigctl.console.output import print_json
 from rigctl.errors import UsageError
 from tests.bench.tables import frame, rows
 
@@ -94,14 +95,17 @@ def test_the_summary_of_two_seeds_is_the_one_computed_by_hand() -> None:
     assert row.evaluations.mean == 4
     assert row.decision_s.mean == pytest.approx(0.3)
     assert "dear_input" not in row.at_end
-    assert json.loads(json.dumps(row.to_json()))["simple"]["1"]["n"] == 2
+    assert row.by_name()["simple"]["1"].n == 2
     assert "0.7 ± 0.1" in summary_text([row])
 
 
-def test_a_single_seed_has_no_standard_error_in_json() -> None:
+def test_a_single_seed_has_no_standard_error_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON has no NaN, so an unknown standard error is null."""
     (row,) = summarise(frame([rows("a", 0, [0.5], setting=TWO)]))
-    assert row.to_json()["evaluations"] == {"mean": 1.0, "se": None, "n": 1}
+    print_json(row.by_name())
+    told = json.loads(capsys.readouterr().out)
+    assert told["evaluations"] == {"mean": 1.0, "se": None, "n": 1}
+    assert [told[name] for name in ("problem", "costs", "variance", "budget")] == list(TWO)
 
 
 def test_a_curve_against_cost_starts_where_every_seed_has_a_value() -> None:
@@ -192,7 +196,7 @@ def test_the_ratio_is_to_the_best_published_policy_and_averaged_geometrically() 
     assert comparison.geometric_mean() == pytest.approx(4 ** (-1 / 3))
     assert comparison.geometric_mean("simple", 1.0) == pytest.approx(0.25)
     assert comparison.no_worse_everywhere
-    assert json.loads(json.dumps(comparison.to_json()))["no_worse_everywhere"] is True
+    assert comparison.by_name()["no_worse_everywhere"] is True
 
 
 def test_only_seeds_that_both_have_are_compared() -> None:

@@ -132,17 +132,17 @@ def overview(trials: pd.DataFrame) -> tuple[Figure, ...]:
 
 def _grid(name: str, title: str, trials: pd.DataFrame, quantity: Quantity) -> Figure:
     """Return a row per problem and budget, a column per costs and variance."""
-    scenarios = _ordered(scenarios_of(trials))
-    places = list(dict.fromkeys((s.problem, s.budget) for s in scenarios))
-    columns = sorted({(s.costs, s.variance) for s in scenarios}, key=lambda c: (_rank(c[0]), c[0], c[1]))
-    rows = []
-    for problem, budget in places:
-        row = []
-        for costs, variance in columns:
-            about = [f"{costs} costs" if costs else "", f"variance {variance:g}" if variance else ""]
-            heading = "\n".join(part for part in (problem, ", ".join(a for a in about if a)) if part)
-            row.append(_panel(trials, Scenario(problem, costs, variance, budget), heading, quantity))
-        rows.append(row)
+    found = {((s.problem, s.budget), (s.costs, s.variance)): s for s in _ordered(scenarios_of(trials))}
+    columns = sorted({column for _, column in found}, key=lambda c: (_rank(c[0]), c[0], c[1]))
+
+    def heading(row: tuple[str, float], column: tuple[str, float]) -> str:
+        about = [f"{column[0]} costs" if column[0] else "", f"variance {column[1]:g}" if column[1] else ""]
+        return "\n".join(part for part in (row[0], ", ".join(a for a in about if a)) if part)
+
+    rows = [
+        [_panel(trials, found.get((row, column)), heading(row, column), quantity) for column in columns]
+        for row in dict.fromkeys(row for row, _ in found)
+    ]
     return _figure(name, title, rows, trials, quantity.spread)
 
 

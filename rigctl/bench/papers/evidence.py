@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from rigctl.bench.tables.results import SCENARIO, Stat, group_index, number, scenario_index, scenarios_of
+from rigctl.bench.tables.results import SCENARIO, Stat, group_index, scenario_index, scenarios_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,12 +107,11 @@ class Effect:
         spread = f" [{low:.2g}, {high:.2g}]" if self.logs.n > 1 else ""
         return f"{self.ratio:.2g}{spread} over {self.logs.n} seed{'s' if self.logs.n > 1 else ''}"
 
-    def to_json(self) -> dict[str, Any]:
+    def by_name(self) -> dict[str, Any]:
         """Return everything by name."""
-        low, high = self.interval
         return {
-            "ratio": number(self.ratio),
-            "interval": [number(low), number(high)],
+            "ratio": self.ratio,
+            "interval": self.interval,
             "seeds": self.logs.n,
             "settings": self.settings,
             "lower_in": self.lower_in,

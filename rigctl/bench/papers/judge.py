@@ -56,7 +56,7 @@ class Finding:
     numbers: Mapping[str, Any] = field(default_factory=dict)
     """The figures for programs."""
 
-    def to_json(self) -> dict[str, Any]:
+    def by_name(self) -> dict[str, Any]:
         """Return everything by name."""
         return {
             "id": self.claim.id,
@@ -148,7 +148,7 @@ def _ratio(trials: pd.DataFrame, claim: Claim) -> Finding:
     known = {name: e for name, e in found.items() if e is not None}
     if len(known) < len(groups):
         return Finding(claim)
-    numbers = {name: e.to_json() for name, e in known.items()}
+    numbers = {name: e.by_name() for name, e in known.items()}
     if claim.pairs == "each":
         verdict = both(*(claim.expect.verdict(e.interval) for e in known.values()))
         figures = "; ".join(f"{name} {e.short()}" for name, e in known.items())
@@ -157,7 +157,7 @@ def _ratio(trials: pd.DataFrame, claim: Claim) -> Finding:
     verdict = claim.expect.verdict(least.interval)
     if claim.pairs == "busiest":
         return Finding(claim, verdict, f"against {name}, the busiest: {least}", least.settings, numbers)
-    return Finding(claim, verdict, str(least), least.settings, least.to_json())
+    return Finding(claim, verdict, str(least), least.settings, least.by_name())
 
 
 def _contrast(trials: pd.DataFrame, claim: Claim) -> Finding:
@@ -177,7 +177,7 @@ def _contrast(trials: pd.DataFrame, claim: Claim) -> Finding:
         claim.expect.verdict(difference(one, other).interval),
         f"{first.told} {one}; {second.told} {other}",
         one.settings + (0 if second.reference else other.settings),
-        {first.name: one.to_json(), second.name: other.to_json()},
+        {first.name: one.by_name(), second.name: other.by_name()},
     )
 
 
@@ -229,7 +229,7 @@ def _late_plays(trials: pd.DataFrame, claim: Claim) -> Finding:
         both(*(claim.expect.verdict(interval(stat)) for stat in stats.values())),
         f"share of late trials on other sets: {', '.join(f'{policy}: {stat}' for policy, stat in stats.items())}",
         len(scenarios_of(here)),
-        {policy: stat.to_json() for policy, stat in stats.items()},
+        dict(stats),
     )
 
 
@@ -259,10 +259,10 @@ def _inputs(trials: pd.DataFrame, claim: Claim) -> Finding:
     )
     numbers = {
         "verdicts": verdicts,
-        "dear_input": dear.to_json(),
-        "hypervolume": volume.to_json(),
-        "x1_to_least_other": least.to_json(),
-        "last_to_most_other": most.to_json(),
+        "dear_input": dear.by_name(),
+        "hypervolume": volume.by_name(),
+        "x1_to_least_other": least.by_name(),
+        "last_to_most_other": most.by_name(),
         "used": {ours: each, blind: each_blind},
     }
     return Finding(claim, both(*verdicts.values()), "; ".join(figures), 1, numbers)

@@ -16,14 +16,13 @@ Differences, and what was decided:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from rigctl.bench.problems.problem import BenchProblem, TrialCosts, one_set
-from rigctl.bench.problems.truth import Best
+from rigctl.bench.problems.truth import Best, Truth
 from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.policy import ModelOptions
 
@@ -77,33 +76,17 @@ class LinearCost:
         return self.mean(control_set, settings)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class FullTruth:
-    """The truth of a function whose every variable is controlled: itself."""
-
-    f: Callable[[FloatArray], FloatArray]
-    best: tuple[Best, ...]
-
-    @property
-    def floor(self) -> float:
-        """About the smallest value, from fixed points."""
-        return float(self.f(_sobol(len(self.best[0].setting), FLOOR_POINTS, np.random.default_rng(0))).min())
-
-    def value(self, control_set: int, settings: FloatArray) -> FloatArray:  # noqa: ARG002  # there is one
-        """Return the function of settings (n, d), (n,)."""
-        return self.f(settings)
-
-
 def full_control(name: FunctionName, dimension: int, costs: CostsName = "uniform") -> BenchProblem:
     """Return one of the paper's problems; of any dimension from 2 on (the paper's are 4, 8 and 16)."""
     f, at = {"ackley": (ackley, 0.5), "levy": (levy, 0.55), "rosenbrock": (rosenbrock, 0.4)}[name]
+    floor = float(f(_sobol(dimension, FLOOR_POINTS, np.random.default_rng(0))).min())
     slope = {"uniform": 0.0, "varying": 20.0 / dimension, "varying-sum": 20.0}[costs]
     return BenchProblem(
         name=f"{name}{dimension}",
         space=one_set(dimension),
         objective=f,
         costs=TrialCosts(field=LinearCost(1.0, slope)),
-        truth=FullTruth(f, (Best(0.0, (at,) * dimension),)),
+        truth=Truth((f,), (Best(0.0, (at,) * dimension),), floor),
         noise_sd=0.0,
         initial=lambda rng: _sobol(dimension, 2 * (dimension + 1), rng),
         model=ModelOptions(kernel="matern-5/2"),

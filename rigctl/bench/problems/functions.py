@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from rigctl.bench.problems.terms import (
-    CurveTerms,
-    GaussianTerms,
     Terms,
-    WaveTerms,
+    curve_terms,
+    gaussian_terms,
     matern52_as_gaussians,
     root_exponential_as_gaussians,
+    wave_terms,
 )
 from rigctl.core.gp.kernels import FloatArray
 from rigctl.errors import UsageError
@@ -101,7 +101,7 @@ def _hartmann(A: FloatArray, P: FloatArray) -> Objective:
         return np.asarray(np.exp(-exponent) @ heights)
 
     # four groups of one term each, four hills
-    return Objective(A.shape[1], f, lambda: (GaussianTerms(heights, P, 2 * A),), hints=P)
+    return Objective(A.shape[1], f, lambda: (gaussian_terms(heights, P, 2 * A),), hints=P)
 
 
 def kernel_sum(name: str, directory: Path | None) -> Objective:
@@ -132,7 +132,7 @@ def kernel_sum(name: str, directory: Path | None) -> Objective:
     def terms() -> tuple[Terms, ...]:
         # one group of Gaussians, or for Matern-5/2 some tens
         w, t = (np.ones(1), np.ones(1)) if kernel == "rbf" else matern52_as_gaussians()
-        return (GaussianTerms((w[:, None] * weights).ravel(), centres, 1.0 / (t[:, None] * np.square(lengthscales))),)
+        return (gaussian_terms((w[:, None] * weights).ravel(), centres, 1.0 / (t[:, None] * np.square(lengthscales))),)
 
     highest = centres[np.argsort(-f(centres), kind="stable")[:64]]
     return Objective(centres.shape[1], f, terms, constant, highest)
@@ -155,7 +155,7 @@ def gp_sample(dimension: int, lengthscale: float, seed: int) -> Objective:
             out[begin : begin + 512] = np.cos(x[begin : begin + 512] @ frequencies.T + phases) @ weights
         return out
 
-    return Objective(dimension, f, lambda: (WaveTerms(weights * np.exp(1j * phases), frequencies),))
+    return Objective(dimension, f, lambda: (wave_terms(weights * np.exp(1j * phases), frequencies),))
 
 
 def ackley(dimension: int) -> Objective:
@@ -174,8 +174,8 @@ def ackley(dimension: int) -> Objective:
         # the bowl as Gaussians of all widths; the ripple is a product as it is
         w, t = root_exponential_as_gaussians()
         precision = 2 * 0.04 / dimension * scale**2 * t
-        bowl = GaussianTerms(20 * w, middle, np.repeat(precision[:, None], dimension, axis=1))
-        return bowl, CurveTerms(np.ones(1), ripple, width=0.2 / scale)
+        bowl = gaussian_terms(20 * w, middle, np.repeat(precision[:, None], dimension, axis=1))
+        return bowl, curve_terms(np.ones(1), ripple, width=0.2 / scale)
 
     scale, middle = 2 * half, np.full((1, dimension), 0.5)
     return Objective(dimension, f, terms, constant, middle)
@@ -201,6 +201,6 @@ def levy(dimension: int) -> Objective:
 
     # one term per variable, 1 in all others
     def terms() -> tuple[Terms, ...]:
-        return (CurveTerms(np.full(dimension, -1.0), curves, width=0.02),)
+        return (curve_terms(np.full(dimension, -1.0), curves, width=0.02),)
 
     return Objective(dimension, f, terms, hints=np.full((1, dimension), 0.55))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rigctl.bench.problems.functions import Objective, ackley, gp_sample, hartmann3, hartmann6, kernel_sum, levy
-from rigctl.bench.problems.truth import SettingTruth, Truth
+from rigctl.bench.problems.truth import Truth
 from rigctl.core.costing.cost_field import CostField
 from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.history import History
@@ -34,7 +34,7 @@ SMALLEST_COST = 0.001
 NOISE_SD = 0.01
 """Of observations (C, appendix C)."""
 LENGTHSCALE = 0.2
-"""Of fixed hyper-parameters, unit cube, where no paper has one for the problem."""
+"""Where no paper has one for the problem."""
 INITIAL_POINTS = 5
 SUBSETS_OF_3 = ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
 SETS_OF_12 = tuple(tuple(range(*r)) for r in ((0, 3), (3, 6), (6, 9), (9, 12), (0, 6), (6, 12), (0, 12)))
@@ -98,8 +98,8 @@ class BenchProblem:
     noise_sd: float = NOISE_SD
     initial: Callable[[np.random.Generator], FloatArray] | None = None
     """The free points known beforehand, (n, d), unit cube; None: five, uniform over the cube."""
-    fixed: ModelOptions | None = None
-    """The papers' hyper-parameters, for `hyperparameters: fixed`; None: the usual ones, with `LENGTHSCALE`."""
+    lengthscale: float = LENGTHSCALE
+    """Of `hyperparameters: fixed`, unit cube; the rest of those is signal 1, noise 0.01, mean 0, as in the papers."""
     model: ModelOptions = field(default_factory=ModelOptions)
     """What policies start from otherwise."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -126,7 +126,8 @@ class BenchProblem:
             ValueError: the budget is not finite, or a model option is out of its range.
         """
         given = dict(model or {})
-        fixed = self.fixed or fixed_model(LENGTHSCALE, self.space.dimension)
+        scales = (self.lengthscale,) * self.space.dimension
+        fixed = ModelOptions("fixed", lengthscales=scales, signal_sd=1.0, noise_sd=NOISE_SD, mean=0.0)
         base = fixed if given.get("hyperparameters") == "fixed" else self.model
         return Problem(
             space=self.space,
@@ -144,11 +145,6 @@ def one_set(dimension: int) -> Space:
     """Return a space x1, x2, ... whose one control set is all of it."""
     names = [f"x{i + 1}" for i in range(dimension)]
     return Space.of([Variable(name, "", 0.0, 1.0, Uniform()) for name in names], [names])
-
-
-def fixed_model(lengthscale: float, dimension: int) -> ModelOptions:
-    """Return the papers' fixed hyper-parameters: one lengthscale (unit cube), signal 1, noise 0.01, mean 0."""
-    return ModelOptions("fixed", lengthscales=(lengthscale,) * dimension, signal_sd=1.0, noise_sd=NOISE_SD, mean=0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,11 +175,6 @@ def recipes() -> Mapping[str, Recipe]:
     }
 
 
-def cost_names() -> tuple[str, ...]:
-    """Return the names of costs of the problems with control sets."""
-    return tuple(base + kind for base in COST_SETS for kind in ("", "-exact", "-known"))
-
-
 def control_set_problem(
     name: str, costs: str, variance: float, seed: int, data: Path | None = None, *, solved: bool = True
 ) -> BenchProblem:
@@ -202,9 +193,9 @@ def control_set_problem(
         space=space,
         objective=_of_first(objective),
         costs=TrialCosts.named(costs),
-        truth=SettingTruth.of(objective, marginals, recipe.control_sets, recipe.floor) if solved else None,
+        truth=Truth.of(objective, marginals, recipe.control_sets, recipe.floor) if solved else None,
         floor=recipe.floor,
-        fixed=fixed_model(recipe.lengthscale, recipe.dimension),
+        lengthscale=recipe.lengthscale,
     )
 
 

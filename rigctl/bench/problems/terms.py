@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gamma
-from typing import Protocol
 
 import numpy as np
 
@@ -21,99 +20,75 @@ Natural = TruncatedNormal | Uniform
 """How an uncontrolled variable of a bench problem varies; both have a quadrature rule."""
 
 
-class Terms(Protocol):
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
     """J products of factors, and their weights. Factors may be complex; a value is the sum's real part."""
-
-    @property
-    def weights(self) -> FloatArray:
-        """(J,)."""
-        ...
-
-    def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """Return phi_jl(x) of every term, (n, J), for x (n,), unit cube."""
-        ...
-
-    def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """Return E[phi_jl(X)] of every term, (J,)."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GaussianTerms:
-    """phi_jl(x) = exp(-p_gl (x - c_jl)^2 / 2): groups g of terms that share their precisions."""
-
-    weights: FloatArray
-    """(J,), J = groups * centres per group, group by group."""
-    centres: FloatArray
-    """(J / groups, d) shared by all groups, or (J, d), unit cube."""
-    precisions: FloatArray
-    """(groups, d), inverse squares of lengthscales."""
-
-    @property
-    def _each(self) -> FloatArray:
-        """(groups, J / groups, d) centres."""
-        groups, d = self.precisions.shape
-        size = len(self.weights) // groups
-        if len(self.centres) == size:
-            return np.broadcast_to(self.centres, (groups, size, d))
-        return self.centres.reshape(groups, size, d)
-
-    def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """Return (n, J)."""
-        apart = np.square(x[:, None, None] - self._each[None, :, :, variable])
-        apart *= -0.5 * self.precisions[:, variable, None]
-        return np.asarray(np.exp(apart, out=apart).reshape(len(x), -1))
-
-    def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """Return (J,), in closed form; a precision of 0 is a factor of 1."""
-        out = [
-            marginal.z(centres[:, variable], SquaredExponential(precision[variable] ** -0.5))
-            if precision[variable] > 0
-            else np.ones(len(centres))
-            for precision, centres in zip(self.precisions, self._each, strict=True)
-        ]
-        return np.concatenate(out)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WaveTerms:
-    """phi_jl(x) = exp(i omega_jl x); with complex weights a sum of cosines."""
-
-    weights: FloatArray
-    """(J,), complex."""
-    frequencies: FloatArray
-    """(J, d), radians per unit."""
-
-    def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """Return (n, J), complex."""
-        return np.asarray(np.exp(1j * x[:, None] * self.frequencies[:, variable]))
-
-    def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """Return (J,), the marginal's characteristic function."""
-        fastest = float(np.abs(self.frequencies[:, variable]).max())
-        nodes, weights = marginal.rule(1.0 / max(fastest, 1.0))
-        return np.asarray(weights @ self.factor(variable, nodes))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CurveTerms:
-    """Factors that are any smooth curve; expectations by quadrature."""
 
     weights: FloatArray
     """(J,)."""
-    curves: Callable[[int, FloatArray], FloatArray]
-    """(variable, x (n,)) -> (n, J)."""
-    width: float
-    """No feature of a curve is narrower, unit cube."""
+    factor: Callable[[int, FloatArray], FloatArray]
+    """(variable l, x (n,), unit cube) -> phi_jl(x) of every term, (n, J)."""
+    expected: Callable[[int, Natural], FloatArray]
+    """(variable l, its marginal) -> E[phi_jl(X)] of every term, (J,)."""
 
-    def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """Return (n, J)."""
-        return self.curves(variable, x)
 
-    def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """Return (J,)."""
-        nodes, weights = marginal.rule(self.width)
-        return np.asarray(weights @ self.curves(variable, nodes))
+def gaussian_terms(weights: FloatArray, centres: FloatArray, precisions: FloatArray) -> Terms:
+    """Return phi_jl(x) = exp(-p_gl (x - c_jl)^2 / 2): groups g of terms that share their precisions.
+
+    Expectations are in closed form; a precision of 0 is a factor of 1.
+
+    Args:
+        weights: (J,), J = groups * centres per group, group by group.
+        centres: (J / groups, d) shared by all groups, or (J, d), unit cube.
+        precisions: (groups, d), inverse squares of lengthscales.
+    """
+    groups, d = precisions.shape
+    size = len(weights) // groups
+    shared = len(centres) == size
+    each = np.broadcast_to(centres, (groups, size, d)) if shared else centres.reshape(groups, size, d)
+
+    def factor(variable: int, x: FloatArray) -> FloatArray:
+        apart = np.square(x[:, None, None] - each[None, :, :, variable])
+        apart *= -0.5 * precisions[:, variable, None]
+        return np.asarray(np.exp(apart, out=apart).reshape(len(x), -1))
+
+    def expected(variable: int, marginal: Natural) -> FloatArray:
+        out = [
+            marginal.z(group[:, variable], SquaredExponential(precision[variable] ** -0.5))
+            if precision[variable] > 0
+            else np.ones(len(group))
+            for precision, group in zip(precisions, each, strict=True)
+        ]
+        return np.concatenate(out)
+
+    return Terms(weights, factor, expected)
+
+
+def wave_terms(weights: FloatArray, frequencies: FloatArray) -> Terms:
+    """Return phi_jl(x) = exp(i omega_jl x), with weights (J,), complex, a sum of cosines; omega (J, d), radians.
+
+    Expectations are the marginal's characteristic function.
+    """
+
+    def factor(variable: int, x: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(1j * x[:, None] * frequencies[:, variable]))
+
+    def expected(variable: int, marginal: Natural) -> FloatArray:
+        fastest = float(np.abs(frequencies[:, variable]).max())
+        nodes, rule = marginal.rule(1.0 / max(fastest, 1.0))
+        return np.asarray(rule @ factor(variable, nodes))
+
+    return Terms(weights, factor, expected)
+
+
+def curve_terms(weights: FloatArray, curves: Callable[[int, FloatArray], FloatArray], width: float) -> Terms:
+    """Return factors that are any smooth curves, none with a feature narrower than `width`; expected by quadrature."""
+
+    def expected(variable: int, marginal: Natural) -> FloatArray:
+        nodes, rule = marginal.rule(width)
+        return np.asarray(rule @ curves(variable, nodes))
+
+    return Terms(weights, curves, expected)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -35,32 +34,16 @@ class Best:
     """(k,), unit cube; 0.5 where a variable has no effect."""
 
 
-class Truth(Protocol):
+@dataclass(frozen=True, slots=True, eq=False)
+class Truth:
     """True values, outcome units, larger is better."""
 
-    @property
-    def best(self) -> tuple[Best, ...]:
-        """Per control set."""
-        ...
-
-    @property
-    def floor(self) -> float:
-        """The worst value the outcome takes."""
-        ...
-
-    def value(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """Return F_i of settings (n, k), (n,)."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SettingTruth:
-    """Of a function known as a sum of products: exact."""
-
     values: tuple[Value, ...]
-    """F_i per control set."""
+    """F_i per control set, (n, k) settings on the unit cube -> (n,)."""
     best: tuple[Best, ...]
+    """Per control set."""
     floor: float
+    """The worst value the outcome takes."""
 
     @classmethod
     def of(
@@ -69,8 +52,8 @@ class SettingTruth:
         marginals: Sequence[Natural],
         control_sets: Sequence[Sequence[int]],
         floor: float | None = None,
-    ) -> SettingTruth:
-        """Find values and maxima of all control sets; variables from `objective.dimension` on have no effect."""
+    ) -> Truth:
+        """Find values and maxima of a sum of products; variables from `objective.dimension` on have no effect."""
         d = objective.dimension
         values: list[Value] = []
         best = []

@@ -31,34 +31,35 @@ class Decided:
     """One charged trial's decision, and what it left behind."""
 
     proposal: Proposal
-    decision_s: float
-    """CPU seconds."""
     state: JsonState
     """The policy's, after the decision."""
+    decision_s: float
+    """CPU seconds."""
 
 
 @dataclass(frozen=True, slots=True)
-class Simulated:
+class Played:
     """A whole simulated campaign."""
 
     problem: Problem
     history: History
     """The free initial points (control set -1), then one observation per decision."""
-    decided: tuple[Decided, ...]
+    decisions: tuple[Decided, ...]
     finished: str
     """Why it ended."""
-    policy_seed: int
-
-    @property
-    def initial(self) -> int:
-        """Number of free initial points."""
-        return len(self.history) - len(self.decided)
+    seed: int
+    """Of the decisions."""
 
 
-def columns(bench: BenchProblem, played: Simulated) -> dict[str, list[Any]]:
+def initial(played: Played) -> int:
+    """Return the number of free initial points."""
+    return len(played.history) - len(played.decisions)
+
+
+def columns(bench: BenchProblem, played: Played) -> dict[str, list[Any]]:
     """Return everything of the table besides the cell's key."""
-    decided, history = played.decided, played.history
-    charged = history.observations[played.initial :]
+    decided, history = played.decisions, played.history
+    charged = history.observations[initial(played) :]
     spent = np.cumsum([o.cost for o in charged], dtype=np.int64)
     labels = bench.space.control_sets
     table: dict[str, list[Any]] = {
@@ -75,13 +76,13 @@ def columns(bench: BenchProblem, played: Simulated) -> dict[str, list[Any]]:
     return {**table, "decision_s": [d.decision_s for d in decided]}
 
 
-def _of_truth(bench: BenchProblem, played: Simulated, spent: IntArray) -> dict[str, list[Any]]:
-    count, truth = len(played.decided), bench.truth
+def _of_truth(bench: BenchProblem, played: Played, spent: IntArray) -> dict[str, list[Any]]:
+    count, truth = len(played.decisions), bench.truth
     if truth is None:
         names = ("value", "simple", "quality", "cost_regret", "cost_varying", "inference")
         return {**{name: [np.nan] * count for name in names}, "recommended": [""] * count}
-    value = true_values(truth, played.decided, len(bench.space.control_sets))
-    costs = np.array([bench.costs.mean(p.proposal.control_set, p.proposal.setting) for p in played.decided])
+    value = true_values(truth, played.decisions, len(bench.space.control_sets))
+    costs = np.array([bench.costs.mean(p.proposal.control_set, p.proposal.setting) for p in played.decisions])
     inference, recommended = _inference(truth, played, checkpoint_rows(spent, played.problem.budget))
     found = regrets(truth, value, costs, good_cost(bench, truth), known=known_beforehand(truth, played))
     return {
@@ -109,15 +110,15 @@ def good_cost(bench: BenchProblem, truth: Truth, tolerance: float = TOLERANCE) -
     return min(bench.costs.mean(i, b.setting) for i, b in enumerate(truth.best) if b.value >= bar)
 
 
-def known_beforehand(truth: Truth, played: Simulated) -> float:
+def known_beforehand(truth: Truth, played: Played) -> float:
     """Return the best value of the free initial points if they are settings: under one control set of every variable.
 
     There the papers count them (Xie et al., section 4); elsewhere a point shows no setting's value. -inf without any.
     """
     space = played.problem.space
-    if not played.initial or [len(s.indices) for s in space.control_sets] != [space.dimension]:
+    if not initial(played) or [len(s.indices) for s in space.control_sets] != [space.dimension]:
         return -np.inf
-    points = played.history.x[: played.initial, list(space.control_sets[0].indices)]
+    points = played.history.x[: initial(played), list(space.control_sets[0].indices)]
     return float(truth.value(0, points).max())
 
 
@@ -157,9 +158,9 @@ def checkpoint_rows(spent: IntArray, budget: int) -> list[int]:
     return sorted({int(r) for r in rows if r >= 0})
 
 
-def _inference(truth: Truth, played: Simulated, rows: Sequence[int]) -> tuple[list[float], list[str]]:
+def _inference(truth: Truth, played: Played, rows: Sequence[int]) -> tuple[list[float], list[str]]:
     """Return inference regret and recommended set where they are computed, NaN and "" elsewhere."""
-    count, most = len(played.decided), max(b.value for b in truth.best)
+    count, most = len(played.decisions), max(b.value for b in truth.best)
     regret, labels = [float("nan")] * count, [""] * count
     for row in rows:
         control_set, setting = recommended_after(played, row)
@@ -169,12 +170,12 @@ def _inference(truth: Truth, played: Simulated, rows: Sequence[int]) -> tuple[li
     return regret, labels
 
 
-def recommended_after(played: Simulated, row: int) -> tuple[int, tuple[float, ...]]:
+def recommended_after(played: Played, row: int) -> tuple[int, tuple[float, ...]]:
     """Return what an operator would be told to run after that trial, at tolerance 0: set and setting, unit cube."""
-    history = History(played.history.observations[: played.initial + row + 1])
-    stored = played.decided[row].state.get("hyperparameters")
+    history = History(played.history.observations[: initial(played) + row + 1])
+    stored = played.decisions[row].state.get("hyperparameters")
     known = Hyperparameters.from_json(stored) if stored else None
-    rng = trial_rng(played.policy_seed, row + 2)
+    rng = trial_rng(played.seed, row + 2)
     choice = recommend(played.problem, history, rng, 0.0, known).choice
     space = played.problem.space
     control_set = space.index_of(choice.control_set)

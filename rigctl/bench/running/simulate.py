@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,7 @@ from rigctl.bench.asking.options import build_policy, model_overrides
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem
 from rigctl.bench.problems.problem import BenchProblem
-from rigctl.bench.running.regrets import Decided, Simulated, columns
+from rigctl.bench.running.regrets import Decided, Played, columns
 from rigctl.bench.running.store import code_version
 from rigctl.core.gp.kernels import FloatArray
 from rigctl.core.history import History, Observation
@@ -74,32 +76,50 @@ def run_cell(cell: Cell) -> list[Row]:
         "budget": cell.budget,
         "code": code_version(),
     }
-    return [{**key, **{name: column[t] for name, column in table.items()}} for t in range(len(played.decided))]
+    return [{**key, **{name: column[t] for name, column in table.items()}} for t in range(len(played.decisions))]
 
 
-def simulate(bench: BenchProblem, policy: Policy, problem: Problem, seed: int) -> Simulated:
+def simulate(bench: BenchProblem, policy: Policy, problem: Problem, seed: int) -> Played:
     """Propose, draw what is uncontrolled, observe, charge; until the policy has finished or the budget is spent."""
     streams = Streams.of(seed)
-    history = _known_beforehand(bench, streams)
-    state = initial_state(policy, problem)
-    decided: list[Decided] = []
+    trials = count(1)
+
+    def observe(proposal: Proposal) -> Observation:
+        return _played(bench, proposal, next(trials), streams)
+
+    known = _known_beforehand(bench, streams)
+    return play(policy, problem, observe, streams.policy_seed, known=known, timer=time.thread_time)
+
+
+def play(
+    policy: Policy,
+    problem: Problem,
+    observe: Callable[[Proposal], Observation],
+    seed: int,
+    *,
+    known: History,
+    timer: Callable[[], float],
+) -> Played:
+    """Let a policy decide trial after trial of what `observe` carries out."""
+    history, state = known, initial_state(policy, problem)
+    decisions: list[Decided] = []
     finished = "the budget is spent"
     while history.spent < problem.budget:
-        rng = trial_rng(streams.policy_seed, len(decided) + 1)
-        begin = time.thread_time()
+        rng = trial_rng(seed, len(decisions) + 1)
+        began = timer()
         try:
             proposal, after = propose(policy, state, problem, history, rng)
         except Finished as reason:
             finished = str(reason)
             break
-        spent_s = time.thread_time() - begin
+        took = timer() - began
         wrong = validate(proposal, problem)
         if wrong:
-            raise PolicyError(f"{policy.name}, trial {len(decided) + 1}: {'; '.join(wrong)}")
+            raise PolicyError(f"{policy.name}, trial {len(decisions) + 1}: {'; '.join(wrong)}")
         state = json.loads(json.dumps(dict(after)))  # as a journal would give it back
-        decided.append(Decided(proposal, spent_s, state))
-        history = history.append(_played(bench, proposal, len(decided), streams))
-    return Simulated(problem, history, tuple(decided), finished, streams.policy_seed)
+        decisions.append(Decided(proposal, state, took))
+        history = history.append(observe(proposal))
+    return Played(problem, history, tuple(decisions), finished, seed)
 
 
 def _known_beforehand(bench: BenchProblem, streams: Streams) -> History:

@@ -82,15 +82,6 @@ class Stat:
         """E.g. `0.0123 ± 0.0045`."""
         return f"{self.mean:.3g} ± {self.se:.2g}" if isfinite(self.se) else f"{self.mean:.3g}"
 
-    def to_json(self) -> dict[str, float | int | None]:
-        """Return mean, standard error and number of runs; null where unknown."""
-        return {"mean": number(self.mean), "se": number(self.se), "n": self.n}
-
-
-def number(value: float) -> float | None:
-    """Return the value for JSON, which has neither NaN nor infinity."""
-    return value if isfinite(value) else None
-
 
 def trials_of(frame: pd.DataFrame) -> pd.DataFrame:
     """Return the table indexed by `RUN`, in the order of runs and trials.

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import exp, log, nan
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from rigctl.bench.tables.results import (
     Stat,
     at_share,
     group_index,
-    number,
     policies_of,
     regret_floor,
     scenarios_of,
@@ -53,18 +52,11 @@ class Summary:
     decision_s: Stat
     """CPU seconds a decision took, mean over each run's trials."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Return everything by name."""
-        regrets = {r: {f"{share:g}": self.at_share[r, share].to_json() for share in SHARES} for r in REGRETS}
-        return {
-            **self.scenario._asdict(),
-            "policy": self.policy,
-            "seeds": self.seeds,
-            **regrets,
-            **{name: stat.to_json() for name, stat in self.at_end.items()},
-            "evaluations": self.evaluations.to_json(),
-            "decision_s": self.decision_s.to_json(),
-        }
+    def by_name(self) -> dict[str, Any]:
+        """Return everything by name; what is not finite is unknown."""
+        regrets = {r: {f"{share:g}": self.at_share[r, share] for share in SHARES} for r in REGRETS}
+        more = {"evaluations": self.evaluations, "decision_s": self.decision_s}
+        return {**self.scenario._asdict(), "policy": self.policy, "seeds": self.seeds, **regrets, **self.at_end, **more}
 
 
 def summarise(frame: pd.DataFrame) -> tuple[Summary, ...]:
@@ -134,21 +126,10 @@ class Ratio:
         """Whether our mean is at most the best published one (or the floor)."""
         return self.ratio <= 1.0
 
-    def to_json(self) -> dict[str, Any]:
-        """Return everything by name."""
-        return {
-            **self.scenario._asdict(),
-            "regret": self.regret,
-            "share": self.share,
-            "ours": self.ours.to_json(),
-            "best_policy": self.best_policy,
-            "best": self.best.to_json(),
-            "difference": self.difference.to_json(),
-            "floor": number(self.floor),
-            "missing": list(self.missing),
-            "ratio": number(self.ratio),
-            "no_worse": self.no_worse,
-        }
+    def by_name(self) -> dict[str, Any]:
+        """Return everything by name; what is not finite is unknown."""
+        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "scenario"}
+        return {**self.scenario._asdict(), **told, "ratio": self.ratio, "no_worse": self.no_worse}
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,19 +154,19 @@ class Comparison:
         """Whether there are ratios, and none is above 1."""
         return bool(self.ratios) and all(r.no_worse for r in self.ratios)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return everything by name."""
+    def by_name(self) -> dict[str, Any]:
+        """Return everything by name; what is not finite is unknown."""
         return {
             "ours": self.ours,
-            "published": list(self.published),
+            "published": self.published,
             "floor_share": FLOOR_SHARE,
             "geometric_mean": {
-                "all": number(self.geometric_mean()),
-                **{regret: number(self.geometric_mean(regret)) for regret in REGRETS},
-                **{f"{share:g}": number(self.geometric_mean(share=share)) for share in SHARES},
+                "all": self.geometric_mean(),
+                **{regret: self.geometric_mean(regret) for regret in REGRETS},
+                **{f"{share:g}": self.geometric_mean(share=share) for share in SHARES},
             },
             "no_worse_everywhere": self.no_worse_everywhere,
-            "ratios": [r.to_json() for r in self.ratios],
+            "ratios": [r.by_name() for r in self.ratios],
         }
 
 

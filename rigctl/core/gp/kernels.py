@@ -67,15 +67,6 @@ class Matern52:
         return np.asarray(-(np.sqrt(5.0) / self.lengthscale) * scaled * (1.0 + r) / (3.0 + r * (3.0 + r)))
 
 
-def usual_kernel(hyperparameters: Literal["learned", "fixed"]) -> KernelName:
-    """Return the kernel where nobody names one.
-
-    Matern-5/2 where hyper-parameters are learned, rough enough for what rigs do; squared-exponential where they are
-    fixed, as published.
-    """
-    return "matern-5/2" if hyperparameters == "learned" else "squared-exponential"
-
-
 def kernel_1d(name: KernelName, lengthscale: float) -> Kernel1D:
     """The one-dimensional kernel of that name.
 
