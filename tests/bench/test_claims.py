@@ -8,8 +8,10 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
+import yaml
 
 from rigctl.bench.asking.labels import predefined
+from rigctl.bench.asking.options import build
 from rigctl.bench.papers.evidence import Expected
 from rigctl.bench.papers.judge import findings_of
 from rigctl.bench.papers.paper import PAPERS, Claim, grid_of, paper_of
@@ -92,6 +94,13 @@ def thresholds(claim: Claim) -> list[float]:
     of = [claim.expect, *([claim.hypervolume] if claim.kind == "inputs" else [])]
     bounds = [b for e in of for b in (e.below, e.above, e.within) if b not in {None, 1.0}]
     return bounds + ([claim.share] if claim.share < 1 and "budget" not in claim.place else [])
+
+
+def test_the_page_shows_a_claim_as_it_stands():
+    """docs/papers.md explains how a claim is written by one that is judged so."""
+    page = (Path(__file__).parents[2] / "docs" / "papers.md").read_text(encoding="utf-8")
+    (shown,) = yaml.safe_load(page.split("```yaml\n")[1].split("```")[0])
+    assert build(Claim, shown, "docs/papers.md") in paper_of("ucb-cvs").claims
 
 
 @pytest.mark.parametrize("given", [{}, {"below": 1.0, "above": 2.0}])

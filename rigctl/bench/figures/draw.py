@@ -138,7 +138,7 @@ def _draw(axes: Axes, panel: Panel, policies: Sequence[str], place: str) -> None
 
 
 def _ticks(axes: Axes, panel: Panel) -> None:
-    """Short labels, once the limits are known: 2 x 10^-1 beside 3 x 10^-1 would be wider than the margin."""
+    """Make labels short, once the limits are known: 2 x 10^-1 beside 3 x 10^-1 would be wider than the margin."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter  # noqa: PLC0415 - slow to import
 
     if not panel.lines:

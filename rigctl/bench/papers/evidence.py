@@ -97,7 +97,7 @@ class Effect:
         return exp(low), exp(high) if high < MOST_LOG else inf
 
     def __str__(self) -> str:
-        """E.g. `ratio 0.31 [0.22, 0.44] over 10 seeds, lower in 5 of 6 settings`."""
+        """Return e.g. `ratio 0.31 [0.22, 0.44] over 10 seeds, lower in 5 of 6 settings`."""
         where = f", lower in {self.lower_in} of {self.settings} settings" if self.settings > 1 else ""
         return f"ratio {self.short()}{where}"
 

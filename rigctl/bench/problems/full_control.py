@@ -32,14 +32,14 @@ FLOOR_POINTS = 1 << 12
 
 
 def ackley(x: FloatArray) -> FloatArray:
-    """Eq. 74 on [-1, 1]^d, negated: many local maxima, the best in the middle; (b,) for x (b, d), unit cube."""
+    """Return eq. 74 on [-1, 1]^d, negated, (b,) for x (b, d), unit cube: many local maxima, the best in the middle."""
     z = 2.0 * x - 1.0
     root, waves = np.sqrt(np.square(z).mean(axis=1)), np.cos(2 * np.pi * z).mean(axis=1)
     return np.asarray(20.0 * np.expm1(-0.2 * root) + np.exp(waves) - np.e)
 
 
 def levy(x: FloatArray) -> FloatArray:
-    """Eq. 75 on [-10, 10]^d, negated: multimodal, the best at 1 in every variable; (b,) for x (b, d), unit cube."""
+    """Return eq. 75 on [-10, 10]^d, negated, (b,) for x (b, d), unit cube: multimodal, the best at 1 everywhere."""
     w = 1.0 + (20.0 * x - 10.0 - 1.0) / 4.0
     first = np.square(np.sin(np.pi * w[:, 0]))
     inner = np.square(w[:, :-1] - 1.0) * (1.0 + 10.0 * np.square(np.sin(np.pi * w[:, :-1] + 1.0)))
@@ -48,7 +48,7 @@ def levy(x: FloatArray) -> FloatArray:
 
 
 def rosenbrock(x: FloatArray) -> FloatArray:
-    """Eq. 76 on [-5, 10]^d, negated: one curved valley, the best at 1 in every variable; (b,) for x (b, d)."""
+    """Return eq. 76 on [-5, 10]^d, negated, (b,) for x (b, d), unit cube: a curved valley, the best at 1 everywhere."""
     z = 15.0 * x - 5.0
     bend, rest = z[:, 1:] - np.square(z[:, :-1]), z[:, :-1] - 1.0
     return np.asarray(-(100.0 * np.square(bend) + np.square(rest)).sum(axis=1))
@@ -64,7 +64,7 @@ class LinearCost:
     """Currency units per range of one variable."""
 
     def mean(self, control_set: int, settings: FloatArray) -> FloatArray:  # noqa: ARG002 - the protocol's signature
-        """Eq. 77: (b,), currency units, for settings (b, k), unit cube."""
+        """Return eq. 77 of settings (b, k), unit cube: (b,), currency units."""
         return np.asarray(self.base + self.slope * settings.sum(axis=1))
 
     def gradient(self, control_set: int, settings: FloatArray) -> FloatArray:  # noqa: ARG002

@@ -105,7 +105,7 @@ def run_grid(
 
 
 def _attempts(cells: Sequence[Cell], jobs: int, dask: str | None) -> Generator[Attempt]:
-    """Make attempts, as they come, in any order."""
+    """Yield attempts as they come, in any order."""
     if dask is not None:
         return _on_cluster(dask, cells)
     return _with_joblib(cells, jobs) if jobs > 1 and len(cells) > 1 else (attempt(cell) for cell in cells)

@@ -57,7 +57,7 @@ class Scenario(NamedTuple):
         return self.costs.partition("-")[0]
 
     def __str__(self) -> str:
-        """E.g. `hartmann3, moderate costs, variance 0.04, budget 50`."""
+        """Return e.g. `hartmann3, moderate costs, variance 0.04, budget 50`."""
         parts = [self.problem, f"{self.costs} costs" if self.costs else ""]
         parts += [f"variance {self.variance:g}" if self.variance else "", f"budget {self.budget:g}"]
         return ", ".join(part for part in parts if part)
@@ -79,7 +79,7 @@ class Stat:
         return cls(mean, se, int(values.count()))
 
     def __str__(self) -> str:
-        """E.g. `0.0123 ± 0.0045`."""
+        """Return e.g. `0.0123 ± 0.0045`."""
         return f"{self.mean:.3g} ± {self.se:.2g}" if isfinite(self.se) else f"{self.mean:.3g}"
 
 

@@ -62,7 +62,7 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def _not_compared(comparison: Comparison) -> str:
-    """Where a published policy is missing, the best of the others may be easier to beat."""
+    """Tell where a published policy is missing: the best of the others may be easier to beat."""
     missing = {r.scenario: r.missing for r in comparison.ratios if r.missing}
     return "".join(f"\nWithout {', '.join(policies)}: {scenario}." for scenario, policies in missing.items())
 
