@@ -43,6 +43,10 @@ class RigctlError(Exception):
 
     exit_code: ClassVar[int] = 1
 
+    def extend(self, more: str) -> None:
+        """Append to what it says."""
+        self.args = (f"{self.args[0] if self.args else ''}{more}", *self.args[1:])
+
 
 class UsageError(RigctlError):
     """A command was called wrongly."""
@@ -105,7 +109,25 @@ class DriverNonConformance(DriverError):
 
 
 class DeviceError(RigctlError):
-    """Something between us and an instrument."""
+    """Something between us and an instrument.
+
+    Whoever raises it says what is wrong; a line knows the bus, and a device's handle fills in whose error it is.
+    """
+
+    def __init__(self, what: str = "", *, device: str = "", bus: str = "") -> None:
+        super().__init__(what)
+        self.device = device
+        """The name people gave it; empty where only the line is concerned."""
+        self.bus = bus
+        """The line's URL."""
+
+    @property
+    def what(self) -> str:
+        """What is wrong, without device and bus."""
+        return str(self.args[0]) if self.args else ""
+
+    def __str__(self) -> str:
+        return ": ".join(filter(None, (self.device, self.bus, self.what)))
 
 
 class DeviceTimeout(DeviceError):

@@ -7,13 +7,14 @@ import asyncio
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sim_rig.clock import SimClock
+from sim_rig.clock import SteppedTimer, Timer
 from sim_rig.errors import SimError, UsageError
 from sim_rig.process import Place, serve
-from sim_rig.scenarios import NAMES, build, problem
+from sim_rig.scenarios import NAMES, build, scenario
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -28,7 +29,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    assembly = build(options.scenario, SimClock(options.speed), options.seed, options.data)
+    timer = (SteppedTimer if options.stepped else Timer)(options.speed)
+    assembly = build(options.scenario, timer, options.seed, options.data)
     place = Place(options.dir, options.port, options.ready, options.with_parent)
     asyncio.run(serve(assembly, place))
     return 0
@@ -37,12 +39,12 @@ def _serve(options: argparse.Namespace) -> int:
 def _tell(options: argparse.Namespace) -> int:
     from sim_rig.truth import Truth  # noqa: PLC0415  # serving a rig needs none of it
 
-    truth = Truth(problem(options.scenario, options.data))
+    truth = Truth(scenario(options.scenario, options.data))
     if options.setpoints is not None:
         setting = truth.setting(_checked(options.setpoints, options.control_set))
         report = truth.report()
         share = truth.share(setting.outcome, report["best"]["outcome"])
-        told = setting.as_json() | {"share_of_best": share, "best": report["best"], "scenario": report["scenario"]}
+        told = asdict(setting) | {"share_of_best": share, "best": report["best"], "scenario": report["scenario"]}
     elif options.control_set is not None:
         told = _only(truth.report(), options.control_set)
     else:
@@ -94,6 +96,7 @@ def _serve_parser() -> argparse.ArgumentParser:
     parser.add_argument("--dir", type=Path, required=True, help="where serial ports and the control socket appear")
     parser.add_argument("--port", type=int, default=0, help="TCP port of the PLC on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--speed", type=float, default=1.0, help="simulated seconds per wall second")
+    parser.add_argument("--stepped", action="store_true", help="time moves only when told so on the control socket")
     parser.add_argument("--seed", type=int, default=0, help="of supply, noise and actuator errors")
     parser.add_argument("--data", type=Path, help="directory with plant_growth.npz, airfoil.npz")
     parser.add_argument("--ready", type=Path, help="JSON file written once everything listens")

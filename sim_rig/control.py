@@ -1,7 +1,8 @@
 """The control socket: faults on and off, and the witness's testimony, as JSON lines.
 
-`{"fault": "drop_reply", "bus": "mains", "count": 1}`, `{"clear": true}`, `{"query": "state"}`; every request is
-answered with one line, `{"ok": true, ...}` or `{"ok": false, "error": "..."}`.
+`{"fault": "drop_reply", "bus": "mains", "count": 1}`, `{"clear": true}`, `{"query": "state"}`; on a stepped clock also
+`{"go_to": 420.0}`, simulated seconds. Every request is answered with one line, `{"ok": true, ...}` or `{"ok": false,
+"error": "..."}`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.faces.scpi import ScpiInstrument
 from sim_rig.faults import BYTE_FAULTS, MODBUS_FAULTS, SENSOR_MODES, TCP_FAULTS, WireFault
-from sim_rig.rigs.assembly import Assembly
+from sim_rig.rigs.assembly import PLC, Assembly, Instrument
 
 BUS: Final = frozenset({"bus"})
 WIRE_KEYS: Final = frozenset({"count", "seconds", "code", "unit", "data", "device"})
@@ -57,8 +58,8 @@ class ControlDesk:
             "dstart": (self._dstart, BUS | {"ml"}),
             "pump": (self._pump_fault, BUS | {"dry", "short", "stuck", "unpowered", "weak"}),
             "button": (self._button, BUS | {"ml"}),
-            "energy_reset": (lambda _: self._rig.reset_energy(), frozenset()),
-            "jump_kwh": (lambda r: self._rig.jump_energy(float(r.get("kwh", 1e6))), frozenset({"kwh"})),
+            "energy_reset": (lambda _: self._rig.plant.energy.reset(), frozenset()),
+            "jump_kwh": (lambda r: self._rig.plant.energy.jump(float(r.get("kwh", 1e6))), frozenset({"kwh"})),
             "energy_unit": (self._energy_unit, frozenset({"as"})),
             "word_swap": (self._word_swap, BUS | {"on"}),
             "unplug": (lambda r: self._hardware.unplug(text(r, "bus")), BUS),
@@ -73,6 +74,9 @@ class ControlDesk:
             ControlError: not understood; nothing was changed.
         """
         self._rig.sync()
+        if "go_to" in request:
+            self._rig.timer.go_to(float(request["go_to"]))
+            return {}
         if request.get("query") == "state":
             return self.state()
         if request.get("clear"):
@@ -90,8 +94,8 @@ class ControlDesk:
         rig = self._rig
         return {
             "scenario": rig.scenario,
-            "time_s": rig.clock.now_s(),
-            "speed": rig.clock.speed,
+            "time_s": rig.timer.now_s(),
+            "speed": rig.timer.speed,
             "plant": rig.plant.state(),
             "doses": rig.doses(),
             "metered": rig.plant.metered(),
@@ -101,14 +105,13 @@ class ControlDesk:
 
     def clear(self) -> None:
         """Everything works again (what was unplugged stays so)."""
-        for faults in self._rig.wire_faults().values():
+        for faults in self._rig.wire_faults.values():
             faults.clear()
         for tap in self._rig.sensors.values():
             tap.mode = "ok"
         for pump in self._rig.pumps.values():
             pump.faults.clear()
-        for reading in self._rig.meters.values():
-            reading.per_unit = 1.0
+        self._rig.meter.per_unit = 1.0
         for station in self._rig.stations.values():
             for bank in station.units.values():
                 bank.word_swap = False
@@ -123,11 +126,11 @@ class ControlDesk:
     # handlers ----------------------------------------------------------------------------------------------------
 
     def _wire(self, request: Request) -> None:
-        faults = self._rig.wire_faults()
+        faults = self._rig.wire_faults
         bus = one_of(request, "device" if "device" in request else "bus", faults)
         kind = text(request, "fault")
-        if kind in TCP_FAULTS and bus != self._rig.tcp.bus:
-            raise ControlError(f"{kind}: {bus} is no TCP bus, {self._rig.tcp.bus} is")
+        if kind in TCP_FAULTS and bus != PLC:
+            raise ControlError(f"{kind}: {bus} is no TCP bus, {PLC} is")
         if kind in MODBUS_FAULTS and bus not in self._rig.stations:
             raise ControlError(f"{kind}: {bus} speaks no Modbus; {', '.join(self._rig.stations)} do")
         given: dict[str, Any] = {key: int(request[key]) for key in ("count", "code", "unit") if key in request}
@@ -180,18 +183,17 @@ class ControlDesk:
         pump.start(float(request.get("ml", 10.0)), pump.max_rate_ml_per_min, 0)
 
     def _energy_unit(self, request: Request) -> None:
-        for readings in self._rig.meters.values():
-            readings.per_unit = ENERGY_UNITS[one_of(request, "as", ENERGY_UNITS)]
+        self._rig.meter.per_unit = ENERGY_UNITS[one_of(request, "as", ENERGY_UNITS)]
 
     def _word_swap(self, request: Request) -> None:
         for bank in self._rig.stations[one_of(request, "bus", self._rig.stations)].units.values():
             bank.word_swap = bool(request.get("on", True))
 
-    def _circuit(self, bus: str) -> PhCircuit | PumpCircuit | ScpiInstrument:
+    def _circuit(self, bus: str) -> Instrument:
         return self._rig.circuits[one_of({"bus": bus}, "bus", self._rig.circuits)]
 
 
-def pump_of(instrument: PhCircuit | PumpCircuit | ScpiInstrument) -> PumpCircuit:
+def pump_of(instrument: Instrument) -> PumpCircuit:
     """The instrument, which must be a pump."""
     if not isinstance(instrument, PumpCircuit):
         raise ControlError("bus: there is no pump on it")

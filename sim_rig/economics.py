@@ -1,43 +1,63 @@
 """What a trial costs on average, from the plants' own powers and volumes at nominal prices.
 
-For telling the truth only. Prices and timing are those of the example configurations; a test holds the two together.
+For telling the truth only: nothing in the running rig knows a price. Prices and timing are those of the example
+configurations; a test holds the two together.
+
+Each cost is of (n, 5) true values, of which `members` are controlled -> (n,) EUR.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 
-from sim_rig.plants import growth, lathe, tank, tunnel, turning
-from sim_rig.plants.natural import FloatArray, to_unit
+from sim_rig.plants import lathe, tank, tunnel
+from sim_rig.plants.natural import FloatArray, Variable, to_unit
 from sim_rig.plants.pump import DosingPump
 
 JOULES_PER_KWH = 3.6e6
+MIX_S = 45.0
+DOSES_PER_SETPOINT = 2.0
+"""On average."""
 
 
 @dataclass(frozen=True, slots=True)
-class GreenhousePrices:
-    """As in config/greenhouse.yaml."""
+class Nominal:
+    """Holds the prices and the timing of an example configuration."""
 
-    energy_per_kwh: float = 0.31
-    calcium_per_l: float = 4.2
-    acid_per_l: float = 9.0
-    time_per_h: float = 0.5
-    fixed: float = 0.05
-    prepare_s: float = 120.0
-    settle_s: float = 420.0
-    measure_s: float = 120.0
-    mix_s: float = 45.0
-    doses: float = 2.0
-    """Doses a setpoint takes, on average."""
+    energy_per_kwh: float
+    time_per_h: float
+    fixed: float
+    prepare_s: float
+    settle_s: float
+    measure_s: float
+    consumables: Mapping[str, float] = field(default_factory=dict)
+    """By meter, a unit of what `cost` is told of: L, or mm3 of wear."""
+
+    @property
+    def trial_s(self) -> float:
+        """Seconds that every trial takes at least."""
+        return self.prepare_s + self.settle_s + self.measure_s
+
+    def cost(self, duration_s: FloatArray | float, energy_j: FloatArray, **used: FloatArray) -> FloatArray:
+        """Return (n,) what trials of this length, energy and consumption cost."""
+        consumed = sum((amount * self.consumables[name] for name, amount in used.items()), np.zeros_like(energy_j))
+        energy = energy_j / JOULES_PER_KWH * self.energy_per_kwh
+        return np.asarray(energy + consumed + duration_s / 3600.0 * self.time_per_h + self.fixed)
 
 
-def greenhouse_cost(members: tuple[str, ...], x: FloatArray, prices: GreenhousePrices | None = None) -> FloatArray:
-    """(n,) EUR for (n, 5) true values of which `members` are controlled."""
-    p = prices or GreenhousePrices()
-    u = to_unit(growth.VARIABLES, x)
-    column = {v.name: i for i, v in enumerate(growth.VARIABLES)}
+GREENHOUSE: Final = Nominal(0.31, 0.5, 0.05, 120.0, 420.0, 120.0, {"calcium": 4.2, "acid": 9.0})
+LATHE: Final = Nominal(0.31, 0.9, 0.10, 90.0, 480.0, 120.0, {"tool": 18.0, "coolant": 6.0})
+TUNNEL: Final = Nominal(0.31, 0.6, 0.05, 90.0, 480.0, 120.0)
+
+
+def greenhouse_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:
+    """Charge valves, treatments, doses and the time that dosing takes."""
+    u = to_unit(tank.VARIABLES, x)
+    column = _columns(tank.VARIABLES)
     power_w = np.full(len(x), tank.BASE_W)
     for name, (lowest_w, rise_w) in tank.VALVE_W.items():
         if name in members:
@@ -46,67 +66,34 @@ def greenhouse_cost(members: tuple[str, ...], x: FloatArray, prices: GreenhouseP
     ca_ml = np.maximum(0.0, x[:, column["ca"]] - tank.SOFTENED_MM) / tank.CA_PER_ML * ("ca" in members)
     acid_ml = np.maximum(0.0, tank.ALKALISED_PH - x[:, column["ph"]]) / -tank.PH_PER_ML * ("ph" in members)
     pumping_s = (ca_ml + acid_ml) * 60.0 / DosingPump.max_rate_ml_per_min
-    mixing_s = p.mix_s * p.doses * (("ca" in members) + ("ph" in members))
-    duration_s = p.prepare_s + p.settle_s + p.measure_s + pumping_s + mixing_s
+    mixing_s = MIX_S * DOSES_PER_SETPOINT * (("ca" in members) + ("ph" in members))
+    duration_s = GREENHOUSE.trial_s + pumping_s + mixing_s
     energy_j = power_w * duration_s + tank.REFILL_W * tank.REFILL_S + tank.PUMP_W * pumping_s
-    return np.asarray(
-        energy_j / JOULES_PER_KWH * p.energy_per_kwh
-        + (ca_ml * p.calcium_per_l + acid_ml * p.acid_per_l) / 1000.0
-        + duration_s / 3600.0 * p.time_per_h
-        + p.fixed
+    return GREENHOUSE.cost(duration_s, energy_j, calcium=ca_ml / 1000.0, acid=acid_ml / 1000.0)
+
+
+def lathe_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:
+    """Charge drives, the cut, the tool's wear and lost coolant."""
+    cut_min = lathe.cutting_min(x[:, 0], x[:, 1])
+    steady_j = (lathe.BASE_W + _drives_w(lathe.DRIVE_W, members)) * LATHE.trial_s + lathe.LOADER_W * lathe.LOAD_S
+    return LATHE.cost(
+        LATHE.trial_s,
+        steady_j + lathe.cutting_w(x) * cut_min * 60.0,
+        tool=lathe.wear_mm3_per_min(x) * cut_min,
+        coolant=lathe.CONCENTRATE * x[:, _columns(lathe.VARIABLES)["coolant"]] * cut_min,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class LathePrices:
-    """As in config/lathe.yaml."""
-
-    energy_per_kwh: float = 0.31
-    tool_per_mm3: float = 18.0
-    coolant_per_l: float = 6.0
-    time_per_h: float = 0.9
-    fixed: float = 0.10
-    prepare_s: float = 90.0
-    settle_s: float = 480.0
-    measure_s: float = 120.0
+def tunnel_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:
+    """Charge drives and fan."""
+    fan_w = tunnel.fan_w(x[:, _columns(tunnel.VARIABLES)["velocity"]])
+    steady_w = tunnel.BASE_W + _drives_w(tunnel.DRIVE_W, members) + fan_w
+    return TUNNEL.cost(TUNNEL.trial_s, steady_w * TUNNEL.trial_s + tunnel.RUN_W * tunnel.RUN_S)
 
 
-def lathe_cost(members: tuple[str, ...], x: FloatArray, prices: LathePrices | None = None) -> FloatArray:
-    """(n,) EUR for (n, 5) true values of which `members` are controlled."""
-    p = prices or LathePrices()
-    duration_s = p.prepare_s + p.settle_s + p.measure_s
-    cut_min = turning.cutting_min(x[:, 0], x[:, 1])
-    drives_w = sum(power for name, power in lathe.DRIVE_W.items() if name in members)
-    steady_j = (lathe.BASE_W + drives_w) * duration_s + lathe.LOADER_W * lathe.LOAD_S
-    energy_j = steady_j + turning.cutting_w(x) * cut_min * 60.0
-    column = {v.name: i for i, v in enumerate(turning.VARIABLES)}
-    concentrate_l = lathe.CONCENTRATE * x[:, column["coolant"]] * cut_min
-    return np.asarray(
-        energy_j / JOULES_PER_KWH * p.energy_per_kwh
-        + turning.wear_mm3_per_min(x) * cut_min * p.tool_per_mm3
-        + concentrate_l * p.coolant_per_l
-        + duration_s / 3600.0 * p.time_per_h
-        + p.fixed
-    )
+def _columns(variables: tuple[Variable, ...]) -> dict[str, int]:
+    return {v.name: i for i, v in enumerate(variables)}
 
 
-@dataclass(frozen=True, slots=True)
-class TunnelPrices:
-    """As in config/wind-tunnel.yaml."""
-
-    energy_per_kwh: float = 0.31
-    time_per_h: float = 0.6
-    fixed: float = 0.05
-    prepare_s: float = 90.0
-    settle_s: float = 480.0
-    measure_s: float = 120.0
-
-
-def tunnel_cost(members: tuple[str, ...], x: FloatArray, prices: TunnelPrices | None = None) -> FloatArray:
-    """(n,) EUR for (n, 5) true values of which `members` are controlled."""
-    p = prices or TunnelPrices()
-    duration_s = p.prepare_s + p.settle_s + p.measure_s
-    drives_w = sum(power for name, power in tunnel.DRIVE_W.items() if name in members)
-    velocity = x[:, [v.name for v in tunnel.VARIABLES].index("velocity")]
-    energy_j = (tunnel.BASE_W + drives_w + tunnel.fan_w(velocity)) * duration_s + tunnel.RUN_W * tunnel.RUN_S
-    return np.asarray(energy_j / JOULES_PER_KWH * p.energy_per_kwh + duration_s / 3600.0 * p.time_per_h + p.fixed)
+def _drives_w(powers_w: Mapping[str, float], members: tuple[str, ...]) -> float:
+    return sum(power for name, power in powers_w.items() if name in members)

@@ -6,6 +6,7 @@ each `count` times; `count: -1` stays until cleared.
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -66,6 +67,16 @@ class WireFaults:
                     self.pending.remove(fault)
                 return fault
         return None
+
+    def transmit(self, reply: bytes, write: Callable[[bytes], None]) -> None:
+        """Write what really goes over the wire in place of this reply, when it does; on the running asyncio loop."""
+        delay_s = 0.0
+        for wait_s, data in self.shape(reply):
+            delay_s += wait_s
+            if delay_s == 0.0:
+                write(data)
+            else:
+                asyncio.get_running_loop().call_later(delay_s, write, data)
 
     def shape(self, reply: bytes) -> list[Chunk]:
         """What really goes over the wire in place of this reply."""

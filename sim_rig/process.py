@@ -16,7 +16,7 @@ from sim_rig.control import ControlDesk, Hardware, listen
 from sim_rig.errors import ControlError, ListenError
 from sim_rig.faces.pty_port import PtyPort
 from sim_rig.faces.tcp_port import HOST, TcpPort
-from sim_rig.rigs.assembly import Assembly, SerialWire
+from sim_rig.rigs.assembly import PLC, Assembly, SerialWire
 
 CONTROL_SOCKET = "control.sock"
 PARENT_POLL_S = 0.5
@@ -40,14 +40,14 @@ class RigProcess:
         self._assembly = assembly
         self._place = place
         self._directory = place.directory.absolute()
-        self._tcp = TcpPort(assembly.tcp.station, place.port, assembly.sync)
+        self._tcp = TcpPort(assembly.stations[PLC], place.port, assembly.sync)
         self._ptys = {wire.bus: self._pty(wire) for wire in assembly.serial}
         self._stopped = asyncio.Event()
 
     @property
     def buses(self) -> dict[str, str]:
         """URL by bus name, as in the configuration."""
-        urls = {self._assembly.tcp.bus: f"modbus_tcp://{HOST}:{self._tcp.port}"}
+        urls = {PLC: f"modbus_tcp://{HOST}:{self._tcp.port}"}
         for wire in self._assembly.serial:
             urls[wire.bus] = f"{wire.scheme}://{self._directory / wire.link}{wire.query}"
         return urls
@@ -88,11 +88,11 @@ class RigProcess:
             wire.face.feed(data)
 
         port = PtyPort(self._directory / wire.link, wire.faults, receive)
-        wire.connect(port.transmit)
+        wire.face.send = port.transmit
         return port
 
     def _announce(self) -> None:
-        state = {"pid": os.getpid(), "speed": self._assembly.clock.speed, "scenario": self._assembly.scenario}
+        state = {"pid": os.getpid(), "speed": self._assembly.timer.speed, "scenario": self._assembly.scenario}
         ready = json.dumps(state | {"buses": self.buses, "control": str(self._directory / CONTROL_SOCKET)})
         if self._place.ready is not None:
             temporary = self._place.ready.with_name(f".{self._place.ready.name}.{os.getpid()}")

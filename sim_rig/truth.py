@@ -7,7 +7,7 @@ points through the quantile functions), noise free.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from sim_rig.errors import UsageError
 from sim_rig.plants.natural import FloatArray
-from sim_rig.problem import Problem
+from sim_rig.scenarios import CURRENCY, Scenario
 
 NODES = 4096
 COARSE_NODES, FINE_NODES = 32, 128
@@ -44,24 +44,16 @@ class SettingTruth:
     cost: float
     """Expected cost of a trial."""
 
-    def as_json(self) -> dict[str, Any]:
-        """As plain data."""
-        return {
-            "control_set": list(self.control_set),
-            "setpoints": dict(self.setpoints),
-            "outcome": self.outcome,
-            "cost": self.cost,
-        }
-
 
 class Truth:
     """Tells the truth about one problem."""
 
-    def __init__(self, problem: Problem, seed: int = 20231215) -> None:
-        self._problem = problem
-        points = sobol(len(problem.variables), NODES, seed)
-        self._natural = np.column_stack([v.natural.quantile(points[:, i]) for i, v in enumerate(problem.variables)])
+    def __init__(self, scenario: Scenario, seed: int = 20231215) -> None:
+        self._scenario = scenario
+        points = sobol(len(scenario.variables), NODES, seed)
+        self._natural = np.column_stack([v.natural.quantile(points[:, i]) for i, v in enumerate(scenario.variables)])
         self._seed = seed
+        self._names = [v.name for v in scenario.variables]
 
     def setting(self, setpoints: Mapping[str, float]) -> SettingTruth:
         """The true value of controlling these variables at these values (engineering units).
@@ -69,7 +61,7 @@ class Truth:
         Raises:
             UsageError: a variable is unknown.
         """
-        names = self._problem.names
+        names = self._names
         unknown = sorted(set(setpoints) - set(names))
         if unknown:
             raise UsageError(f"setpoints: got {', '.join(unknown)}; the variables are {', '.join(names)}")
@@ -80,20 +72,20 @@ class Truth:
         return SettingTruth(
             members,
             {n: float(v) for n, v in zip(members, values, strict=True)},
-            float(self._problem.response(x).mean()),
-            float(self._problem.cost(members, x).mean()),
+            float(self._scenario.response(x).mean()),
+            float(self._scenario.cost(members, x).mean()),
         )
 
     def best(self, members: Sequence[str]) -> SettingTruth:
         """The best setting of a control set."""
         from scipy.optimize import minimize  # noqa: PLC0415  # serving a rig needs no scipy
 
-        columns = [self._problem.names.index(n) for n in members]
-        low = np.array([self._problem.variables[c].low for c in columns])
-        span = np.array([self._problem.variables[c].high for c in columns]) - low
+        columns = [self._names.index(n) for n in members]
+        low = np.array([self._scenario.variables[c].low for c in columns])
+        span = np.array([self._scenario.variables[c].high for c in columns]) - low
 
         def loss(unit: FloatArray, nodes: int) -> float:
-            return -float(self._problem.response(self._situations(columns, low + span * unit, nodes)).mean())
+            return -float(self._scenario.response(self._situations(columns, low + span * unit, nodes)).mean())
 
         candidates = sobol(len(columns), CANDIDATES * len(columns), self._seed)
         order = np.argsort([loss(c, COARSE_NODES) for c in candidates])
@@ -111,23 +103,23 @@ class Truth:
 
     def report(self) -> dict[str, Any]:
         """The best setting of every control set, and the best of all."""
-        sets = [self.best(members) for members in self._problem.control_sets]
+        sets = [self.best(members) for members in self._scenario.control_sets]
         best = max(sets, key=lambda s: s.outcome)
         return {
-            "scenario": self._problem.scenario,
-            "outcome": {"name": self._problem.outcome, "unit": self._problem.unit, "floor": self._problem.floor},
-            "currency": self._problem.currency,
-            "control_sets": [s.as_json() | {"share_of_best": self.share(s.outcome, best.outcome)} for s in sets],
-            "best": best.as_json(),
+            "scenario": self._scenario.name,
+            "outcome": {"name": self._scenario.outcome, "unit": self._scenario.unit, "floor": self._scenario.floor},
+            "currency": CURRENCY,
+            "control_sets": [asdict(s) | {"share_of_best": self.share(s.outcome, best.outcome)} for s in sets],
+            "best": asdict(best),
         }
 
     def share(self, outcome: float, best: float) -> float:
         """How good an outcome is beside the best, both counted from the floor."""
-        return (outcome - self._problem.floor) / (best - self._problem.floor)
+        return (outcome - self._scenario.floor) / (best - self._scenario.floor)
 
     def _situations(self, columns: Sequence[int], values: FloatArray, count: int) -> FloatArray:
         """(count, d): the uncontrolled variables as nature brings them, the controlled ones as set."""
-        if len(columns) == len(self._problem.variables):
+        if len(columns) == len(self._scenario.variables):
             count = 1
         x = self._natural[:count].copy()
         x[:, columns] = values

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -96,12 +96,19 @@ class SimHandle:
 
 
 def start_sim(
-    scenario: str, tmp_path: Path, *, speed: float = 2400.0, seed: int = 0, data: Path | None = None, port: int = 0
+    scenario: str,
+    tmp_path: Path,
+    *,
+    speed: float = 2400.0,
+    seed: int = 0,
+    data: Path | None = None,
+    port: int = 0,
+    options: Sequence[str] = (),
 ) -> SimHandle:
     """Start a simulated rig under `tmp_path/sim` and wait until everything listens; the caller stops it."""
     directory = tmp_path / "sim"
     command = [sys.executable, "-m", "sim_rig", scenario, "--dir", str(directory), "--port", str(port)]
-    command += ["--speed", str(speed), "--seed", str(seed), "--with-parent", str(os.getpid())]
+    command += ["--speed", str(speed), "--seed", str(seed), "--with-parent", str(os.getpid()), *options]
     if data is not None:
         command += ["--data", str(data)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -12,6 +12,7 @@ import socket
 import termios
 from collections.abc import Mapping
 from contextlib import suppress
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -29,21 +30,13 @@ QUIET: Mapping[str, Convert] = MappingProxyType({"quiet": positive})
 
 
 def open_serial(url: str, clock: Clock) -> TextLine:
-    """The serial port at `url`, still closed.
-
-    Raises:
-        ValueError: the URL does not hold.
-    """
+    """Make the line for the serial port at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {**SERIAL_FRAME, **QUIET})
     return TextLine(where, clock, serial_opener(where))
 
 
 def open_socket(url: str, clock: Clock) -> TextLine:
-    """The TCP socket at `url`, still closed.
-
-    Raises:
-        ValueError: the URL does not hold.
-    """
+    """Make the line for the TCP socket at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, QUIET)
     return TextLine(where, clock, socket_opener(where, SCPI_PORT))
 
@@ -81,7 +74,7 @@ class TextLine:
         self._buffer.clear()
 
     def take_dropped(self) -> bytes:
-        """What `resync` has dropped since this was last asked, the last 64 KiB of it."""
+        """Return what `resync` has dropped since this was last asked, the last 64 KiB of it."""
         dropped, self._dropped = self._dropped, b""
         return dropped
 
@@ -92,13 +85,11 @@ class TextLine:
             PortUnavailable: nothing was sent.
             DeviceTimeout: the port did not take it in time, or broke.
         """
-        if not self._wire.is_open:
-            self._buffer.clear()
-            self._wire.ensure_open(deadline)
+        self._ensure_open(deadline)
         self._wire.write(data, deadline)
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
-        """The next line without its terminator.
+        """Return the next line without its terminator.
 
         Raises:
             PortUnavailable: the port cannot be opened.
@@ -115,20 +106,23 @@ class TextLine:
             searched = len(self._buffer)
             if searched > MAX_LINE_BYTES:
                 self._buffer.clear()
-                raise GarbledReply(f"{self.url}: {searched} bytes without a line end; is the terminator right?")
+                raise GarbledReply(f"{searched} bytes without a line end; is the terminator right?", bus=self.url)
             self._receive(deadline)
 
-    def _receive(self, deadline: Deadline) -> None:
+    def _ensure_open(self, deadline: Deadline) -> None:
         if not self._wire.is_open:
             self._buffer.clear()
             self._wire.ensure_open(deadline)
+
+    def _receive(self, deadline: Deadline) -> None:
+        self._ensure_open(deadline)
         waits = deadline.remaining_s > 0
         data = self._wire.read_some(deadline)
         if not data:
             if waits:  # else nothing was expected: somebody only looked whether there is something
                 self._wire.distrust(self._quiet_s)
             partial = f"; got only {bytes(self._buffer[:60])!r}" if self._buffer else ""
-            raise DeviceTimeout(f"{self.url}: no complete line in time{partial}")
+            raise DeviceTimeout(f"no complete line in time{partial}", bus=self.url)
         self._buffer += data
 
 
@@ -174,21 +168,17 @@ def serial_opener(where: LineUrl) -> OpenPort:
             )
             port = SolePort(opened)
         except (serial.SerialException, OSError, ValueError) as problem:
-            raise PortUnavailable(_why_not(where, problem)) from problem
+            raise PortUnavailable(_why_not(where.path, problem), bus=where.text) from problem
         if holder := other_user_of(where.path):  # whoever opened it before us and asked for no lock
             port.close()
-            raise PortUnavailable(_held(where, holder))
+            raise PortUnavailable(_held(where.path, holder), bus=where.text)
         return port
 
     return open_port
 
 
 def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
-    """Connects to the host and port of a URL.
-
-    Raises:
-        ValueError: the place is not `host:port`.
-    """
+    """Connects to the host and port of a URL. Raises `ValueError`: the place is not `host:port`."""
     host, number = where.host_port(default_port)
 
     def open_port(patience_s: float) -> Port:
@@ -196,9 +186,8 @@ def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
             connection = socket.create_connection((host, number), timeout=min(patience_s, PATIENCE_S))
         except OSError as problem:
             why = problem.strerror or str(problem) or "no answer"
-            raise PortUnavailable(
-                f"{where.text}: cannot connect to {host} port {number} ({why}); is it on, is the address right?"
-            ) from problem
+            what = f"cannot connect to {host} port {number} ({why}); is it on, is the address right?"
+            raise PortUnavailable(what, bus=where.text) from problem
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
@@ -207,18 +196,17 @@ def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
     return open_port
 
 
-def _why_not(where: LineUrl, problem: Any) -> str:
-    """Why a serial port could not be opened, and what to do about it."""
-    port = where.path
+def _why_not(port: Path, problem: Any) -> str:
+    """Say why a serial port could not be opened, and what to do about it."""
     if not port.exists():
-        return f"{where.text}: there is no port {port}; is it plugged in? `ls /dev/serial/by-id` shows what is"
+        return f"there is no port {port}; is it plugged in? `ls /dev/serial/by-id` shows what is"
     code = getattr(problem, "errno", None)
     if code in (errno.EAGAIN, errno.EBUSY, errno.EWOULDBLOCK):
-        return _held(where, holder_of(port) or "another process")
+        return _held(port, holder_of(port) or "another process")
     if code in (errno.EACCES, errno.EPERM):
-        return f"{where.text}: no permission to open {port}; join the group that owns it (often `dialout`)"
-    return f"{where.text}: port {port} cannot be opened ({problem})"
+        return f"no permission to open {port}; join the group that owns it (often `dialout`)"
+    return f"port {port} cannot be opened ({problem})"
 
 
-def _held(where: LineUrl, holder: str) -> str:
-    return f"{where.text}: port {where.path} is held by {holder}; stop it or use another port"
+def _held(port: Path, holder: str) -> str:
+    return f"port {port} is held by {holder}; stop it or use another port"

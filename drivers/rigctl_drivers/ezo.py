@@ -1,41 +1,88 @@
 """The Atlas Scientific EZO protocol over a line of bytes: one command, its answer, `*OK`.
 
-An exchange ends with `*OK` or `*ER`; what comes unasked in between is sorted out by `Ear` and kept in `Events`.
+An exchange ends with `*OK` or `*ER`; what comes unasked in between is sorted out by `Talk` and kept in `Events`.
+Everything that arrives is sorted, also what was not waited for: a restart (`*RS`) or the end of a dose (`*DONE`) may be
+in it.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
-from rigctl_drivers.ezo_codes import ACCEPTED, END, REFUSED, WOKEN, Ear, Events
 
-NOW = Deadline(0.0)
-"""Only what has arrived already."""
-ANSWER_NAMES = MappingProxyType({"?dc": "?maxrate"})
-"""Answers that are not named after their question, in lower case."""
-SETTING_LATE_S = 0.4
-"""Rig seconds after which the answer to anything but a reading must have come; circuits take 300 ms over it."""
+END = b"\r"
+REFUSED = "*ER"
+ACCEPTED = "*OK"
+RESTARTED = "*RS"
+ASLEEP = "*SL"
+WOKEN = "*WA"
+UNASKED = (RESTARTED, "*RE", ASLEEP, WOKEN, "*OV", "*UV", "*DONE", "*TOOFAST", "*MINVOL", "*MAXVOL")
+"""Codes that are no answer; `*TOOFAST` and `*MINVOL` announce the `*ER` that follows."""
 LEAST_LATE_S = 0.05
 """Wall seconds an answer may take on its way through the port, however fast rig time runs."""
-ATTEMPTS = 3
-"""Times a circuit is asked who it is: one answer may be spoilt by half a line left over, one lost by waking it."""
-SIMULATED = "SIM"
-"""What the firmware version of a simulated circuit begins with; those of real ones begin with a digit."""
 
 
-class _Talk:
-    """Commands out, lines in, and what is known of what may still be on its way."""
+@dataclass(slots=True)
+class Events:
+    """What has come unasked since it was last looked at."""
 
-    def __init__(self, name: str, line: ByteLine, late_s: float) -> None:
-        self.name = name
+    restarted: bool = False
+    asleep: bool = False
+    """It said that it goes to sleep, and has said nothing since: the next command will only wake it."""
+    done_ml: float | None = None
+    """From the last `*DONE`."""
+    refusal: str = ""
+    """`*TOOFAST`, `*MINVOL`, ..."""
+    supply: str = ""
+    """`*UV...` or `*OV...`: a supply is out of range."""
+    codes: list[str] = field(default_factory=list)
+    """The last few codes as they came, for messages."""
+
+    def note(self, code: str) -> None:
+        """Remember a code."""
+        word, _, rest = code.partition(",")
+        self.codes = [*self.codes[-7:], code]
+        self.asleep = word == ASLEEP
+        if word == RESTARTED:
+            self.restarted = True
+        elif word == "*DONE":
+            volume = as_number(rest)
+            self.done_ml = self.done_ml if volume is None else volume
+        elif word in ("*UV", "*OV"):
+            self.supply = code
+        elif word in ("*TOOFAST", "*MINVOL", "*MAXVOL"):
+            self.refusal = word
+
+    def forget_dose(self) -> None:
+        """Begin a new dose: what came of the last one no longer counts."""
+        self.done_ml = None
+        self.refusal = self.supply = ""
+
+    def clear(self) -> None:
+        """Forget everything seen so far: it has been dealt with."""
+        self.forget_dose()
+        self.restarted = False
+        self.codes = []
+
+    @property
+    def reason(self) -> str:
+        """Say why something may have been refused, in brackets; empty if unknown."""
+        known = [self.refusal, f"supply out of range, {self.supply}" if self.supply else ""]
+        found = ", ".join(filter(None, known))
+        return f" ({found})" if found else ""
+
+
+class Talk:
+    """Commands out, lines in, sorted into answers and events; and what is known of what may still be on its way."""
+
+    def __init__(self, line: ByteLine, late_s: float) -> None:
         self.line = line
-        self.where = f"{name}: {line.url}"
-        """For messages: device and port."""
         self.events = Events()
-        self.ear = Ear(line, self.events)
         self.in_step = False
         """Whether nothing can still be on its way, and the right circuit is there."""
         self._late_s = late_s
@@ -44,30 +91,99 @@ class _Talk:
 
     def write(self, text: str, deadline: Deadline) -> None:
         """Send a command."""
-        deadline.check(f"{self.where}: {text}")
+        deadline.check(text)
         self._late_until_s = Deadline.after(self.wall_s(self._late_s)).at_s
         self.line.write(text.encode("ascii") + END, deadline)
 
     def wall_s(self, rig_s: float) -> float:
-        """How long to wait for what takes so many rig seconds."""
+        """Return how long to wait for what takes so many rig seconds."""
         return max(rig_s / self.line.clock.speedup, LEAST_LATE_S)
 
     def until_late(self, deadline: Deadline) -> Deadline:
-        """Until nothing asked before can still be answered, or up to the deadline."""
+        """Return the instant after which nothing asked before can be answered, or the deadline if that is earlier."""
         return replace(deadline, at_s=min(deadline.at_s, self._late_until_s))
 
     def next(self, text: str, deadline: Deadline) -> str:
-        """The next line that is an answer, or `*WA`; `*ER` is raised."""
+        """Return the next line that is an answer, or `*WA`; `*ER` is raised."""
         try:
-            answer = self.ear.answer(deadline)
+            answer = self._answer(deadline)
         except DeviceTimeout as problem:
-            raise DeviceTimeout(f"{self.name}: no answer to {text!r}: {problem}") from problem
+            raise DeviceTimeout(f"no answer to {text!r}: {problem.what}", bus=problem.bus) from problem
         if answer == WOKEN:
             self._late_until_s = 0.0  # what woke it is lost: nothing is on its way
         if answer == REFUSED:
             self.in_step = True
-            raise DeviceFault(f"{self.where}: {text!r} refused with *ER{self.events.reason}")
+            raise DeviceFault(f"{text!r} refused with *ER{self.events.reason}")
         return answer
+
+    def listen(self, deadline: Deadline) -> None:
+        """Take in what has arrived, up to the deadline at most, as events; what `resync` has dropped comes first."""
+        for line in self.line.take_dropped().split(END)[:-1]:
+            self._overhear(line)
+        try:
+            while True:
+                self._overhear(self.line.read_line(END, deadline))
+        except DeviceTimeout:  # that was all
+            return
+
+    def listen_for_sign(self, deadline: Deadline) -> bool:
+        """Tell whether a command seems to have arrived: `*OK` or `*DONE` in time, and neither `*ER` nor `*WA`."""
+        self.events.done_ml = None
+        answer: str | None = None
+        try:
+            while self.events.done_ml is None and answer not in (ACCEPTED, REFUSED, WOKEN):
+                answer = self._sort(self.line.read_line(END, deadline))
+        except DeviceTimeout:  # no sign
+            return False
+        return answer not in (REFUSED, WOKEN)
+
+    def _answer(self, deadline: Deadline) -> str:
+        while True:
+            try:
+                found = self._sort(self.line.read_line(END, deadline))
+            except DeviceTimeout as problem:
+                seen = f" (seen: {' '.join(self.events.codes)})" if self.events.codes else ""
+                raise DeviceTimeout(f"{problem.what}{seen}", bus=problem.bus) from problem
+            if found is not None:
+                return found
+
+    def _sort(self, line: bytes) -> str | None:
+        """Return a line that is an answer, or None if it was a code or noise."""
+        text = line.decode("ascii", errors="replace").strip()
+        if not text.isprintable() or "\ufffd" in text:
+            self.events.note(f"?{line[:20]!r}")
+            return None
+        upper = text.upper()
+        if upper.partition(",")[0] in UNASKED:
+            self.events.note(upper)
+            return WOKEN if upper == WOKEN else None
+        self.events.asleep = False
+        return upper if upper in (ACCEPTED, REFUSED) else text
+
+    def _overhear(self, line: bytes) -> None:
+        if self._sort(line) == REFUSED:
+            self.events.refusal = self.events.refusal or REFUSED
+
+
+def as_number(text: str) -> float | None:
+    """Return a field as a number, which may be NaN; None if it is none."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return None if math.isinf(value) else value
+
+
+NOW = Deadline(0.0)
+"""Only what has arrived already."""
+ANSWER_NAMES = MappingProxyType({"?dc": "?maxrate"})
+"""Answers that are not named after their question, in lower case."""
+SETTING_LATE_S = 0.4
+"""Rig seconds after which the answer to anything but a reading must have come; circuits take 300 ms over it."""
+ATTEMPTS = 3
+"""Times a circuit is asked who it is: one answer may be spoilt by half a line left over, one lost by waking it."""
+SIMULATED = "SIM"
+"""What the firmware version of a simulated circuit begins with; those of real ones begin with a digit."""
 
 
 class EzoChannel:
@@ -78,25 +194,19 @@ class EzoChannel:
     settings away from another device on the port.
 
     Args:
-        name: for messages.
         line: where it is.
         model: which circuit it must be.
         late_s: rig seconds after which the slowest answer must have come.
     """
 
-    def __init__(self, name: str, line: ByteLine, model: str, *, late_s: float) -> None:
+    def __init__(self, line: ByteLine, model: str, *, late_s: float) -> None:
         self.line = line
-        self._talk = _Talk(name, line, late_s)
+        self._talk = Talk(line, late_s)
         self.events = self._talk.events
         """What has come unasked."""
         self._model = model
         self._given_name: str | None = None
         """What people named the circuit (`Name`); None until it was asked."""
-
-    @property
-    def where(self) -> str:
-        """For messages: device and port."""
-        return self._talk.where
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask `i`, and `Name,?`: EZO circuits have no serial number, so the name people gave one stands for it.
@@ -117,7 +227,7 @@ class EzoChannel:
         return replace(found, serial=self._given_name or "")
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Whether the circuit says that it is simulated. Raises as `identify`."""
+        """Tell whether the circuit says that it is simulated. Raises as `identify`."""
         return self._recognise(deadline).firmware.upper().startswith(SIMULATED)
 
     def command(self, text: str, deadline: Deadline) -> None:
@@ -146,47 +256,50 @@ class EzoChannel:
             if answer == WOKEN:
                 self._send(text, deadline)
             if answer == ACCEPTED:
-                self._talk.in_step = True
-                raise spoilt(self.where, text)
+                raise self._spoilt(text)
             word, *fields = answer.split(",")
             if word.casefold() in (prefix, ANSWER_NAMES.get(prefix)):
                 self._until_accepted(text, deadline)
                 return tuple(f.strip() for f in fields)
 
     def reading(self, text: str, deadline: Deadline) -> str:
-        """Send a command answered by a bare line (`R`) and return that line; again if it only woke the circuit.
-
-        Raises:
-            DeviceFault, DeviceTimeout, GarbledReply: as `query`.
-        """
+        """Send a command answered by a bare line (`R`) and return it; is asked again, and raises, as `query`."""
         self._send(text, deadline)
         while not (answer := self._talk.next(text, deadline)) or answer.startswith("?") or answer == WOKEN:
             if answer == WOKEN:
                 self._send(text, deadline)
         if answer == ACCEPTED:
-            self._talk.in_step = True
-            raise spoilt(self.where, text)
+            raise self._spoilt(text)
         self._until_accepted(text, deadline)
         return answer
 
     def interject(self, text: str, deadline: Deadline) -> bool:
-        """Send at once, whatever is under way; whether there was a sign (`*OK`, `*DONE`) in time that it arrived.
+        """Send at once, whatever is under way; tell whether there was a sign (`*OK`, `*DONE`) in time that it arrived.
 
         Without a sign the next exchange finds out where we stand.
         """
         was_in_step, self._talk.in_step = self._talk.in_step, False
         self._talk.write(text, deadline)
-        heard = self._talk.ear.listen_for_sign(self._talk.until_late(deadline))
+        heard = self._talk.listen_for_sign(self._talk.until_late(deadline))
         self._talk.in_step = was_in_step and heard
         return heard
 
     def listen(self, deadline: Deadline = NOW) -> None:
         """Take in what has arrived, up to the deadline at most, as events."""
-        self._talk.ear.listen(deadline)
+        self._talk.listen(deadline)
 
-    def out_of_step(self) -> None:
-        """The answer made no sense: find out who is there before the next command."""
+    def number(self, question: str, fields: Sequence[str], at: int = 0) -> float:
+        """Return a field of an answer as a number; raises `GarbledReply` if it is none."""
+        value = as_number(fields[at]) if at < len(fields) else None
+        if value is None:
+            wrong = "must be a number" if at < len(fields) else f"has no value {at + 1}"
+            raise self.garbled(f"{question}: got {','.join(fields)!r}, {wrong}")
+        return value
+
+    def garbled(self, what: str) -> GarbledReply:
+        """Return the error for an answer that makes no sense, and find out who is there before the next command."""
         self._talk.in_step = False
+        return GarbledReply(what)
 
     def _recognise(self, deadline: Deadline) -> Identity:
         """Ask `i`, which brings us into step; prefixes and models compare in any case, as firmwares differ."""
@@ -208,10 +321,10 @@ class EzoChannel:
                 if silent:  # the first question may be answered too, only late
                     self.listen(self._talk.until_late(deadline))
                 return found
-        raise GarbledReply(f"{self.where}: got no ?I answer to 'i'; is this an EZO circuit in UART mode?")
+        raise GarbledReply("got no ?I answer to 'i'; is this an EZO circuit in UART mode?")
 
     def _identity_fields(self, deadline: Deadline) -> list[str] | None:
-        """The fields of `?I,...`, or None if the exchange ended without."""
+        """Return the fields of `?I,...`, or None if the exchange ended without."""
         fields: list[str] | None = None
         try:
             while (answer := self._talk.next("i", deadline)) != ACCEPTED:
@@ -227,9 +340,7 @@ class EzoChannel:
     def _checked(self, fields: list[str]) -> Identity:
         got, firmware = (*(f.strip() for f in fields), "", "")[:2]
         if got.casefold() != self._model.casefold():
-            raise IdentityMismatch(
-                f"{self.where}: EZO {got!r} answers, expected {self._model!r}; check `bus` and cable"
-            )
+            raise IdentityMismatch(f"EZO {got!r} answers, expected {self._model!r}; check `bus` and cable")
         self._talk.in_step = True
         return Identity(got, firmware)
 
@@ -246,12 +357,12 @@ class EzoChannel:
             while (answer := self._talk.next(text, deadline)) not in (ACCEPTED, WOKEN):
                 continue
         except DeviceTimeout as problem:
-            raise DeviceTimeout(f"{problem}; are response codes off? They are switched on with *OK,1") from problem
+            raise DeviceTimeout(f"{problem.what}; are response codes off? They are switched on with *OK,1") from problem
         if answer == WOKEN:
-            raise DeviceTimeout(f"{self.where}: {text!r} woke the circuit; it is unknown what became of it")
+            raise DeviceTimeout(f"{text!r} woke the circuit; it is unknown what became of it")
         self._talk.in_step = True
 
-
-def spoilt(where: str, text: str) -> GarbledReply:
-    """`*OK` ends an answer; without one before it, its line was lost on the way, and waiting brings nothing."""
-    return GarbledReply(f"{where}: {text!r}: *OK came without the answer before it")
+    def _spoilt(self, text: str) -> GarbledReply:
+        # `*OK` ends an answer; without one before it, its line was lost on the way, and waiting brings nothing
+        self._talk.in_step = True
+        return GarbledReply(f"{text!r}: *OK came without the answer before it")

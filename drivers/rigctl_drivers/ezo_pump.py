@@ -11,21 +11,10 @@ from typing import ClassVar
 
 from pydantic import Field
 
-from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
+from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.rig.abilities import Pace
-from rigctl.rig.protocols import (
-    ByteLine,
-    Deadline,
-    Device,
-    DeviceOptions,
-    DoseStatus,
-    Identity,
-    Line,
-    Reading,
-    Severity,
-)
+from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, DoseStatus, Line, Reading
 from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel
-from rigctl_drivers.ezo_codes import number
 
 MODEL = "PMP"
 ANSWER_S = 0.35
@@ -53,10 +42,10 @@ class EzoPumpDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The pump called `name`; sends nothing yet."""
+        """Make the pump called `name`; sends nothing yet."""
         if not isinstance(options, EzoPumpOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver ezo-pmp needs EzoPumpOptions and a serial or tcp line, got {line.url}")
-        return EzoPump(name, options, line)
+        return EzoPump(options, line)
 
 
 class EzoPump:
@@ -64,46 +53,30 @@ class EzoPump:
 
     meter_unit = "mL"
 
-    def __init__(self, name: str, options: EzoPumpOptions, line: ByteLine) -> None:
+    def __init__(self, options: EzoPumpOptions, line: ByteLine) -> None:
         self.min_dose_ml = options.min_dose_ml
         self.max_rate_ml_per_min = options.max_rate_ml_per_min
-        self._channel = EzoChannel(name, line, MODEL, late_s=SETTING_LATE_S)
+        self._channel = channel = EzoChannel(line, MODEL, late_s=SETTING_LATE_S)
+        self.identify, self.simulated = channel.identify, channel.simulated
         self._rate_known = False
 
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask `i` and `Name,?`; raises `IdentityMismatch` if it is no pump."""
-        return self._channel.identify(deadline)
-
-    def simulated(self, deadline: Deadline) -> bool:
-        """Whether its firmware says that it is simulated."""
-        return self._channel.simulated(deadline)
-
     def pace(self) -> Pace:
-        """`X` and its sign, then `D,?`."""
+        """Reckon with `X` and its sign, then `D,?`."""
         exchange_s = max(ANSWER_S / self._channel.line.clock.speedup, LEAST_LATE_S)
         return Pace(exchange_s, exchange_s)
 
     def ready(self, deadline: Deadline) -> None:
-        """Ask all that must hold before a dose.
-
-        Raises:
-            DeviceFault: it would dispense at power-up, is dispensing, or its motor has no supply.
-        """
-        channel = self._channel
+        """Raise `DeviceFault` if it would dispense at power-up, is dispensing, or its motor has no supply."""
         at_start = self._number_if_known("Dstart,?", deadline, tries=2) or 0.0
         if at_start != 0.0:
-            raise DeviceFault(
-                f"{channel.where}: dispenses {at_start:g} mL at every power-up (Dstart); send Dstart,0 before using it"
-            )
+            raise DeviceFault(f"dispenses {at_start:g} mL at every power-up (Dstart); send Dstart,0 before using it")
         _, running = self._numbers("D,?", 2, deadline)
         if running:
-            raise DeviceFault(f"{channel.where}: a dose is running; stop it (X) or wait for its end")
+            raise DeviceFault("a dose is running; stop it (X) or wait for its end")
         motor_v = self._number_if_known("PV,?", deadline)
         if motor_v is not None and not motor_v >= LEAST_MOTOR_V:
-            raise DeviceFault(
-                f"{channel.where}: PV,?: the motor supply is {motor_v:g} V, must be >= {LEAST_MOTOR_V:g} V; "
-                f"is it switched on?"
-            )
+            needs = f"must be >= {LEAST_MOTOR_V:g} V; is it switched on?"
+            raise DeviceFault(f"PV,?: the motor supply is {motor_v:g} V, {needs}")
         if not self._rate_known:
             (self.max_rate_ml_per_min,) = self._numbers("DC,?", 1, deadline)
             self._rate_known = True
@@ -117,9 +90,7 @@ class EzoPump:
         """
         channel = self._channel
         if not (math.isfinite(volume_ml) and volume_ml >= self.min_dose_ml):
-            raise DeviceFault(
-                f"{channel.where}: got a dose of {volume_ml} mL, must be >= {self.min_dose_ml}; nothing was sent"
-            )
+            raise DeviceFault(f"got a dose of {volume_ml} mL, must be >= {self.min_dose_ml}; nothing was sent")
         channel.listen()
         channel.events.forget_dose()
         channel.command(f"D,{volume_ml:.2f}", deadline)
@@ -136,8 +107,7 @@ class EzoPump:
         elif done_before is not None and not running:
             dispensed_ml = done_before
         if math.isnan(dispensed_ml):
-            self._channel.out_of_step()
-            raise GarbledReply(f"{self._channel.where}: D,?: the pump cannot have dispensed {dispensed_ml} mL")
+            raise self._channel.garbled(f"D,?: the pump cannot have dispensed {dispensed_ml} mL")
         status = DoseStatus(bool(running), dispensed_ml, events.restarted, events.refusal)
         events.restarted = False
         return status
@@ -147,12 +117,11 @@ class EzoPump:
         (volume_ml,) = self._numbers("TV,?", 1, deadline)
         now_s = self._channel.line.clock.now_s()
         if not volume_ml >= 0.0:
-            detail = f"the pump cannot have dispensed {volume_ml} mL"
-            return Reading(math.nan, self.meter_unit, now_s, Severity.INVALID, detail)
+            return Reading.invalid(self.meter_unit, now_s, f"the pump cannot have dispensed {volume_ml} mL")
         return Reading(volume_ml, self.meter_unit, now_s)
 
     def total(self, deadline: Deadline) -> Reading:
-        """The volume counter, mL; it starts again at 0 when the pump loses power."""
+        """Read the volume counter, mL; it starts again at 0 when the pump loses power."""
         return self.total_volume_ml(deadline)
 
     def stop(self, deadline: Deadline) -> None:
@@ -165,13 +134,10 @@ class EzoPump:
             while not self._channel.interject("X", deadline):
                 continue
         except DeviceTimeout as problem:
-            where = self._channel.where
-            raise DeviceTimeout(
-                f"{where}: X: no sign that it arrived; if the pump runs on, cut its supply"
-            ) from problem
+            raise DeviceTimeout("X: no sign that it arrived; if the pump runs on, cut its supply") from problem
 
     def _number_if_known(self, query: str, deadline: Deadline, tries: int = 1) -> float | None:
-        """The answer to a query that not every firmware knows; None if it is refused so many times.
+        """Ask what not every firmware knows; None if it is refused so many times.
 
         A single refusal may come of noise on the line.
         """
@@ -183,20 +149,5 @@ class EzoPump:
         return None
 
     def _numbers(self, query: str, count: int, deadline: Deadline) -> tuple[float, ...]:
-        """The first `count` fields of a query's answer.
-
-        Raises:
-            GarbledReply: there are fewer, or they are no numbers.
-        """
-        channel = self._channel
-        fields = channel.query(query, deadline)
-        if len(fields) < count:
-            channel.out_of_step()
-            raise GarbledReply(
-                f"{channel.where}: {query}: got {', '.join(fields) or 'nothing'}, must be {count} numbers"
-            )
-        try:
-            return tuple(number(field, f"{channel.where}: {query}") for field in fields[:count])
-        except GarbledReply:
-            channel.out_of_step()
-            raise
+        fields = self._channel.query(query, deadline)
+        return tuple(self._channel.number(query, fields, at) for at in range(count))

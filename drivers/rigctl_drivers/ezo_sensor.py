@@ -8,10 +8,9 @@ from typing import ClassVar
 
 from pydantic import Field, model_validator
 
-from rigctl.errors import DeviceError, GarbledReply
-from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Identity, Line, Reading, Severity
+from rigctl.errors import DeviceError
+from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Line, Reading, Severity
 from rigctl_drivers.ezo import EzoChannel
-from rigctl_drivers.ezo_codes import number
 
 UNITS = MappingProxyType(
     {"ph": "pH", "orp": "mV", "ec": "uS/cm", "rtd": "degC", "do": "mg/L", "co2": "ppm", "hum": "percent"}
@@ -52,10 +51,10 @@ class EzoSensorDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The circuit called `name`; sends nothing yet."""
+        """Make the circuit called `name`; sends nothing yet."""
         if not isinstance(options, EzoSensorOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver ezo needs EzoSensorOptions and a serial or tcp line, got {line.url}")
-        return EzoSensor(name, options, line)
+        return EzoSensor(options, line)
 
 
 class EzoPhOptions(EzoSensorOptions):
@@ -76,43 +75,32 @@ class EzoPhDriver(EzoSensorDriver):
 class EzoSensor:
     """A sensor; one reading per request, never the circuit's own continuous ones."""
 
-    def __init__(self, name: str, options: EzoSensorOptions, line: ByteLine) -> None:
+    def __init__(self, options: EzoSensorOptions, line: ByteLine) -> None:
         self.unit = options.unit or UNITS[options.model.casefold()]
         self._options = options
-        self._channel = EzoChannel(name, line, options.model, late_s=LATE_S)
+        self._channel = channel = EzoChannel(line, options.model, late_s=LATE_S)
+        self.identify, self.simulated = channel.identify, channel.simulated
         self._prepared = False
 
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask `i` and `Name,?`; raises `IdentityMismatch` if the model is another."""
-        return self._channel.identify(deadline)
-
-    def simulated(self, deadline: Deadline) -> bool:
-        """Whether its firmware says that it is simulated."""
-        return self._channel.simulated(deadline)
-
     def read(self, deadline: Deadline) -> Reading:
-        """Ask `R`. A circuit without its probe is INVALID; a restart or a bad supply meanwhile is MINOR.
-
-        Raises:
-            GarbledReply: the answer is not that many numbers.
-        """
+        """Ask `R`; INVALID without its probe, MINOR after a restart or bad supply; `GarbledReply` if no number."""
         channel = self._channel
         try:
             noticed = self._prepare(deadline)
             answer = channel.reading("R", deadline)
-            value = self._value(answer)
+            value = channel.number("R", answer.split(","), self._options.field - 1)
         except DeviceError:
             self._prepared = False  # whoever answers next may be in continuous mode again
             raise
         now_s = channel.line.clock.now_s()
         if math.isnan(value) or value == NO_PROBE.get(self._options.model.casefold()):
-            return Reading(math.nan, self.unit, now_s, Severity.INVALID, f"the circuit reports {answer} (probe off?)")
+            return Reading.invalid(self.unit, now_s, f"the circuit reports {answer} (probe off?)")
         if noticed := noticed or self._noticed():
             return Reading(value, self.unit, now_s, Severity.MINOR, f"seen: {noticed}")
         return Reading(value, self.unit, now_s)
 
     def _noticed(self) -> str:
-        """What the circuit said unasked of a restart or its supply, once."""
+        """Return what the circuit said unasked of a restart or its supply, once."""
         events = self._channel.events
         said = " ".join(events.codes) if events.restarted or events.supply else ""
         self._prepared = self._prepared and not events.restarted
@@ -130,14 +118,3 @@ class EzoSensor:
                 channel.command(f"T,{self._options.temperature_c:.2f}", deadline)
             self._prepared = True
         return noticed
-
-    def _value(self, answer: str) -> float:
-        fields = answer.split(",")
-        if len(fields) < self._options.field:
-            self._channel.out_of_step()
-            raise GarbledReply(f"{self._channel.where}: got {answer!r}, value {self._options.field} is configured")
-        try:
-            return number(fields[self._options.field - 1], f"{self._channel.where}: R")
-        except GarbledReply:
-            self._channel.out_of_step()
-            raise

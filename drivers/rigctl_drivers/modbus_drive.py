@@ -13,10 +13,10 @@ from typing import Literal
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.abilities import Pace
 from rigctl.rig.protocols import Actuator, Deadline
-from rigctl_drivers.modbus_faults import NOT_THIS_WAY, Refused
 from rigctl_drivers.modbus_options import EnableOptions, WriteOptions
+from rigctl_drivers.modbus_protocol import NOT_THIS_WAY, Refused
 from rigctl_drivers.modbus_unit import Unit
-from rigctl_drivers.registers import encode, width
+from rigctl_drivers.registers import width
 
 RTU_LATENCY_S = 0.05
 LATENCY_S = 0.1
@@ -36,10 +36,12 @@ class Write:
 
 
 class Drive:
-    """Imposes, releases and makes safe."""
+    """An actuator: imposes, releases and makes safe; what it holds, its unit is asked."""
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
+        self.unit, self.anonymous = unit.unit, unit.anonymous
+        self.identify, self.simulated, self.read_back = unit.identify, unit.simulated, unit.read_back
         self.together = unit.options.write_multiple != "never"
         """Whether it is worth asking the unit to write several at once."""
         self._always = unit.options.write_multiple == "always"
@@ -59,7 +61,7 @@ class Drive:
     # how long ------------------------------------------------------------------------------------------------------
 
     def pace(self) -> Pace:
-        """From baud, latency and frame lengths."""
+        """Reckon it from baud, latency and frame lengths."""
         o = self._unit.options
         command_s = sum(_write_s(self._unit, write) for write in self.safe_writes())
         count = 0 if o.write is None else width(o.write.type)
@@ -68,13 +70,13 @@ class Drive:
         return Pace(command_s, sum(_exchange_s(self._unit, 8, answer_bytes) for answer_bytes in answers))
 
     def safe_all_s(self, group: Sequence[Actuator]) -> float:
-        """How long `safe_all` takes with a healthy device, wall seconds."""
+        """Return how long `safe_all` takes with a healthy device, wall seconds."""
         return sum(_write_s(self._unit, write) for write in _merged(_writes_of(group)))
 
     # together ------------------------------------------------------------------------------------------------------
 
     def safe_group(self) -> Hashable | None:
-        """Actuators of one unit that are made safe by one write each, into the same table; None: goes alone."""
+        """Group actuators of one unit that are made safe by one write each, into the same table; None: goes alone."""
         writes = self.safe_writes()
         if not self.together or len(writes) != 1:
             return None
@@ -110,8 +112,7 @@ class Drive:
         if o.write is not None:
             return [self._setpoint(o.write, value), *_enabling(o.enable, on=True)]
         if value not in (0.0, 1.0):
-            name = self._unit.name
-            raise DeviceFault(f"{name}: got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
+            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
         return _enabling(o.enable, on=value == 1.0)
 
     def _releasing(self) -> list[Write]:
@@ -121,15 +122,15 @@ class Drive:
         return _enabling(o.enable, on=False)
 
     def safe_writes(self) -> list[Write]:
-        """What leads to the safe state, in order."""
+        """Return what leads to the safe state, in order."""
         value = self._unit.options.safe_value
         return self._releasing() if value is None else self._imposing(value)
 
     def _setpoint(self, place: WriteOptions, value: float) -> Write:
         try:
-            words = encode((value - place.offset) / place.scale, place.type, place.order)
+            words = place.words(value)
         except ValueError as problem:
-            where = f"{self._unit.name}: setpoint {value} {self._unit.options.unit}".rstrip()
+            where = f"setpoint {value} {self._unit.options.unit}".rstrip()
             raise DeviceFault(f"{where} does not fit register {place.at}: {problem}; nothing was sent") from problem
         return Write("holding", place.at, words)
 
@@ -165,14 +166,13 @@ class Drive:
 
 
 def _drive_of(actuator: Actuator) -> Drive:
-    drive = getattr(actuator, "drive", None)
-    if not isinstance(drive, Drive):
+    if not isinstance(actuator, Drive):
         raise DeviceFault(f"{actuator} cannot be made safe together with Modbus actuators; nothing was sent")
-    return drive
+    return actuator
 
 
 def _merged(writes: Iterable[Write]) -> list[Write]:
-    """As few frames as can be, in the order of addresses; only what was to be written."""
+    """Merge them into as few frames as can be, in the order of addresses; only what was to be written."""
     wanted = {(w.table, w.at + i): word for w in writes for i, word in enumerate(w.words)}
     frames: list[Write] = []
     for (table, at), word in sorted(wanted.items()):
@@ -198,7 +198,7 @@ def _enabling(enable: EnableOptions | None, *, on: bool) -> list[Write]:
 
 
 def _write_s(unit: Unit, write: Write) -> float:
-    """How long a write takes with a healthy unit, wall seconds."""
+    """Return how long a write takes with a healthy unit, wall seconds."""
     count = len(write.words)
     if count == 1 and unit.options.write_multiple != "always":
         return _exchange_s(unit, 8, 8)

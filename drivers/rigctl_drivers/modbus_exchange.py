@@ -3,6 +3,10 @@
 Reads are asked again a few times and counted, writes leave exactly once, and after any failure the line is not trusted:
 RTU stays silent for `quiet` wall seconds and drops what came, TCP connects anew before it asks again. An answer over
 TCP carries the number of its question, so a command that must leave at once need not wait for a new connection.
+
+Some RS-485 adapters echo locally: what is sent comes back before the answer, or instead of one if the cable is cut. To
+functions 05 and 06 a sound answer is the request once more, so an echo looks like success. Whether a line echoes is
+learnt from what can be told apart: the answer to any other request never begins with the request.
 """
 
 from __future__ import annotations
@@ -13,10 +17,52 @@ from typing import NoReturn, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.protocols import LOOK_S, Clock, Deadline
-from rigctl_drivers.modbus_echo import Echo
-from rigctl_drivers.modbus_faults import fault_of
 from rigctl_drivers.modbus_frames import Answer, Framing, Request
+from rigctl_drivers.modbus_protocol import fault_of
 from rigctl_drivers.wire import Wire
+
+
+class Echo:
+    """Whether a line echoes, as far as is known."""
+
+    def __init__(self, declared: bool | None) -> None:
+        self._declared = declared
+        self.known = declared
+        """None: nothing has come yet that could tell."""
+
+    def forget(self) -> None:
+        """Forget what is known, as the port was opened: another adapter may be there."""
+        self.known = self._declared
+
+    def rest(self, sent: bytes, received: bytes, *, ambiguous: bool) -> bytes:
+        """Return what has come besides the echo; empty as long as there may be nothing else.
+
+        Args:
+            sent: the request.
+            received: all that has come since.
+            ambiguous: the answer may be the request once more, so nothing can be learnt from it.
+
+        Raises:
+            GarbledReply: the line echoes, but this is not what was sent.
+        """
+        if self.known is False or (self.known is None and ambiguous):
+            return received
+        if received.startswith(sent):
+            self.known = True
+            return received[len(sent) :]
+        if sent.startswith(received):
+            return b""
+        if self.known:
+            raise GarbledReply(
+                f"the echo of what was sent came back as {received[:40].hex(' ')}: do two speak at once?"
+            )
+        return received
+
+    def answered(self, *, ambiguous: bool) -> None:
+        """Learn from a sound answer: had an echo come before it, this were known."""
+        if self.known is None and not ambiguous:
+            self.known = False
+
 
 SILENT_TRIES = 2
 """How often a read is asked when nothing comes back."""
@@ -106,34 +152,29 @@ class Exchanger:
             self.repeated += 1
 
     def ask(self, request: Request, deadline: Deadline) -> Answer:
-        """One question, sent once, and its answer.
-
-        Raises:
-            DeviceTimeout, GarbledReply, DeviceBusy, DeviceFault, PortUnavailable: as `RegisterLine` says.
-        """
+        """Ask one question, sent once, and return its answer; raises what `RegisterLine` says."""
         if request.is_its_own_answer and self._echo.known is None:
             self._listen_for_echo(request, deadline)
-        what = f"{self._wire.where}: {request}"
         self._wire.settle(deadline, command=request.writes)
-        deadline.check(what)
+        deadline.check(str(request))
         if self._stale and not self.timing.quiet_s:
             self._wire.close()
         if not self._wire.is_open:
             self._unanswered, self._stale = 0, False
             self._wire.ensure_open(deadline)
-        answer = self._answer(request, what, deadline)
+        answer = self._answer(request, deadline)
         self._unanswered, self._stale = 0, False
         self._wire.silence.space(self.timing.silence_s)
         if answer.function_code & 0x7F != request.function:
-            self._refuse(f"{what}: got the answer to function {answer.function_code:02X}")
+            self._refuse(f"{request}: got the answer to function {answer.function_code:02X}")
         if answer.isError():
-            raise fault_of(answer.exception_code, what)
+            raise fault_of(answer.exception_code, str(request), self._wire.url)
         return answer
 
     def check(self, request: Request, holds: bool, problem: str) -> None:
         """Raise `GarbledReply` unless the answer is one to this request, and trust the line no more."""
         if not holds:
-            self._refuse(f"{self._wire.where}: {request}: {problem}")
+            self._refuse(f"{request}: {problem}")
 
     def _listen_for_echo(self, request: Request, deadline: Deadline) -> None:
         """Ask what is to be written, to learn whether the line echoes; no answer is no reason not to write."""
@@ -144,7 +185,7 @@ class Exchanger:
         except (DeviceTimeout, GarbledReply):  # a late answer is that of another function, and no confirmation
             self.press_on()
 
-    def _answer(self, request: Request, what: str, deadline: Deadline) -> Answer:
+    def _answer(self, request: Request, deadline: Deadline) -> Answer:
         received = bytearray()
         try:
             sent = self._framing.pack(request)
@@ -157,11 +198,11 @@ class Exchanger:
                 if sender in (None, request.unit)
                 else f"; it seems to be from unit {sender}: is `address` right, does each unit have its own?"
             )
-            self._refuse(f"{what}: {problem}{hint}", problem)
+            self._refuse(f"{request}: {problem}{hint}", problem)
         except DeviceTimeout as problem:
             self._unanswered, self._stale = self._unanswered + 1, True
             self._wire.distrust(self.timing.quiet_s)
-            raise DeviceTimeout(f"{what}: {problem}") from problem
+            raise DeviceTimeout(f"{request}: {problem.what}", bus=self._wire.url) from problem
 
     def _receive(self, request: Request, sent: bytes, received: bytearray, deadline: Deadline) -> Answer:
         taken, ambiguous = 0, request.is_its_own_answer
@@ -183,15 +224,15 @@ class Exchanger:
                 return answer
 
     def _refuse(self, message: str, cause: Exception | None = None) -> NoReturn:
-        """What came is no answer: RTU waits before it speaks again, TCP drops all that is under way."""
+        """Take what came for no answer: RTU waits before it speaks again, TCP drops all that is under way."""
         if self.timing.quiet_s:
             self._wire.distrust(self.timing.quiet_s)
         else:
             self._wire.close()
-        raise GarbledReply(message) from cause
+        raise GarbledReply(message, bus=self._wire.url) from cause
 
     def _share(self, deadline: Deadline, tries_left: int, least_s: float) -> Deadline:
-        """How long one try may take so that another fits in, if that leaves each the time it needs."""
+        """Return how long one try may take so that another fits in, if that leaves each the time it needs."""
         if tries_left <= 1:
             return deadline
         each_s = (deadline.remaining_s - self.timing.quiet_s * (tries_left - 1)) / tries_left
@@ -206,7 +247,7 @@ class Exchanger:
 
 
 def _nothing_more(received: bytes, taken: int) -> DeviceError:
-    """What to say when nothing more comes: of what came, `taken` bytes were not the echo."""
+    """Say that nothing more comes: of what came, `taken` bytes were not the echo."""
     if taken:
         return GarbledReply(f"got no valid answer but bytes {received[:40].hex(' ')}")
     if received:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from pymodbus import ModbusException
@@ -33,6 +34,14 @@ from rigctl.rig.protocols import BitKind, RegisterKind
 Answer = ModbusPDU
 _VENDOR: Final = 0x00
 _BASIC: Final = 0x01
+_READS: Final = MappingProxyType(
+    {
+        "coil": ReadCoilsRequest,
+        "discrete": ReadDiscreteInputsRequest,
+        "holding": ReadHoldingRegistersRequest,
+        "input": ReadInputRegistersRequest,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,75 +56,64 @@ class Request:
 
     @property
     def unit(self) -> int:
-        """Who is asked."""
+        """Return who is asked."""
         return self.pdu.dev_id
 
     @property
     def function(self) -> int:
-        """The function code."""
+        """Return the function code."""
         return self.pdu.function_code
 
     @property
     def writes(self) -> bool:
-        """Whether it changes something."""
+        """Tell whether it changes something."""
         return self.function in (0x05, 0x06, 0x0F, 0x10)
 
     @property
     def is_its_own_answer(self) -> bool:
-        """Whether the answer to it is the request once more, to the last bit."""
+        """Tell whether the answer to it is the request once more, to the last bit."""
         return self.function in (0x05, 0x06)
 
     def question(self) -> Request:
-        """The read of what this writes, one coil or register."""
+        """Make the read of what this writes, one coil or register."""
         if self.function in (0x05, 0x0F):
-            return reading_bits(self.unit, "coil", self.pdu.address, 1)
-        return reading_registers(self.unit, "holding", self.pdu.address, 1)
+            return reading(self.unit, "coil", self.pdu.address, 1)
+        return reading(self.unit, "holding", self.pdu.address, 1)
 
     def __str__(self) -> str:
         return f"unit {self.unit}, function {self.function:02X}, {self.register}"
 
 
-def reading_registers(unit: int, kind: RegisterKind, address: int, count: int) -> Request:
-    """Functions 03 and 04."""
-    asked = {"holding": ReadHoldingRegistersRequest, "input": ReadInputRegistersRequest}[kind]
-    pdu = asked(address=address, count=count, dev_id=unit)
+def reading(unit: int, kind: RegisterKind | BitKind, address: int, count: int) -> Request:
+    """Ask with functions 01 to 04."""
+    pdu = _READS[kind](address=address, count=count, dev_id=unit)
+    if kind in ("coil", "discrete"):
+        return Request(pdu, f"{kind} {address}", 5 + (count + 7) // 8)
     return Request(pdu, f"{kind} register {address}", 5 + 2 * count)
 
 
-def reading_bits(unit: int, kind: BitKind, address: int, count: int) -> Request:
-    """Functions 01 and 02."""
-    asked = {"coil": ReadCoilsRequest, "discrete": ReadDiscreteInputsRequest}[kind]
-    return Request(asked(address=address, count=count, dev_id=unit), f"{kind} {address}", 5 + (count + 7) // 8)
-
-
 def writing_registers(unit: int, address: int, words: Sequence[int], *, multiple: bool) -> Request:
-    """Function 06 for one register unless `multiple`, else 10."""
-    if len(words) == 1 and not multiple:
-        one = WriteSingleRegisterRequest(address=address, registers=list(words), dev_id=unit)
-        return Request(one, f"holding register {address}")
-    many = WriteMultipleRegistersRequest(address=address, registers=list(words), dev_id=unit)
-    return Request(many, _span("holding register", address, len(words)))
+    """Write with function 06 for one register unless `multiple`, else 10."""
+    asked = WriteMultipleRegistersRequest if multiple or len(words) > 1 else WriteSingleRegisterRequest
+    pdu = asked(address=address, registers=list(words), dev_id=unit)
+    return Request(pdu, _span("holding register", address, len(words)))
 
 
-def writing_coil(unit: int, address: int, value: bool) -> Request:
-    """Function 05."""
-    return Request(WriteSingleCoilRequest(address=address, bits=[value], dev_id=unit), f"coil {address}")
-
-
-def writing_coils(unit: int, address: int, values: Sequence[bool]) -> Request:
-    """Function 0F."""
-    pdu = WriteMultipleCoilsRequest(address=address, bits=list(values), dev_id=unit)
+def writing_coils(unit: int, address: int, values: Sequence[bool], *, multiple: bool) -> Request:
+    """Write with function 05 for one coil unless `multiple`, else 0F."""
+    asked = WriteMultipleCoilsRequest if multiple or len(values) > 1 else WriteSingleCoilRequest
+    pdu = asked(address=address, bits=list(values), dev_id=unit)
     return Request(pdu, _span("coil", address, len(values)))
 
 
 def asking_vendor(unit: int) -> Request:
-    """Function 2B, interface 0E: the basic identification, from the vendor's name on."""
+    """Ask for the basic identification, from the vendor's name on (function 2B, interface 0E)."""
     pdu = ReadDeviceInformationRequest(read_code=_BASIC, object_id=_VENDOR, dev_id=unit)
     return Request(pdu, "device identification", 64)
 
 
 def vendor_of(answer: Answer) -> str:
-    """The vendor's name in an answer to `asking_vendor`; empty if it has none."""
+    """Return the vendor's name in an answer to `asking_vendor`; empty if it has none."""
     name = getattr(answer, "information", {}).get(_VENDOR, b"")
     return name.decode("ascii", "replace") if isinstance(name, bytes) else ""
 
@@ -135,7 +133,7 @@ class Framing:
             logger.addHandler(logging.NullHandler())
 
     def pack(self, request: Request) -> bytes:
-        """The bytes that ask it; answers to what was asked before are no answers any more."""
+        """Return the bytes that ask it; answers to what was asked before are no answers any more."""
         self._number = self._number % 0xFFFF + 1
         self._rest = b""
         self._asked = request.pdu
@@ -143,11 +141,7 @@ class Framing:
         return self._framer.buildFrame(request.pdu)
 
     def unpack(self, data: bytes) -> Answer | None:
-        """Take some more bytes of an answer; what it says once it is whole.
-
-        Raises:
-            GarbledReply: a frame that is sound but says nothing that can be understood.
-        """
+        """Take some more bytes of an answer; return it once it is whole. Raises `GarbledReply` if it makes no sense."""
         asked = self._asked
         if asked is None:
             return None
@@ -160,7 +154,7 @@ class Framing:
         return answer
 
     def sender(self, received: bytes) -> int | None:
-        """The unit that what was received seems to come from."""
+        """Return the unit that what was received seems to come from."""
         at = 0 if self.rtu else 6
         return received[at] if len(received) > at else None
 

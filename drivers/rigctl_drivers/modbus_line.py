@@ -5,21 +5,57 @@
 
 `modbus_exchange` says what is repeated (reads), what never is (writes), and when the line is trusted again; here are
 the functions, and that a confirmation must be the one of *this* write.
+
+Registers that several devices of one unit share are read in one request when all are asked at about the same time. No
+value is ever an old one: what was read is handed on for `FRESH_S` after it arrived, to each device at most once, and
+not at all once anything was written or the line closed. Whoever asks again, or later, causes a new request.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
 from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.byte_line import DEFAULT_QUIET_S, PATIENCE_S, serial_opener, socket_opener
-from rigctl_drivers.modbus_blocks import Block, Blocks
-from rigctl_drivers.modbus_echo import Echo
-from rigctl_drivers.modbus_exchange import Exchanger, Timing
+from rigctl_drivers.modbus_exchange import Echo, Exchanger, Timing
+from rigctl_drivers.modbus_protocol import Block
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, one_of, positive
 from rigctl_drivers.wire import OpenPort, Wire
+
+FRESH_S = 0.1
+"""Rig seconds: far below any sampling period."""
+
+
+@dataclass(slots=True)
+class _Held:
+    words: Sequence[int]
+    arrived_s: float
+    given: set[int] = field(default_factory=set)
+
+
+@dataclass(slots=True)
+class Blocks:
+    """What has just been read over one line."""
+
+    clock: Clock
+    _held: dict[Block, _Held] = field(default_factory=dict)
+
+    def take(self, block: Block, asker: object, read: Callable[[], Sequence[int]]) -> tuple[Sequence[int], float]:
+        """Return the registers and when they arrived, rig time; read now unless they have just been for another."""
+        held = self._held.pop(block, None)
+        if held is None or id(asker) in held.given or self.clock.now_s() - held.arrived_s > FRESH_S:
+            held = _Held(read(), self.clock.now_s())
+        held.given.add(id(asker))
+        self._held[block] = held
+        return held.words, held.arrived_s
+
+    def forget(self) -> None:
+        """Drop them: something was written, or the line is not what it was."""
+        self._held.clear()
+
 
 MODBUS_PORT = 502
 RTU_BREAK_S = 0.1
@@ -32,21 +68,13 @@ RTU: Mapping[str, Convert] = MappingProxyType(
 
 
 def open_tcp(url: str, clock: Clock) -> ModbusLine:
-    """The Modbus TCP server at `url`, still closed.
-
-    Raises:
-        ValueError: the URL does not hold.
-    """
+    """Make the line to the Modbus TCP server at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {})
     return _line(where, clock, socket_opener(where, MODBUS_PORT), Timing(0.0, 0.0, 0.0, None), rtu=False)
 
 
 def open_rtu(url: str, clock: Clock) -> ModbusLine:
-    """The Modbus RTU bus at `url`, still closed.
-
-    Raises:
-        ValueError: the URL does not hold.
-    """
+    """Make the line of the Modbus RTU bus at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {**SERIAL_FRAME, **RTU})
     per_byte_s = 11.0 / where.options.get("baud", 9600)
     # 3.5 characters, but never below 1.75 ms: MODBUS over Serial Line V1.02, section 2.5.1.1.
@@ -56,11 +84,7 @@ def open_rtu(url: str, clock: Clock) -> ModbusLine:
 
 
 def open_rtu_tcp(url: str, clock: Clock) -> ModbusLine:
-    """The Modbus RTU bus behind a serial device server at `url`, still closed: RTU frames over TCP.
-
-    Raises:
-        ValueError: the URL does not hold.
-    """
+    """Make a line of RTU frames over TCP, to a serial device server; closed, `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, RTU)
     timing = Timing(where.options.get("quiet", DEFAULT_QUIET_S), 0.0, 0.0, RTU_TCP_BREAK_S)
     return _line(where, clock, socket_opener(where, MODBUS_PORT), timing, rtu=True)
@@ -75,8 +99,10 @@ def _line(where: LineUrl, clock: Clock, open_port: OpenPort, timing: Timing, *, 
 class ModbusLine:
     """A `RegisterLine`."""
 
+    repeats_reads = True
+
     def __init__(self, clock: Clock, wire: Wire, exchanger: Exchanger) -> None:
-        self.url = wire.where
+        self.url = wire.url
         self.clock = clock
         self._wire = wire
         self._exchanger = exchanger
@@ -84,7 +110,7 @@ class ModbusLine:
 
     @property
     def read_retries(self) -> int:
-        """How many reads had to be asked again since this line was made."""
+        """Return how many reads had to be asked again since this line was made."""
         return self._exchanger.repeated
 
     def open(self) -> None:
@@ -108,60 +134,52 @@ class ModbusLine:
         self._exchanger.press_on()
 
     def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
-        """Wall seconds of frames of this many bytes on the wire, with the silence between them."""
+        """Return the wall seconds of frames of this many bytes on the wire, with the silence between them."""
         timing = self._exchanger.timing
         return (sent_bytes + answer_bytes) * timing.per_byte_s + 2 * timing.silence_s
 
     def read_registers(
         self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
     ) -> Sequence[int]:
-        """`count` registers; see `RegisterLine` for the errors, `DeviceBusy` after several tries."""
-        request = frames.reading_registers(unit, kind, address, count)
+        """Read `count` registers; see `RegisterLine` for the errors, `DeviceBusy` after several tries."""
+        request = frames.reading(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.registers, count, deadline)
 
     def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
-        """The registers of a block and when they arrived, rig time; one request for all who ask at the same time."""
+        """Read a block, and when it arrived, rig time; one request for all who ask at the same time."""
         unit, kind, address, count = block
         return self._blocks.take(block, asker, lambda: self.read_registers(unit, kind, address, count, deadline))
 
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
-        """`count` bits; errors as `read_registers`."""
-        request = frames.reading_bits(unit, kind, address, count)
+        """Read `count` bits; errors as `read_registers`."""
+        request = frames.reading(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.bits[:count], count, deadline)
 
     def write_registers(
         self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
     ) -> None:
         """Write holding registers, sent exactly once; any error but `DeviceFault` leaves it unknown what happened."""
-        request = frames.writing_registers(unit, address, values, multiple=multiple)
-        if request.is_its_own_answer:
-            self._write(request, deadline, lambda a: (a.address, *a.registers), (address, values[0]))
-        else:
-            self._write(request, deadline, lambda a: (a.address, a.count), (address, len(values)))
+        self._write(frames.writing_registers(unit, address, values, multiple=multiple), address, values, deadline)
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
         """Write one coil, sent exactly once; errors as `write_registers`."""
-        request = frames.writing_coil(unit, address, value)
-        self._write(request, deadline, lambda a: (a.address, *a.bits[:1]), (address, value))
+        self._write(frames.writing_coils(unit, address, [value], multiple=False), address, [value], deadline)
 
     def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
         """Write neighbouring coils in one frame, sent exactly once; errors as `write_registers`."""
-        request = frames.writing_coils(unit, address, values)
-        self._write(request, deadline, lambda a: (a.address, a.count), (address, len(values)))
+        self._write(frames.writing_coils(unit, address, values, multiple=True), address, values, deadline)
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
-        """The vendor's name as the unit says it (function 2B, 0E); most units refuse: `DeviceFault`."""
+        """Return the vendor's name as the unit says it (function 2B, 0E); most units refuse: `DeviceFault`."""
         return frames.vendor_of(self._exchanger.ask(frames.asking_vendor(unit), deadline))
 
-    def _write(
-        self,
-        request: frames.Request,
-        deadline: Deadline,
-        confirmed: Callable[[frames.Answer], tuple[int, ...]],
-        sent: tuple[int, ...],
-    ) -> None:
+    def _write(self, request: frames.Request, address: int, values: Sequence[int], deadline: Deadline) -> None:
         """Send once; `GarbledReply` if the answer confirms something else than what was sent: an older write's echo."""
         self._blocks.forget()
-        got = confirmed(self._exchanger.ask(request, deadline))
-        problem = f"sent {list(sent)} but {list(got)} was confirmed; only a read-back can tell"
+        answer = self._exchanger.ask(request, deadline)
+        if request.is_its_own_answer:
+            sent, got = [address, values[0]], [answer.address, *answer.registers, *answer.bits[:1]]
+        else:
+            sent, got = [address, len(values)], [answer.address, answer.count]
+        problem = f"sent {sent} but {got} was confirmed; only a read-back can tell"
         self._exchanger.check(request, got == sent, problem)

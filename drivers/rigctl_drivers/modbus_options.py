@@ -7,7 +7,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rigctl.rig.protocols import DeviceOptions
-from rigctl_drivers.registers import NumberType, WordOrder, width
+from rigctl_drivers.registers import NumberType, WordOrder, encode, width
 
 Address = Field(ge=0, le=0xFFFF)
 
@@ -38,9 +38,17 @@ class NumberOptions(_Part):
             raise ValueError("scale: got 0, must not be 0")
         return self
 
+    def value(self, raw: float) -> float:
+        """Return the engineering value of a raw number."""
+        return raw * self.scale + self.offset
+
+    def words(self, value: float) -> tuple[int, ...]:
+        """Return the registers that hold an engineering value; raises `ValueError` if they cannot."""
+        return encode((value - self.offset) / self.scale, self.type, self.order)
+
     @property
     def resolution(self) -> float:
-        """The smallest step the registers can hold, engineering units; 0 for floats."""
+        """Return the smallest step the registers can hold, engineering units; 0 for floats."""
         return 0.0 if self.type in ("float32", "float64") else abs(self.scale)
 
 

@@ -1,19 +1,86 @@
 """One quantity behind Modbus registers or coils: a sensor, an actuator, both, or a counter.
 
 What the options hold decides what the device can do: `read` makes a sensor, `write` and/or `enable` an actuator,
-`read` with `counter: true` a meter. The devices are put together of what `modbus_unit` asks and `modbus_drive` sends.
+`read` with `counter: true` a meter. What is asked is in `modbus_unit`, what is sent in `modbus_drive`.
 """
 
 from __future__ import annotations
 
-import math
-from typing import ClassVar
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final, Literal
 
-from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Line, Reading, RegisterLine, Severity
-from rigctl_drivers import modbus_claims
+from rigctl.rig.abilities import Claim
+from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Line, Reading, RegisterLine
 from rigctl_drivers.modbus_drive import Drive
 from rigctl_drivers.modbus_options import ModbusOptions
 from rigctl_drivers.modbus_unit import Unit
+from rigctl_drivers.registers import float_step, width
+
+_FLOATS: Final = {"float32": 24, "float64": 53}
+"""Binary digits of a float's significand."""
+
+
+def _occupies(options: ModbusOptions) -> Sequence[Claim]:
+    """Claim every word and coil that a device with these options reads or writes."""
+    return tuple(replace(claim, place=f"unit {options.address} {claim.place}") for claim in _claims(options))
+
+
+def _misfits(options: ModbusOptions, setpoints: Sequence[float]) -> Sequence[str]:
+    """Name setpoints, and the values for safe and released, that the registers cannot hold."""
+    own = {"safe_value": options.safe_value, "release_value": options.release_value}
+    named = [("setpoint", value) for value in setpoints]
+    named += [(name, value) for name, value in own.items() if value is not None]
+    return [f"{name} {value:g} {why}" for name, value in named if (why := _misfit(options, value))]
+
+
+def _grain(options: ModbusOptions, total: float) -> float:
+    """Return the smallest step of the counter at this count."""
+    read = options.read
+    if read is None or read.table in ("coil", "discrete"):
+        return 0.0
+    if read.type in _FLOATS:
+        return abs(read.scale) * float_step((total - read.offset) / read.scale, _FLOATS[read.type])
+    return abs(read.scale)
+
+
+def _claims(options: ModbusOptions) -> Iterator[Claim]:
+    read, write, enable = options.read, options.write, options.enable
+    if read is not None and read.table in ("coil", "discrete"):
+        yield _bit(read.table, read.at, "reads")
+    elif read is not None:
+        part = "" if read.bit is None else f" bit {read.bit}"
+        yield from _words(read.table, read.at, width(read.type), "reads", part)
+    if write is not None:
+        yield from _words(write.table, write.at, width(write.type), "writes")
+    if enable is not None and enable.at is not None:
+        yield from _words("holding", enable.at, 1, "writes")
+    elif enable is not None and enable.coil is not None:
+        yield _bit("coil", enable.coil, "writes")
+
+
+def _words(table: str, at: int, count: int, use: Literal["reads", "writes"], part: str = "") -> Iterator[Claim]:
+    span = f"{at} to {at + count - 1}{part}"
+    for word in range(at, at + count):
+        yield Claim(f"{table} register {word}{part}", use, span)
+
+
+def _bit(table: str, at: int, use: Literal["reads", "writes"]) -> Claim:
+    return Claim(f"{table} {at}", use, str(at))
+
+
+def _misfit(options: ModbusOptions, value: float) -> str:
+    """Say why a device with these options cannot hold a setpoint; empty if it can."""
+    write = options.write
+    if write is None:
+        on_off = options.enable is not None and value not in (0.0, 1.0)
+        return "cannot be held: an on/off device takes 0 or 1" if on_off else ""
+    try:
+        write.words(value)
+    except (ValueError, struct.error) as problem:
+        return f"cannot be held by holding register {write.at}: {problem}; change its type or scale"
+    return ""
 
 
 class ModbusRegisterDriver:
@@ -23,67 +90,43 @@ class ModbusRegisterDriver:
     summary: ClassVar[str] = "a sensor, actuator or counter in Modbus registers or coils"
     schemes: ClassVar[tuple[str, ...]] = ("modbus_tcp", "modbus_rtu", "rtu_tcp")
     options: ClassVar[type[DeviceOptions]] = ModbusOptions
-    occupies = staticmethod(modbus_claims.occupies)
-    misfits = staticmethod(modbus_claims.misfits)
-    grain = staticmethod(modbus_claims.grain)
+    occupies = staticmethod(_occupies)
+    misfits = staticmethod(_misfits)
+    grain = staticmethod(_grain)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The device called `name`; sends nothing yet."""
+        """Make the device called `name`; sends nothing yet."""
         if not isinstance(options, ModbusOptions) or not isinstance(line, RegisterLine):
             raise TypeError(f"{name}: driver modbus needs ModbusOptions and a Modbus line, got {line.url}")
-        unit = Unit(name, options, line)
+        unit = Unit(options, line)
         if options.counter:
             return ModbusCounter(unit)
         if options.read is None:
-            return ModbusActuator(unit)
+            return Drive(unit)
         if options.write is None and options.enable is None:
-            return ModbusSensor(unit)
+            return unit
         return ModbusControlled(unit)
-
-
-class ModbusSensor:
-    """Reads one quantity."""
-
-    def __init__(self, unit: Unit) -> None:
-        self.unit = unit.options.unit
-        self.anonymous = unit.anonymous
-        self.identify, self.simulated = unit.identify, unit.simulated
-        self.read = unit.read
 
 
 class ModbusCounter:
     """Counts what is consumed."""
 
     def __init__(self, unit: Unit) -> None:
-        self.meter_unit = unit.options.unit
-        self.anonymous = unit.anonymous
+        self.meter_unit, self.anonymous = unit.unit, unit.anonymous
         self.identify, self.simulated = unit.identify, unit.simulated
         self._read = unit.read
 
     def total(self, deadline: Deadline) -> Reading:
-        """The counter now; INVALID if negative."""
+        """Read the counter; INVALID if it is negative."""
         reading = self._read(deadline)
         if reading.valid and reading.value < 0:
             detail = f"a counter cannot read {reading.value}: check type and order"
-            return Reading(math.nan, reading.unit, reading.time_s, Severity.INVALID, detail)
+            return Reading.invalid(reading.unit, reading.time_s, detail)
         return reading
 
 
-class ModbusActuator:
-    """Imposes a setpoint, or switches."""
-
-    def __init__(self, unit: Unit) -> None:
-        self.unit = unit.options.unit
-        self.anonymous = unit.anonymous
-        self.drive = drive = Drive(unit)
-        self.identify, self.simulated = unit.identify, unit.simulated
-        self.apply, self.release, self.safe, self.read_back = drive.apply, drive.release, drive.safe, unit.read_back
-        self.pace, self.safe_group = drive.pace, drive.safe_group
-        self.safe_all, self.safe_all_s = drive.safe_all, drive.safe_all_s
-
-
-class ModbusControlled(ModbusActuator):
+class ModbusControlled(Drive):
     """Imposes a setpoint and reads the quantity."""
 
     def __init__(self, unit: Unit) -> None:

@@ -4,63 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
 
 from rigctl.errors import DeviceFault, IdentityMismatch
-from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Line, Reading, RegisterLine, Severity
-from rigctl_drivers.modbus_blocks import Block
+from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Reading, RegisterLine
 from rigctl_drivers.modbus_options import EnableOptions, ModbusOptions, ReadOptions, WriteOptions
+from rigctl_drivers.modbus_protocol import ReadsBlocks, says_simulated
 from rigctl_drivers.registers import decode, width
-
-SIMULATED = "(simulated)"
-"""Stands in the vendor's name of a unit that is not real."""
-
-
-@runtime_checkable
-class NamesVendor(Protocol):
-    """A line whose units can be asked for their vendor's name."""
-
-    def vendor(self, unit: int, deadline: Deadline) -> str:
-        """The name; raises `DeviceFault` where a unit has none to tell."""
-        ...
-
-
-@runtime_checkable
-class ReadsBlocks(Protocol):
-    """A line that reads neighbouring registers once for all who ask at the same time."""
-
-    def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
-        """The registers and when they arrived, rig time."""
-        ...
-
-
-def says_simulated(line: Line, unit: int, deadline: Deadline) -> bool:
-    """Whether a unit says of itself that it is simulated (function 2B, 0E); False where it refuses the question."""
-    if not isinstance(line, NamesVendor):
-        return False
-    try:
-        return SIMULATED in line.vendor(unit, deadline)
-    except DeviceFault:
-        return False
 
 
 class Unit:
-    """One quantity of one unit, over a line."""
+    """One quantity of one unit, over a line; a sensor if it has something to read."""
 
-    def __init__(self, name: str, options: ModbusOptions, line: RegisterLine) -> None:
-        self.name = name
+    def __init__(self, options: ModbusOptions, line: RegisterLine) -> None:
+        self.unit = options.unit
         self.options = options
         self.line = line
         self.anonymous = options.identity is None
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Who answers; raises `IdentityMismatch` if the identity register holds something else."""
+        """Ask who answers; raises `IdentityMismatch` if the identity register holds something else."""
         o, line = self.options, self.line
         model = f"Modbus unit {o.address}"
         if o.identity is not None:
             (got,) = line.read_registers(o.address, o.identity.table, o.identity.at, 1, deadline)
             if got != o.identity.value:
-                where = f"{self.name}: {line.url} unit {o.address}: {o.identity.table} register {o.identity.at}"
+                where = f"unit {o.address}: {o.identity.table} register {o.identity.at}"
                 raise IdentityMismatch(f"{where} holds {got}, expected {o.identity.value}: another device answers")
             return Identity(f"{model}, identity {got}")
         if o.read is not None:
@@ -70,16 +38,16 @@ class Unit:
         return Identity(model)
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Whether the unit says of itself that it is simulated."""
+        """Tell whether the unit says of itself that it is simulated."""
         return says_simulated(self.line, self.options.address, deadline)
 
     # reading ------------------------------------------------------------------------------------------------------
 
     def read(self, deadline: Deadline) -> Reading:
-        """The value now."""
+        """Read the value."""
         place = self.options.read
         if place is None:  # connect() makes no sensor without it
-            raise DeviceFault(f"{self.name}: nothing to read: `read` is not configured")
+            raise DeviceFault("nothing to read: `read` is not configured")
         raw, now_s = self._raw(place, deadline)
         problem = ""
         if not math.isfinite(raw):
@@ -87,26 +55,26 @@ class Unit:
         elif raw in place.error_codes:
             problem = f"the device reports error code {raw:g}"
         if problem:
-            return Reading(math.nan, self.options.unit, now_s, Severity.INVALID, problem)
+            return Reading.invalid(self.unit, now_s, problem)
         if place.bit is not None:
             raw = float(int(raw) >> place.bit & 1)
-        return Reading(raw * place.scale + place.offset, self.options.unit, now_s)
+        return Reading(place.value(raw), self.unit, now_s)
 
     def read_back(self, deadline: Deadline) -> ActuatorState:
-        """Whether the setpoint is in force, and the setpoint, as the device holds them."""
+        """Tell whether the setpoint is in force, and the setpoint, as the device holds them."""
         o = self.options
         on, words = self._held(deadline)
         if o.write is None:
             return ActuatorState(on, float(on))
         if not on:
             return ActuatorState(False, None)
-        held = decode(words, o.write.type, o.write.order) * o.write.scale + o.write.offset
+        held = o.write.value(decode(words, o.write.type, o.write.order))
         if o.release_value is not None and _same(o.write, held, o.release_value):
             return ActuatorState(False, None)
         return ActuatorState(True, held)
 
     def _held(self, deadline: Deadline) -> tuple[bool, Sequence[int]]:
-        """Whether it is enabled, and if so the setpoint's registers; one request where all are neighbours."""
+        """Ask whether it is enabled, and if so for the setpoint's registers; one request where all are neighbours."""
         enable, write = self.options.enable, self.options.write
         count = 0 if write is None else width(write.type)
         if enable is not None and enable.at is not None and write is not None:
@@ -125,16 +93,16 @@ class Unit:
 
     def _in_force(self, enable: EnableOptions, word: int) -> bool:
         if word not in (enable.on, enable.off):
-            where = f"{self.name}: {self.line.url} unit {self.options.address}: holding register {enable.at}"
+            where = f"unit {self.options.address}: holding register {enable.at}"
             raise DeviceFault(f"{where} holds {word}, neither `on` ({enable.on}) nor `off` ({enable.off})")
         return word == enable.on
 
     def holding(self, at: int, count: int, deadline: Deadline) -> Sequence[int]:
-        """Holding registers as they are."""
+        """Read holding registers as they are."""
         return self.line.read_registers(self.options.address, "holding", at, count, deadline)
 
     def _raw(self, place: ReadOptions, deadline: Deadline) -> tuple[float, float]:
-        """The number as it stands there, and when it arrived, rig time."""
+        """Return the number as it stands there, and when it arrived, rig time."""
         unit, line, table = self.options.address, self.line, place.table
         if table == "coil" or table == "discrete":  # noqa: PLR1714 - mypy narrows this form only
             bit = line.read_bits(unit, table, place.at, 1, deadline)[0]
@@ -149,5 +117,4 @@ class Unit:
 
 
 def _same(place: WriteOptions, held: float, wanted: float) -> bool:
-    """Equal as far as the registers can tell."""
     return math.isclose(held, wanted, rel_tol=1e-6, abs_tol=max(place.resolution / 2, 1e-9))

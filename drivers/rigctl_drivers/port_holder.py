@@ -12,7 +12,7 @@ OTHER_ENDS = ("/dev/ptmx", f"{PTY}ptmx")
 
 
 def holder_of(port: Path, proc: Path = Path("/proc")) -> str:
-    """`pid 412 (minicom)` for the process holding `port`, empty if that cannot be found out.
+    """Name the process holding `port`, e.g. `pid 412 (minicom)`; empty if that cannot be found out.
 
     The holder of an exclusive lock is named before others that merely have the port open: whoever made a virtual
     port keeps it open too, and is not in the way.
@@ -21,7 +21,7 @@ def holder_of(port: Path, proc: Path = Path("/proc")) -> str:
 
 
 def other_user_of(port: Path, proc: Path = Path("/proc")) -> str:
-    """As `holder_of`, for another process that has `port` open although we hold it; empty if none can be seen.
+    """Name another process that has `port` open although we hold it, as `holder_of`; empty if none can be seen.
 
     The process at the other end of a pseudo-terminal keeps our end open too, and is the instrument.
     """
@@ -39,7 +39,7 @@ def _described(find: Callable[[], int | None], proc: Path) -> str:
 
 
 def _locker(port: Path, proc: Path) -> int | None:
-    """The pid in `/proc/locks` whose lock is on this file: fields are id, kind, mode, access, pid, device:inode."""
+    """Find the pid whose lock in `/proc/locks` is on this file: id, kind, mode, access, pid, device:inode."""
     stat = port.stat()
     wanted = f"{os.major(stat.st_dev):02x}:{os.minor(stat.st_dev):02x}:{stat.st_ino}"
     for line in (proc / "locks").read_text().splitlines():
@@ -50,7 +50,6 @@ def _locker(port: Path, proc: Path) -> int | None:
 
 
 def _openers(port: Path, proc: Path) -> Iterator[int]:
-    """Other processes that have this file open."""
     target = os.path.realpath(port)
     for entry in proc.iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid() and _has_open(entry, target):
@@ -72,7 +71,7 @@ def _leads_to(link: Path, *targets: str) -> bool:
 
 
 def _made(pid: int, number: int | None, proc: Path) -> bool:
-    """Whether a process holds the other end (`/dev/ptmx`) of the pseudo-terminal of this number."""
+    """Tell whether a process holds the other end (`/dev/ptmx`) of the pseudo-terminal of this number."""
     if number is None:
         return False
     process = proc / str(pid)

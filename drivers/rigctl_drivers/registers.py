@@ -41,16 +41,12 @@ _LIMITS = MappingProxyType(
 
 
 def width(number_type: NumberType) -> int:
-    """How many registers a number takes."""
+    """Return how many registers a number takes."""
     return struct.calcsize(_FORMATS[number_type]) // 2
 
 
 def decode(registers: Sequence[int], number_type: NumberType, order: WordOrder = "ABCD") -> float:
-    """The number in `registers`; integers come as such, exact.
-
-    Raises:
-        ValueError: there are too many or too few registers, or one is not a 16-bit word.
-    """
+    """Return the number in `registers`, integers exact; `ValueError` unless they are the 16-bit words it takes."""
     if len(registers) != width(number_type) or not all(0 <= r <= 0xFFFF for r in registers):
         raise ValueError(f"{number_type} takes {width(number_type)} registers of 16 bits, got {list(registers)}")
     data = _arrange(b"".join(r.to_bytes(2, "big") for r in registers), order)
@@ -60,11 +56,7 @@ def decode(registers: Sequence[int], number_type: NumberType, order: WordOrder =
 
 
 def encode(value: float, number_type: NumberType, order: WordOrder = "ABCD") -> tuple[int, ...]:
-    """The registers that hold `value`; integers are rounded to the nearest.
-
-    Raises:
-        ValueError: the value is not finite or does not fit.
-    """
+    """Return the registers that hold `value`, integers rounded; `ValueError` if it is not finite or does not fit."""
     if not math.isfinite(value):
         raise ValueError(f"got {value}, must be finite")
     if number_type == "float64":
@@ -80,6 +72,11 @@ def encode(value: float, number_type: NumberType, order: WordOrder = "ABCD") -> 
     return tuple(int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2))
 
 
+def float_step(value: float, digits: int = 24) -> float:
+    """Return the distance to the next number that a float of so many binary digits can hold; float32 unless told."""
+    return math.ldexp(1.0, math.frexp(value)[1] - digits) if value else 0.0
+
+
 def _float32(value: float) -> bytes:
     try:
         return struct.pack(">f", value)
@@ -88,7 +85,7 @@ def _float32(value: float) -> bytes:
 
 
 def _arrange(data: bytes, order: WordOrder) -> bytes:
-    """Transmitted order to most significant first or back: every order is its own inverse."""
+    """Put transmitted order to most significant first, or back: every order is its own inverse."""
     words = [data[i : i + 2] for i in range(0, len(data), 2)]
     if order in ("CDAB", "DCBA"):
         words.reverse()

@@ -25,54 +25,47 @@ class ScpiChannel:
     """One instrument on one line.
 
     Args:
-        name: for messages.
         line: where it is.
         terminator: what ends a line in both directions.
         check_errors: whether it knows `SYST:ERR?`.
+        model: what it must be, in any case; None: any.
     """
 
-    def __init__(self, name: str, line: ByteLine, terminator: str, *, check_errors: bool) -> None:
+    def __init__(self, line: ByteLine, terminator: str, *, check_errors: bool, model: str | None) -> None:
         self.line = line
-        self.where = f"{name}: {line.url}"
-        """For messages: device and port."""
         self.check_errors = check_errors
-        self._name = name
+        self._model = model
         self._end = terminator.encode("ascii")
         self._in_step = False
         """Whether the next line will be the answer to the next question."""
         self._emptied = False
         """Whether the error queue has been emptied since we connected."""
 
-    def identify(self, model: str | None, deadline: Deadline) -> Identity:
-        """Ask `*IDN?`; with `model` (in any case) any other is refused.
-
-        Raises:
-            IdentityMismatch: the model is another.
-            GarbledReply: the answer has no model.
-        """
+    def identify(self, deadline: Deadline) -> Identity:
+        """Ask `*IDN?`; raises `IdentityMismatch` if the model is another, `GarbledReply` if the answer has none."""
         answer = self.ask("*IDN?", deadline)
         fields = [field.strip() for field in answer.split(",")]
         if len(fields) < 2:
             self._in_step = False
-            raise GarbledReply(f"{self.where}: *IDN? got {answer!r}, must be maker,model,serial,firmware")
+            raise GarbledReply(f"*IDN? got {answer!r}, must be maker,model,serial,firmware")
         got, serial, firmware = (*fields[1:4], "", "")[:3]
-        if model is not None and got.casefold() != model.casefold():
-            raise IdentityMismatch(f"{self.where}: model {got!r} answers, expected {model!r}; check `bus`")
+        if self._model is not None and got.casefold() != self._model.casefold():
+            raise IdentityMismatch(f"model {got!r} answers, expected {self._model!r}; check `bus`")
         return Identity(got, firmware, serial)
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Whether the maker's name in `*IDN?` says that it is simulated."""
+        """Tell whether the maker's name in `*IDN?` says that it is simulated."""
         return SIMULATED in self.ask("*IDN?", deadline).partition(",")[0].upper()
 
     def ask(self, question: str, deadline: Deadline) -> str:
-        """The next line after a question. After a failure the line is made quiet first."""
+        """Return the next line after a question. After a failure the line is made quiet first."""
         self._send(question, deadline)
         answer = self._answer(question, deadline)
         self._in_step = True
         return answer
 
     def ask_or_explain(self, question: str, deadline: Deadline) -> str:
-        """The answer to a question; if none comes, the instrument may say why."""
+        """Return the answer to a question; if none comes, the instrument may say why."""
         if not self.check_errors:
             return self.ask(question, deadline)
         try:
@@ -85,12 +78,12 @@ class ScpiChannel:
             raise
 
     def number(self, question: str, answer: str) -> float:
-        """An answer as a number; raises `GarbledReply` if it is none."""
+        """Return an answer as a number; raises `GarbledReply` if it is none."""
         try:
             return float(answer)
         except ValueError:
             self._in_step = False
-            raise GarbledReply(f"{self.where}: {question} got {answer!r}, must be a number") from None
+            raise GarbledReply(f"{question} got {answer!r}, must be a number") from None
 
     def tell(self, command: str, deadline: Deadline) -> None:
         """Send a command, once; nothing answers it."""
@@ -98,7 +91,7 @@ class ScpiChannel:
         self._in_step = True
 
     def earlier_errors(self, deadline: Deadline) -> list[str]:
-        """What others left in the error queue, so that it is not blamed on our first question or command."""
+        """Return what others left in the error queue, so that it is not blamed on our first question or command."""
         if self._emptied or not self.check_errors:
             return []
         if not self._in_step:
@@ -115,7 +108,7 @@ class ScpiChannel:
         errors, blamed = self._errors(deadline, late=late), self._emptied
         self._emptied = True
         if errors and (blamed or late):
-            raise DeviceFault(f"{self.where}: {doing}: the instrument reports {'; '.join(errors)}")
+            raise DeviceFault(f"{doing}: the instrument reports {'; '.join(errors)}")
 
     def _send(self, text: str, deadline: Deadline) -> None:
         if not self._in_step:
@@ -127,21 +120,20 @@ class ScpiChannel:
         try:
             answer = self.line.read_line(self._end, deadline)
         except DeviceTimeout as problem:
-            raise DeviceTimeout(f"{self._name}: no answer to {question}: {problem}") from problem
+            raise DeviceTimeout(f"no answer to {question}: {problem.what}", bus=problem.bus) from problem
         try:
             return answer.decode("ascii").strip()
         except UnicodeDecodeError:
-            raise GarbledReply(f"{self.where}: {question} got {answer[:60]!r}; check baud rate and parity") from None
+            raise GarbledReply(f"{question} got {answer[:60]!r}; check baud rate and parity") from None
 
     def _errors(self, deadline: Deadline, *, late: bool = False) -> list[str]:
-        """Empty the error queue."""
         errors: list[str] = []
         while len(errors) < MAX_ERRORS and (entry := self._next_error(deadline, late=late)):
             errors.append(entry)
         return errors
 
     def _next_error(self, deadline: Deadline, *, late: bool) -> str:
-        """One entry of the error queue, empty when there is none; a line of another form is a late answer."""
+        """Take one entry of the error queue, empty when there is none; a line of another form is a late answer."""
         self._in_step = False
         self.line.write(b"SYST:ERR?" + self._end, deadline)
         while not (found := ERROR_ENTRY.fullmatch(self._answer("SYST:ERR?", deadline))) or (late and not found[2]):

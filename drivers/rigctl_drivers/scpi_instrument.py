@@ -6,23 +6,23 @@ What the options hold decides what the device can do: `query` makes a sensor, `s
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
+from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import (
     ActuatorState,
     ByteLine,
     Deadline,
     Device,
     DeviceOptions,
-    Identity,
     Line,
     Reading,
     Severity,
 )
-from rigctl_drivers import scpi_claims
 from rigctl_drivers.scpi import ScpiChannel
 
 OVERFLOW = 9.9e37
@@ -95,11 +95,32 @@ class ScpiOptions(DeviceOptions):
 
 
 def _takes_value(template: str) -> bool:
-    """Whether a command differs with the setpoint that is put into it."""
+    """Tell whether a command differs with the setpoint that is put into it."""
     try:
         return template.format(value=1.5) != template.format(value=250.0)
     except (LookupError, ValueError, AttributeError):  # another field than `value`, or no way to write a number
         return False
+
+
+def _occupies(options: ScpiOptions) -> Sequence[Claim]:
+    """Claim the line, shared with others of the same instrument, and each command to itself."""
+    return (Claim("the line", "shares", "SCPI"), *_asked(options))
+
+
+def _misfits(options: ScpiOptions, setpoints: Sequence[float]) -> Sequence[str]:
+    """Name what an on/off device, which takes 0 or 1, cannot hold; of others the instrument knows best."""
+    if options.set is not None or options.enable is None:
+        return []
+    return [f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in setpoints if v not in (0.0, 1.0)]
+
+
+def _asked(options: ScpiOptions) -> Iterator[Claim]:
+    if options.query is not None:
+        yield Claim(f"query {options.query}", "reads", options.query)
+    if options.set is not None:
+        yield Claim(f"command {options.set}", "writes")
+    if options.enable is not None:
+        yield Claim(f"command {options.enable.on}", "writes")
 
 
 class ScpiDriver:
@@ -109,15 +130,16 @@ class ScpiDriver:
     summary: ClassVar[str] = "a reading or setpoint of an SCPI instrument (serial or TCP)"
     schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
     options: ClassVar[type[DeviceOptions]] = ScpiOptions
-    occupies = staticmethod(scpi_claims.occupies)
-    misfits = staticmethod(scpi_claims.misfits)
+    occupies = staticmethod(_occupies)
+    misfits = staticmethod(_misfits)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The instrument called `name`; sends nothing yet."""
+        """Make the instrument called `name`; sends nothing yet."""
         if not isinstance(options, ScpiOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver scpi needs ScpiOptions and a serial or tcp line, got {line.url}")
-        channel = ScpiChannel(name, line, options.terminator, check_errors=options.check_errors)
+        o = options
+        channel = ScpiChannel(line, o.terminator, check_errors=o.check_errors, model=o.model)
         if options.query is None:
             return ScpiOutput(channel, options)
         sensor = ScpiSensor(channel, options, options.query)
@@ -131,14 +153,10 @@ class ScpiSensor:
 
     def __init__(self, channel: ScpiChannel, options: ScpiOptions, query: str) -> None:
         self.unit = options.unit
-        self.simulated = channel.simulated
+        self.identify, self.simulated = channel.identify, channel.simulated
         self._channel = channel
         self._options = options
         self._query = query
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask `*IDN?`; raises `IdentityMismatch` if the model is another."""
-        return self._channel.identify(self._options.model, deadline)
 
     def read(self, deadline: Deadline) -> Reading:
         """Ask the query; an overflow or not-a-number sentinel is INVALID. Errors found from before make it MINOR.
@@ -155,7 +173,7 @@ class ScpiSensor:
             channel.raise_errors(self._query, deadline)
         value = channel.number(self._query, answer)
         if not math.isfinite(value) or abs(value) >= OVERFLOW:
-            return Reading(math.nan, self.unit, now_s, Severity.INVALID, f"the instrument reports {answer} (off scale)")
+            return Reading.invalid(self.unit, now_s, f"the instrument reports {answer} (off scale)")
         if earlier:
             return Reading(value, self.unit, now_s, Severity.MINOR, f"errors from before: {'; '.join(earlier)}")
         return Reading(value, self.unit, now_s)
@@ -166,13 +184,9 @@ class ScpiOutput:
 
     def __init__(self, channel: ScpiChannel, options: ScpiOptions) -> None:
         self.unit = options.unit
-        self.simulated = channel.simulated
+        self.identify, self.simulated = channel.identify, channel.simulated
         self._channel = channel
         self._options = options
-
-    def identify(self, deadline: Deadline) -> Identity:
-        """Ask `*IDN?`; raises `IdentityMismatch` if the model is another."""
-        return self._channel.identify(self._options.model, deadline)
 
     def apply(self, value: float, deadline: Deadline) -> None:
         """Send the setpoint, then switch on.
@@ -201,7 +215,7 @@ class ScpiOutput:
             self._impose(self._options.safe_value, deadline)
 
     def read_back(self, deadline: Deadline) -> ActuatorState:
-        """Switch and setpoint as the instrument holds them."""
+        """Ask for switch and setpoint as the instrument holds them."""
         o = self._options
         on = o.enable is None or self._is_on(o.enable.state, deadline)
         if o.confirm is None:
@@ -214,11 +228,10 @@ class ScpiOutput:
         return ActuatorState(True, held)
 
     def _check(self, value: float) -> None:
-        where = self._channel.where
         if not math.isfinite(value):
-            raise DeviceFault(f"{where}: got setpoint {value}, must be a finite number; nothing was sent")
+            raise DeviceFault(f"got setpoint {value}, must be a finite number; nothing was sent")
         if self._options.set is None and value not in (0.0, 1.0):
-            raise DeviceFault(f"{where}: got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
+            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
 
     def _impose(self, value: float, deadline: Deadline) -> None:
         o = self._options
@@ -251,13 +264,13 @@ class ScpiOutput:
         answer = self._channel.ask_or_explain(question, deadline)
         on = STATES.get(answer.upper())
         if on is None:
-            raise GarbledReply(f"{self._channel.where}: {question} got {answer!r}, must be 1, 0, ON or OFF")
+            raise GarbledReply(f"{question} got {answer!r}, must be 1, 0, ON or OFF")
         return on
 
     def _held(self, question: str, deadline: Deadline) -> float:
         value = self._channel.number(question, self._channel.ask_or_explain(question, deadline))
         if not math.isfinite(value) or abs(value) >= OVERFLOW:
-            raise GarbledReply(f"{self._channel.where}: {question} got {value}, which is no setpoint")
+            raise GarbledReply(f"{question} got {value}, which is no setpoint")
         return value
 
 
@@ -272,5 +285,4 @@ class ScpiControlled:
 
 
 def _same(held: float, wanted: float) -> bool:
-    """Equal as far as a number written in a few digits can tell."""
     return math.isclose(held, wanted, rel_tol=1e-6, abs_tol=1e-9)

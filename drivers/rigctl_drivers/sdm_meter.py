@@ -16,10 +16,9 @@ from pydantic import Field
 
 from rigctl.errors import DeviceFault, IdentityMismatch
 from rigctl.rig.abilities import Claim
-from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine, Severity
-from rigctl_drivers.modbus_claims import float_step, meter_claims
-from rigctl_drivers.modbus_unit import says_simulated
-from rigctl_drivers.registers import decode
+from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Identity, Line, Reading, RegisterLine
+from rigctl_drivers.modbus_protocol import says_simulated
+from rigctl_drivers.registers import decode, float_step
 
 VOLTAGE = 0x00
 FREQUENCY = 0x46
@@ -55,7 +54,8 @@ class _Model:
 
 
 def _occupies(options: SdmOptions) -> Sequence[Claim]:
-    return meter_claims(options.address)
+    # whoever else is taken to be there counts the same energy
+    return (Claim(f"unit {options.address} as an energy meter", "keeps"),)
 
 
 def _grain(options: SdmOptions, total_kwh: float) -> float:
@@ -70,35 +70,24 @@ class Sdm120Driver:
     summary: ClassVar[str] = "Eastron SDM120 energy meter, one phase (kWh counted, W now)"
     schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
     options: ClassVar[type[DeviceOptions]] = SdmOptions
+    model: ClassVar[_Model] = _Model("SDM120", power=0x0C)
     occupies = staticmethod(_occupies)
     grain = staticmethod(_grain)
 
-    @staticmethod
-    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The meter called `name`; sends nothing yet."""
-        return _connect(name, options, line, _Model("SDM120", power=0x0C))
+    @classmethod
+    def connect(cls, name: str, options: DeviceOptions, line: Line) -> Device:
+        """Make the meter called `name`; sends nothing yet."""
+        if not isinstance(options, SdmOptions) or not isinstance(line, RegisterLine):
+            raise TypeError(f"{name}: driver {cls.name} needs SdmOptions and a Modbus line, got {line.url}")
+        return SdmMeter(options, line, cls.model)
 
 
-class Sdm630Driver:
+class Sdm630Driver(Sdm120Driver):
     """Driver of the three-phase meter."""
 
     name: ClassVar[str] = "sdm630"
     summary: ClassVar[str] = "Eastron SDM630 energy meter, three phases (kWh counted, W now)"
-    schemes: ClassVar[tuple[str, ...]] = ("modbus_rtu", "modbus_tcp", "rtu_tcp")
-    options: ClassVar[type[DeviceOptions]] = SdmOptions
-    occupies = staticmethod(_occupies)
-    grain = staticmethod(_grain)
-
-    @staticmethod
-    def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The meter called `name`; sends nothing yet."""
-        return _connect(name, options, line, _Model("SDM630", power=0x34, counts_in=0x1E))
-
-
-def _connect(name: str, options: DeviceOptions, line: Line, model: _Model) -> SdmMeter:
-    if not isinstance(options, SdmOptions) or not isinstance(line, RegisterLine):
-        raise TypeError(f"{name}: driver {model.name.lower()} needs SdmOptions and a Modbus line, got {line.url}")
-    return SdmMeter(name, options, line, model)
+    model: ClassVar[_Model] = _Model("SDM630", power=0x34, counts_in=0x1E)
 
 
 class SdmMeter:
@@ -107,8 +96,7 @@ class SdmMeter:
     meter_unit = "kWh"
     unit = "W"
 
-    def __init__(self, name: str, options: SdmOptions, line: RegisterLine, model: _Model) -> None:
-        self._name = name
+    def __init__(self, options: SdmOptions, line: RegisterLine, model: _Model) -> None:
         self._options = options
         self._line = line
         self._model = model
@@ -117,7 +105,7 @@ class SdmMeter:
         """Holding registers that the meter refused."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Mains that look like mains, and the serial number if the meter has one to tell.
+        """See mains that look like mains, and ask for the serial number if the meter has one to tell.
 
         Raises:
             IdentityMismatch: voltage or frequency cannot be those of a supply, or energy is not counted in the unit
@@ -126,7 +114,7 @@ class SdmMeter:
         volts, hertz = self._value(VOLTAGE, deadline), self._value(FREQUENCY, deadline)
         if not (0.0 <= volts < 1000.0 and 40.0 < hertz < 70.0):
             raise IdentityMismatch(
-                f"{self._name}: {self._line.url} unit {self._options.address} reads {volts:.4g} V at {hertz:.4g} Hz: "
+                f"unit {self._options.address} reads {volts:.4g} V at {hertz:.4g} Hz: "
                 f"not an {self._model.name}, or not its factory register order"
             )
         if problem := self._switched(deadline):
@@ -140,20 +128,16 @@ class SdmMeter:
         )
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Whether the meter says of itself that it is simulated."""
+        """Tell whether the meter says of itself that it is simulated."""
         return self._spaced(lambda: says_simulated(self._line, self._options.address, deadline))
 
     def read(self, deadline: Deadline) -> Reading:
-        """Active power now, W."""
+        """Read the active power, W."""
         watts = self._value(self._model.power, deadline)
         return self._reading(watts, self.unit, "" if math.isfinite(watts) else f"the meter reports {watts} W")
 
     def total(self, deadline: Deadline) -> Reading:
-        """Energy counted, kWh. INVALID if it is no number, negative or implausibly high.
-
-        Raises:
-            DeviceFault: the meter has been switched to another unit.
-        """
+        """Read the energy counted, kWh, INVALID if it cannot be true; `DeviceFault` if switched to another unit."""
         raw = self._value(COUNTERS[self._options.counter], deadline)
         if problem := self._switched(deadline):
             raise DeviceFault(problem)
@@ -163,22 +147,20 @@ class SdmMeter:
 
     def _reading(self, value: float, unit: str, problem: str) -> Reading:
         now_s = self._line.clock.now_s()
-        if problem:
-            return Reading(math.nan, unit, now_s, Severity.INVALID, problem)
-        return Reading(value, unit, now_s)
+        return Reading.invalid(unit, now_s, problem) if problem else Reading(value, unit, now_s)
 
     def _switched(self, deadline: Deadline) -> str:
-        """What is wrong if energy is counted in another unit than the configuration says; empty if nothing is."""
+        """Say what is wrong if energy is counted in another unit than configured; empty if nothing is."""
         words = None if self._model.counts_in is None else self._holding(self._model.counts_in, 2, deadline)
         unit = None if words is None else {0.0: "kWh", 1.0: "MWh"}.get(decode(words, "float32"))
         declared = self._options.counts_in
         if unit in (None, declared):
             return ""
-        where = f"{self._name}: {self._line.url} unit {self._options.address}"
-        return f"{where} counts in {unit}, `counts_in` says {declared}; switch the meter back, or correct `counts_in`"
+        mend = "switch the meter back, or correct `counts_in`"
+        return f"unit {self._options.address} counts in {unit}, `counts_in` says {declared}; {mend}"
 
     def _holding(self, register: int, count: int, deadline: Deadline) -> Sequence[int] | None:
-        """Holding registers; None if this meter does not have them, which it is asked but once."""
+        """Read holding registers; None if this meter does not have them, which it is asked but once."""
         if register in self._missing:
             return None
         address = self._options.address

@@ -15,12 +15,14 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import unquote
 
+from rigctl.rig.places import host_and_port
+
 Convert = Callable[[str], Any]
 """Text to value; raises `ValueError` saying what is allowed."""
 
 
 def positive(text: str) -> float:
-    """A finite number above zero."""
+    """Convert a finite number above zero."""
     try:
         value = float(text)
     except ValueError:
@@ -31,14 +33,14 @@ def positive(text: str) -> float:
 
 
 def whole(text: str) -> int:
-    """A whole number above zero."""
+    """Convert a whole number above zero."""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise ValueError("must be a whole number > 0")
     return int(text)
 
 
 def one_of(allowed: Mapping[str, Any]) -> Convert:
-    """One of a few words, in any case."""
+    """Make the conversion of one of a few words, in any case."""
 
     def convert(text: str) -> Any:
         if text.upper() not in allowed:
@@ -96,19 +98,12 @@ class LineUrl:
 
     @property
     def path(self) -> Path:
-        """The place as a path; a relative one counts from the current directory."""
+        """Return the place as a path; a relative one counts from the current directory."""
         return Path(self.place)
 
     def host_port(self, default_port: int) -> tuple[str, int]:
-        """The place as `host:port`, IPv6 addresses in brackets.
-
-        Raises:
-            ValueError: no host, or the port is not 1 to 65535.
-        """
-        host, separator, port = self.place.rpartition(":")
-        if not separator or port.endswith("]"):
-            host, port = self.place, str(default_port)
-        host = host.removeprefix("[").removesuffix("]")
+        """Return the place as `host:port`, IPv6 in brackets; `ValueError` without host, or if the port is none."""
+        host, port = host_and_port(self.place, str(default_port))
         if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise ValueError(f"{self.text}: got place {self.place!r}, must be host:port with port 1 to 65535")
         return host, int(port)

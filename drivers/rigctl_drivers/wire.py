@@ -12,6 +12,7 @@ import os
 import select
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -28,11 +29,9 @@ class Port(Protocol):
 
     def fileno(self) -> int:
         """Its file descriptor."""
-        ...
 
     def close(self) -> None:
         """Give it back."""
-        ...
 
 
 OpenPort = Callable[[float], Port]
@@ -53,7 +52,7 @@ class BackOff:
 
     @property
     def pause_s(self) -> float:
-        """How long from now; negative when it is due."""
+        """Return how long from now; negative when it is due."""
         return self.not_before_s - time.monotonic()
 
     def failed(self) -> None:
@@ -79,16 +78,16 @@ class Silence:
         return max(self.gap_until_s, 0.0 if waived else self.owed_until_s)
 
     def space(self, gap_s: float) -> None:
-        """A frame has ended: the next one begins no sooner than `gap_s` from now."""
+        """Let the next frame begin no sooner than `gap_s` from now: one has ended."""
         self.gap_until_s = time.monotonic() + gap_s
 
 
 class Wire:
     """One port, opened when needed."""
 
-    def __init__(self, where: str, open_port: OpenPort, *, patience_s: float) -> None:
-        self.where = where
-        """For messages: the line's URL."""
+    def __init__(self, url: str, open_port: OpenPort, *, patience_s: float) -> None:
+        self.url = url
+        """The line's."""
         self._open_port = open_port
         self._patience_s = patience_s
         """How long opening may take where no deadline says so, wall seconds."""
@@ -100,31 +99,23 @@ class Wire:
 
     @property
     def is_open(self) -> bool:
-        """Whether there is a port to talk to."""
+        """Tell whether there is a port to talk to."""
         return self._port is not None
 
     def open(self) -> None:
-        """Open or reopen now, back-off or not.
-
-        Raises:
-            PortUnavailable: the port is missing, held by another process, or refuses.
-        """
+        """Open or reopen now, back-off or not; raises `PortUnavailable`: missing, held by another, or refused."""
         self.close()
         self._try_open(self._patience_s)
 
     def ensure_open(self, deadline: Deadline) -> None:
-        """Open if closed, no sooner than the back-off allows.
-
-        Raises:
-            PortUnavailable: it cannot be opened, or the next try is due after the deadline.
-        """
+        """Open if closed, no sooner than the back-off allows; raises `PortUnavailable` also if that is too late."""
         if self._port is not None:
             return
         pause_s = self._back_off.pause_s
         if pause_s > deadline.remaining_s:
-            raise PortUnavailable(f"{self.where}: still unavailable; next try in {pause_s:.1f} s")
+            raise PortUnavailable(f"still unavailable; next try in {pause_s:.1f} s", bus=self.url)
         while pause_s > 0:
-            deadline.check(f"{self.where}: waiting to connect again")
+            deadline.check("waiting to connect again")
             time.sleep(min(pause_s, LOOK_S))
             pause_s = self._back_off.pause_s
         self._try_open(max(deadline.remaining_s, 0.001))
@@ -136,16 +127,13 @@ class Wire:
             port.close()
 
     def write(self, data: bytes, deadline: Deadline) -> None:
-        """Send everything.
-
-        Raises:
-            DeviceTimeout: the port did not take it all in time (`LineLost`: it broke).
-        """
+        """Send everything. Raises `DeviceTimeout`: the port did not take it all in time (`LineLost`: it broke)."""
         rest = memoryview(data)
         while rest:
             if not self._ready(select.POLLOUT, deadline):
                 taken = len(data) - len(rest)
-                raise DeviceTimeout(f"{self.where}: only {taken} of {len(data)} bytes could be sent: the port blocks")
+                what = f"only {taken} of {len(data)} bytes could be sent: the port blocks"
+                raise DeviceTimeout(what, bus=self.url)
             try:
                 rest = rest[os.write(self._fileno(), rest) :]
             except BlockingIOError:  # poll promised more room than there is
@@ -154,11 +142,7 @@ class Wire:
                 raise self._lost(problem) from problem
 
     def read_some(self, until: Deadline) -> bytes:
-        """What has arrived, waiting for the first byte; empty once the time is over.
-
-        Raises:
-            LineLost: the other end is gone.
-        """
+        """Return what has arrived, waiting for the first byte; empty once time is over. Raises `LineLost`."""
         while True:
             if not self._ready(select.POLLIN, until):
                 return b""
@@ -174,18 +158,11 @@ class Wire:
             return data
 
     def drain(self) -> bytes:
-        """What has arrived already; closes the wire, quietly, if the other end has gone meanwhile."""
-        found = bytearray()
-        now = Deadline(0.0)
-        try:
-            while self._port is not None and (data := self.read_some(now)):
-                found += data
-        except LineLost:  # nothing was under way: the next use opens it again
-            pass
-        return bytes(found)
+        """Return what has arrived already; closes the wire, quietly, if the other end has gone meanwhile."""
+        return self._received(Deadline(0.0))
 
     def distrust(self, quiet_s: float) -> None:
-        """An answer may still be on its way: `settle` will wait until `quiet_s` of wall time from now."""
+        """Expect a late answer: `settle` will wait until `quiet_s` of wall time from now."""
         self.silence.owed_until_s = max(self.silence.owed_until_s, time.monotonic() + quiet_s)
 
     def press_on(self) -> None:
@@ -203,12 +180,14 @@ class Wire:
         """
         found = self.drain()
         until = Deadline(min(self.silence.until_s(command=command), deadline.at_s), deadline.hurry)
-        try:
+        return found + self._received(until)
+
+    def _received(self, until: Deadline) -> bytes:
+        found = bytearray()
+        with suppress(LineLost):  # nothing was under way: the next use opens it again
             while self._port is not None and (data := self.read_some(until)):
                 found += data
-        except LineLost:  # as in drain: nothing was under way
-            pass
-        return found
+        return bytes(found)
 
     def _try_open(self, patience_s: float) -> None:
         try:
@@ -219,7 +198,7 @@ class Wire:
         self._heard = False
 
     def _ready(self, event: int, until: Deadline) -> bool:
-        """Whether the port is ready in time; looks up now and then if the deadline may come nearer meanwhile."""
+        """Tell whether the port is ready in time; looks up now and then if the deadline may come nearer meanwhile."""
         poll = select.poll()
         poll.register(self._fileno(), event)
         slice_s = math.inf if until.hurry is None else LOOK_S
@@ -233,7 +212,7 @@ class Wire:
 
     def _fileno(self) -> int:
         if self._port is None:
-            raise LineLost(f"{self.where}: the connection is closed")
+            raise LineLost("the connection is closed", bus=self.url)
         return self._port.fileno()
 
     def _lost(self, problem: OSError | None) -> LineLost:
@@ -241,4 +220,5 @@ class Wire:
         if not self._heard:
             self._back_off.failed()
         why = "closed by the other end" if problem is None else (problem.strerror or str(problem))
-        return LineLost(f"{self.where}: connection lost ({why}); whether the last request was carried out is unknown")
+        what = f"connection lost ({why}); whether the last request was carried out is unknown"
+        return LineLost(what, bus=self.url)

@@ -16,16 +16,18 @@ from typing import Literal
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
+from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.kernels import FloatArray, KernelName
-from rigctl.core.history import History, Observation
-from rigctl.core.marginals import TruncatedNormal
+from rigctl.core.kernels import KernelName
+from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
+from rigctl.core.policies.registry import USUAL_POLICY, policy_class
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import JsonState, ModelOptions, Policy, Problem, trial_rng, usual_kernel
-from rigctl.core.registry import USUAL_POLICY, policy_class
-from rigctl.core.space import Space, Variable
+from rigctl.core.policy import Policy, trial_rng
 from rigctl.errors import UsageError
 
 BoundsKind = Literal["integrated", "pointwise"]

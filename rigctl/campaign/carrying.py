@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from rigctl.campaign.clock import rest
 from rigctl.campaign.closing import arm, record
 from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
 from rigctl.campaign.decider import Decider
@@ -23,10 +22,11 @@ from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import State
-from rigctl.core.history import History
+from rigctl.core.experiment.history import History
 from rigctl.core.money import Micros
 from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch
 from rigctl.rig.protocols import Clock, Reading, Severity
+from rigctl.rig.resting import rest
 from rigctl.rig.values import Alarm, Measurement
 
 

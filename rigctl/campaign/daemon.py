@@ -19,7 +19,7 @@ import structlog
 
 from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.carrying import TrialRun
-from rigctl.campaign.clock import boot_id
+from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider
@@ -104,7 +104,7 @@ async def run_campaign(
         DeviceError: the rig cannot be opened or made safe, or trials keep failing.
         Tripped: the rig has tripped.
     """
-    make = open_journal or (lambda directory, clock: Journal(directory, clock, boot_id()))
+    make = open_journal or (lambda directory, clock: Journal(directory, clock, epoch(clock)))
     urls = [device.url for device in spec.rig.devices.values()]
     with (
         state_lock(state_dir) as lock,
@@ -254,9 +254,9 @@ class Session:
             if isinstance(error, Tripped):
                 self.desk.latch(str(error))
                 if "reset" not in str(error):
-                    error.args = (f"{error}. Find the cause, then `rigctl reset-trip`, and run again",)
+                    error.extend(". Find the cause, then `rigctl reset-trip`, and run again")
             if not self._report.ok and standing(self._report) not in str(error):
-                error.args = (f"{error}; {standing(self._report)}",)
+                error.extend(f"; {standing(self._report)}")
             await self._last_words(f"{type(error).__name__}: {error}")
             raise
         finally:

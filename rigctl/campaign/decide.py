@@ -9,10 +9,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign.decision import Decision, Origin, proposal_from_json, proposal_to_json
-from rigctl.core.fallback import REPEAT, fallback, repeat
-from rigctl.core.history import History
-from rigctl.core.nature.naturals import initial_state, propose
-from rigctl.core.policy import Finished, Policy, Problem, Proposal, trial_rng, validate
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.natural import initial_state, propose
+from rigctl.core.policies.fallback import REPEAT, fallback, repeat
+from rigctl.core.policy import Finished, Policy, Proposal, trial_rng, validate
 from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from rigctl.campaign.decide import Question
 from rigctl.campaign.decision import Decision
-from rigctl.core.policy import Policy, Problem
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.policy import Policy
 
 
 class Decider(Protocol):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from rigctl.campaign.algebra import keep_to_one_thread
 
 if TYPE_CHECKING:
-    from rigctl.core.history import History, Observation
+    from rigctl.core.experiment.history import History, Observation
 
 HEAD = struct.Struct("!Q")
 """Before each frame: how many bytes it has."""
@@ -89,7 +89,7 @@ class _Respondent:
         self, seed: int, budget: int, known: int, fresh: tuple[Observation, ...], state: Mapping[str, Any] | None
     ) -> object:
         from rigctl.campaign.decide import Question, decide  # noqa: PLC0415
-        from rigctl.core.history import History  # noqa: PLC0415
+        from rigctl.core.experiment.history import History  # noqa: PLC0415
         from rigctl.core.policy import BudgetSpent, Finished  # noqa: PLC0415
 
         if self._subject is None or known not in (0, len(self._history or ())):

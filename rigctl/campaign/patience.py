@@ -6,7 +6,6 @@ a trip is never waited out.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,6 +20,7 @@ from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import Watchman
 from rigctl.errors import Tripped
 from rigctl.rig.protocols import Clock, Severity
+from rigctl.rig.resting import Stepped, meanwhile, rest
 from rigctl.rig.values import Alarm
 
 FIRST_PAUSE_S = 5.0
@@ -94,7 +94,7 @@ class Patience:
                 return
             if self.watchman.demanding("safe"):
                 return
-            await self.watchman.next_look()
+            await meanwhile(self.clock, self.watchman.next_look())
 
     async def _hold(self, holding: tuple[Finding, ...]) -> None:
         if self.phase != "HOLDING":
@@ -125,7 +125,7 @@ class Patience:
         )
         while found and not self.enough():
             self.refuse_if_tripping()
-            await asyncio.sleep(pause_s)
+            await rest(self.clock, pause_s * self.clock.speedup)
             pause_s = min(2 * pause_s, LONGEST_CALL_S)
             found = await wrong()
         if not found:
@@ -142,7 +142,7 @@ class Patience:
         steady_s = self.clear_for_s / self.clock.speedup
         while not self.enough() and (time.monotonic() - since_s < steady_s or calls < STEADY_CALLS):
             self.refuse_if_tripping()
-            await asyncio.sleep(FIRST_CALL_S)
+            await rest(self.clock, FIRST_CALL_S * self.clock.speedup)
             calls += 1
             if await wrong():
                 since_s, calls = time.monotonic(), 0
@@ -155,18 +155,24 @@ class Patience:
 
     async def wait_until(self, until_s: float, why: str) -> None:
         """Wait for a rig time."""
-        end_s = time.monotonic() + (until_s - self.clock.now_s()) / self.clock.speedup
-        told = end_s - time.monotonic() > 1.0  # wall seconds; a moment is not worth a word
+        left_s = (until_s - self.clock.now_s()) / self.clock.speedup
+        end_s = time.monotonic() + left_s
+        told = left_s > 1.0  # wall seconds; a moment is not worth a word
         if told:
-            until = datetime.now(UTC).astimezone() + timedelta(seconds=end_s - time.monotonic())  # for people
+            until = datetime.now(UTC).astimezone() + timedelta(seconds=left_s)  # for people
             await self.enter("WAITING", f"until {until:%Y-%m-%d %H:%M:%S}: {why}", until_s)
-        while (left_s := end_s - time.monotonic()) > 0 and self.clock.now_s() < until_s and not self.enough():
+        while (left_s := self._left_s(until_s, end_s)) > 0 and not self.enough():
             self.refuse_if_tripping()
             if self.watchman.demanding("hold", "safe"):
                 break
-            await asyncio.sleep(min(left_s, 1.0))
+            await rest(self.clock, min(left_s, 1.0) * self.clock.speedup)
         if told and self.phase == "WAITING":
             await self.enter("RUNNING", "the wait is over")
+
+    def _left_s(self, until_s: float, end_s: float) -> float:
+        # a stepped clock may stand still meanwhile: then nobody knows at what wall time it will be so late
+        left_s = (until_s - self.clock.now_s()) / self.clock.speedup
+        return left_s if isinstance(self.clock, Stepped) else min(left_s, end_s - time.monotonic())
 
     def blame(self, devices: frozenset[str]) -> str:
         """Count a trial against the devices that failed it (none: it went well); the one that has become unreliable."""

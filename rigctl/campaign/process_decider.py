@@ -20,8 +20,9 @@ from typing import Any
 from rigctl.campaign.decide import TRACEBACK_CHARS, Question
 from rigctl.campaign.deciding import HEAD, framed
 from rigctl.campaign.decision import Decision
-from rigctl.core.history import Observation
-from rigctl.core.policy import Policy, Problem
+from rigctl.core.experiment.history import Observation
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.policy import Policy
 from rigctl.errors import NoAnswer, PolicyError
 
 MODULE = "rigctl.campaign.deciding"

@@ -11,8 +11,8 @@ from rigctl.campaign.decision import Decision, Origin
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.spec import CampaignSpec
-from rigctl.core.fallback import REPEAT
-from rigctl.core.history import History
+from rigctl.core.experiment.history import History
+from rigctl.core.policies.fallback import REPEAT
 from rigctl.core.policy import BudgetSpent, Finished, Proposal
 
 

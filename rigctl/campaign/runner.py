@@ -22,7 +22,7 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import MOVING, Event, State
 from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import LASTING, Interrupted, Watchman
-from rigctl.core.history import History
+from rigctl.core.experiment.history import History
 from rigctl.core.policy import BudgetSpent, Finished
 from rigctl.errors import (
     CapReached,

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from pydantic import BaseModel
 
+from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import Micros, to_units
-from rigctl.core.policy import Policy, Problem
+from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
 from rigctl.rig.spec import RigSpec
 

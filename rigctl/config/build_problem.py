@@ -10,9 +10,9 @@ from rigctl.config.document import Path
 from rigctl.config.findings import unknown
 from rigctl.config.natural import marginal
 from rigctl.config.schema import OutcomeSection, VariableSection
+from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
+from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.money import to_units
-from rigctl.core.policy import FurtherOutcome, ModelOptions, Problem, usual_kernel
-from rigctl.core.space import Space, Variable
 
 MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""

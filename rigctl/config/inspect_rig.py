@@ -13,8 +13,8 @@ from rigctl.config.context import Context
 from rigctl.config.document import Path
 from rigctl.config.inspect_lines import inspect_lines, real_ports
 from rigctl.config.instruments import built
-from rigctl.core.policy import Problem
-from rigctl.core.space import Variable
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError
 from rigctl.rig.abilities import Fits
 from rigctl.rig.protocols import Actuator, Device, Doser, Sensor

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from rigctl.config.policy_options import options_model
 from rigctl.config.schema import DeviceSection, PolicySection, RigConfig
-from rigctl.core.registry import policy_class, policy_names
+from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.rig.registry import Registry
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

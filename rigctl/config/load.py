@@ -18,8 +18,9 @@ from rigctl.config.inspect_rig import inspect_rig
 from rigctl.config.policy_options import make_policy
 from rigctl.config.shape import check_shape
 from rigctl.config.units import Units
-from rigctl.core.policy import Particular, Policy, Problem
-from rigctl.core.registry import policy_class, policy_names
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.policies.registry import policy_class, policy_names
+from rigctl.core.policy import Particular, Policy
 from rigctl.errors import ConfigError
 from rigctl.errors import Problem as Mistake
 from rigctl.rig.registry import Registry

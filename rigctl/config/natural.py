@@ -10,8 +10,8 @@ from rigctl.config.document import Path
 from rigctl.config.findings import Findings, unknown
 from rigctl.config.schema import DeclaredNatural, LearnedNatural, NaturalSection, TruncatedNormalNatural, UniformNatural
 from rigctl.config.units import Units
-from rigctl.core.marginals import Marginal, marginal_from_engineering
-from rigctl.core.nature.naturals import Learned
+from rigctl.core.marginals.families import Marginal, marginal_from_engineering
+from rigctl.core.natural import Learned
 
 PAIRS = ({"mean", "sd"}, {"loc", "scale"})
 

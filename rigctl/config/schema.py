@@ -25,7 +25,7 @@ from rigctl.config.fields import (
     Samples,
     Volume,
 )
-from rigctl.core.registry import USUAL_POLICY
+from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
 
 

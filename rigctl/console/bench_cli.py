@@ -63,7 +63,7 @@ def latency(
     """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
     from rigctl.bench.latency import SIZES, measure_latency
     from rigctl.console.output import print_json, print_rows
-    from rigctl.core.registry import USUAL_POLICY
+    from rigctl.core.policies.registry import USUAL_POLICY
 
     rows = measure_latency(sizes or SIZES, repeats=repeats, policy=policy or USUAL_POLICY)
     (print_json if json else print_rows)(rows)

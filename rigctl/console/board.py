@@ -23,7 +23,7 @@ from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.money import Micros
-from rigctl.core.several.pareto import non_dominated
+from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.rig.values import Alarm
 
 LAST_TRIALS = 8

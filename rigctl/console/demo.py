@@ -1,4 +1,7 @@
-"""`rigctl demo`: a whole campaign against the simulated rig, over the real protocols."""
+"""`rigctl demo`: a whole campaign against the simulated rig, over the real protocols.
+
+Rig time is stepped: it stands still while the campaign computes, so that one seed gives one result on any computer.
+"""
 
 from __future__ import annotations
 
@@ -11,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import rigctl
+from rigctl.campaign.clock import SteppedClock
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import run
 from rigctl.console.board import Labels
 from rigctl.console.output import number
-from rigctl.console.simulator import Scenario, check_scenario, simulator, truth
+from rigctl.console.simulator import Scenario, Stepper, check_scenario, simulator, truth
 from rigctl.errors import RigctlError, UsageError
 
 if TYPE_CHECKING:
@@ -32,7 +36,7 @@ class DemoOptions:
     seed: int | None = None
     """Of the campaign's decisions and the simulated rig; None: the configuration's."""
     speedup: float | None = None
-    """None: the configuration's."""
+    """Rig seconds that pass per wall second at most; None: the configuration's."""
     data: Path | None = None
     keep: Path | None = None
     """Where state stays; None: nowhere."""
@@ -79,13 +83,14 @@ def demo(options: DemoOptions, console: Console, signals: Signals | None = None)
     check_scenario(options.scenario, options.data)
     config = example(options.scenario)
     first = load(config, Overrides(seed=options.seed, speedup=options.speedup))
-    scenario = Scenario(options.scenario, first.rig.speedup, first.seed, options.data)
+    scenario = Scenario(options.scenario, first.rig.speedup, first.seed, options.data, stepped=True)
     with _place(options.keep) as directory:
         began = time.monotonic()
         with simulator(scenario, directory) as buses:
             overrides = Overrides(buses, options.budget, first.seed, options.max_trials, options.speedup)
             loaded = load(config, overrides)
-            outcome = run.run_campaign(loaded, directory / "state", console, signals)
+            clock = SteppedClock(loaded.rig.speedup, Stepper(directory))
+            outcome = run.run_campaign(loaded, directory / "state", console, signals, clock)
         campaign_s = time.monotonic() - began
     told, untold = None, "there is no recommendation"
     if outcome.recommendation is not None:

@@ -16,8 +16,8 @@ from rigctl.campaign.journal.rows import LedgerRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import Campaign
 from rigctl.console.output import plain
+from rigctl.core.experiment.space import Space
 from rigctl.core.money import MICROS_PER_UNIT, Micros
-from rigctl.core.space import Space
 from rigctl.errors import UsageError
 
 
@@ -48,6 +48,20 @@ def write(campaign: Campaign, records: str, form: str, out: TextIO) -> None:
     writer = csv.DictWriter(out, header, lineterminator="\n")
     writer.writeheader()
     writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
+
+
+RECORDS = ("trials", "ledger", "measurements", "events", "doses", "alarms")
+
+
+def records(campaign: Campaign, what: str) -> Iterator[Mapping[str, Any]]:
+    """Yield all records of one kind, by column.
+
+    Raises:
+        UsageError: there is no such kind.
+    """
+    if what not in RECORDS:
+        raise UsageError(f"records: got {what!r}, must be one of {', '.join(RECORDS)}")
+    return _rows(campaign.reader, campaign.loaded.problem.space, campaign.loaded.rig.outcome_names, what)
 
 
 def _rows(reader: Reader, space: Space, outcomes: Sequence[str], records: str) -> Iterator[Mapping[str, Any]]:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 
-from rigctl.core.history import History, Observation
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.space import Space
 from rigctl.core.money import Micros, to_micros
-from rigctl.core.space import Space
 from rigctl.errors import ConfigError, Problem
 
 

@@ -21,9 +21,9 @@ from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import campaign_spec
 from rigctl.console.history_csv import ManualRow, observation, read_rows
 from rigctl.console.memory import memories
-from rigctl.core.history import History
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState
 from rigctl.core.money import Micros, to_micros, to_units
-from rigctl.core.policy import JsonState
 from rigctl.errors import UsageError
 
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from rigctl.campaign.decide import Question, decide
 from rigctl.config.load import LoadedConfig
-from rigctl.core.history import History, Observation
-from rigctl.core.policy import Finished, JsonState
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import JsonState
+from rigctl.core.policy import Finished
 
 MOST_ROWS = 200
 """Longer lists leave the memory as it was: every row costs a decision, some 10 to 50 ms."""

@@ -10,9 +10,10 @@ from rigctl.config.load import LoadedConfig
 from rigctl.console import trade_off
 from rigctl.console.board import Labels
 from rigctl.console.output import number, settings
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.history import History
-from rigctl.core.policy import JsonState, trial_rng
+from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import LEVEL, Option, Recommendation, recommend
 
 if TYPE_CHECKING:

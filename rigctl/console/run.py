@@ -25,6 +25,7 @@ from rigctl.errors import PolicyError
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from rigctl.rig.protocols import Clock
     from rigctl.signals import Signals
 
 
@@ -46,16 +47,19 @@ class Outcome:
         return 1 if not result.safe.ok or fruitless or result.ending == "interlock" else 0
 
 
-def run_campaign(loaded: LoadedConfig, directory: Path, console: Console, signals: Signals | None = None) -> Outcome:
+def run_campaign(
+    loaded: LoadedConfig, directory: Path, console: Console, signals: Signals | None = None, clock: Clock | None = None
+) -> Outcome:
     """Start or resume the campaign in this state directory, showing progress on the console.
 
-    `signals` are caught already; one that has come ends the campaign at once, everything safe.
+    `signals` are caught already; one that has come ends the campaign at once, everything safe. `clock` is rig time;
+    None: this machine's, sped up as configured.
 
     Raises:
         UsageError: no devices, or another configuration than it was started with.
         Locked, JournalError, DeviceError, Tripped: see `daemon.run_campaign`.
     """
-    clock = RealClock(loaded.rig.speedup)
+    clock = clock or RealClock(loaded.rig.speedup)
     factory = rig_factory(loaded, clock)
     with watching(loaded, console) as listener:
         result = daemon.run(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)

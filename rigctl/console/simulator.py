@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
@@ -17,8 +18,11 @@ from rigctl.core.recommend import Option
 from rigctl.errors import RigctlError, UsageError
 
 MODULE = "sim_rig"
+CONTROL_SOCKET = "control.sock"
 READY_S = 30.0
 """Wall seconds until every port must listen; generous, for a loaded machine."""
+ANSWER_S = 30.0
+"""Wall seconds within which it has let its time pass."""
 STOP_S = 5.0
 TRUTH_S = 120.0
 NAMES: Final = ("greenhouse", "lathe", "wind-tunnel")
@@ -38,6 +42,8 @@ class Scenario:
     seed: int
     data: Path | None = None
     """Directory with the arrays some scenarios read."""
+    stepped: bool = False
+    """Whether its time moves only when a `Stepper` says so; else it runs by itself."""
 
 
 def check_scenario(name: str, data: Path | None) -> None:
@@ -53,6 +59,41 @@ def check_scenario(name: str, data: Path | None) -> None:
         raise UsageError(f"--scenario {name}: needs --data DIR, the directory that {file} is in")
     if data is not None and file is not None and not (data / file).is_file():
         raise UsageError(f"--data {data}: {file} is not there; --scenario {name} reads it")
+
+
+@dataclass(frozen=True, slots=True)
+class Stepper:
+    """Tells a simulated rig how far its time goes, over the control socket in its directory."""
+
+    directory: Path
+
+    async def __call__(self, time_s: float) -> None:
+        """Let its time pass up to this one, rig seconds.
+
+        Raises:
+            RigctlError: it does not answer, or refuses.
+        """
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                answer = await self._ask({"go_to": time_s})
+        except (OSError, TimeoutError, ValueError) as error:
+            what = f"{type(error).__name__}: {error}".rstrip(": ")
+            raise RigctlError(f"the simulated rig cannot be told of the time: {what}") from error
+        if not answer.get("ok"):
+            raise RigctlError(f"the simulated rig refuses to go on: {answer.get('error')}")
+
+    async def _ask(self, request: Mapping[str, Any]) -> Mapping[str, Any]:
+        folder = os.open(self.directory, os.O_RDONLY)
+        try:  # through the folder's descriptor: a socket's own path must be shorter than 108 bytes
+            reader, writer = await asyncio.open_unix_connection(f"/proc/self/fd/{folder}/{CONTROL_SOCKET}")
+        finally:
+            os.close(folder)
+        try:
+            writer.write(json.dumps(request).encode() + b"\n")
+            answer: Mapping[str, Any] = json.loads(await reader.readline() or b"{}")
+            return answer
+        finally:
+            writer.close()
 
 
 @contextmanager
@@ -104,7 +145,8 @@ def truth(scenario: Scenario, option: Option) -> Mapping[str, Any]:
 def _command(scenario: Scenario) -> list[str]:
     command = [sys.executable, "-m", MODULE, scenario.name, "--speed", repr(scenario.speedup)]
     data = [] if scenario.data is None else ["--data", str(scenario.data)]
-    return [*command, "--seed", str(scenario.seed), "--port", "0", "--with-parent", str(os.getpid()), *data]
+    stepped = ["--stepped"] if scenario.stepped else []
+    return [*command, "--seed", str(scenario.seed), "--port", "0", "--with-parent", str(os.getpid()), *stepped, *data]
 
 
 def _wait(process: subprocess.Popen[bytes], ready: Path, log: Path) -> Mapping[str, str]:

@@ -14,11 +14,12 @@ from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.config.load import LoadedConfig
 from rigctl.console.history_csv import read_rows, to_history
 from rigctl.console.memory import memory
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import explain
-from rigctl.core.history import History
 from rigctl.core.money import Micros, to_units
-from rigctl.core.nature.naturals import initial_state
-from rigctl.core.policy import BudgetSpent, Finished, JsonState, Proposal, SetReport
+from rigctl.core.natural import initial_state
+from rigctl.core.policy import BudgetSpent, Finished, Proposal, SetReport
 from rigctl.errors import PolicyError, UsageError
 
 SQLITE = b"SQLite format 3"

@@ -13,9 +13,9 @@ from rigctl.campaign.trial import State
 from rigctl.console.board import Labels
 from rigctl.console.output import number, settings
 from rigctl.core.explain import plus_minus
-from rigctl.core.several.hypervolume import hypervolume
-from rigctl.core.several.pareto import non_dominated, reference_point
-from rigctl.core.several.trade_off import Front
+from rigctl.core.multi_objective.hypervolume import hypervolume
+from rigctl.core.multi_objective.pareto import non_dominated, reference_point
+from rigctl.core.multi_objective.trade_off import Front
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from math import floor, isfinite, log10
 
-from rigctl.core.policy import Problem, Proposal, SetReport
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.policy import Proposal, SetReport
 
 
 def explain(proposal: Proposal, problem: Problem, *, outcome: str, unit: str, currency: str) -> tuple[str, ...]:

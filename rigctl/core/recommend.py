@@ -1,24 +1,29 @@
-"""What to run from now on: the cheapest control set that is good enough, at its best setting.
+"""What to run from now on: the cheapest control set that is good enough, at the setting that the data support best.
 
-Unlike a trial's choice this looks at posterior means, not at optimistic bounds: nothing is left to learn.
+A model that takes roughness for noise is surest of itself where nothing was played. So only settings that were played
+are recommended, compared by what is expected of them less one standard deviation; policies end a campaign by playing
+what they would recommend.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rigctl.core.bounds import SetBounds, best_bounds
-from rigctl.core.costing.cost_fields import cost_field
-from rigctl.core.costs import believe
-from rigctl.core.history import History
-from rigctl.core.model import fit_history, sign, value_floor
-from rigctl.core.nature.naturals import present
-from rigctl.core.policy import JsonState, Problem
-from rigctl.core.several.trade_off import Front, front_of
+from rigctl.core.bounds.best import SetBounds, best_bounds
+from rigctl.core.bounds.expectations import Expectations, ValueSpread
+from rigctl.core.costs.beliefs import believe
+from rigctl.core.costs.fields import cost_field
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem, sign, value_floor
+from rigctl.core.experiment.space import Space
+from rigctl.core.gp.model import fit_history
+from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.multi_objective.trade_off import Front, front_of
+from rigctl.core.natural import present
 from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -28,6 +33,8 @@ if TYPE_CHECKING:
 
 LEVEL = 0.95
 """Coverage of the interval, if the model is right."""
+DOUBT = 1.0
+"""Standard deviations by which a setting's expected value is lowered before settings are compared."""
 ONE_OF_SEVERAL = "; the other outcomes are not weighed here, see the trade-off"
 
 
@@ -66,6 +73,57 @@ class Recommendation:
     """What several outcomes can be had together; None where there is one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Supported:
+    """The setting of one control set that the data support best. Values in outcome units, larger is better."""
+
+    control_set: int
+    setting: tuple[float, ...]
+    """(k,), unit cube."""
+    mean: float
+    """Posterior mean of its value."""
+    sd: float
+    """Posterior standard deviation of its value."""
+    played: bool
+    """Whether a trial with an outcome has played it."""
+
+    @property
+    def support(self) -> float:
+        """What settings are compared by."""
+        return self.mean - DOUBT * self.sd
+
+
+def supported(
+    posterior: Posterior, space: Space, history: History, bounds: Sequence[SetBounds]
+) -> tuple[Supported, ...]:
+    """Find the best supported setting of every control set, in their order.
+
+    Args:
+        posterior: of the value given `history`.
+        space: variables with concrete marginals, and control sets.
+        history: whose complete trials say what was played: by the measured values of the controlled variables.
+        bounds: of every control set, by `best_bounds`.
+    """
+    rows = [o for o in history.complete if o.control_set >= 0]
+    sets = np.array([o.control_set for o in rows], dtype=np.int64)
+    expectations = Expectations.of(posterior, space)
+    points = np.clip(np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension), 0.0, 1.0)
+    inner = expectations.inner(points, sets)
+    h = posterior.hyperparameters
+    mean = h.y_shift + h.y_scale * expectations.mean(inner, sets)
+    sd = h.y_scale * ValueSpread(expectations).sd(inner, sets)
+    found = []
+    for b in bounds:
+        mine = np.flatnonzero(sets == b.control_set)
+        if not mine.size:
+            found.append(Supported(b.control_set, b.best_mean_at, b.best_mean, b.best_mean_sd, played=False))
+            continue
+        best = mine[(mean - DOUBT * sd)[mine].argmax()]
+        setting = tuple(map(float, points[best, list(space.control_sets[b.control_set].indices)]))
+        found.append(Supported(b.control_set, setting, float(mean[best]), float(sd[best]), played=True))
+    return tuple(found)
+
+
 def recommend(
     problem: Problem,
     history: History,
@@ -75,10 +133,11 @@ def recommend(
     *,
     further: Sequence[JsonState] = (),
 ) -> Recommendation:
-    """i* of algorithms section 1, by posterior means: the cheapest set within `tolerance` of the best.
+    """Recommend the cheapest control set within `tolerance` of the best, at its best supported setting.
 
-    Only sets that have given an outcome are recommended; the others are listed. Where all outcomes were known
-    beforehand, any set may be. With several outcomes it is the first that counts here; the Pareto front stands beside.
+    i* of Tay et al. (2023), by lower ends of what is expected instead of upper bounds: nothing is left to explore. Only
+    sets that have given an outcome are recommended; the others are listed. Where all outcomes were known beforehand,
+    any set may be. With several outcomes it is the first that counts here; the Pareto front stands beside.
 
     Args:
         problem: what is to be recommended for.
@@ -96,49 +155,51 @@ def recommend(
     problem, _ = present(problem, history)
     fitted = fit_history(problem, history, hyperparameters)
     bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, None)
+    options = supported(fitted.posterior, problem.space, history, bounds)
+    charged = _charged(problem, history, options)
     floor = value_floor(problem, history)
-    tried = sorted({o.control_set for o in history.complete if o.control_set >= 0}) or list(range(len(bounds)))
-    best = max(bounds[i].best_mean for i in tried)
-    threshold = min(best, floor + (1 - tolerance) * (best - floor))
-    good = [i for i in tried if bounds[i].best_mean >= threshold]
-    charged = _charged(problem, history, bounds)
-    chosen = min(good, key=lambda i: (charged[i] or 0.0, -bounds[i].best_mean))
-    options = [_option(problem, history, i, bounds[i], charged[i]) for i in range(len(bounds))]
-    choice = options[chosen]
-    others = sorted((i for i in range(len(bounds)) if i != chosen), key=lambda i: -bounds[i].best_mean)
+    seen = {o.control_set for o in history.complete}
+    tried = [s for s in options if s.control_set in seen] or list(options)
+    best = max(tried, key=lambda s: s.support)
+    threshold = min(best.mean, floor + (1 - tolerance) * (best.mean - floor))
+    supporting = min(best.support, floor + (1 - tolerance) * (best.support - floor))
+    good = [s for s in tried if s.mean >= threshold and s.support >= supporting]
+    chosen = min(good, key=lambda s: (charged[s.control_set] or 0.0, -s.support))
+    choice = _option(problem, history, chosen, charged)
+    others = sorted((s for s in options if s is not chosen), key=lambda s: -s.mean)
     return Recommendation(
         choice=choice,
-        alternatives=tuple(_compared(problem, options[i], choice) for i in others),
+        alternatives=tuple(_compared(problem, _option(problem, history, s, charged), choice) for s in others),
         tolerance=tolerance,
         threshold=sign(problem) * threshold,
-        reason=_reason(len(good), len(bounds), tolerance, choice) + (ONE_OF_SEVERAL if problem.further else ""),
+        reason=_reason(len(good), len(tried), tolerance, choice) + (ONE_OF_SEVERAL if problem.further else ""),
         front=front_of(problem, history, fitted, further),
     )
 
 
-def _charged(problem: Problem, history: History, bounds: Sequence[SetBounds]) -> list[float | None]:
-    """(m,): what a trial of each set costs on average, at its best setting where that matters; None: nobody knows."""
+def _charged(problem: Problem, history: History, options: Sequence[Supported]) -> list[float | None]:
+    """(m,): what a trial of each set costs on average, at its setting where that matters; None: nobody knows."""
     means = [c.mean for c in believe(problem, history, "empirical-bernstein")]
     told = problem.known_cost_field is not None
     if problem.cost_model == "per-set" and not told:
         return means
     field = cost_field(problem, history)
     return [
-        float(field.mean(i, np.array([b.best_mean_at]))[0]) if told or means[i] is not None else None
-        for i, b in enumerate(bounds)
+        float(field.mean(i, np.array([s.setting]))[0]) if told or means[i] is not None else None
+        for i, s in enumerate(options)
     ]
 
 
-def _option(problem: Problem, history: History, index: int, b: SetBounds, cost: float | None) -> Option:
-    s = sign(problem)
-    half = NormalDist().inv_cdf(0.5 + LEVEL / 2) * b.best_mean_sd
+def _option(problem: Problem, history: History, found: Supported, charged: Sequence[float | None]) -> Option:
+    index, expected = found.control_set, sign(problem) * found.mean
+    half = NormalDist().inv_cdf(0.5 + LEVEL / 2) * found.sd
     return Option(
         control_set=problem.space.control_sets[index].names,
-        setpoints=problem.space.setpoints(index, b.best_mean_at),
-        expected=s * b.best_mean,
-        low=s * b.best_mean - half,
-        high=s * b.best_mean + half,
-        cost_per_trial=cost,
+        setpoints=problem.space.setpoints(index, found.setting),
+        expected=expected,
+        low=expected - half,
+        high=expected + half,
+        cost_per_trial=charged[index],
         trials=history.trials_of(index),
     )
 
@@ -146,24 +207,13 @@ def _option(problem: Problem, history: History, index: int, b: SetBounds, cost: 
 def _compared(problem: Problem, option: Option, choice: Option) -> Option:
     both = option.cost_per_trial is not None and choice.cost_per_trial is not None
     saving = (choice.cost_per_trial or 0.0) - (option.cost_per_trial or 0.0) if both else None
-    return Option(
-        option.control_set,
-        option.setpoints,
-        option.expected,
-        option.low,
-        option.high,
-        option.cost_per_trial,
-        option.trials,
-        loss=sign(problem) * (choice.expected - option.expected),
-        saving=saving,
-    )
+    return replace(option, loss=sign(problem) * (choice.expected - option.expected), saving=saving)
 
 
 def _reason(good: int, count: int, tolerance: float, choice: Option) -> str:
-    label = "+".join(choice.control_set)
+    label, among = "+".join(choice.control_set), f"of {count} control sets that gave outcomes"
     if tolerance == 0:
-        equals = "" if good == 1 else f"; {good - 1} more are expected to be as good, but cost no less"
-        return f"{label} is expected to be the best of {count} control sets{equals}"
-    if good == 1:
-        return f"only {label} of {count} control sets is expected within {tolerance:.3g} of the best"
-    return f"{good} of {count} control sets are expected within {tolerance:.3g} of the best; {label} costs least"
+        equals = "" if good == 1 else f"; {good - 1} more promise as much, but cost no less"
+        return f"{among}, {label} is the best that the data support{equals}"
+    near = f"within {100 * tolerance:.3g} % of the best"
+    return f"{among}, only {label} is {near}" if good == 1 else f"{good} {among} are {near}; {label} costs least"

@@ -26,8 +26,7 @@ class Paced(Protocol):
     """A device that knows how long its exchanges take; of one that does not, its timeout is assumed for each."""
 
     def pace(self) -> Pace:
-        """From baud, latency and frame lengths; sends nothing."""
-        ...
+        """Reckon it from baud, latency and frame lengths; sends nothing."""
 
 
 @runtime_checkable
@@ -35,8 +34,7 @@ class SafeTogether(Protocol):
     """An actuator that can go to its safe state in one exchange with its neighbours."""
 
     def safe_group(self) -> Hashable | None:
-        """Those with equal groups may go together, e.g. coils of one unit; None: this one goes alone."""
-        ...
+        """Name the group: those with equal ones may go together, e.g. coils of one unit; None: this one goes alone."""
 
     def safe_all(self, group: Sequence[Actuator], deadline: Deadline) -> None:
         """Send all of the group (this one among them) to their safe states in as few frames as can be.
@@ -44,11 +42,9 @@ class SafeTogether(Protocol):
         Raises:
             DeviceFault: the device refuses such frames; each must be told by itself.
         """
-        ...
 
     def safe_all_s(self, group: Sequence[Actuator]) -> float:
-        """How long that takes with a healthy device, wall seconds; sends nothing."""
-        ...
+        """Return how long that takes with a healthy device, wall seconds; sends nothing."""
 
 
 @runtime_checkable
@@ -56,8 +52,7 @@ class SaysSimulated(Protocol):
     """A device that can be asked whether it is simulated; rig time may run faster than the wall only on such a rig."""
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Whether it says of itself that it is simulated; False where it cannot say."""
-        ...
+        """Tell whether it says of itself that it is simulated; False where it cannot say."""
 
 
 @runtime_checkable
@@ -69,11 +64,21 @@ class Anonymous(Protocol):
 
 
 def said(question: Callable[[], T], otherwise: T) -> T:
-    """What a device says of itself; no driver's bug in saying it may keep anything from going safe."""
+    """Return what a device says of itself; no driver's bug in saying it may keep anything from going safe."""
     try:
         return question()
     except Exception:  # noqa: BLE001 -- `check_driver` finds it; here there is another way
         return otherwise
+
+
+# an ability of a line ----------------------------------------------------------------------------------------------
+
+
+@runtime_checkable
+class RepeatsReads(Protocol):
+    """A line that asks again by itself when a read fails, so that nobody else does."""
+
+    repeats_reads: bool
 
 
 # abilities of a driver: asked of its class, of options alone, so that nothing need be connected ---------------------
@@ -98,8 +103,7 @@ class Occupies(Protocol):
 
     @staticmethod
     def occupies(options: Any) -> Sequence[Claim]:
-        """All that a device with these options uses."""
-        ...
+        """Return all that a device with these options uses."""
 
 
 @runtime_checkable
@@ -108,8 +112,7 @@ class Fits(Protocol):
 
     @staticmethod
     def misfits(options: Any, setpoints: Sequence[float]) -> Sequence[str]:
-        """Why some of these, or of those among the options, cannot be held, one sentence each."""
-        ...
+        """Say why some of these, or of those among the options, cannot be held, one sentence each."""
 
 
 @runtime_checkable
@@ -118,5 +121,4 @@ class Grained(Protocol):
 
     @staticmethod
     def grain(options: Any, total: float) -> float:
-        """The smallest step of the counter at this count, unit of the meter; 0 if it is not known."""
-        ...
+        """Return the smallest step of the counter at this count, unit of the meter; 0 if it is not known."""

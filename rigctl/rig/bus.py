@@ -2,7 +2,8 @@
 
 Everything on a line happens in its thread, one exchange after the other, so that a cancelled caller cannot leave two
 exchanges interleaved: what was queued is dropped, what was under way runs to its deadline and its result is ignored.
-Reads may be repeated; what writes is sent once. What makes safe goes first, and a question under way is cut short.
+A read may be repeated, here or by its line, never by both; what writes is sent once. What makes safe goes first, and a
+question under way is cut short.
 """
 
 from __future__ import annotations
@@ -20,9 +21,10 @@ from queue import PriorityQueue
 from typing import Any, Final, TypeVar
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.abilities import RepeatsReads
+from rigctl.rig.link import BusTiming, Contact, Link
 from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
 from rigctl.rig.values import Alarm
-from rigctl.rig.wire import BusTiming, Contact, Wire
 
 T = TypeVar("T")
 
@@ -43,7 +45,6 @@ class _Job:
     serial: int
     work: Callable[[], Any] | None = field(compare=False)
     """None ends the thread."""
-    doing: str = field(compare=False)
     outcome: Future[Any] = field(compare=False, default_factory=Future)
 
 
@@ -65,7 +66,7 @@ class _Queue:
             self._jobs.put(job)
 
     def take(self) -> _Job:
-        """The next job; with the last pressing one out of the queue there is no hurry any more."""
+        """Take the next job; with the last pressing one out of the queue there is no hurry any more."""
         job = self._jobs.get()
         if job.priority != _NORMAL:
             with self._counting:
@@ -76,7 +77,7 @@ class _Queue:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing waits."""
+        """Tell whether nothing waits."""
         return self._jobs.empty()
 
 
@@ -141,8 +142,9 @@ class Bus:
         self.url = line.url
         self.repeated_reads = 0
         """Reads asked again after a garbled or busy answer."""
+        self._repeats_reads = not (isinstance(line, RepeatsReads) and line.repeats_reads)
         self._timing = timing or BusTiming()
-        self._wire = Wire(line, self._timing, now)
+        self._link = Link(line, self._timing, now)
         self._on_alarm = on_alarm
         self._queue = _Queue()
         self._serial = itertools.count()
@@ -154,16 +156,12 @@ class Bus:
 
     @property
     def stuck(self) -> str:
-        """What the driver was doing when it overran its deadline, if it has and still holds the line."""
+        """Return what the driver was doing when it overran its deadline, if it has and still holds the line."""
         running = self._running
         return running.doing if running is not None and time.monotonic() > running.overdue_at_s else ""
 
     async def open(self) -> None:
-        """Open the line.
-
-        Raises:
-            PortUnavailable: the port is missing or held by another process.
-        """
+        """Open the line. Raises `PortUnavailable`: the port is missing or held by another process."""
         await self._once(_Exchange(lambda _: None, self._timing.prepare_s, "open"))
 
     async def call(
@@ -183,8 +181,8 @@ class Bus:
             work: driver code; gets the deadline by which it must be over.
             timeout_s: wall seconds for the exchange itself, from the moment its turn comes.
             doing: who does what, for messages.
-            repeatable: a read, which may be asked again after a garbled or busy answer, and may be cut short when
-                something urgent waits. A write is neither.
+            repeatable: a read, which is asked again after a garbled or busy answer unless the line has done so
+                itself, and may be cut short when something urgent waits. A write is neither.
             urgent: goes before everything that is waiting, and does not wait for a broken line's next attempt.
             hurried_s: what a read still gets when something urgent waits; a healthy device needs less.
             prepare: run in the thread right before, to recognise the device.
@@ -194,8 +192,9 @@ class Bus:
             PortUnavailable: the line is broken and is reopened by a later call.
             DeviceError: what the driver raised.
         """
-        garbled_left = 1 if repeatable else 0
-        pauses = iter(self._timing.busy_pauses_s if repeatable else ())
+        again = repeatable and self._repeats_reads
+        garbled_left = 1 if again else 0
+        pauses = iter(self._timing.busy_pauses_s if again else ())
         exchange = _Exchange(work, timeout_s, doing, prepare, repeatable, hurried_s, urgent)
         while True:
             try:
@@ -230,15 +229,15 @@ class Bus:
         def reach() -> Contact:
             until_s = time.monotonic() + self._timing.prepare_s + self._timing.grace_s
             self._running = _Running(doing, until_s, HURRY_S)
-            self._wire.reach(at_once=True)
-            return self._wire.contact
+            self._link.reach(at_once=True)
+            return self._link.contact
 
         turn = Turn(reach, self._exchange)
-        job = self._put(_URGENT, lambda: work(turn), doing)
+        job = self._put(_URGENT, lambda: work(turn))
         future: asyncio.Future[T] = asyncio.wrap_future(job.outcome)
         future.add_done_callback(lambda f: None if f.cancelled() else f.exception())  # also when nobody waits any more
         try:
-            await self._patiently(future, doing)
+            await self._patiently(future)
         finally:
             if not future.done():
                 self._left[doing] = job
@@ -252,7 +251,7 @@ class Bus:
         if self._closed or self._thread is None:
             self._closed = True
             return
-        last = self._put(_CLOSE, None, "close")
+        last = self._put(_CLOSE, None)
         self._closed = True
         closed, stuck = await asyncio.wait({asyncio.wrap_future(last.outcome)}, timeout=self._timing.prepare_s)
         for future in closed:
@@ -263,53 +262,53 @@ class Bus:
     # in the event loop --------------------------------------------------------------------------------------------
 
     async def _once(self, exchange: _Exchange) -> Any:
-        self._refuse_while_stuck(exchange.doing)
-        job = self._put(_URGENT if exchange.urgent else _NORMAL, partial(self._exchange, exchange), exchange.doing)
+        self._refuse_while_stuck()
+        job = self._put(_URGENT if exchange.urgent else _NORMAL, partial(self._exchange, exchange))
         future: asyncio.Future[Any] = asyncio.wrap_future(job.outcome)
         try:
-            await self._patiently(future, exchange.doing)
+            await self._patiently(future)
         finally:
             future.cancel()  # no effect once it is done; drops it from the queue if its turn has not come
         return self._told(future)
 
-    def _put(self, priority: int, work: Callable[[], Any] | None, doing: str) -> _Job:
-        """Into the queue; unless it is in no hurry, a question under way is to be over soon."""
+    def _put(self, priority: int, work: Callable[[], Any] | None) -> _Job:
+        """Queue it; unless it is in no hurry, a question under way is to be over soon."""
         if self._closed:
-            raise DeviceError(f"{self.url}: {doing}: the bus is closed")
+            raise DeviceError("the bus is closed", bus=self.url)
         if self._thread is None:
             # a daemon: a driver stuck in a system call must not keep the process from ending
             self._thread = threading.Thread(target=self._serve, name=f"bus:{self.url}", daemon=True)
             self._thread.start()
-        job = _Job(priority, next(self._serial), work, doing)
+        job = _Job(priority, next(self._serial), work)
         running = self._running
         self._queue.put(job, HURRY_S if running is None else running.hurried_s)
         return job
 
     def _told(self, future: asyncio.Future[T]) -> T:
-        """The answer; what it says of the line is told."""
+        """Return the answer, and tell what it says of the line."""
         try:
             answer = future.result()
         except PortUnavailable as error:
-            self._note(str(error))
+            self._note(error.what)
             raise
         self._note("")
         return answer
 
-    async def _patiently(self, future: asyncio.Future[T], doing: str) -> None:
+    async def _patiently(self, future: asyncio.Future[T]) -> None:
         """Wait for the outcome, but not for a driver that has overrun its deadline."""
         while not future.done():
             running = self._running
             patience_s = self._timing.grace_s if running is None else running.overdue_at_s - time.monotonic()
             await asyncio.wait({future}, timeout=max(patience_s, 0.0))
             if not future.done():
-                self._refuse_while_stuck(doing)
+                self._refuse_while_stuck()
 
-    def _refuse_while_stuck(self, doing: str) -> None:
+    def _refuse_while_stuck(self) -> None:
         running = self._running
         if running is not None and time.monotonic() > running.overdue_at_s:
             what = f"the driver overran its deadline in {running.doing!r} and holds the line"
             self._note(what)
-            raise DeviceTimeout(f"{self.url}: {doing}: {what}")
+            raise DeviceTimeout(what, bus=self.url)
 
     def _note(self, trouble: str) -> None:
         """Tell when trouble begins and when it is over, not in between."""
@@ -344,31 +343,31 @@ class Bus:
         hurry = None if exchange.urgent else self._queue.hurry
         overdue_at_s = time.monotonic() + self._timing.prepare_s + exchange.timeout_s + self._timing.grace_s
         self._running = _Running(exchange.doing, overdue_at_s, exchange.hurried_s)
-        self._wire.make_ready(at_once=exchange.urgent, press_on=exchange.press_on)
+        self._link.make_ready(at_once=exchange.urgent, press_on=exchange.press_on)
         try:
             if exchange.prepare is not None:
-                exchange.prepare(self._wire.contact, hurry)
+                exchange.prepare(self._link.contact, hurry)
             at_s = time.monotonic() + exchange.timeout_s
             self._running = _Running(exchange.doing, at_s + self._timing.grace_s, exchange.hurried_s)
             answer = exchange.work(Deadline(at_s, hurry if exchange.repeatable else None))
         except (DeviceError, OSError) as error:
-            failure = self._wire.exchange_failed(error)
+            failure = self._link.exchange_failed(error)
             if failure is error:
                 raise
             raise failure from error
         except BaseException:
-            self._wire.distrust()
+            self._link.distrust()
             raise
-        self._wire.exchange_succeeded()
+        self._link.exchange_succeeded()
         return answer
 
     def _end(self, last: _Job) -> None:
         while not self._queue.is_empty:
             dropped = self._queue.take()
             if dropped.outcome.set_running_or_notify_cancel():
-                dropped.outcome.set_exception(DeviceError(f"{self.url}: {dropped.doing}: the bus was closed"))
+                dropped.outcome.set_exception(DeviceError("the bus was closed", bus=self.url))
         try:
-            self._wire.close()
+            self._link.close()
         except OSError as error:
             last.outcome.set_exception(error)
         else:

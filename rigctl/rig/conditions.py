@@ -17,12 +17,10 @@ class Condition(Protocol):
 
     @property
     def names(self) -> frozenset[str]:
-        """The readings it speaks of."""
-        ...
+        """Return the readings it speaks of."""
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
-        """Whether it is true of these values, engineering units; None where that cannot be known."""
-        ...
+        """Tell whether it is true of these values, engineering units; None where that cannot be known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +35,11 @@ class Compare:
 
     @property
     def names(self) -> frozenset[str]:
-        """The one reading."""
+        """Return the one reading."""
         return frozenset({self.name})
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
-        """Whether the reading is on that side of the limit."""
+        """Tell whether the reading is on that side of the limit."""
         value = values.get(self.name)
         if value is None or value != value:  # noqa: PLR0124  # NaN
             return None
@@ -70,7 +68,7 @@ class Not:
 
     @property
     def names(self) -> frozenset[str]:
-        """Those of what is negated."""
+        """Return those of what is negated."""
         return self.inner.names
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
@@ -91,7 +89,7 @@ class Joined:
 
     @property
     def names(self) -> frozenset[str]:
-        """Those of all parts."""
+        """Return those of all parts."""
         return frozenset().union(*(part.names for part in self.parts))
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:

@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rigctl.errors import DriverNonConformance
-from rigctl.rig.conformance_checks import DESCRIPTION_CHECKS, FAULTY_LINE_CHECKS, LIVE_CHECKS, Bench, Broken, abilities
+from rigctl.rig.conformance_checks import (
+    DESCRIPTION_CHECKS,
+    FAULTY_LINE_CHECKS,
+    LIVE_CHECKS,
+    Broken,
+    TestBench,
+    abilities,
+)
 from rigctl.rig.protocols import Clock, Driver, Line
 from rigctl.rig.registry import Registry
 from rigctl.rig.testing import RecordingLine
@@ -59,7 +66,7 @@ def check_driver(
         DriverNonConformance: names the driver and the promise it breaks.
         PortUnavailable: the line cannot be opened.
     """
-    bench = Bench(driver, options, clock, setpoint, tolerance, timeout_s)
+    bench = TestBench(driver, options, clock, setpoint, tolerance, timeout_s)
     passed: list[str] = []
     _run(bench, passed, DESCRIPTION_CHECKS, bench)
     if isinstance(line, str):
@@ -78,14 +85,14 @@ def check_driver(
     return ConformanceReport(bench.name, abilities(device), tuple(passed))
 
 
-def _scheme_is_declared(bench: Bench, url: str) -> None:
+def _scheme_is_declared(bench: TestBench, url: str) -> None:
     """Its schemes include the one it is used with."""
     scheme = url.partition("://")[0]
     if scheme not in bench.driver.schemes:
         raise Broken(f"{scheme!r} is not among {bench.driver.schemes}")
 
 
-def _run(bench: Bench, passed: list[str], checks: Iterable[Callable[..., None]], *arguments: Any) -> None:
+def _run(bench: TestBench, passed: list[str], checks: Iterable[Callable[..., None]], *arguments: Any) -> None:
     """Run checks; each one's docstring is the promise it checks."""
     for check in checks:
         promise = (check.__doc__ or check.__name__).strip().rstrip(".")

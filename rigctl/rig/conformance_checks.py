@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -41,7 +41,7 @@ class Broken(AssertionError):
 
 
 @dataclass(frozen=True, slots=True)
-class Bench:
+class TestBench:
     """The driver under test and how to test it."""
 
     driver: type[Driver]
@@ -54,20 +54,20 @@ class Bench:
 
     @property
     def name(self) -> str:
-        """What to call the driver, even if it does not say."""
+        """Return what to call the driver, even if it does not say."""
         return str(getattr(self.driver, "name", self.driver.__name__))
 
     def connect(self, line: Line) -> Device:
-        """A device on this line."""
+        """Make a device on this line."""
         return self.driver.connect("device", self.driver.options.model_validate(self.given), line)
 
     def deadline(self) -> Deadline:
-        """For a call to an instrument that answers."""
+        """Return the deadline of a call to an instrument that answers."""
         return Deadline.after(self.timeout_s)
 
 
 def abilities(device: Device) -> tuple[str, ...]:
-    """What a device can do."""
+    """Name what a device can do."""
     return tuple(a.__name__ for a in ABILITIES if isinstance(device, a))
 
 
@@ -79,7 +79,7 @@ def _expect(holds: bool, otherwise: str) -> None:
 # without an instrument --------------------------------------------------------------------------------------------
 
 
-def _is_described(bench: Bench) -> None:
+def _is_described(bench: TestBench) -> None:
     """It has a name, a one-line summary and line schemes."""
     driver = bench.driver
     _expect(bool(re.fullmatch(r"[a-z0-9][a-z0-9-]*", str(driver.name))), f"name {driver.name!r}: lower case, digits, -")
@@ -90,7 +90,7 @@ def _is_described(bench: Bench) -> None:
     _expect(all(re.fullmatch(r"[a-z][a-z0-9_]*", s) for s in schemes), f"schemes {schemes!r} must be like 'serial'")
 
 
-def _options_are_described(bench: Bench) -> None:
+def _options_are_described(bench: TestBench) -> None:
     """Its options derive from DeviceOptions and each has a docstring."""
     options = bench.driver.options
     _expect(issubclass(options, DeviceOptions), f"{options!r} is no subclass of DeviceOptions")
@@ -98,12 +98,12 @@ def _options_are_described(bench: Bench) -> None:
     _expect(not silent, f"no docstring below: {', '.join(silent)}")
 
 
-def _options_are_accepted(bench: Bench) -> None:
+def _options_are_accepted(bench: TestBench) -> None:
     """It accepts the options it is tested with."""
     bench.driver.options.model_validate(bench.given)
 
 
-def _unknown_options_are_refused(bench: Bench) -> None:
+def _unknown_options_are_refused(bench: TestBench) -> None:
     """It refuses options it does not know."""
     try:
         bench.driver.options.model_validate({**bench.given, "no_such_option": 1})
@@ -124,8 +124,8 @@ DESCRIPTION_CHECKS: Final = (
 # on lines that misbehave ------------------------------------------------------------------------------------------
 
 
-def _calls(bench: Bench, device: Device) -> Iterator[tuple[str, Callable[[Deadline], Any]]]:
-    """Every call the device offers, ready but for the deadline."""
+def _calls(bench: TestBench, device: Device) -> Iterator[tuple[str, Callable[[Deadline], Any]]]:
+    """Yield every call the device offers, ready but for the deadline."""
     yield "identify", device.identify
     if isinstance(device, Sensor):
         yield "read", device.read
@@ -144,11 +144,11 @@ def _calls(bench: Bench, device: Device) -> Iterator[tuple[str, Callable[[Deadli
         yield "stop", device.stop
 
 
-def _names(bench: Bench) -> list[str]:
+def _names(bench: TestBench) -> list[str]:
     return [name for name, _ in _calls(bench, bench.connect(SilentLine(bench.clock)))]
 
 
-def _connecting_is_quiet(bench: Bench) -> None:
+def _connecting_is_quiet(bench: TestBench) -> None:
     """connect() sends nothing and makes a device with at least one ability."""
     line = RecordingLine(SilentLine(bench.clock))
     device = bench.connect(line)
@@ -157,7 +157,7 @@ def _connecting_is_quiet(bench: Bench) -> None:
     _expect(bool(abilities(device)), f"{type(device).__name__} is no Sensor, Actuator, Meter or Doser")
 
 
-def _silence_is_a_timeout(bench: Bench) -> None:
+def _silence_is_a_timeout(bench: TestBench) -> None:
     """On a silent line every call raises DeviceTimeout and waits no longer than its deadline."""
     for name in _names(bench):
         line = SilentLine(bench.clock)
@@ -176,7 +176,7 @@ def _silence_is_a_timeout(bench: Bench) -> None:
         )
 
 
-def _noise_is_no_value(bench: Bench) -> None:
+def _noise_is_no_value(bench: TestBench) -> None:
     """On a line that carries noise nothing is taken for a value or a confirmation."""
     for name in _names(bench):
         call = dict(_calls(bench, bench.connect(GarbageLine(bench.clock))))[name]
@@ -188,7 +188,7 @@ def _noise_is_no_value(bench: Bench) -> None:
         _expect(harmless, f"{name}() returned {got!r}")
 
 
-def _says_how_fast_it_is(bench: Bench) -> None:
+def _says_how_fast_it_is(bench: TestBench) -> None:
     """pace() and safe_all_s(), where it has them, are finite, above 0, and send nothing."""
     line = RecordingLine(SilentLine(bench.clock))
     device = bench.connect(line)
@@ -209,7 +209,7 @@ FAULTY_LINE_CHECKS: Final = (_connecting_is_quiet, _says_how_fast_it_is, _silenc
 # with an instrument that answers ----------------------------------------------------------------------------------
 
 
-def _identifies(bench: Bench, device: Device, line: RecordingLine) -> None:
+def _identifies(bench: TestBench, device: Device, line: RecordingLine) -> None:
     """identify() says who is there, twice the same, and writes no register."""
     first = device.identify(bench.deadline())
     _expect(bool(first.model), "the model is empty")
@@ -219,13 +219,13 @@ def _identifies(bench: Bench, device: Device, line: RecordingLine) -> None:
     _expect(not written, f"it wrote {written}")
 
 
-def _presses_on(bench: Bench, device: Device, line: RecordingLine) -> None:
+def _presses_on(bench: TestBench, device: Device, line: RecordingLine) -> None:
     """Its line has press_on(), after which it answers as before."""
     line.press_on()
     device.identify(bench.deadline())
 
 
-def _check_reading(reading: Reading, unit: str, earliest_s: float, bench: Bench) -> None:
+def _check_reading(reading: Reading, unit: str, earliest_s: float, bench: TestBench) -> None:
     _expect(reading.unit == unit, f"unit {reading.unit!r}, promised {unit!r}")
     _expect(reading.valid, f"INVALID from an instrument that works: {reading.detail}")
     _expect(math.isfinite(reading.value), f"value {reading.value} is not finite")
@@ -233,14 +233,14 @@ def _check_reading(reading: Reading, unit: str, earliest_s: float, bench: Bench)
     _expect(earliest_s <= reading.time_s <= latest_s, f"time {reading.time_s} is not between asking and answering")
 
 
-def _reads(bench: Bench, device: Sensor, _line: RecordingLine) -> None:
+def _reads(bench: TestBench, device: Sensor, _line: RecordingLine) -> None:
     """read() gives a fresh, valid value in the promised unit."""
     for _ in range(3):
         earliest_s = bench.clock.now_s()
         _check_reading(device.read(bench.deadline()), device.unit, earliest_s, bench)
 
 
-def _counts(bench: Bench, device: Meter, _line: RecordingLine) -> None:
+def _counts(bench: TestBench, device: Meter, _line: RecordingLine) -> None:
     """total() is valid, in the promised unit, and never falls."""
     before = -math.inf
     for _ in range(3):
@@ -251,7 +251,7 @@ def _counts(bench: Bench, device: Meter, _line: RecordingLine) -> None:
         before = reading.value
 
 
-def _applies_and_releases(bench: Bench, device: Actuator, _line: RecordingLine) -> None:
+def _applies_and_releases(bench: TestBench, device: Actuator, _line: RecordingLine) -> None:
     """apply() and release() show in read_back(), also when repeated."""
     for _ in range(2):
         device.apply(bench.setpoint, bench.deadline())
@@ -269,7 +269,7 @@ def _applies_and_releases(bench: Bench, device: Actuator, _line: RecordingLine) 
         _expect(not state.controlled and not state.setpoint, f"after release(): {state}")
 
 
-def _reaches_safety(bench: Bench, device: Actuator, _line: RecordingLine) -> None:
+def _reaches_safety(bench: TestBench, device: Actuator, _line: RecordingLine) -> None:
     """safe() leads to the same state from anywhere, also when repeated."""
     device.apply(bench.setpoint, bench.deadline())
     device.safe(bench.deadline())
@@ -282,7 +282,7 @@ def _reaches_safety(bench: Bench, device: Actuator, _line: RecordingLine) -> Non
     _expect(first == second == third, f"{first}, {second}, {third}")
 
 
-def _goes_safe_with_others(bench: Bench, device: SafeTogether, _line: RecordingLine) -> None:
+def _goes_safe_with_others(bench: TestBench, device: SafeTogether, _line: RecordingLine) -> None:
     """safe_all() leads where safe() does, or refuses with DeviceFault."""
     if not isinstance(device, Actuator) or device.safe_group() is None:
         return
@@ -297,39 +297,45 @@ def _goes_safe_with_others(bench: Bench, device: SafeTogether, _line: RecordingL
     _expect(together == alone, f"{together}, by itself {alone}")
 
 
-def _refuses_no_number(bench: Bench, device: Actuator, line: RecordingLine) -> None:
+def _refuses_no_number(bench: TestBench, device: Actuator, line: RecordingLine) -> None:
     """apply() refuses NaN and infinity, and sends nothing."""
-    before = len(line.sent)
-    for value in (math.nan, math.inf, -math.inf):
-        try:
-            device.apply(value, bench.deadline())
-        except RigctlError:
-            continue
-        raise Broken(f"{value} was accepted")
-    _expect(len(line.sent) == before, f"it sent {line.sent[before:]}")
+    _refuses(line, lambda value: device.apply(value, bench.deadline()), (math.nan, math.inf, -math.inf))
 
 
-def _applies_once(bench: Bench, device: Actuator, line: RecordingLine) -> None:
+def _applies_once(bench: TestBench, device: Actuator, line: RecordingLine) -> None:
     """apply() sends each command once, even if the reply is lost."""
-    sent = _sent_while_deaf(line, lambda: device.apply(bench.setpoint, Deadline.after(10 * SHORT_S)))
-    _expect(all(n == 1 for n in sent.values()), f"sent more than once: {[s for s, n in sent.items() if n > 1]}")
+    _sent_once_while_deaf(line, lambda: device.apply(bench.setpoint, Deadline.after(10 * SHORT_S)))
     device.release(bench.deadline())
 
 
-def _sent_while_deaf(line: RecordingLine, call: Callable[[], None]) -> Counter[Any]:
-    """What a call sends when no reply is seen; it must raise `DeviceTimeout`."""
+def _refuses(line: RecordingLine, command: Callable[[float], None], values: Iterable[float], unit: str = "") -> None:
+    before = len(line.sent)
+    for value in values:
+        try:
+            command(value)
+        except RigctlError:
+            continue
+        raise Broken(f"{value}{unit} was accepted")
+    _expect(len(line.sent) == before, f"it sent {line.sent[before:]}")
+
+
+def _sent_once_while_deaf(line: RecordingLine, call: Callable[[], None]) -> set[Any]:
+    """Return what a call sends, each once, when no reply is seen; it must raise `DeviceTimeout`."""
     before = len(line.sent)
     line.lose_replies = True
     try:
         call()
     except DeviceTimeout:
-        return Counter(line.sent[before:])
+        sent = Counter(line.sent[before:])
+    else:
+        raise Broken("the reply was lost, yet it reports success")
     finally:
         line.lose_replies = False
-    raise Broken("the reply was lost, yet it reports success")
+    _expect(all(n == 1 for n in sent.values()), f"sent more than once: {[s for s, n in sent.items() if n > 1]}")
+    return set(sent)
 
 
-def _is_ready(bench: Bench, device: Doser, _line: RecordingLine) -> None:
+def _is_ready(bench: TestBench, device: Doser, _line: RecordingLine) -> None:
     """A doser that stands still is ready, and says its smallest dose and its rate."""
     device.ready(bench.deadline())
     _expect(device.min_dose_ml > 0, f"min_dose_ml is {device.min_dose_ml}")
@@ -337,7 +343,7 @@ def _is_ready(bench: Bench, device: Doser, _line: RecordingLine) -> None:
     _expect(not device.dose_status(bench.deadline()).running, "it runs although nothing was dosed")
 
 
-def _stops_harmlessly(bench: Bench, device: Doser, _line: RecordingLine) -> None:
+def _stops_harmlessly(bench: TestBench, device: Doser, _line: RecordingLine) -> None:
     """stop() does no harm when nothing runs."""
     before = device.total_volume_ml(bench.deadline()).value
     for _ in range(2):
@@ -347,25 +353,18 @@ def _stops_harmlessly(bench: Bench, device: Doser, _line: RecordingLine) -> None
     device.ready(bench.deadline())
 
 
-def _refuses_no_dose(bench: Bench, device: Doser, line: RecordingLine) -> None:
+def _refuses_no_dose(bench: TestBench, device: Doser, line: RecordingLine) -> None:
     """start_dose() refuses what is no volume or too small, and sends nothing."""
-    before = len(line.sent)
-    for volume_ml in (math.nan, math.inf, -1.0, 0.0, 0.9 * device.min_dose_ml):
-        try:
-            device.start_dose(volume_ml, bench.deadline())
-        except RigctlError:
-            continue
-        raise Broken(f"{volume_ml} mL was accepted")
-    _expect(len(line.sent) == before, f"it sent {line.sent[before:]}")
+    volumes_ml = (math.nan, math.inf, -1.0, 0.0, 0.9 * device.min_dose_ml)
+    _refuses(line, lambda volume_ml: device.start_dose(volume_ml, bench.deadline()), volumes_ml, " mL")
 
 
-def _doses_once(bench: Bench, device: Doser, line: RecordingLine) -> None:
+def _doses_once(bench: TestBench, device: Doser, line: RecordingLine) -> None:
     """A dose whose reply is lost is never sent again, and the total tells what was dispensed."""
     device.ready(bench.deadline())
     volume_ml = device.min_dose_ml
     before_ml = device.total_volume_ml(bench.deadline()).value
-    sent = _sent_while_deaf(line, lambda: device.start_dose(volume_ml, Deadline.after(10 * SHORT_S)))
-    _expect(all(n == 1 for n in sent.values()), f"sent more than once: {[s for s, n in sent.items() if n > 1]}")
+    sent = _sent_once_while_deaf(line, lambda: device.start_dose(volume_ml, Deadline.after(10 * SHORT_S)))
     mark = len(line.sent)
     expected_s = 60.0 * volume_ml / device.max_rate_ml_per_min
     for _ in range(10):
@@ -374,7 +373,7 @@ def _doses_once(bench: Bench, device: Doser, line: RecordingLine) -> None:
         bench.clock.sleep(expected_s / 4)
     device.stop(bench.deadline())
     after_ml = device.total_volume_ml(bench.deadline()).value
-    again = set(sent) & set(line.sent[mark:])
+    again = sent & set(line.sent[mark:])
     _expect(not again, f"{again} was sent again")
     _expect(after_ml <= before_ml + 1.2 * volume_ml, f"a dose of {volume_ml} mL became {after_ml - before_ml:g} mL")
 

@@ -13,19 +13,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from rigctl.errors import (
-    DeviceError,
-    DeviceFault,
-    DeviceTimeout,
-    GarbledReply,
-    GuardRefused,
-    IdentityMismatch,
-    Tripped,
-)
+from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, IdentityMismatch, Tripped
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import Rest
 from rigctl.rig.protocols import Clock, DoseLog, Doser, DoseStatus, Reading, Severity
+from rigctl.rig.resting import Rest
 from rigctl.rig.values import Alarm, OpenDose
 
 
@@ -50,7 +42,7 @@ class DoseTiming:
     """Added to it."""
 
     def slack_of(self, volume_ml: float) -> float:
-        """How far a complete dose of this volume may be off, mL."""
+        """Return how far a complete dose of this volume may be off, mL."""
         return self.slack * volume_ml + self.slack_ml
 
 
@@ -61,7 +53,7 @@ RESOLUTION_ML = 0.01
 
 
 def witnessed_ml(before_ml: float, total: Reading, reset: bool) -> float | None:
-    """What was dispensed since the pump's total stood at `before_ml`; None when the pump cannot say.
+    """Return what was dispensed since the pump's total stood at `before_ml`; None when the pump cannot say.
 
     A total that fell shows a restart even when the pump's notice of it was lost.
     """
@@ -81,7 +73,7 @@ class _Dose:
 
     @property
     def expected_s(self) -> float:
-        """How long it takes at the pump's rate, rig seconds."""
+        """Return how long it takes at the pump's rate, rig seconds."""
         return 60.0 * self.volume_ml / self.pump.device.max_rate_ml_per_min
 
     def __str__(self) -> str:
@@ -158,11 +150,7 @@ class Dispenser:
         return await self._done(dose, actual_ml)
 
     async def settle(self, pump: Handle[Doser], left: OpenDose) -> None:
-        """Settle a dose whose end was not recorded; never sends one.
-
-        Raises:
-            JournalError: the log cannot be written.
-        """
+        """Settle a dose whose end was not recorded; never sends one. Raises `JournalError` as `dispense`."""
         dose = _Dose(pump, left.dose, left.volume_ml, left.total_before_ml)
         try:
             status = await pump.ask(pump.device.dose_status, "dose status")
@@ -189,20 +177,21 @@ class Dispenser:
     # the steps of a dose ------------------------------------------------------------------------------------------
 
     async def _ready(self, pump: Handle[Doser]) -> float:
-        """Whether a dose may be sent; the pump's total before it, mL."""
+        """Return the pump's total, mL, if a dose may be sent."""
         await pump.ask(pump.device.ready, "ready")
         status = await pump.ask(pump.device.dose_status, "dose status")
         if status.reset:
             self._alarm(Severity.MINOR, pump.name, "the pump restarted since its last dose; its totals began anew")
         if status.running:  # the watch stops and books it; a dose on top would be taken for all of it
-            raise DeviceFault(f"{pump.name}: runs although nobody asked it to, so no dose was sent; who is at it?")
+            raise DeviceFault("runs although nobody asked it to, so no dose was sent; who is at it?", device=pump.name)
         total = await pump.ask(pump.device.total_volume_ml, "total volume")
         if not total.valid or not math.isfinite(total.value):
-            raise GarbledReply(f"{pump.name}: its total volume cannot be read ({total.detail}), so no dose was sent")
+            why = f"its total volume cannot be read ({total.detail}), so no dose was sent"
+            raise GarbledReply(why, device=pump.name)
         return total.value
 
     async def _send(self, dose: _Dose, permit: DosePermit) -> bool:
-        """Send it once; whether the pump confirmed."""
+        """Send it once; tell whether the pump confirmed."""
         try:
             await self._guard.start_dose(permit)
         except (DeviceFault, IdentityMismatch) as error:
@@ -245,21 +234,21 @@ class Dispenser:
         return actual_ml
 
     async def _refused(self, dose: _Dose, why: str) -> DeviceFault:
-        """Booked as nothing; the error to raise."""
+        """Book nothing; return the error to raise."""
         await self._doses.done(dose.id, 0.0, f"refused: {why}")
         _over(dose, self.turns)
         self._alarm(Severity.MINOR, dose.pump.name, f"{dose}: refused, 0 mL booked: {why}")
         return DeviceFault(f"{dose}: refused by the pump: {why}")
 
     async def _unknown(self, dose: _Dose, why: str, kind: type[DeviceError] = DeviceTimeout) -> DeviceError:
-        """Booked in full; the error to raise."""
+        """Book it in full; return the error to raise."""
         await self._doses.unknown(dose.id, dose.volume_ml, why)
         _over(dose, self.turns)
         self._alarm(Severity.MAJOR, dose.pump.name, f"{dose}: unknown, booked in full: {why}")
         return kind(f"{dose}: unknown what was dispensed, booked in full: {why}")
 
     async def _silent(self, dose: _Dose) -> float:
-        """No answer up to the deadline: stop it if it can be reached after all, and ask once more."""
+        """After no answer up to the deadline, stop it if it can be reached after all, and ask once more."""
         try:
             status = await self._halt(dose.pump)
         except DeviceError as error:
@@ -270,7 +259,7 @@ class Dispenser:
         return await self._done(dose, actual_ml)
 
     async def _overrun(self, dose: _Dose) -> float:
-        """Still running past the deadline: stop, verify, trip."""
+        """Stop what still runs past the deadline, verify, trip."""
         try:
             status = await self._halt(dose.pump)
             actual_ml = None if status.running or status.reset else await self._testified(dose)
@@ -316,5 +305,4 @@ async def _status(pump: Handle[Doser]) -> DoseStatus | None:
 
 
 def _over(dose: _Dose, turns: dict[str, int]) -> None:
-    """Its end is on record."""
     turns[dose.pump.name] = abs(turns.get(dose.pump.name, 0))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol, cast
+from typing import Literal, cast
 from weakref import WeakSet
 
 from rigctl.errors import CapReached, GuardRefused, Tripped
@@ -43,22 +43,18 @@ class Facts:
     """Booked in the last 24 h of rig time, open intents in full."""
 
 
-class Check(Protocol):
-    """One reason a command may be refused for."""
-
-    def __call__(self, command: Command, facts: Facts) -> str | None:
-        """The objection (`got ..., allowed ...`), or None."""
-        ...
+Check = Callable[[Command, Facts], str | None]
+"""One reason a command may be refused for: the objection (`got ..., allowed ...`), or None."""
 
 
 def is_number(command: Command, facts: Facts) -> str | None:
-    """Only finite numbers go out."""
+    """Let only finite numbers out."""
     del facts
     return None if math.isfinite(command.value) else f"got {command.value}, must be a finite number"
 
 
 def within_range(command: Command, facts: Facts) -> str | None:
-    """A setpoint lies within the actuator's limits."""
+    """Object to a setpoint outside the actuator's limits."""
     low, high = facts.limits.low, facts.limits.high
     if command.kind != "setpoint" or low <= command.value <= high:
         return None
@@ -66,7 +62,7 @@ def within_range(command: Command, facts: Facts) -> str | None:
 
 
 def within_dose_caps(command: Command, facts: Facts) -> str | None:
-    """A dose is positive and within the caps per dose and per 24 h."""
+    """Object to a dose that is not positive, or over the caps per dose and per 24 h."""
     if command.kind != "dose":
         return None
     per_dose, per_day = facts.limits.per_dose_ml, facts.limits.per_day_ml
@@ -83,7 +79,7 @@ CHECKS: tuple[Check, ...] = (is_number, within_range, within_dose_caps)
 
 
 def objections(command: Command, facts: Facts, checks: Sequence[Check] = CHECKS) -> tuple[str, ...]:
-    """Everything that speaks against a command; empty if it may pass."""
+    """Return everything that speaks against a command; empty if it may pass."""
     return tuple(said for check in checks if (said := check(command, facts)) is not None)
 
 
@@ -116,7 +112,7 @@ class Guard:
 
     @property
     def tripped(self) -> str | None:
-        """Why the trip is latched, or None."""
+        """Say why the trip is latched, or None."""
         return self._tripped
 
     def trip(self, reason: str) -> None:
@@ -132,12 +128,7 @@ class Guard:
     # commands that may be refused ---------------------------------------------------------------------------------
 
     def check_setpoint(self, actuator: str, value: float, unit: str) -> None:
-        """Whether this setpoint may be imposed.
-
-        Raises:
-            Tripped: the trip is latched.
-            GuardRefused: not a number, out of range, or the actuator has no limits.
-        """
+        """Raise `Tripped`, or `GuardRefused` unless it is a number, in range, and the actuator has limits."""
         self._decide(Command(actuator, "setpoint", value, unit), 0.0)
 
     async def apply(self, actuator: Handle[Actuator], value: float) -> None:
@@ -200,7 +191,7 @@ class Guard:
             await doser.tell_at_all_costs(doser.device.stop, "stop", within_s)
 
     def way_to_safety(self, handle: Handle[Actuator] | Handle[Doser]) -> Callable[[Deadline], None]:
-        """The command that leads one device to its declared safe state, for the bus's thread."""
+        """Return the command that leads one device to its declared safe state, for the bus's thread."""
         device = handle.device
         if isinstance(device, Doser):
             return device.stop
@@ -210,7 +201,7 @@ class Guard:
         return lambda deadline: device.apply(state, deadline)
 
     def common_way(self, group: Sequence[Handle[Actuator]]) -> Callable[[Deadline], None]:
-        """The command that leads a group to safety at once, for the bus's thread; a device may refuse it."""
+        """Return the command that leads a group to safety at once, for the bus's thread; a device may refuse it."""
         first = cast("SafeTogether", group[0].device)
         return partial(first.safe_all, [h.device for h in group])
 

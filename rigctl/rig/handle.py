@@ -1,17 +1,29 @@
-"""A device on its bus: asked (repeatable) or told (once), and recognised before either."""
+"""A device on its bus: asked (repeatable) or told (once), and recognised before either; and several at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final, Generic, TypeVar
 
-from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, IdentityMismatch
+from rigctl.errors import (
+    ConfigError,
+    DeviceError,
+    DeviceFault,
+    DeviceTimeout,
+    GuardRefused,
+    IdentityMismatch,
+    JournalError,
+    PortUnavailable,
+    RigctlError,
+    Tripped,
+)
 from rigctl.rig.abilities import Anonymous, Pace, Paced, said
 from rigctl.rig.bus import HURRY_S, Bus, Turn
+from rigctl.rig.link import Contact
 from rigctl.rig.protocols import Deadline, Device, Hurry, Identity
-from rigctl.rig.wire import Contact
 
 D = TypeVar("D", bound=Device)
 T = TypeVar("T")
@@ -40,28 +52,23 @@ class Handle(Generic[D]):
 
     @property
     def pace(self) -> Pace:
-        """What it says of its exchanges; its timeout for each, if it says nothing."""
+        """Return what it says of its exchanges; its timeout for each, if it says nothing."""
         otherwise = Pace(self.timeout_s, self.timeout_s)
         return said(self.device.pace, otherwise) if isinstance(self.device, Paced) else otherwise
 
     @property
     def hurried_s(self) -> float:
-        """What a question to it still gets once something urgent waits, wall seconds."""
+        """Return what a question to it still gets once something urgent waits, wall seconds."""
         usual_s = self.pace.confirm_s if isinstance(self.device, Paced) else 0.0
         return min(self.timeout_s, max(HURRIED * usual_s, HURRY_S))
 
     @property
     def anonymous(self) -> bool:
-        """Whether there is nothing to recognise it by."""
+        """Tell whether there is nothing to recognise it by."""
         return isinstance(self.device, Anonymous) and self.device.anonymous
 
     async def identify(self) -> Identity:
-        """Ask who is there.
-
-        Raises:
-            IdentityMismatch: not what the driver drives, or not what answered here before.
-            DeviceError: it does not answer.
-        """
+        """Ask who is there; raises `IdentityMismatch` also if another one answered here before."""
         seen: list[Contact] = []
         with self._named():
             found = await self.bus.call(
@@ -101,7 +108,7 @@ class Handle(Generic[D]):
     def exchange(
         self, turn: Turn, work: Callable[[Deadline], T], patience_s: float, doing: str, *, settled: bool = False
     ) -> T:
-        """One exchange of a turn, see `Turn.exchange`. Raises as `Bus.call`."""
+        """Carry out one exchange of a turn, see `Turn.exchange`. Raises as `Bus.call`."""
         with self._named():
             return turn.exchange(work, patience_s, f"{self.name}: {doing}", settled=settled)
 
@@ -132,7 +139,7 @@ class Handle(Generic[D]):
         return True
 
     def is_strange(self, contact: Contact) -> bool:
-        """Whether it must be recognised on the way to safety: the line was opened since, or it was silent itself."""
+        """Tell whether it must be recognised on the way to safety: the line was opened since, or it was silent."""
         known = self._known_on
         return not self.anonymous and (known is None or known.opened != contact.opened or self.silent)
 
@@ -161,16 +168,46 @@ class Handle(Generic[D]):
             yield
         except DeviceError as error:
             self.silent = isinstance(error, DeviceTimeout)
-            if self.name not in str(error):
-                error.args = (f"{self.name}: {error}",)
+            error.device, error.bus = error.device or self.name, error.bus or self.bus.url
             raise
         self.silent = False
 
     def _accept(self, found: Identity, contact: Contact) -> None:
         if self.identity is not None and found != self.identity:
-            raise IdentityMismatch(
-                f"{self.name} on {self.bus.url}: {found} answers where {self.identity} answered before; "
-                f"nothing was written. Connect the right instrument"
-            )
+            what = f"{found} answers where {self.identity} answered before; nothing was written"
+            raise IdentityMismatch(f"{what}. Connect the right instrument", device=self.name, bus=self.bus.url)
         self.identity = found
         self._known_on = contact
+
+
+# several at once --------------------------------------------------------------------------------------------------
+
+_WORST_FIRST = (Tripped, JournalError, GuardRefused, PortUnavailable, IdentityMismatch, DeviceError, RigctlError)
+
+
+async def together(*tasks: Awaitable[T]) -> list[T]:
+    """Run all to their end, then raise what went wrong, if anything did.
+
+    Unlike a TaskGroup it lets the others finish: half a command on one bus is not undone by breaking off another's.
+    Cancelling it cancels all.
+    """
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    errors = [r for r in results if isinstance(r, BaseException)]
+    if errors:
+        raise combined(errors)
+    return [r for r in results if not isinstance(r, BaseException)]
+
+
+def combined(errors: Sequence[BaseException]) -> BaseException:
+    """Make one error of several: the kind of the worst, the messages of all."""
+    strangers = [e for e in errors if not isinstance(e, RigctlError) or isinstance(e, ConfigError)]
+    if len(errors) == 1 or strangers:
+        return (strangers or list(errors))[0]
+    ranked = sorted(errors, key=_rank)
+    error = type(ranked[0])("\n".join(dict.fromkeys(map(str, ranked))))
+    error.__cause__ = BaseExceptionGroup("all that went wrong", list(errors))
+    return error
+
+
+def _rank(error: BaseException) -> int:
+    return next(i for i, kind in enumerate(_WORST_FIRST) if isinstance(error, kind))

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, GuardRefused, IdentityMismatch, ReadBackMismatch
 from rigctl.rig.bus import Bus
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
-from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import Rest
-from rigctl.rig.protocols import Actuator, ActuatorState, Doser, Severity
+from rigctl.rig.handle import Handle, together
+from rigctl.rig.protocols import Actuator, ActuatorState, Clock, Doser, Severity
+from rigctl.rig.resting import Rest, beside
 from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
 from rigctl.rig.titration import Evidence, Titration
-from rigctl.rig.together import together
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
 
@@ -41,6 +39,7 @@ class Imposer:
     wiring: Wiring
     guard: Guard
     dispenser: Dispenser
+    clock: Clock
     rest: Rest
     on_alarm: Callable[[Alarm], None]
     evidence: Evidence
@@ -64,18 +63,12 @@ class Imposer:
         return {v.name: self._state(v, plan) for v in self.spec.variables if v.actuator is not None}
 
     def _state(self, variable: VariableWiring, plan: _Plan) -> ActuatorState:
-        """What was confirmed of a variable's actuator."""
         name = variable.actuator or ""
         value = plan.imposed.get(name, plan.dosed.get(name))
         return RELEASED if value is None else ActuatorState(controlled=True, setpoint=value)
 
     def _planned(self, setpoints: Mapping[str, float]) -> _Plan:
-        """Which actuator has to do what; nothing moves before every setpoint has passed the guard.
-
-        Raises:
-            GuardRefused: an unknown or uncontrollable variable, or a setpoint the guard objects to.
-            Tripped: the trip is latched.
-        """
+        """Plan which actuator does what; nothing moves before the guard has let every setpoint pass."""
         actuators = {v.name: v.actuator for v in self.spec.variables if v.actuator is not None}
         unknown = sorted(set(setpoints) - set(actuators))
         if unknown:
@@ -118,11 +111,7 @@ class Imposer:
             self.driven[actuator.name] = value
 
     async def _confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
-        """Ask the instrument whether it holds `value`, or is released (None).
-
-        Raises:
-            ReadBackMismatch: it does not.
-        """
+        """Ask the instrument whether it holds `value`, or is released (None); else raise `ReadBackMismatch`."""
         denied = await self.denial(actuator, value)
         if denied:
             message = f"{self._serves(actuator.name)}: {actuator.name} {denied}"
@@ -130,7 +119,7 @@ class Imposer:
             raise ReadBackMismatch(message)
 
     async def denial(self, actuator: Handle[Actuator], value: float | None) -> str:
-        """What the instrument says instead of holding `value`, or being released (None); empty if it does."""
+        """Return what the instrument says instead of holding `value`, or being released (None); empty if it does."""
         state = await actuator.ask(actuator.device.read_back, "read back")
         if holds(state, value, self.tolerance(actuator.name)):
             return ""
@@ -176,7 +165,7 @@ class Imposer:
         buses: dict[Bus, list[tuple[Titration, float]]] = {}
         for name, setpoint in dosed.items():
             buses.setdefault(self.wiring.dosers[name].bus, []).append((self._titration(name), setpoint))
-        await together(*map(_in_turn, buses.values()))
+        await together(*beside(self.clock, map(_in_turn, buses.values())))
 
     def _titration(self, name: str) -> Titration:
         return Titration(
@@ -191,24 +180,20 @@ class Imposer:
         )
 
     def tolerance(self, actuator: str) -> float:
-        """Treatments and prepared actuators are switches: they hold what they were sent."""
+        """Return its read-back's tolerance; treatments and prepared actuators are switches: they hold what was sent."""
         return next((v.read_back_tolerance for v in self.spec.variables if v.actuator == actuator), 1e-6)
 
     def _serves(self, actuator: str) -> str:
-        """The variable an actuator serves, for messages."""
         return next((v.name for v in self.spec.variables if v.actuator == actuator), actuator)
 
 
-def _in_turn(titrations: list[tuple[Titration, float]]) -> Coroutine[Any, Any, None]:
-    async def run() -> None:
-        for titration, setpoint in titrations:
-            await titration.bring_to(setpoint)
-
-    return run()
+async def _in_turn(titrations: list[tuple[Titration, float]]) -> None:
+    for titration, setpoint in titrations:
+        await titration.bring_to(setpoint)
 
 
 def holds(state: ActuatorState, value: float | None, tolerance: float) -> bool:
-    """Whether a read-back confirms `value` (None: released). A switch that is off both holds 0 and is released."""
+    """Tell whether a read-back confirms `value` (None: released). A switch that is off both holds 0 and is released."""
     if value is None:
         return not state.controlled
     if not state.controlled:
@@ -217,7 +202,7 @@ def holds(state: ActuatorState, value: float | None, tolerance: float) -> bool:
 
 
 def told(state: ActuatorState, unit: str) -> str:
-    """A read-back in words."""
+    """Say a read-back in words."""
     if not state.controlled:
         return "released"
     return "switched on" if state.setpoint is None else f"{state.setpoint:g} {unit}"

@@ -38,8 +38,8 @@ BUS_SHARE = 1 / 3
 
 
 @dataclass(slots=True)
-class _Bench:
-    """What one bus carries, and when it was last looked at; wall seconds."""
+class _Beat:
+    """The beat of one bus: what it carries, and when it was last looked at; wall seconds."""
 
     probes: list[Probe] = field(default_factory=list)
     actuators: list[Handle[Actuator]] = field(default_factory=list)
@@ -76,7 +76,7 @@ class Lookout:
     denial: Callable[[Handle[Actuator], float], Awaitable[str]]
     dosing: Callable[[], Mapping[str, int]]
     on_alarm: Callable[[Alarm], None]
-    _benches: dict[Bus, _Bench] = field(default_factory=dict)
+    _beats: dict[Bus, _Beat] = field(default_factory=dict)
     _asked_s: dict[str, float] = field(default_factory=dict)
     _unanswered_s: dict[str, float] = field(default_factory=dict)
     """Driven actuators that were asked and have not answered since: from when, wall time. A slow bus is no silence."""
@@ -87,46 +87,46 @@ class Lookout:
 
     def __post_init__(self) -> None:
         for probe in (*self.wiring.probes, *self.wiring.watched):
-            self._bench(probe.handle.bus).probes.append(probe)
+            self._beat_of(probe.handle.bus).probes.append(probe)
         for actuator in self.wiring.actuators.values():
-            self._bench(actuator.bus).actuators.append(actuator)
+            self._beat_of(actuator.bus).actuators.append(actuator)
         for pump in self.wiring.dosers.values():
-            self._bench(pump.bus).pumps.append(pump)
+            self._beat_of(pump.bus).pumps.append(pump)
 
-    def _bench(self, bus: Bus) -> _Bench:
-        return self._benches.setdefault(bus, _Bench())
+    def _beat_of(self, bus: Bus) -> _Beat:
+        return self._beats.setdefault(bus, _Beat())
 
     def glance(self) -> Glance:
-        """What is known now; begins the rounds that are due, and waits for none."""
+        """Return what is known now; begins the rounds that are due, and waits for none."""
         now_s = time.monotonic()
-        for bus, bench in self._benches.items():
-            if (bench.round is None or bench.round.done()) and now_s >= bench.next_s:
-                bench.round = asyncio.get_running_loop().create_task(self._round(bus, bench))
+        for bus, beat in self._beats.items():
+            if (beat.round is None or beat.round.done()) and now_s >= beat.next_s:
+                beat.round = asyncio.get_running_loop().create_task(self._round(bus, beat))
         return Glance(
             readings={p.name: self._seen(p, now_s) for p in (*self.wiring.probes, *self.wiring.watched)},
             astray={**self._silent(now_s), **self._astray},
             strays={n: why for n, (at_s, why) in self._strays.items() if now_s - at_s < REMEMBERED_S},
             steps={p.name: f"{p.name} {p.record.step}" for p in self.wiring.probes if p.record.step},
-            stuck={bus.url: bus.stuck for bus in self._benches if bus.stuck},
+            stuck={bus.url: bus.stuck for bus in self._beats if bus.stuck},
         )
 
     async def close(self) -> None:
         """Break off what is under way."""
-        rounds = [bench.round for bench in self._benches.values() if bench.round is not None]
+        rounds = [beat.round for beat in self._beats.values() if beat.round is not None]
         for task in rounds:
             task.cancel()
         await asyncio.gather(*rounds, return_exceptions=True)
 
     # one round over a bus -------------------------------------------------------------------------------------------
 
-    async def _round(self, bus: Bus, bench: _Bench) -> None:
+    async def _round(self, bus: Bus, beat: _Beat) -> None:
         """Ask all that is due; a device that does not answer keeps no other from being asked."""
         began_s, answered = time.monotonic(), True
-        due: list[Callable[[], Awaitable[object]]] = [partial(self._confirm, actuator) for actuator in bench.actuators]
-        if began_s >= bench.pumps_next_s:
-            bench.pumps_next_s = began_s + PUMPS_EVERY_S
-            due += [partial(self._idle, pump) for pump in bench.pumps]
-        due += [probe.read for probe in bench.probes if self._due(probe, began_s)]
+        due: list[Callable[[], Awaitable[object]]] = [partial(self._confirm, actuator) for actuator in beat.actuators]
+        if began_s >= beat.pumps_next_s:
+            beat.pumps_next_s = began_s + PUMPS_EVERY_S
+            due += [partial(self._idle, pump) for pump in beat.pumps]
+        due += [probe.read for probe in beat.probes if self._due(probe, began_s)]
         for ask in due:
             try:
                 await ask()
@@ -137,9 +137,9 @@ class Lookout:
                 answered = False
         took_s = time.monotonic() - began_s
         spacing_s = max(self.spec.every_s, took_s / BUS_SHARE)
-        bench.next_s = began_s + spacing_s
+        beat.next_s = began_s + spacing_s
         if answered:
-            bench.spacing_s = spacing_s
+            beat.spacing_s = spacing_s
 
     def _tell_once(self, bus: Bus, error: Exception) -> None:
         if bus.url not in self._broken:
@@ -240,7 +240,7 @@ class Lookout:
         stale_after_s = rules.stale_after_s
         if rules.every_s is not None and stale_after_s is None:
             # a slow bus that is well looks less often than it is asked to; one that is not well is given no more time
-            spacing_s = self._benches[probe.handle.bus].spacing_s
+            spacing_s = self._beats[probe.handle.bus].spacing_s
             stale_after_s = max(3 * rules.every_s, 2 * spacing_s) + probe.handle.timeout_s
         same_s = 0.0 if record.valid is None else record.valid.time_s - record.same_since_s
         return Seen(

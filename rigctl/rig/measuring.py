@@ -9,18 +9,16 @@ import asyncio
 import math
 import statistics
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rigctl.errors import DeviceError, DeviceTimeout
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Clock, Reading, Sensor, Severity
+from rigctl.rig.resting import Rest, beside
 from rigctl.rig.spec import MeasureSpec, SensorRules, Statistic
 from rigctl.rig.values import Measurement
-
-Rest = Callable[[float], Awaitable[None]]
-"""Lets so many seconds of rig time pass without blocking the event loop."""
 
 SILENT_LIMIT = 3
 """After so many unanswered samples in a row a sensor is not asked again in this window: its bus has others to serve."""
@@ -31,29 +29,15 @@ GRANTED_S = 10.0
 """Rig seconds: the shortest time that a plausible rate is counted over."""
 
 
-def resting(clock: Clock) -> Rest:
-    """How rig time is slept in the event loop."""
-
-    async def rest(seconds: float) -> None:
-        await asyncio.sleep(max(0.0, seconds) / clock.speedup)
-
-    return rest
-
-
-def invalid(unit: str, time_s: float, detail: str) -> Reading:
-    """What stands in for a value that could not be read."""
-    return Reading(math.nan, unit, time_s, Severity.INVALID, detail)
-
-
 def judged(reading: Reading, plausible: tuple[float, float] | None) -> Reading:
-    """The reading, INVALID if it is no finite number or outside the plausible range."""
+    """Return the reading, INVALID if it is no finite number or outside the plausible range."""
     if not reading.valid:
         return reading
     if not math.isfinite(reading.value):
-        return replace(reading, value=math.nan, severity=Severity.INVALID, detail=f"read {reading.value}")
+        return Reading.invalid(reading.unit, reading.time_s, f"read {reading.value}")
     if plausible is not None and not plausible[0] <= reading.value <= plausible[1]:
         detail = f"read {reading.value:g} {reading.unit}, plausible {plausible[0]:g} to {plausible[1]:g}"
-        return replace(reading, value=math.nan, severity=Severity.INVALID, detail=detail)
+        return Reading.invalid(reading.unit, reading.time_s, detail)
     return reading
 
 
@@ -97,7 +81,7 @@ class Record:
             what = f"went from {last.value:g} to {reading.value:g} {reading.unit}, faster than it can"
             if self._agreeing < CONFIRMING:
                 self.detail = f"{what}; not believed before it is confirmed"
-                return replace(reading, value=math.nan, severity=Severity.INVALID, detail=self.detail)
+                return Reading.invalid(reading.unit, reading.time_s, self.detail)
             self.step = what
         if last is None or last.value != reading.value:
             self.same_since_s = reading.time_s
@@ -107,7 +91,7 @@ class Record:
 
 
 def _reachable(before: Reading, after: Reading, max_rate_per_s: float) -> bool:
-    """Whether the quantity can have gone from one reading to the other; noise is granted what it moves in a while."""
+    """Tell whether the quantity can have gone there; noise is granted what it moves in a while."""
     elapsed_s = max(after.time_s - before.time_s, GRANTED_S)
     return abs(after.value - before.value) <= max_rate_per_s * elapsed_s
 
@@ -125,16 +109,16 @@ class Probe:
     record: Record = field(default_factory=Record)
 
     async def read(self) -> Reading:
-        """A fresh reading; INVALID with the reason when the sensor does not answer or cannot be right."""
+        """Take a fresh reading; INVALID with the reason when the sensor does not answer or cannot be right."""
         reading, _ = await self.attempt()
         return reading
 
     async def attempt(self) -> tuple[Reading, bool]:
-        """As `read`, and whether anything answered."""
+        """Read as `read`, and tell whether anything answered."""
         try:
             reading = await self.handle.ask(self.handle.device.read, "read")
         except DeviceError as error:
-            nothing = invalid(self.handle.device.unit, self.clock.now_s(), f"{type(error).__name__}: {error}")
+            nothing = Reading.invalid(self.handle.device.unit, self.clock.now_s(), f"{type(error).__name__}: {error}")
             return self._taken(nothing), not isinstance(error, DeviceTimeout)
         return self._taken(judged(reading, self.plausible)), True
 
@@ -153,7 +137,8 @@ async def sample_window(
     buses: dict[Bus, list[Probe]] = {}
     for probe in probes:
         buses.setdefault(probe.handle.bus, []).append(probe)
-    parts = await asyncio.gather(*(_sample_bus(group, spec, clock, rest) for group in buses.values()))
+    windows = (_sample_bus(group, spec, clock, rest) for group in buses.values())
+    parts = await asyncio.gather(*beside(clock, windows))
     return {name: readings for part in parts for name, readings in part.items()}
 
 
@@ -178,16 +163,16 @@ async def _sample(probe: Probe, silences: int) -> tuple[Reading, bool]:
     if silences < SILENT_LIMIT:
         return await probe.attempt()
     detail = f"not asked: {silences} requests in a row went unanswered"
-    return invalid(probe.handle.device.unit, probe.clock.now_s(), detail), False
+    return Reading.invalid(probe.handle.device.unit, probe.clock.now_s(), detail), False
 
 
 def planned_samples(spec: MeasureSpec) -> int:
-    """How many samples a window holds when nothing is late."""
+    """Return how many samples a window holds when nothing is late."""
     return max(spec.min_count, int(spec.duration_s / spec.every_s + 1e-9), 1)
 
 
 def reduced(readings: Sequence[Reading], statistic: Statistic, min_count: int) -> Measurement:
-    """One measurement from a window: statistic and standard deviation of the valid samples.
+    """Make one measurement of a window: statistic and standard deviation of the valid samples.
 
     Severity: INVALID when no sample is valid, MAJOR when fewer than `min_count` are, MINOR when some were excluded.
     """

@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
 from rigctl.errors import DeviceError
-from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import invalid, judged, planned_samples
+from rigctl.rig.handle import Handle, together
+from rigctl.rig.measuring import judged, planned_samples
 from rigctl.rig.protocols import Clock, Meter, Reading, Sensor, Severity
+from rigctl.rig.resting import enlisted, rest
 from rigctl.rig.spec import TrialTiming
-from rigctl.rig.together import together
 from rigctl.rig.values import Alarm
 
 ASLEEP = "(asleep)"
@@ -36,12 +36,12 @@ JOULES_PER_KWH = 3.6e6
 
 
 def by_power(meter: str) -> str:
-    """Name under which the integral of a meter's power is kept."""
+    """Return the name under which the integral of a meter's power is kept."""
     return meter + BY_POWER
 
 
 def is_own(name: str) -> bool:
-    """Whether a reading of this name is one of our own counters, not a meter's."""
+    """Tell whether a reading of this name is one of our own counters, not a meter's."""
     return name == ASLEEP or name.endswith(BY_POWER)
 
 
@@ -50,8 +50,7 @@ class KnowsSuspend(Protocol):
     """A clock that knows how long the machine was suspended."""
 
     def suspended_s(self) -> float:
-        """Rig seconds since boot."""
-        ...
+        """Return the rig seconds since boot."""
 
 
 @dataclass(slots=True)
@@ -74,7 +73,7 @@ class PowerIntegral:
         self.last = power
 
     def tell(self) -> Reading | None:
-        """The counter as of the last sample; doubtful (MINOR) if a wide gap was bridged since it was last told."""
+        """Return the counter as of the last sample; doubtful (MINOR) if a wide gap was bridged since last told."""
         if self.last is None:
             return None
         now_s, widest_s = self.last.time_s, self.widest_s
@@ -114,7 +113,7 @@ class Metering:
         self._sampling: asyncio.Task[None] | None = None
 
     async def read(self) -> Mapping[str, Reading]:
-        """All counters now, our own among them; a meter's that cannot be read is INVALID, ours are left out then."""
+        """Read all counters, our own among them; a meter's that cannot be read is INVALID, ours are left out then."""
         readings = await together(*(self._total(n, h) for n, h in self._meters.items()))
         found = dict(zip(self._meters, readings, strict=True))
         try:
@@ -132,13 +131,13 @@ class Metering:
         try:
             reading = judged(await handle.ask(handle.device.total, "total"), None)
         except Exception as error:  # noqa: BLE001 - also a driver's mistake: read while a failed trial is closed
-            reading = invalid(handle.device.meter_unit, self._clock.now_s(), f"{type(error).__name__}: {error}")
+            reading = Reading.invalid(handle.device.meter_unit, self._clock.now_s(), f"{type(error).__name__}: {error}")
         if not reading.valid:
             self._on_alarm(Alarm(Severity.MINOR, handle.name, f"meter {name} cannot be read: {reading.detail}"))
         return reading
 
     async def _sample(self) -> set[str]:
-        """Ask every meter that can say so what power it sees; the names of those that did."""
+        """Ask every meter that can say so what power it sees; return the names of those that did."""
         readings = await together(*(self._power(handle) for handle, _ in self._powers.values()))
         sampled = set()
         for (name, (_, integral)), power in zip(self._powers.items(), readings, strict=True):
@@ -148,7 +147,7 @@ class Metering:
         return sampled
 
     async def _power(self, handle: Handle[Sensor]) -> Reading | None:
-        """None where it cannot be read: a gap, which the integral says itself."""
+        """Return None where it cannot be read: a gap, which the integral says itself."""
         try:
             reading = judged(await handle.ask(handle.device.read, "power"), None)
         except DeviceError:
@@ -160,12 +159,12 @@ class Metering:
     def start(self) -> None:
         """Go on sampling the power, until `stop`; harmless when it is sampled already, or nothing can be."""
         if self._powers and self._sampling is None:
-            self._sampling = asyncio.create_task(self._keep_sampling(), name="power")
+            self._sampling = enlisted(self._clock, self._keep_sampling(), "power")
 
     async def _keep_sampling(self) -> None:
         try:
             while True:
-                await asyncio.sleep(self._period_s)
+                await rest(self._clock, self._period_s * self._clock.speedup)
                 await self._sample()
         except Exception as error:  # noqa: BLE001 - a driver is a plug-in: what it raises costs evidence, no trial
             self._tell_mistake("the power is no longer sampled between readings", error)
@@ -182,7 +181,7 @@ class Metering:
 
 
 def trial_s(timing: TrialTiming) -> float:
-    """Rig seconds a trial takes at least."""
+    """Return how many rig seconds a trial takes at least."""
     prepared_s = sum(step.wait_s for step in timing.prepare)
     window_s = max(timing.measure.duration_s, planned_samples(timing.measure) * timing.measure.every_s)
     return prepared_s + timing.settle_s + window_s

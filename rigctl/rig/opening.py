@@ -8,10 +8,9 @@ from functools import partial
 from rigctl.errors import DeviceError, DeviceFault
 from rigctl.rig.abilities import SaysSimulated
 from rigctl.rig.bus import Bus
-from rigctl.rig.handle import Handle
+from rigctl.rig.handle import Handle, combined, together
 from rigctl.rig.imposing import told
 from rigctl.rig.protocols import Actuator, Deadline, Device, Doser, Identity, Meter, Reading, Sensor
-from rigctl.rig.together import combined, together
 from rigctl.rig.wiring import Wiring
 
 
@@ -40,7 +39,7 @@ async def _open(bus: Bus, wiring: Wiring, found: dict[str, Identity], errors: li
 
 
 async def refuse_real_time_lapse(wiring: Wiring, speedup: float) -> None:
-    """Rig time may run faster than the wall only where every bus leads to something that says it is simulated.
+    """Refuse rig time faster than the wall unless every bus leads to something that says it is simulated.
 
     Raises:
         DeviceFault: a bus does not.
@@ -68,7 +67,7 @@ async def _leads_to_simulation(bus: Bus, wiring: Wiring) -> bool:
 
 
 async def probed(handle: Handle[Device]) -> str:
-    """Who answers, and one reading; errors as text. Writes nothing."""
+    """Say who answers, and one reading; errors as text. Writes nothing."""
     try:
         identity = await handle.identify()
         reading = await handle.ask(partial(_any_reading, handle.device), "read")
@@ -79,7 +78,7 @@ async def probed(handle: Handle[Device]) -> str:
 
 
 def _any_reading(device: Device, deadline: Deadline) -> str:
-    """One thing a device can be asked without changing anything, in words."""
+    """Say one thing a device can be asked without changing anything."""
     if isinstance(device, Sensor):
         return _in_words(device.read(deadline))
     if isinstance(device, Doser):

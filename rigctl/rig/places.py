@@ -19,13 +19,13 @@ _LOOPBACK: Final = frozenset({_LOCALHOST, "127.0.0.1", "::1", "::ffff:127.0.0.1"
 
 
 def taken_apart(url: str) -> tuple[str, str]:
-    """Scheme and place of `scheme://place?option=value`."""
+    """Take scheme and place of `scheme://place?option=value`."""
     scheme, _, rest = url.partition("://")
     return scheme, unquote(rest.partition("?")[0])
 
 
 def line_of(url: str) -> str:
-    """The wire behind a URL, as far as its text and links tell: a port by its real path, a socket by host and port."""
+    """Name the wire behind a URL by its text and links: a port by its real path, a socket by host and port."""
     scheme, place = taken_apart(url)
     if "tcp" not in scheme:
         return os.path.realpath(place)
@@ -34,7 +34,7 @@ def line_of(url: str) -> str:
 
 
 def physical(url: str) -> frozenset[str]:
-    """Names of what is at the other end, equal for URLs that lead to the same; empty where that is not known.
+    """Name what is at the other end, equally for URLs that lead to the same; empty where that is not known.
 
     Options (baud, quiet) do not count. A host is what its name resolves to.
     """
@@ -52,7 +52,7 @@ def physical(url: str) -> frozenset[str]:
 
 
 def stable_name(url: str) -> str:
-    """The name of its port that stays when other ports come and go; empty where there is none.
+    """Return the name of its port that stays when other ports come and go; empty where there is none.
 
     A port of this machine's own address is a tunnel or a simulator: its number says nothing.
     """
@@ -69,11 +69,17 @@ def stable_name(url: str) -> str:
     return place if named_by_a_person else ""
 
 
-def _host_port(scheme: str, place: str) -> tuple[str, str]:
+def host_and_port(place: str, default_port: str) -> tuple[str, str]:
+    """Take `host:port` apart, IPv6 addresses in brackets."""
     host, separator, port = place.rpartition(":")
     if not separator or port.endswith("]"):
-        host, port = place, DEFAULT_PORTS.get(scheme, "")
-    return host.removeprefix("[").removesuffix("]").lower(), port
+        host, port = place, default_port
+    return host.removeprefix("[").removesuffix("]"), port
+
+
+def _host_port(scheme: str, place: str) -> tuple[str, str]:
+    host, port = host_and_port(place, DEFAULT_PORTS.get(scheme, ""))
+    return host.lower(), port
 
 
 def _addresses(host: str) -> frozenset[str]:

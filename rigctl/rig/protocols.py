@@ -47,9 +47,14 @@ class Reading:
     severity: Severity = Severity.NONE
     detail: str = ""
 
+    @classmethod
+    def invalid(cls, unit: str, time_s: float, detail: str) -> Reading:
+        """Make what stands in for a value that could not be read, or cannot be true."""
+        return cls(math.nan, unit, time_s, Severity.INVALID, detail)
+
     @property
     def valid(self) -> bool:
-        """Whether the value may be used at all."""
+        """Tell whether the value may be used at all."""
         return self.severity < Severity.INVALID
 
 
@@ -74,17 +79,17 @@ class Deadline:
 
     @classmethod
     def after(cls, seconds: float) -> Deadline:
-        """A deadline `seconds` of wall time from now."""
+        """Make a deadline `seconds` of wall time from now."""
         return cls(time.monotonic() + seconds)
 
     @property
     def remaining_s(self) -> float:
-        """Wall seconds left, never negative."""
+        """Return the wall seconds left, never negative."""
         at_s = self.at_s if self.hurry is None else min(self.at_s, self.hurry.at_s)
         return max(0.0, at_s - time.monotonic())
 
     def within(self, seconds: float) -> Deadline:
-        """This deadline, or `seconds` of wall time from now if that is earlier."""
+        """Return this deadline, or `seconds` of wall time from now if that is earlier."""
         return Deadline(min(self.at_s, time.monotonic() + seconds), self.hurry)
 
     def check(self, doing: str) -> None:
@@ -98,16 +103,13 @@ class Clock(Protocol):
 
     @property
     def speedup(self) -> float:
-        """Rig seconds per wall second."""
-        ...
+        """Return the rig seconds per wall second."""
 
     def now_s(self) -> float:
-        """Rig time, seconds."""
-        ...
+        """Return rig time, seconds."""
 
     def sleep(self, seconds: float) -> None:
         """Block this thread for `seconds` of rig time."""
-        ...
 
 
 # Lines ------------------------------------------------------------------------------------------------------------
@@ -121,15 +123,12 @@ class Line(Protocol):
 
     def open(self) -> None:
         """Open or reopen the port. Raises `PortUnavailable`, naming the port (and the holder if known)."""
-        ...
 
     def close(self) -> None:
         """Close the port; harmless when closed."""
-        ...
 
     def resync(self) -> None:
-        """After a timeout: stay silent longer than the slowest late answer, then drop what has arrived."""
-        ...
+        """Stay silent after a timeout, longer than the slowest late answer, then drop what has arrived."""
 
     def press_on(self) -> None:
         """Waive the silence that is owed after a timeout, and drop what has arrived: the next command must leave now.
@@ -137,7 +136,6 @@ class Line(Protocol):
         Only on the way to the safe state, where commands may be repeated and a read-back has the last word: a late
         answer may be taken for the next one's.
         """
-        ...
 
 
 @runtime_checkable
@@ -146,15 +144,12 @@ class ByteLine(Line, Protocol):
 
     def write(self, data: bytes, deadline: Deadline) -> None:
         """Send everything or raise `DeviceTimeout`."""
-        ...
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
-        """The next line without its terminator; raises `DeviceTimeout` (a partial line is kept for the next call)."""
-        ...
+        """Return the next line without its terminator; raises `DeviceTimeout` (a partial line is kept)."""
 
     def take_dropped(self) -> bytes:
-        """What `resync` has dropped since this was last asked: an instrument's notice of a restart may be in it."""
-        ...
+        """Return what `resync` has dropped since last asked: an instrument's notice of a restart may be in it."""
 
 
 RegisterKind = Literal["holding", "input"]
@@ -163,7 +158,7 @@ BitKind = Literal["coil", "discrete"]
 
 @runtime_checkable
 class RegisterLine(Line, Protocol):
-    """A Modbus TCP or RTU bus. Reads may be retried inside; writes are sent exactly once.
+    """A Modbus TCP or RTU bus. Writes are sent exactly once; one that repeats reads says so (`RepeatsReads`).
 
     All raise `DeviceTimeout`, `GarbledReply`, `DeviceBusy` or `DeviceFault` (naming unit and register).
     """
@@ -171,30 +166,24 @@ class RegisterLine(Line, Protocol):
     def read_registers(
         self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
     ) -> Sequence[int]:
-        """`count` 16-bit registers."""
-        ...
+        """Read `count` 16-bit registers."""
 
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
-        """`count` bits."""
-        ...
+        """Read `count` bits."""
 
     def write_registers(
         self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
     ) -> None:
         """Write holding registers (function 06 for one unless `multiple`, 10h for more)."""
-        ...
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
         """Write one coil (function 05)."""
-        ...
 
     def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
         """Write neighbouring coils in one frame (function 0Fh)."""
-        ...
 
     def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
-        """Wall seconds that frames of this many bytes take on the wire, without the device's own turnaround."""
-        ...
+        """Return the wall seconds such frames take on the wire, without the device's own turnaround."""
 
 
 # Devices ----------------------------------------------------------------------------------------------------------
@@ -215,7 +204,6 @@ class Device(Protocol):
 
     def identify(self, deadline: Deadline) -> Identity:
         """Ask who is there, without side effects; raises `IdentityMismatch` if it is not what the driver drives."""
-        ...
 
 
 @runtime_checkable
@@ -225,8 +213,7 @@ class Sensor(Device, Protocol):
     unit: str
 
     def read(self, deadline: Deadline) -> Reading:
-        """A fresh value. A value that arrived but cannot be true (NaN, error code, off scale) is INVALID."""
-        ...
+        """Take a fresh value. A value that arrived but cannot be true (NaN, error code, off scale) is INVALID."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,19 +234,15 @@ class Actuator(Device, Protocol):
 
     def apply(self, value: float, deadline: Deadline) -> None:
         """Impose `value` (engineering units). Sent once."""
-        ...
 
     def release(self, deadline: Deadline) -> None:
         """Impose nothing: the variable varies freely."""
-        ...
 
     def safe(self, deadline: Deadline) -> None:
         """Go to the declared safe state."""
-        ...
 
     def read_back(self, deadline: Deadline) -> ActuatorState:
         """Ask the instrument, not memory."""
-        ...
 
 
 @runtime_checkable
@@ -270,8 +253,7 @@ class Meter(Device, Protocol):
     """Unit of `total`, e.g. kWh or mL."""
 
     def total(self, deadline: Deadline) -> Reading:
-        """The counter now, `meter_unit`."""
-        ...
+        """Read the counter, `meter_unit`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,19 +278,15 @@ class Doser(Device, Protocol):
 
     def ready(self, deadline: Deadline) -> None:
         """Raise `DeviceFault` unless a dose may be sent: power-up dose zero, not running, motor supply present."""
-        ...
 
     def start_dose(self, volume_ml: float, deadline: Deadline) -> None:
         """Send the dose, exactly once. Any exception but `DeviceFault` (refused) leaves it unknown whether it runs."""
-        ...
 
     def dose_status(self, deadline: Deadline) -> DoseStatus:
-        """Whether a dose runs and what it has dispensed."""
-        ...
+        """Tell whether a dose runs and what it has dispensed."""
 
     def total_volume_ml(self, deadline: Deadline) -> Reading:
-        """Volume dispensed since the pump powered up (or was cleared)."""
-        ...
+        """Read the volume dispensed since the pump powered up (or was cleared)."""
 
     def stop(self, deadline: Deadline) -> None:
         """Stop at once; harmless when nothing runs. Whether the pump stands still then, `dose_status` tells.
@@ -316,7 +294,6 @@ class Doser(Device, Protocol):
         Raises:
             DeviceTimeout: no sign that the command arrived.
         """
-        ...
 
 
 # Drivers ----------------------------------------------------------------------------------------------------------
@@ -343,16 +320,14 @@ class Driver(Protocol):
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """The device called `name` on this line; sends nothing yet."""
-        ...
+        """Make the device called `name` on this line; sends nothing yet."""
 
 
 class OpenLine(Protocol):
     """Makes a line for a URL; found through the entry-point group `rigctl.lines`, one per scheme."""
 
     def __call__(self, url: str, clock: Clock) -> Line:
-        """The line at `url`, still closed. Raises `ValueError` if the URL does not hold."""
-        ...
+        """Make the line at `url`, still closed. Raises `ValueError` if the URL does not hold."""
 
 
 # What the rig needs of whoever keeps the journal -----------------------------------------------------------------
@@ -372,28 +347,21 @@ class DoseLog(Protocol):
 
     async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
         """Record the intent, before anything is sent; returns the dose's id. Raises `JournalUnwritable`."""
-        ...
 
     async def sent(self, dose: int) -> None:
-        """The command has left."""
-        ...
+        """Record that the command has left."""
 
     async def done(self, dose: int, volume_ml: float, note: str) -> None:
-        """Settled: this volume was dispensed."""
-        ...
+        """Settle it: this volume was dispensed."""
 
     async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
-        """Settled pessimistically: the full volume is booked, and an alarm raised."""
-        ...
+        """Settle it pessimistically: the full volume is booked, and an alarm raised."""
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
-        """Volume of all doses since this rig time, open intents in full; for the caps."""
-        ...
+        """Sum up all doses since this rig time, open intents in full; for the caps."""
 
     async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
         """Record what the last dose of this pump did to the reading that judges it, the probe's units."""
-        ...
 
     async def unanswered(self, actuator: str, probe: str) -> Unanswered:
-        """The doses since the last that this probe answered, over all trials; a person may have forgiven them."""
-        ...
+        """Count the doses since the last that this probe answered, over all trials; a person may have forgiven them."""

@@ -6,27 +6,21 @@ from collections.abc import Callable, Mapping, Sequence
 
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
+from rigctl.rig.handle import together
 from rigctl.rig.imposing import Imposer
+from rigctl.rig.link import BusTiming
 from rigctl.rig.lookout import Lookout
-from rigctl.rig.measuring import Probe, Rest, reduced, resting, sample_window
+from rigctl.rig.measuring import Probe, reduced, sample_window
 from rigctl.rig.metering import Metering
 from rigctl.rig.opening import missing, open_all, probed, refuse_real_time_lapse
-from rigctl.rig.pacing import time_to_safe
-from rigctl.rig.protocols import (
-    ActuatorState,
-    Clock,
-    DoseLog,
-    Identity,
-    Reading,
-    Severity,
-)
-from rigctl.rig.safing import drive_safe
+from rigctl.rig.protocols import ActuatorState, Clock, DoseLog, Identity, Reading, Severity
+from rigctl.rig.registry import Registry
+from rigctl.rig.resting import Rest, resting
+from rigctl.rig.safing import drive_safe, time_to_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
-from rigctl.rig.together import together
 from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
-from rigctl.rig.wire import BusTiming
-from rigctl.rig.wiring import Instruments, wired
+from rigctl.rig.wiring import wired
 
 
 class Rig:
@@ -48,7 +42,7 @@ class Rig:
     def __init__(
         self,
         spec: RigSpec,
-        registry: Instruments,
+        registry: Registry,
         clock: Clock,
         doses: DoseLog,
         on_alarm: Callable[[Alarm], None],
@@ -67,7 +61,7 @@ class Rig:
         self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
         evidence = Evidence(doses, spec.unanswered_doses, self.trip)
         self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm)
-        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, self._rest, on_alarm, evidence)
+        self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, clock, self._rest, on_alarm, evidence)
         self._lookout = Lookout(
             wiring=self._wiring,
             spec=spec.watch,
@@ -89,7 +83,7 @@ class Rig:
 
     @property
     def tripped(self) -> str | None:
-        """Why the trip is latched, or None."""
+        """Say why the trip is latched, or None."""
         return self.guard.tripped
 
     async def open(self) -> Mapping[str, Identity]:
@@ -110,7 +104,7 @@ class Rig:
         return found
 
     async def probe(self) -> Mapping[str, str]:
-        """Read-only: who answers and one reading, by device name; errors as text. Needs no `open`."""
+        """Ask who answers and for one reading, by device name; errors as text. Writes nothing, and needs no `open`."""
         handles = self._wiring.handles
         return dict(zip(handles, await together(*map(probed, handles.values())), strict=True))
 
@@ -137,14 +131,14 @@ class Rig:
 
     @property
     def driven(self) -> Mapping[str, float]:
-        """What is imposed now, by actuator, engineering units: chosen variables, treatments, what is being prepared.
+        """Return what is imposed now, by actuator, engineering units: chosen variables, treatments, what is prepared.
 
         From the moment a command was answered until another one is sent; nothing once `safe` has begun.
         """
         return dict(self._imposer.driven)
 
     async def measure(self) -> Mapping[str, Measurement]:
-        """A window of every sensor, as `spec.timing.measure` says; by the names of variables and outcomes.
+        """Sample a window of every sensor, as `spec.timing.measure` says; by the names of variables and outcomes.
 
         A sensor without a single valid sample gives an INVALID measurement, never an exception.
         """
@@ -158,14 +152,14 @@ class Rig:
         return out
 
     async def meters(self) -> Mapping[str, Reading]:
-        """The counters now, by meter name (kinds energy and volume); one that cannot be read is INVALID.
+        """Read the counters, by meter name (kinds energy and volume); one that cannot be read is INVALID.
 
         Beside them our own that say how far they can be believed; see `rigctl.rig.metering`.
         """
         return await self._metering.read()
 
     async def snapshot(self) -> Mapping[str, Reading]:
-        """One reading of each sensor now, by the names of variables and outcomes; INVALID if it cannot be read."""
+        """Read each sensor once, by the names of variables and outcomes; INVALID if it cannot be read."""
         probes = self._wiring.probes
         readings = await together(*map(Probe.read, probes))
         return {p.name: r for p, r in zip(probes, readings, strict=True)}
@@ -186,7 +180,7 @@ class Rig:
         return report
 
     def time_to_safe(self) -> SafeTimes:
-        """How long `safe` takes at most while every device answers as it should; asks nobody, needs no `open`."""
+        """Return how long `safe` takes at most while every device answers as it should; asks nobody."""
         return time_to_safe(self.spec, self._wiring)
 
     async def roll_call(self) -> Mapping[str, str]:

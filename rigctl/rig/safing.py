@@ -4,26 +4,90 @@ The time is bounded for each bus, not for each command. First everything on a bu
 other whatever becomes of the one before; then the line is silenced if it has to be, and everything is asked. What
 denies or does not answer is told and asked again. A healthy device gets the time it needs, a silent one holds up the
 others for no longer.
+
+How long that takes at most follows from what the devices say of their exchanges, without asking anything: on one bus a
+question under way is cut short, devices that can be told apart are recognised, everything is told, the line is
+silenced, everything is asked. Buses go side by side.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from rigctl.errors import DeviceError, DeviceTimeout
+from rigctl.rig.abilities import SafeTogether, said
 from rigctl.rig.bus import Bus, Turn
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.imposing import holds, told
-from rigctl.rig.pacing import LEAST_PATIENCE_S, PATIENCE, grouped, time_to_safe, to_make_safe, together_s
 from rigctl.rig.protocols import Deadline, Doser
 from rigctl.rig.spec import ActuatorLimits, RigSpec
-from rigctl.rig.values import SafeReport
+from rigctl.rig.values import SafeReport, SafeTimes
 from rigctl.rig.wiring import Wiring
+
+QUIET_S: Final = 0.5
+"""The silence a line may owe after a question was cut short."""
+PATIENCE: Final = 4.0
+"""A healthy device is given so many times what it says it needs."""
+LEAST_PATIENCE_S: Final = 0.5
+
+
+def to_make_safe(wiring: Wiring) -> list[Handle[Any]]:
+    """List all that has a safe state, pumps first."""
+    return [*wiring.dosers.values(), *wiring.actuators.values()]
+
+
+def grouped(handles: Iterable[Handle[Any]], limits: Mapping[str, ActuatorLimits]) -> list[list[Handle[Any]]]:
+    """Group those that can go to their safe state together; most stand alone."""
+    groups: dict[Hashable, list[Handle[Any]]] = {}
+    for handle in handles:
+        group = None
+        # the device's own way leads to its own safe state, not to a number declared for the rig
+        if limits[handle.name].safe_state == "off" and isinstance(handle.device, SafeTogether):
+            group = said(handle.device.safe_group, None)
+        groups.setdefault(("alone", handle.name) if group is None else ("together", group), []).append(handle)
+    return list(groups.values())
+
+
+def together_s(group: Sequence[Handle[Any]]) -> float:
+    """Return how long one exchange for the whole group takes."""
+    return said(lambda: group[0].device.safe_all_s([h.device for h in group]), group[0].timeout_s)
+
+
+def time_to_safe(spec: RigSpec, wiring: Wiring) -> SafeTimes:
+    """Reckon the worst case with healthy devices, over all and by bus.
+
+    Nobody has been recognised yet, a question to a silent device is under way, and groups refuse to go together.
+    """
+    by_bus = {}
+    for url, bus in wiring.buses.items():
+        handles = [h for h in to_make_safe(wiring) if h.bus is bus]
+        if handles:
+            by_bus[url] = _on_one_bus(_cut_short_s(bus, wiring), grouped(handles, spec.limits))
+    told, confirmed = zip(*by_bus.values(), strict=True) if by_bus else ((0.0,), (0.0,))
+    return SafeTimes(max(told), max(confirmed), by_bus)
+
+
+def _cut_short_s(bus: Bus, wiring: Wiring) -> float:
+    return max(h.hurried_s for h in wiring.handles.values() if h.bus is bus)
+
+
+def _on_one_bus(begin_s: float, groups: Sequence[Sequence[Handle[Any]]]) -> tuple[float, float]:
+    told_s, asked_s = begin_s, QUIET_S
+    for group in groups:
+        told_s += sum(h.pace.command_s for h in group)
+        if len(group) > 1:
+            told_s += together_s(group)
+        # one of a group is recognised before it is told, all before they are asked
+        to_meet_s = [h.pace.confirm_s for h in group if not h.anonymous]
+        told_s += sum(to_meet_s[:1])
+        asked_s += sum(to_meet_s[1:]) + sum(h.pace.confirm_s for h in group)
+    return told_s, told_s + asked_s
+
 
 LEAST_S: Final = 1.8
 """Wall seconds: no bus is given up sooner, and a line that cannot be opened, or is held, is tried for so long."""
@@ -108,7 +172,7 @@ class _Course:
                 self._ask(turn, handle)
 
     def _tell_all(self, turn: Turn, handles: Sequence[Handle[Any]]) -> None:
-        """What turns out to be silent is told once everything else has been."""
+        """Tell all; what turns out to be silent is told once everything else has been."""
         silent: list[Handle[Any]] = []
         for group in grouped(handles, self._limits):
             turn.reach()
@@ -158,7 +222,7 @@ class _Course:
     def _ask(self, turn: Turn, handle: Handle[Any]) -> None:
         handle.meet(turn, handle.timeout_s, settled=True)
         if handle.is_strange(turn.reach()):
-            raise DeviceTimeout(f"{handle.name}: it does not say who it is")
+            raise DeviceTimeout("it does not say who it is", device=handle.name)
         question = _question(handle, self._limits[handle.name])
         denied = handle.exchange(turn, question, handle.timeout_s, "is it safe", settled=True)
         if denied:
@@ -177,12 +241,11 @@ class _Course:
 
 
 def _silent(handle: Handle[Any]) -> bool:
-    """To have them last."""
     return handle.silent
 
 
 def _question(handle: Handle[Any], limits: ActuatorLimits) -> Callable[[Deadline], str]:
-    """What the instrument says instead of being safe, or nothing."""
+    """Return what the instrument says instead of being safe, or nothing."""
     if isinstance(handle.device, Doser):
         return lambda deadline: "it still runs" if handle.device.dose_status(deadline).running else ""
     value = None if limits.safe_state == "off" else limits.safe_state

@@ -1,14 +1,18 @@
 """Lines and a clock for testing drivers without an instrument; part of the public interface, for third parties too."""
 
+# ruff: noqa: ARG002, D102 - these take what their protocol hands them, used or not, and are documented there
+
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from rigctl.errors import DeviceTimeout, GarbledReply
 from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -19,15 +23,31 @@ class ManualClock:
     time_s: float = 0.0
 
     def now_s(self) -> float:
-        """Rig time, seconds."""
         return self.time_s
 
     def sleep(self, seconds: float) -> None:
-        """Let rig time pass at once."""
         self.time_s += max(0.0, seconds)
 
 
-class SilentLine:
+class _Quiet:
+    """What a line in memory has nothing to do for."""
+
+    def open(self) -> None: ...
+
+    def close(self) -> None: ...
+
+    def resync(self) -> None: ...
+
+    def press_on(self) -> None: ...
+
+    def take_dropped(self) -> bytes:
+        return b""
+
+    def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
+        return 0.0
+
+
+class SilentLine(_Quiet):
     """A byte and register line nobody answers on: every answer is waited for up to its deadline, in vain."""
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -36,66 +56,33 @@ class SilentLine:
         self.asked: list[Deadline] = []
         """The deadline of each call that waits or sends."""
 
-    def open(self) -> None:
-        """Nothing to open."""
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-    def resync(self) -> None:
-        """Nothing to drop."""
-
-    def press_on(self) -> None:
-        """Nothing to waive."""
-
-    def take_dropped(self) -> bytes:
-        """Nothing was dropped."""
-        return b""
-
-    def write(self, data: bytes, deadline: Deadline) -> None:  # noqa: ARG002 - goes nowhere
-        """Take it and forget it."""
+    def write(self, data: bytes, deadline: Deadline) -> None:
         self.asked.append(deadline)
 
-    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:  # noqa: ARG002 - never comes
-        """Never answers."""
+    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
         self._wait(deadline)
 
-    def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:  # noqa: ARG002
-        """Never answers."""
+    def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
         self._wait(deadline)
 
-    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> list[bool]:  # noqa: ARG002
-        """Never answers."""
+    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> list[bool]:
         self._wait(deadline)
 
     def write_registers(
-        self,
-        unit: int,  # noqa: ARG002
-        address: int,  # noqa: ARG002
-        values: Sequence[int],  # noqa: ARG002
-        deadline: Deadline,
-        *,
-        multiple: bool = False,  # noqa: ARG002
+        self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
     ) -> None:
-        """Never confirms."""
         self._wait(deadline)
 
-    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:  # noqa: ARG002
-        """Never confirms."""
+    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
         self._wait(deadline)
 
-    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:  # noqa: ARG002
-        """Never confirms."""
+    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
         self._wait(deadline)
-
-    def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:  # noqa: ARG002
-        """No wire, no time."""
-        return 0.0
 
     def _wait(self, deadline: Deadline) -> NoReturn:
         self.asked.append(deadline)
         time.sleep(deadline.remaining_s)
-        raise DeviceTimeout("silent://nobody: no answer, as always")
+        raise DeviceTimeout("no answer, as always", bus=self.url)
 
 
 class GarbageLine(SilentLine):
@@ -108,19 +95,19 @@ class GarbageLine(SilentLine):
         self.url = "garbage://noise"
         self._next = 0
 
-    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:  # noqa: ARG002 - noise knows no terminator
-        """One piece of noise; as it never ends, the deadline is what ends it."""
+    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
+        """Return one piece of noise; as it never ends, the deadline is what ends it."""
         deadline.check("garbage://noise")
         self._next += 1
         return self.NOISE[self._next % len(self.NOISE)]
 
     def _wait(self, deadline: Deadline) -> NoReturn:
         self.asked.append(deadline)
-        raise GarbledReply("garbage://noise: the checksum is wrong, as always")
+        raise GarbledReply("the checksum is wrong, as always", bus=self.url)
 
 
 @dataclass(slots=True)
-class ScriptedLine:
+class ScriptedLine(_Quiet):
     """A byte line with an instrument made of a function: what was sent, without terminator, to the lines it answers."""
 
     answer: Callable[[str], Iterable[str]]
@@ -129,97 +116,58 @@ class ScriptedLine:
     url: str = "scripted://instrument"
     sent: list[str] = field(default_factory=list)
     pending: list[bytes] = field(default_factory=list)
-    """Lines on their way; a test may add unsolicited ones."""
-
-    def open(self) -> None:
-        """Nothing to open."""
-
-    def close(self) -> None:
-        """Nothing to close."""
+    """Lines on their way, which silence drops; a test may add unsolicited ones."""
 
     def resync(self) -> None:
-        """Drop what is on its way."""
         self.pending.clear()
 
-    def press_on(self) -> None:
-        """Drop what is on its way."""
-        self.pending.clear()
-
-    def take_dropped(self) -> bytes:
-        """Nothing is remembered."""
-        return b""
+    press_on = resync
 
     def write(self, data: bytes, deadline: Deadline) -> None:
-        """Hand it to the instrument."""
         deadline.check(self.url)
         for command in data.decode("ascii").split(self.terminator.decode("ascii"))[:-1]:
             self.sent.append(command)
             self.pending += [line.encode("ascii") for line in self.answer(command)]
 
-    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:  # noqa: ARG002 - lines are whole here
-        """The next line; when there is none, time is up at once."""
-        deadline_over = f"{self.url}: no complete line in time"
+    def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
+        """Return the next line; when there is none, time is up at once."""
         if not self.pending:
-            raise DeviceTimeout(deadline_over)
+            raise DeviceTimeout("no complete line in time", bus=self.url)
         return self.pending.pop(0)
 
 
 @dataclass(slots=True)
-class MemoryLine:
+class MemoryLine(_Quiet):
     """A register line with Modbus units made of tables: (unit, kind, address) -> value; absent ones read as 0."""
 
     cells: dict[tuple[int, str, int], int] = field(default_factory=dict)
     clock: Clock = field(default_factory=ManualClock)
     url: str = "memory://registers"
 
-    def open(self) -> None:
-        """Nothing to open."""
-
-    def close(self) -> None:
-        """Nothing to close."""
-
-    def resync(self) -> None:
-        """Nothing to drop."""
-
-    def press_on(self) -> None:
-        """Nothing to waive."""
-
     def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
-        """From the table."""
+        return self._read(unit, kind, address, count, deadline)
+
+    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> list[bool]:
+        return list(map(bool, self._read(unit, kind, address, count, deadline)))
+
+    def write_registers(
+        self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
+    ) -> None:
+        self._write(unit, "holding", address, values, deadline)
+
+    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
+        self._write(unit, "coil", address, [value], deadline)
+
+    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
+        self._write(unit, "coil", address, values, deadline)
+
+    def _read(self, unit: int, kind: str, address: int, count: int, deadline: Deadline) -> list[int]:
         deadline.check(self.url)
         return [self.cells.get((unit, kind, address + i), 0) for i in range(count)]
 
-    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> list[bool]:
-        """From the table."""
+    def _write(self, unit: int, kind: str, address: int, values: Sequence[int], deadline: Deadline) -> None:
         deadline.check(self.url)
-        return [bool(self.cells.get((unit, kind, address + i), 0)) for i in range(count)]
-
-    def write_registers(
-        self,
-        unit: int,
-        address: int,
-        values: Sequence[int],
-        deadline: Deadline,
-        *,
-        multiple: bool = False,  # noqa: ARG002
-    ) -> None:
-        """Into the table, holding registers."""
-        deadline.check(self.url)
-        self.cells |= {(unit, "holding", address + i): value for i, value in enumerate(values)}
-
-    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
-        """Into the table."""
-        deadline.check(self.url)
-        self.cells[(unit, "coil", address)] = int(value)
-
-    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
-        """Into the table."""
-        deadline.check(self.url)
-        self.cells |= {(unit, "coil", address + i): int(value) for i, value in enumerate(values)}
-
-    def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:  # noqa: ARG002
-        """No wire, no time."""
-        return 0.0
+        self.cells |= {(unit, kind, address + i): int(value) for i, value in enumerate(values)}
 
 
 Sent = tuple[Any, ...]
@@ -239,18 +187,15 @@ class RecordingLine:
         self.lose_replies = False
         """What is sent arrives and is carried out, but no answer to it is ever seen."""
         self._inner = inner
-        self.open, self.close = inner.open, inner.close
-        self.resync = inner.resync
+        self.open, self.close, self.resync = inner.open, inner.close, inner.resync
         self.press_on: Any = getattr(inner, "press_on", None)
         self.exchange_s = getattr(inner, "exchange_s", None)
 
     def take_dropped(self) -> bytes:
-        """Pass on."""
         dropped: bytes = self._inner.take_dropped()
         return dropped
 
     def write(self, data: bytes, deadline: Deadline) -> None:
-        """Remember and pass on."""
         self._note("write", bytes(data))
         self._inner.write(data, deadline)
 
@@ -262,46 +207,35 @@ class RecordingLine:
             if not self.lose_replies:
                 return line
 
-    def read_registers(
-        self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
-    ) -> Sequence[int]:
-        """Pass on."""
+    def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
         self.traffic += 1
-        values: Sequence[int] = self._inner.read_registers(unit, kind, address, count, deadline)
-        self._lose()
-        return values
+        words: list[int] = self._inner.read_registers(unit, kind, address, count, deadline)
+        return self._answered(words)
 
-    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
-        """Pass on."""
+    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> list[bool]:
         self.traffic += 1
-        values: Sequence[bool] = self._inner.read_bits(unit, kind, address, count, deadline)
-        self._lose()
-        return values
+        bits: list[bool] = self._inner.read_bits(unit, kind, address, count, deadline)
+        return self._answered(bits)
 
     def write_registers(
         self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
     ) -> None:
-        """Remember and pass on."""
         self._note("write_registers", unit, address, tuple(values))
-        self._inner.write_registers(unit, address, values, deadline, multiple=multiple)
-        self._lose()
+        self._answered(self._inner.write_registers(unit, address, values, deadline, multiple=multiple))
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
-        """Remember and pass on."""
         self._note("write_coil", unit, address, value)
-        self._inner.write_coil(unit, address, value, deadline)
-        self._lose()
+        self._answered(self._inner.write_coil(unit, address, value, deadline))
 
     def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
-        """Remember and pass on."""
         self._note("write_coils", unit, address, tuple(values))
-        self._inner.write_coils(unit, address, values, deadline)
-        self._lose()
+        self._answered(self._inner.write_coils(unit, address, values, deadline))
 
     def _note(self, *what: Any) -> None:
         self.traffic += 1
         self.sent.append(what)
 
-    def _lose(self) -> None:
+    def _answered(self, answer: T) -> T:
         if self.lose_replies:
-            raise DeviceTimeout(f"{self.url}: the reply was lost")
+            raise DeviceTimeout("the reply was lost", bus=self.url)
+        return answer

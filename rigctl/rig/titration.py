@@ -9,8 +9,9 @@ from typing import NoReturn
 from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import Probe, Rest
+from rigctl.rig.measuring import Probe
 from rigctl.rig.protocols import DoseLog, Doser, Severity
+from rigctl.rig.resting import Rest
 from rigctl.rig.spec import DosingSpec
 from rigctl.rig.values import Alarm
 
@@ -86,14 +87,14 @@ class Titration:
         return self._accepted(reading, setpoint)
 
     def _volume_ml(self, missing: float) -> float | None:
-        """The next dose for what is missing (sensor units); None when there is none to give."""
+        """Return the next dose for what is missing (sensor units); None when there is none to give."""
         if abs(missing) <= self.spec.tolerance or missing / self.spec.effect_per_ml <= 0:
             return None
         volume_ml = max(missing / self.spec.effect_per_ml, self.pump.device.min_dose_ml)
         return volume_ml if self.per_dose_ml is None else min(volume_ml, self.per_dose_ml)
 
     async def _responded(self, moved: float, dispensed_ml: float) -> bool:
-        """Whether the reading moved as it should, which is kept as evidence."""
+        """Tell whether the reading moved as it should, which is kept as evidence."""
         expected = self.spec.effect_per_ml * dispensed_ml
         answered = dispensed_ml > 0 and moved / expected >= RESPONSE
         await self.evidence.doses.answered(
@@ -116,7 +117,7 @@ class Titration:
         raise ReadBackMismatch(message)
 
     async def _fresh(self) -> float:
-        """A valid reading taken now; a single INVALID one is asked again."""
+        """Take a valid reading now; a single INVALID one is asked again."""
         for _ in range(FRESH_READINGS):
             reading = await self.probe.read()
             if reading.valid:

@@ -46,7 +46,7 @@ class SafeReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every actuator is confirmed safe."""
+        """Tell whether every actuator is confirmed safe."""
         return not self.failed
 
 

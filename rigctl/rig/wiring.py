@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeVar, cast
+from typing import TypeVar, cast
 
 from rigctl.errors import BrokenDriver, ConfigError, Problem, UnknownDriver
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
+from rigctl.rig.link import BusTiming
 from rigctl.rig.measuring import Probe
-from rigctl.rig.protocols import Actuator, Clock, Device, Doser, Driver, Line, Meter, Sensor
-from rigctl.rig.spec import DeviceSpec, MeterSpec, RigSpec, SensorRules, WatchedSensor
+from rigctl.rig.protocols import Actuator, Clock, Device, Doser, Line, Meter, Sensor
+from rigctl.rig.registry import Registry
+from rigctl.rig.spec import DeviceSpec, MeterSpec, RigSpec, SensorRules
 from rigctl.rig.values import Alarm
-from rigctl.rig.wire import BusTiming
 
 D = TypeVar("D", bound=Device)
 
 METER_UNITS = {"energy": "kWh", "volume": "mL"}
 """The unit each metered kind is priced in."""
-
-
-class Instruments(Protocol):
-    """Where drivers and lines are found; `rigctl.rig.registry.Registry` is one."""
-
-    def driver(self, name: str) -> type[Driver]:
-        """The driver of this name."""
-        ...
-
-    def open_line(self, url: str, clock: Clock) -> Line:
-        """The line at this URL, still closed."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +55,7 @@ class _Wirer:
         self.problems.append(Problem(f"{self.spec.name}: {where}", what))
 
     def connect(
-        self, instruments: Instruments, on_alarm: Callable[[Alarm], None], timing: BusTiming | None
+        self, instruments: Registry, on_alarm: Callable[[Alarm], None], timing: BusTiming | None
     ) -> dict[str, Bus]:
         lines: dict[str, Line] = {}
         buses: dict[str, Bus] = {}
@@ -82,7 +71,7 @@ class _Wirer:
             self.handles[device.name] = Handle(device.name, made, buses[device.url], device.timeout_s)
         return buses
 
-    def _made(self, device: DeviceSpec, instruments: Instruments, line: Line) -> Device:
+    def _made(self, device: DeviceSpec, instruments: Registry, line: Line) -> Device:
         driver = instruments.driver(device.driver)
         scheme = device.url.partition("://")[0]
         if scheme not in driver.schemes:
@@ -90,7 +79,7 @@ class _Wirer:
         return driver.connect(device.name, device.options, line)
 
     def role(self, where: str, name: str, kind: type[D]) -> Handle[D] | None:
-        """The device of this name as a `kind`, or None with a complaint."""
+        """Find the device of this name as a `kind`; None with a complaint."""
         if name not in self.spec.devices:
             self.complain(where, f"got {name!r}, which is no device; known: {', '.join(self.spec.devices)}")
             return None
@@ -103,20 +92,14 @@ class _Wirer:
             return None
         return cast("Handle[D]", handle)
 
-    def probe(self, where: str, name: str, sensor: str) -> Probe | None:
+    def probe(self, where: str, name: str, sensor: str, rules: SensorRules | None = None) -> Probe | None:
         if not sensor:
             return None  # a rig that only goes safe looks at nothing
         handle = self.role(where, sensor, Sensor)  # type: ignore[type-abstract]
         if handle is None:
             return None
-        rules = self.spec.watch.rules.get(name, SensorRules())
+        rules = rules or self.spec.watch.rules.get(name, SensorRules())
         return Probe(name, handle, self.spec.plausible.get(sensor), self.clock, rules)
-
-    def watched(self, sensor: WatchedSensor) -> Probe | None:
-        handle = self.role("safety.interlocks", sensor.name, Sensor)  # type: ignore[type-abstract]
-        if handle is None:
-            return None
-        return Probe(sensor.name, handle, self.spec.plausible.get(sensor.name), self.clock, sensor.rules)
 
     def meter(self, meter: MeterSpec) -> Handle[Meter] | None:
         where = f"meters.{meter.name}"
@@ -127,7 +110,7 @@ class _Wirer:
         return handle
 
     def actuator_names(self) -> dict[str, str]:
-        """Every actuator that is no doser, and where it is named."""
+        """Name every actuator that is no doser, and where it is named."""
         spec = self.spec
         names = {v.actuator: f"variables.{v.name}.actuator" for v in spec.variables if v.actuator is not None}
         names |= {d.treatment: f"dosing.{n}.treatment" for n, d in spec.dosing.items() if d.treatment is not None}
@@ -138,7 +121,7 @@ class _Wirer:
 
 def wired(
     spec: RigSpec,
-    instruments: Instruments,
+    instruments: Registry,
     clock: Clock,
     on_alarm: Callable[[Alarm], None],
     timing: BusTiming | None = None,
@@ -161,7 +144,7 @@ def wired(
         n: by_name.get(served.get(n, n)) or w.probe(f"dosing.{n}.sensor", served.get(n, n), d.sensor)
         for n, d in spec.dosing.items()
     }
-    watched = [w.watched(sensor) for sensor in spec.watch.sensors]
+    watched = [w.probe("safety.interlocks", s.name, s.name, s.rules) for s in spec.watch.sensors]
     actuators = {n: w.role(where, n, Actuator) for n, where in w.actuator_names().items()}  # type: ignore[type-abstract]
     dosers = {n: w.role(f"dosing.{n}", n, Doser) for n in spec.dosing}  # type: ignore[type-abstract]
     meters = {m.name: w.meter(m) for m in spec.meters if m.kind in METER_UNITS}

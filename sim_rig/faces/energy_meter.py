@@ -14,6 +14,8 @@ from typing import Literal
 
 from sim_rig.faces.registers import Bank
 
+MeterModel = Literal["SDM120", "SDM630"]
+
 FREQUENCY_HZ = 50.0
 POWER_FACTOR = 0.95
 BAUD_2400, BAUD_9600 = 0.0, 2.0
@@ -37,7 +39,7 @@ class MeterReadings:
         return self.energy_kwh() / self.per_unit
 
 
-def meter_bank(readings: MeterReadings, model: Literal["SDM120", "SDM630"], node: int = 1) -> Bank:
+def meter_bank(readings: MeterReadings, model: MeterModel, node: int = 1) -> Bank:
     """The registers of the meter at Modbus address `node`."""
     bank = Bank(zero_fill=True, max_registers=80, even_below=IDENTITY_AT)
     phases = 1 if model == "SDM120" else 3

@@ -6,70 +6,19 @@
 from __future__ import annotations
 
 import math
-from typing import Protocol
 
 from sim_rig.clock import Handle, Timer
 from sim_rig.faces.ezo import SIMULATED, Answer, Circuit, Command, NotUnderstood, asks, none, number
+from sim_rig.plants.pump import DosingPump
 
 FOREVER_ML = 1e9
 """`D,*`: until it is stopped."""
 
 
-class Mechanics(Protocol):
-    """The pump behind the circuit."""
-
-    max_rate_ml_per_min: float
-    min_dose_ml: float
-    paused: bool
-    total_ml: float
-    absolute_ml: float
-
-    @property
-    def running(self) -> bool:
-        """Whether a dispense is under way."""
-        ...
-
-    @property
-    def dispensed_ml(self) -> float:
-        """Of the dispense under way, or of the last one."""
-        ...
-
-    @property
-    def remaining_s(self) -> float:
-        """Simulated seconds until it stops by itself."""
-        ...
-
-    @property
-    def powered(self) -> bool:
-        """Whether the motor has a supply, as far as can be seen at rest."""
-        ...
-
-    @property
-    def can_turn(self) -> bool:
-        """Whether the supply carries the motor."""
-        ...
-
-    def start(self, target_ml: float, rate_ml_per_min: float, command: int) -> object:
-        """Begin a dispense."""
-        ...
-
-    def stop(self, how: str = "stopped") -> float:
-        """End it; returns the volume."""
-        ...
-
-    def clear(self) -> None:
-        """Both totals to zero."""
-        ...
-
-    def power_cycle(self) -> None:
-        """Lose and regain the supply."""
-        ...
-
-
 class PumpCircuit:
     """The command set of the EZO-PMP."""
 
-    def __init__(self, timer: Timer, pump: Mechanics, name: str = "") -> None:
+    def __init__(self, timer: Timer, pump: DosingPump, name: str = "") -> None:
         self.pump = pump
         self.dstart_ml = 0.0
         """What it would dispense at power-up."""

@@ -32,9 +32,8 @@ _OBJECTS = (b"sim_rig (simulated)", b"sim_rig", b"1.0")
 class Station:
     """The Modbus units on one wire, and a log of what was written to them."""
 
-    name: str
     units: dict[int, Bank]
-    faults: WireFaults
+    faults: WireFaults = field(default_factory=WireFaults)
     now_s: Callable[[], float] = field(default=lambda: 0.0)
     requests: int = 0
     writes: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=4000))

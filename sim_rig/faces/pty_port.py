@@ -79,13 +79,7 @@ class PtyPort:
 
     def transmit(self, reply: bytes) -> None:
         """Send a reply as the wire's faults let it through."""
-        delay_s = 0.0
-        for wait_s, data in self._faults.shape(reply):
-            delay_s += wait_s
-            if delay_s == 0.0:
-                self._write(data)
-            else:
-                asyncio.get_running_loop().call_later(delay_s, self._write, data)
+        self._faults.transmit(reply, self._write)
 
     def unread_bytes(self) -> int:
         """How much waits at the other end for somebody to read it."""

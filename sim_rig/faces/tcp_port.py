@@ -52,13 +52,7 @@ class Connection(asyncio.Protocol):
         if faults.take(TCP_FAULTS) is not None:
             self.abort()
             return
-        delay_s = 0.0
-        for wait_s, data in faults.shape(reply):
-            delay_s += wait_s
-            if delay_s == 0.0:
-                self._write(data)
-            else:
-                asyncio.get_running_loop().call_later(delay_s, self._write, data)
+        faults.transmit(reply, self._write)
 
     def _write(self, data: bytes) -> None:
         if self._transport is not None:

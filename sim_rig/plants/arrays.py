@@ -8,6 +8,7 @@ output_std * f.
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -62,21 +63,9 @@ class ArrayResponse:
             k = np.exp(-0.5 * r2)
         return np.asarray(self.offset + k @ self.weights)
 
-    def over(self, variables: tuple[Variable, ...]) -> EngineeringResponse:
-        """The same response over variables whose range stands for [0, 1]."""
-        return EngineeringResponse(self, variables)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineeringResponse:
-    """A response over engineering units."""
-
-    response: ArrayResponse
-    variables: tuple[Variable, ...]
-
-    def __call__(self, x: FloatArray) -> FloatArray:
-        """(n, d) engineering units -> (n,)."""
-        return self.response(to_unit(self.variables, x))
+    def over(self, variables: tuple[Variable, ...]) -> Callable[[FloatArray], FloatArray]:
+        """Return the same response over engineering units, of variables whose range stands for [0, 1]."""
+        return lambda x: self(to_unit(variables, x))
 
 
 def load(directory: Path | None, name: str) -> ArrayResponse:

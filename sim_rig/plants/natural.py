@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import struct
 from dataclasses import dataclass, field
 from statistics import NormalDist
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +74,21 @@ class TruncatedNormal:
         mass = np.clip(floor + np.asarray(p, dtype=float) * (ceiling - floor), 1e-300, 1.0 - 1e-16)
         z = np.array([_STANDARD.inv_cdf(float(q)) for q in mass])
         return np.clip(self.loc + self.scale * z, self.low, self.high)
+
+
+class Noise:
+    """Gives an instrument's noise as a function of seed, instrument and time, however often and by whom it is read.
+
+    Two readings of one instrument at the same instant are equal.
+    """
+
+    def __init__(self, seed: np.random.SeedSequence) -> None:
+        self._key = int(seed.generate_state(1, np.uint64)[0])
+
+    def at(self, instrument: str, time_s: float) -> float:
+        """Return a standard normal number."""
+        moment = struct.unpack("<Q", struct.pack("<d", time_s))[0]
+        return float(np.random.default_rng((self._key, crc32(instrument.encode()), moment)).standard_normal())
 
 
 @dataclass(frozen=True, slots=True)

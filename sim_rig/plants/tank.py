@@ -1,4 +1,4 @@
-"""A nutrient tank: water supply, ion valves, dosing pumps, treatments, and what they take from the mains."""
+"""A nutrient tank: how fast plants grow in it; its supply, ion valves, dosing pumps, treatments, and their energy."""
 
 from __future__ import annotations
 
@@ -8,11 +8,33 @@ from typing import Any
 
 import numpy as np
 
-from sim_rig.plants.batch import BatchChange, steps
-from sim_rig.plants.channel import Channel
-from sim_rig.plants.growth import VARIABLES, growth
-from sim_rig.plants.natural import FloatArray
+from sim_rig.plants.natural import FloatArray, Noise, Variable, to_unit
+from sim_rig.plants.parts import BatchChange, Channel, steps
 from sim_rig.plants.pump import DosingPump, EnergyBook
+
+VARIABLES = (
+    Variable.of("ca", "mM", (0.5, 6.0), 2.6, 0.9),
+    Variable.of("b", "uM", (5.0, 60.0), 28.0, 9.0),
+    Variable.of("nh4", "mM", (0.1, 4.0), 1.6, 0.6),
+    Variable.of("k", "mM", (1.0, 12.0), 5.5, 1.8),
+    Variable.of("ph", "pH", (5.0, 7.0), 6.3, 0.3),
+)
+CONTROL_SETS = (
+    ("ca", "b"),
+    ("nh4", "k"),
+    ("k", "ph"),
+    ("ca", "b", "nh4"),
+    ("b", "nh4", "k"),
+    ("nh4", "k", "ph"),
+    ("ca", "b", "nh4", "k", "ph"),
+)
+
+STARVED, RICH = 3.0, 11.0
+"""cm2/day far from the optimum, and what the optimum adds."""
+_OPTIMUM = {"ca": 0.45, "b": 0.42, "nh4": 0.42, "k": 0.78, "ph": 0.30}
+_WIDTH = {"ca": 1.1, "b": 1.2, "nh4": 0.85, "k": 0.36, "ph": 0.30}
+_AMMONIUM_ON_PH = 0.18
+_CALCIUM_ON_K = 0.12
 
 STEP_S = 5.0
 """Longest step while something moves; the motions themselves are integrated in closed form."""
@@ -42,12 +64,34 @@ GROWTH_NOISE = 0.015
 Response = Callable[[FloatArray], FloatArray]
 
 
+def growth(x: FloatArray) -> FloatArray:
+    """Growth in cm2/day; `x`: (n, 5) engineering units in the order of `VARIABLES` -> (n,).
+
+    One interior optimum with two interactions known from hydroponics: with more ammonium the roots acidify their
+    surroundings, so the best pH moves up; calcium and potassium compete for uptake, so more of one asks for more of
+    the other. The numbers are made up.
+    """
+    u = to_unit(VARIABLES, x)
+    ca, b, nh4, k, ph = (u[:, i] - _OPTIMUM[v.name] for i, v in enumerate(VARIABLES))
+    stress = (
+        (ca / _WIDTH["ca"]) ** 2
+        + (b / _WIDTH["b"]) ** 2
+        + (nh4 / _WIDTH["nh4"]) ** 2
+        + ((k - _CALCIUM_ON_K * ca) / _WIDTH["k"]) ** 2
+        + ((ph - _AMMONIUM_ON_PH * nh4) / _WIDTH["ph"]) ** 2
+    )
+    return np.asarray(STARVED + RICH * np.exp(-0.5 * stress))
+
+
 class Tank:
     """The greenhouse's process. `advance` moves it through simulated time; everything else is immediate."""
 
     def __init__(self, seed: np.random.SeedSequence, response: Response = growth) -> None:
-        supply, noise, ca_pump, acid_pump = (np.random.default_rng(s) for s in seed.spawn(4))
-        self._noise = noise
+        nature, sensing, *pumps = seed.spawn(4)
+        supply, ca_pump, acid_pump = (np.random.default_rng(s) for s in (nature, *pumps))
+        self.now_s = 0.0
+        """Since power-up."""
+        self._noise = Noise(sensing)
         self._response = response
         self.channels = {
             v.name: Channel(v, supply, error_sd=ERROR_SD[v.name], lag_s=VALVE_LAG_S, holds=True) for v in VARIABLES
@@ -76,12 +120,12 @@ class Tank:
 
     def sense(self, name: str) -> float:
         """One reading of a variable's probe, engineering units."""
-        return self.channels[name].value + NOISE_SD[name] * float(self._noise.standard_normal())
+        return self.channels[name].value + NOISE_SD[name] * self._noise.at(name, self.now_s)
 
     def growth(self) -> float:
         """One reading of the growth instrument, cm2/day, never negative."""
         true = float(self._response(self.composition()[None, :])[0])
-        return max(0.0, true * (1.0 + GROWTH_NOISE * float(self._noise.standard_normal())))
+        return max(0.0, true * (1.0 + GROWTH_NOISE * self._noise.at("growth", self.now_s)))
 
     def power_w(self) -> float:
         """Drawn from the mains now, dosing pumps included."""
@@ -116,6 +160,7 @@ class Tank:
 
     def advance(self, seconds: float) -> None:
         """Let simulated time pass."""
+        self.now_s += seconds
         while seconds > 0.0:
             stretch = min(seconds, 600.0) if self._moving() else seconds
             count, step = steps(stretch, STEP_S) if self._moving() else (1, stretch)

@@ -9,8 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from sim_rig.plants.arrays import ArrayResponse
-from sim_rig.plants.machine import Drives
 from sim_rig.plants.natural import FloatArray, Variable
+from sim_rig.plants.parts import Drives
 from sim_rig.plants.pump import EnergyBook
 
 

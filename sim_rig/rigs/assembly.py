@@ -1,99 +1,115 @@
-"""What a whole rig is made of, before it listens anywhere."""
+"""What every rig is made of before it listens: a PLC on TCP, a meter on RTU, text instruments on serial lines."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Protocol
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol
 
-from sim_rig.clock import LoopTimer, SimClock
-from sim_rig.faces.energy_meter import MeterReadings
-from sim_rig.faces.ezo import PhCircuit
+from sim_rig.clock import Timer
+from sim_rig.faces.energy_meter import MeterModel, MeterReadings, meter_bank
+from sim_rig.faces.ezo import Circuit, PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.faces.modbus import RtuFraming, Station
+from sim_rig.faces.registers import Bank, NumberType, WordOrder
 from sim_rig.faces.scpi import ScpiInstrument
 from sim_rig.faults import SensorTap, WireFaults
-from sim_rig.plants.pump import DosingPump
+from sim_rig.plants.parts import Channel, Drives
+from sim_rig.plants.pump import DosingPump, EnergyBook
+
+PLC: Final = "plc"
+MAINS: Final = "mains"
+Instrument = PhCircuit | PumpCircuit | ScpiInstrument
 
 
 class Plant(Protocol):
-    """Physics that moves through simulated time."""
+    """Moves through simulated time."""
+
+    energy: EnergyBook
+
+    def power_w(self) -> float:
+        """Return what is drawn from the mains now."""
+        ...
 
     def advance(self, seconds: float) -> None:
         """Let simulated time pass."""
         ...
 
     def state(self) -> dict[str, Any]:
-        """Everything, as plain data."""
+        """Tell everything, as plain data."""
         ...
 
     def metered(self) -> dict[str, float]:
-        """What has really been consumed since power-up."""
-        ...
-
-
-class Face(Protocol):
-    """An instrument's end of a serial line."""
-
-    def feed(self, data: bytes) -> None:
-        """Bytes from the line."""
+        """Tell what has really been consumed since power-up."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SerialWire:
-    """A bus over a pseudo-terminal."""
+    """Describes a bus over a pseudo-terminal."""
 
     bus: str
     """Its name in the configuration's `buses`."""
     link: str
     """File name under the rig's directory."""
     scheme: str
-    face: Face
-    connect: Callable[[Callable[[bytes], None]], None]
-    """Give the face its way to send."""
+    face: RtuFraming | Circuit | ScpiInstrument
+    """The instrument's end of it."""
     faults: WireFaults
     query: str = ""
     """Of the URL, with its question mark."""
 
 
 @dataclass(frozen=True, slots=True)
-class TcpWire:
-    """A Modbus bus over TCP."""
+class Meter:
+    """Says which energy meter is on the mains."""
 
-    bus: str
-    station: Station
+    model: MeterModel
+    node: int
+    baud: int
 
 
-@dataclass(slots=True)
 class Assembly:
-    """A plant and its instruments. `sync` brings the plant up to now; call it before touching anything."""
+    """Holds a plant and its instruments. `sync` brings the plant up to now; call it before touching anything.
 
-    scenario: str
-    clock: SimClock
-    plant: Plant
-    timer: LoopTimer
-    tcp: TcpWire
-    serial: tuple[SerialWire, ...]
-    stations: Mapping[str, Station]
-    """Every Modbus station by bus."""
-    sensors: Mapping[str, SensorTap]
-    """By the device's name in the configuration."""
-    pumps: Mapping[str, DosingPump] = field(default_factory=dict)
-    """By bus."""
-    circuits: Mapping[str, PhCircuit | PumpCircuit | ScpiInstrument] = field(default_factory=dict)
-    """Text instruments by bus."""
-    meters: Mapping[str, MeterReadings] = field(default_factory=dict)
-    """Energy meters by bus."""
-    reset_energy: Callable[[], None] = field(default=lambda: None)
-    """The energy counter starts from zero."""
-    jump_energy: Callable[[float], None] = field(default=lambda _: None)
-    """The energy counter shows so many kWh more."""
-    _synced_s: float | None = None
+    Args:
+        sensors: by the device's name in the configuration.
+        instruments: file name of the line and instrument, by bus.
+        pumps: by bus.
+    """
+
+    def __init__(
+        self,
+        scenario: str,
+        timer: Timer,
+        plant: Plant,
+        plc: Bank,
+        meter: Meter,
+        *,
+        sensors: Mapping[str, SensorTap],
+        instruments: Mapping[str, tuple[str, Instrument]],
+        pumps: Mapping[str, DosingPump] | None = None,
+    ) -> None:
+        self.scenario, self.timer, self.plant, self.sensors = scenario, timer, plant, sensors
+        self.pumps = pumps or {}
+        self.circuits = {bus: instrument for bus, (_, instrument) in instruments.items()}
+        self.meter = MeterReadings(plant.power_w, lambda: plant.energy.counter_kwh)
+        mains = Station({meter.node: meter_bank(self.meter, meter.model, meter.node)}, now_s=timer.now_s)
+        self.stations = {PLC: Station({1: plc}, now_s=timer.now_s), MAINS: mains}
+        rtu = RtuFraming(mains, time.monotonic)
+        self.serial = (
+            SerialWire(MAINS, MAINS, "modbus_rtu", rtu, mains.faults, f"?baud={meter.baud}"),
+            *(SerialWire(bus, link, "serial", _face(i), WireFaults()) for bus, (link, i) in instruments.items()),
+        )
+        self.wire_faults = {PLC: self.stations[PLC].faults} | {wire.bus: wire.faults for wire in self.serial}
+        self._synced_s: float | None = None
+        timer.sync = self.sync
 
     def sync(self) -> None:
         """Advance the plant to now."""
-        now_s = self.clock.now_s()
+        now_s = self.timer.now_s()
         if self._synced_s is not None:
             self.plant.advance(max(0.0, now_s - self._synced_s))
         self._synced_s = now_s
@@ -106,37 +122,51 @@ class Assembly:
                 circuit.power_up()
 
     def doses(self) -> list[dict[str, Any]]:
-        """Every dispense of every pump, with the pump's device name."""
+        """Tell every dispense of every pump, with the pump's device name."""
         return [entry for pump in self.pumps.values() for entry in pump.testimony()]
 
-    def wire_faults(self) -> dict[str, WireFaults]:
-        """The faults of every bus."""
-        return {self.tcp.bus: self.tcp.station.faults} | {wire.bus: wire.faults for wire in self.serial}
+
+def _face(instrument: Instrument) -> Circuit | ScpiInstrument:
+    return instrument if isinstance(instrument, ScpiInstrument) else instrument.circuit
 
 
-def rtu_wire(bus: str, link: str, station: Station, wall_s: Callable[[], float], baud: int) -> SerialWire:
-    """A Modbus RTU bus."""
-    framing = RtuFraming(station, wall_s)
-
-    def connect(send: Callable[[bytes], None]) -> None:
-        framing.send = send
-
-    return SerialWire(bus, link, "modbus_rtu", framing, connect, station.faults, f"?baud={baud}")
+# how variables and their actuators appear in a PLC ----------------------------------------------------------------
 
 
-def circuit_wire(bus: str, link: str, instrument: PhCircuit | PumpCircuit) -> SerialWire:
-    """An EZO circuit on its own line."""
+@dataclass(frozen=True, slots=True)
+class Point:
+    """Says where a variable sits in a PLC: its reading and its setpoint have the same register number."""
 
-    def connect(send: Callable[[bytes], None]) -> None:
-        instrument.circuit.send = send
+    name: str
+    at: int
+    coil: int | None
+    """Enables its actuator; None: it has none here."""
+    full_scale: float
+    kind: NumberType = "float32"
+    order: WordOrder = "ABCD"
+    scale: float = 1.0
 
-    return SerialWire(bus, link, "serial", instrument.circuit, connect, WireFaults())
+
+def map_points(
+    bank: Bank, points: Iterable[Point], sensors: Mapping[str, SensorTap], channels: Mapping[str, Channel]
+) -> None:
+    """Map readings, and of what can be imposed the setpoints (out of range: exception 03) and enable coils.
+
+    `sensors` and `channels` are by variable.
+    """
+    for p in points:
+        layout = partial(bank.number, kind=p.kind, order=p.order, scale=p.scale)
+        layout("input", p.at, sensors[p.name])
+        if p.coil is not None:
+            channel = channels[p.name]
+            layout("holding", p.at, partial(getattr, channel, "setpoint"), channel.impose)
+            bank.bit("coil", p.coil, partial(getattr, channel, "enabled"), partial(setattr, channel, "enabled"))
 
 
-def scpi_wire(bus: str, link: str, instrument: ScpiInstrument) -> SerialWire:
-    """A SCPI instrument on its own line."""
-
-    def connect(send: Callable[[bytes], None]) -> None:
-        instrument.send = send
-
-    return SerialWire(bus, link, "serial", instrument, connect, WireFaults())
+def machine_plc(drives: Drives, points: Iterable[Point]) -> tuple[Bank, dict[str, SensorTap]]:
+    """Return the PLC of a machine, and a sensor for every variable, named as in the configuration."""
+    bank, points = Bank(), tuple(points)
+    sensors = {p.name: SensorTap(partial(drives.sense, p.name), p.full_scale) for p in points}
+    map_points(bank, points, sensors, drives.channels)
+    bank.bit("discrete", 0, lambda: drives.change.running)
+    return bank, {f"{name}_sensor": tap for name, tap in sensors.items()}

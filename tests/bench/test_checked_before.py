@@ -19,7 +19,7 @@ from rigctl.bench.problems.truth import Truth
 from rigctl.bench.running.simulate import run_cell
 from rigctl.config.schema import ModelSection
 from rigctl.console.cli import app
-from rigctl.core.policy import ModelOptions
+from rigctl.core.experiment.problem import ModelOptions
 from rigctl.errors import UsageError
 from tests.bench.arrays import write_arrays
 from tests.bench.players import install_plugin

@@ -16,10 +16,11 @@ from rigctl.campaign.decide import decide
 from rigctl.campaign.events import AlarmRaised
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.spec import CampaignSpec
-from rigctl.core.marginals import Uniform
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import to_micros, to_units
-from rigctl.core.policy import BudgetSpent, NotWorthIt, Problem, Proposal
-from rigctl.core.space import Space, Variable
+from rigctl.core.policy import BudgetSpent, NotWorthIt, Proposal
 from rigctl.errors import NoAnswer
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity

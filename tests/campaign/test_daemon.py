@@ -9,12 +9,13 @@ import stat
 import pytest
 
 from rigctl.campaign import control, daemon, watchman
-from rigctl.campaign.clock import RealClock, boot_id, rest
+from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.notify import notify
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import JournalError, Locked, RigctlError, UsageError
+from rigctl.rig.resting import rest
 from tests.campaign.fakes import make_spec
 
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 
 from rigctl.campaign.decide import FRUITLESS, Question, decide, without_answer
-from rigctl.core.history import History, Observation
+from rigctl.core.experiment.history import History, Observation
 from tests.campaign.fakes import make_spec
 
 

@@ -10,7 +10,7 @@ from rigctl.campaign.decision import proposal_from_json, proposal_to_json
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.trial import Event, State
-from rigctl.core.history import Observation
+from rigctl.core.experiment.history import Observation
 from rigctl.core.policy import Proposal, SetReport
 from rigctl.errors import JournalError, UsageError
 from rigctl.rig.protocols import Reading, Severity

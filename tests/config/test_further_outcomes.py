@@ -10,8 +10,8 @@ import pytest
 from rigctl.config import load
 from rigctl.config.build_problem import COLUMNS
 from rigctl.console.export import _trial_columns
+from rigctl.core.experiment.problem import FurtherOutcome
 from rigctl.core.policies.ca_mobo import CaMobo
-from rigctl.core.policy import FurtherOutcome
 from rigctl.rig.spec import OutcomeWiring
 from tests.config.conftest import BY_HAND, SMALL, loaded, problems
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from rigctl.config.load import Overrides, load, load_text
-from rigctl.core.marginals import Empirical, TruncatedNormal, Uniform
-from rigctl.core.nature.naturals import ENOUGH, Learned
+from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
+from rigctl.core.natural import ENOUGH, Learned
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.errors import ConfigError
 from rigctl.rig.spec import ActuatorLimits, DosingSpec, MeasureSpec, VariableWiring

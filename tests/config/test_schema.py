@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from rigctl.config.json_schema import json_schema, to_text
 from rigctl.config.policy_options import options_model
 from rigctl.config.schema import RigConfig
-from rigctl.core.registry import policy_class, policy_names
+from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.rig.registry import Registry
 
 ROOT = Path(__file__).parent.parent.parent

@@ -32,7 +32,7 @@ def test_what_the_simulator_reads_is_what_is_checked_for(tmp_path):
     assert NAMES == scenarios.NAMES
     assert ARRAYS == {"greenhouse": scenarios.GROWTH_ARRAYS, "wind-tunnel": scenarios.AIRFOIL_ARRAYS}
     for name in set(NAMES) - set(NEED_ARRAYS):
-        scenarios.problem(name, None)
+        scenarios.scenario(name, None)
 
 
 def test_data_that_is_there_is_taken(tmp_path):

@@ -12,7 +12,7 @@ from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
 from rigctl.console.memory import MOST_ROWS, memory
-from rigctl.core.history import History, Observation
+from rigctl.core.experiment.history import History, Observation
 from tests.campaign.fakes import SoonContent
 from tests.console.conftest import BENCH, TRIALS
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from rigctl.console.simulator import Scenario, simulator, truth
+from rigctl.console.simulator import Scenario, Stepper, simulator, truth
 from rigctl.core.recommend import Option
 from rigctl.errors import RigctlError
 
@@ -39,6 +39,24 @@ def test_one_that_does_not_come_up_says_why(tmp_path):
     with expected, simulator(Scenario("wind-tunnel", 2400.0, 1), tmp_path):
         pass
     assert children() == []
+
+
+async def test_a_stepped_one_goes_where_it_is_told(tmp_path):
+    """Its time moves by the stepper alone, and only on; one that is gone is told of, not waited for."""
+    stepper = Stepper(tmp_path)
+    with simulator(Scenario("greenhouse", 2400.0, 1, stepped=True), tmp_path):
+        await stepper(420.0)
+        await stepper(420.0)
+        with pytest.raises(RigctlError, match=r"refuses to go on: .*420\.0 or later"):
+            await stepper(419.0)
+    with pytest.raises(RigctlError, match="cannot be told of the time"):
+        await stepper(500.0)
+
+
+async def test_one_that_runs_by_itself_is_not_stepped(tmp_path):
+    """Nobody takes a rig along whose time is this machine's."""
+    with simulator(Scenario("greenhouse", 2400.0, 1), tmp_path), pytest.raises(RigctlError, match="runs by itself"):
+        await Stepper(tmp_path)(1e12)
 
 
 def test_truth_is_asked_for_exactly_this_setting():

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp import inducing
-from rigctl.core.policy import ModelOptions
-from rigctl.core.surrogate import Posterior, fit
+from rigctl.core.gp.surrogate import Posterior, fit
 
 NOISE = 0.01
 WAYS = ("inducing", "inducing, best not kept", "last", "spread over time", "random", "best and random")

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import qmc, truncnorm
 
-from rigctl.core.marginals import TruncatedNormal
-from rigctl.core.policy import ModelOptions
-from rigctl.core.space import Space, Variable
+from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.marginals.families import TruncatedNormal
 
 NAMES = "abcdefghijkl"
 

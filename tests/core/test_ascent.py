@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rigctl.core.ascent import climb
+from rigctl.core.bounds.ascent import climb
 
 
 def hills(centres, heights, widths):

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from rigctl.core.bounds import best_bounds
-from rigctl.core.expectations import Expectations, ValueSpread
-from rigctl.core.marginals import Uniform
-from rigctl.core.pointwise import MeanSquareSpread
-from rigctl.core.policy import ModelOptions
-from rigctl.core.space import Space, Variable
-from rigctl.core.surrogate import fit
+from rigctl.core.bounds.best import best_bounds
+from rigctl.core.bounds.expectations import Expectations, ValueSpread
+from rigctl.core.bounds.pointwise import MeanSquareSpread
+from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.gp.surrogate import fit
+from rigctl.core.marginals.families import Uniform
 from tests.core.plain import NAMES, at_setting, make_case
 
 SETS = {
@@ -212,7 +212,7 @@ def test_few_trials_have_bounds_too(n, kind):
 @pytest.mark.parametrize("kind", ["integrated", "pointwise"])
 def test_matern_bounds_are_maxima_too(kind):
     """With the other kernel no random setting has a higher bound than the one reported."""
-    from rigctl.core.integrals import SetIntegrals
+    from rigctl.core.bounds.set_moments import SetIntegrals
 
     case = make_case(3, 25, 0.3, SETS[3])
     options = replace(case.options, kernel="matern-5/2", bounds=kind)

@@ -8,19 +8,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem
+from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.explain import explain, plus_minus
-from rigctl.core.history import History, Observation
-from rigctl.core.marginals import TruncatedNormal
-from rigctl.core.model import fit_history
+from rigctl.core.gp.model import fit_history
+from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros
+from rigctl.core.multi_objective.outcomes import as_first, fit_further, outcome_values, reference_of
+from rigctl.core.multi_objective.preference import CostPreference
+from rigctl.core.multi_objective.scalarise import Scalarised, maximise
+from rigctl.core.multi_objective.trade_off import front_of
 from rigctl.core.policies.ca_mobo import CaMobo, MoUcb, Width
-from rigctl.core.policy import BudgetSpent, FurtherOutcome, ModelOptions, Problem, trial_rng, validate
-from rigctl.core.policy_check import check_policy
-from rigctl.core.several.outcomes import as_first, fit_further, outcome_values, reference_of
-from rigctl.core.several.preference import CostPreference
-from rigctl.core.several.scalarise import Scalarised, maximise
-from rigctl.core.several.trade_off import front_of
-from rigctl.core.space import Space, Variable
+from rigctl.core.policies.check import check_policy
+from rigctl.core.policy import BudgetSpent, trial_rng, validate
 from rigctl.errors import PolicyError
 
 NATURAL = TruncatedNormal.from_moments(0.5, 0.2)

@@ -8,15 +8,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.bounds import SetBounds
-from rigctl.core.costing.cost_fields import cost_field
-from rigctl.core.costs import believe
-from rigctl.core.decision import Intersection, Outlook
-from rigctl.core.history import History, Observation
-from rigctl.core.model import fit_history
+from rigctl.core.acquisition.outlook import Intersection, Outlook
+from rigctl.core.bounds.best import SetBounds
+from rigctl.core.costs.beliefs import believe
+from rigctl.core.costs.fields import cost_field
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_micros
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
-from rigctl.core.policy import BudgetSpent, Problem, trial_rng, validate
+from rigctl.core.policy import BudgetSpent, trial_rng, validate
 from tests.core.conftest import make_history
 
 X = (0.5, 0.5)

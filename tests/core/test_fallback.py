@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.fallback import fallback, repeat
-from rigctl.core.history import History
+from rigctl.core.experiment.history import History
+from rigctl.core.policies.fallback import fallback, repeat
 from rigctl.core.policy import BudgetSpent, Proposal, trial_rng, validate
 from tests.core.conftest import make_history
 

@@ -9,13 +9,15 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from rigctl.core.choosing.acquisition import best_settings
-from rigctl.core.choosing.gittins import gittins_index
-from rigctl.core.choosing.improvement import expected_improvement
-from rigctl.core.history import History, Observation
-from rigctl.core.integrals import SetIntegrals
-from rigctl.core.marginals import TruncatedNormal, Uniform
-from rigctl.core.model import fit_history
+from rigctl.core.acquisition.gittins import gittins_index
+from rigctl.core.acquisition.improvement import expected_improvement
+from rigctl.core.acquisition.maximisers import best_settings
+from rigctl.core.bounds.set_moments import SetIntegrals
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import ModelOptions, Problem
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.gp.model import fit_history
+from rigctl.core.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.money import to_micros
 from rigctl.core.policies.gittins import (
     DecayingGittinsIndex,
@@ -23,8 +25,7 @@ from rigctl.core.policies.gittins import (
     ExpectedImprovementPerCost,
     GittinsIndex,
 )
-from rigctl.core.policy import BudgetSpent, ModelOptions, NotWorthIt, Problem, trial_rng, validate
-from rigctl.core.space import Space, Variable
+from rigctl.core.policy import BudgetSpent, NotWorthIt, trial_rng, validate
 
 POLICIES = (GittinsIndex(), DecayingGittinsIndex(), ExpectedImprovement(), ExpectedImprovementPerCost())
 IDS = [policy.name for policy in POLICIES]
@@ -149,16 +150,14 @@ def test_the_proposal_maximises_its_own_criterion(policy, sets):
 @pytest.mark.parametrize("policy", POLICIES, ids=IDS)
 def test_the_gradient_of_every_score_is_exact(policy):
     """By settings of every set, through mean, sd and cost, against central differences."""
-    from rigctl.core.choosing import acquisition
-    from rigctl.core.expectations import Expectations, ValueSpread
+    from rigctl.core.acquisition import maximisers
+    from rigctl.core.bounds.expectations import Expectations, ValueSpread
 
     problem = make_problem(known_cost_field=Slope(0.1, 1.0))
     history = make_past(problem)
     view = policy._look({}, problem, history)
     expectations = Expectations.of(view.fitted.posterior, problem.space)
-    search = acquisition._Search(
-        expectations, ValueSpread(expectations), problem.space, view.field, policy._score(view)
-    )
+    search = maximisers._Search(expectations, ValueSpread(expectations), problem.space, view.field, policy._score(view))
     points, sets = np.random.default_rng(3).random((30, 2)), np.arange(30) % 3
     _, gradient = search.value_and_gradient(points, sets)
     h = 1e-6

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.history import History, Observation
-from rigctl.core.marginals import Uniform
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import to_micros
 from rigctl.core.policies.gittins import ExpectedImprovement
 from rigctl.core.policy import NotWorthIt, trial_rng

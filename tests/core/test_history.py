@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.core.gp.memo import MOST_ENTRIES, Memo
-from rigctl.core.history import History, Observation
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.memo import MOST_ENTRIES, Memo
 
 unit = st.floats(0, 1)
 observations = st.builds(

@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigctl.core.expectations import Expectations
-from rigctl.core.integrals import SetIntegrals
-from rigctl.core.marginals import Empirical, TruncatedNormal, Uniform
-from rigctl.core.pointwise import natural_nodes, sobol
-from rigctl.core.policy import ModelOptions
-from rigctl.core.space import Space, Variable
-from rigctl.core.surrogate import fit
+from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.pointwise import natural_nodes, sobol
+from rigctl.core.bounds.set_moments import SetIntegrals
+from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.gp.surrogate import fit
+from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from tests.core.plain import NAMES, at_setting, make_case
 
 SETS = {3: (("b",), ("a", "c"), ("a", "b", "c")), 5: (("c",), ("a", "e"), ("b", "c", "d", "e"))}

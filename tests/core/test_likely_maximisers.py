@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rigctl.core.history import History, Observation
-from rigctl.core.marginals import TruncatedNormal
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros, to_units
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import BudgetSpent, Problem, trial_rng
-from rigctl.core.space import Space, Variable
+from rigctl.core.policy import BudgetSpent, trial_rng
 
 NAMES = ("a", "b", "c")
 SETS = (("a",), ("b",), ("a", "b"), ("a", "b", "c"))

@@ -7,10 +7,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.history import History, Observation
-from rigctl.core.model import fit_history
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
-from rigctl.core.policy import ModelOptions, trial_rng
+from rigctl.core.policy import trial_rng
 
 
 def outcome(x):

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rigctl.core.policies.check import check_policy
+from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.core.policy import BudgetSpent, Proposal
-from rigctl.core.policy_check import check_policy
-from rigctl.core.registry import policy_class, policy_names
 from rigctl.errors import PolicyError
 
 PAGE = Path(__file__).parents[2] / "docs" / "write-a-policy.md"

@@ -13,17 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rigctl.core.history import History, Observation
-from rigctl.core.marginals import TruncatedNormal, Uniform
-from rigctl.core.model import fit_history
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import ModelOptions, Problem
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.gp.model import fit_history
+from rigctl.core.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.money import Micros, to_micros
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq
 from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import ModelOptions, Problem, Proposal, trial_rng
-from rigctl.core.space import Space, Variable
+from rigctl.core.policy import Proposal, trial_rng
 
 
 @dataclass(frozen=True)

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from rigctl.config.policy_options import options_model
-from rigctl.core.choosing.fantasies import FantasyImprovement
-from rigctl.core.choosing.fourier import SampledFunction
-from rigctl.core.decision import look
-from rigctl.core.expectations import Expectations
-from rigctl.core.history import History
-from rigctl.core.integrals import SetIntegrals
+from rigctl.core.acquisition.fantasies import FantasyImprovement
+from rigctl.core.acquisition.fourier import SampledFunction
+from rigctl.core.acquisition.outlook import look
+from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.set_moments import SetIntegrals
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.gp.surrogate import fit
 from rigctl.core.money import to_micros
 from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq, undominated
-from rigctl.core.policy import BudgetSpent, Problem, trial_rng, validate
-from rigctl.core.surrogate import fit
+from rigctl.core.policy import BudgetSpent, trial_rng, validate
 from tests.core.conftest import FIXED, make_history, make_space
 from tests.core.plain import at_setting, make_case
 from tests.core.test_explore_then_commit import X, campaign, hill

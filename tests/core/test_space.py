@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.core.marginals import Uniform
-from rigctl.core.space import Space, Variable
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.marginals.families import Uniform
 from tests.core.conftest import make_space
 
 

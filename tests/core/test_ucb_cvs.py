@@ -12,19 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.config.policy_options import options_model
-from rigctl.core.bounds import SetBounds
-from rigctl.core.choosing.epsilon import Epsilon
-from rigctl.core.costing.cost_fields import cost_field
-from rigctl.core.costing.cost_groups import cost_groups, estimates, size_groups
-from rigctl.core.costs import believe
-from rigctl.core.decision import Outlook
-from rigctl.core.history import History, Observation
-from rigctl.core.marginals import Uniform
-from rigctl.core.model import fit_history
+from rigctl.core.acquisition.epsilon import Epsilon
+from rigctl.core.acquisition.outlook import Outlook
+from rigctl.core.bounds.best import SetBounds
+from rigctl.core.costs.beliefs import believe
+from rigctl.core.costs.fields import cost_field
+from rigctl.core.costs.groups import cost_groups, estimates, size_groups
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.gp.model import fit_history
+from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import to_micros
 from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs, relaxed_choice
-from rigctl.core.policy import BudgetSpent, Problem, trial_rng, validate
-from rigctl.core.space import Space, Variable
+from rigctl.core.policy import BudgetSpent, trial_rng, validate
 from tests.core.conftest import FIXED, make_history, make_space
 from tests.core.test_explore_then_commit import X, campaign, hill
 

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rigctl.rig.abilities import Claim, Fits, Grained, Occupies
-from rigctl_drivers.modbus_claims import float_step
 from rigctl_drivers.modbus_options import ModbusOptions
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
+from rigctl_drivers.registers import float_step
 from rigctl_drivers.scpi_instrument import ScpiDriver, ScpiOptions
 from rigctl_drivers.sdm_meter import Sdm120Driver, Sdm630Driver, SdmOptions
 

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from rigctl.errors import DeviceBusy, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.rig.bus import Bus
+from rigctl.rig.handle import combined
+from rigctl.rig.link import BusTiming
 from rigctl.rig.protocols import Deadline
 from tests.drivers.peers import (
     HangUp,
@@ -236,6 +241,19 @@ def test_9_11_a_refusal_is_a_fault_and_is_not_asked_again(rtu, unit, code, says)
     assert len(unit.pdus) == 1
 
 
+def test_9_two_refusals_are_told_as_one(rtu, unit):
+    """What several devices of a bus refuse is one fault that has the messages of all."""
+    unit.faults = [exception(1), exception(2)]
+    refusals = []
+    for at in (2, 3):
+        with pytest.raises(DeviceFault) as refused:
+            rtu.read_registers(1, "input", at, 1, patient())
+        refusals.append(refused.value)
+    told = combined(refusals)
+    assert isinstance(told, DeviceFault)
+    assert re.search("register 2: .*illegal function.*\n.*register 3: .*illegal data address", str(told))
+
+
 @pytest.mark.parametrize("code", [5, 6])
 def test_10_a_busy_device_is_asked_again(rtu, unit, code):
     """Busy answers to a read are waited out a few times."""
@@ -250,6 +268,22 @@ def test_10_a_device_that_stays_busy_is_given_up(rtu, unit):
     with pytest.raises(DeviceBusy, match="device busy"):
         rtu.read_registers(1, "input", 2, 1, patient())
     assert len(unit.pdus) == 6
+
+
+@pytest.mark.parametrize(("fault", "asks"), [(lost, 2), (flipped, 3), (exception(6), 6)], ids=["dead", "noisy", "busy"])
+async def test_5_10_a_read_is_repeated_by_its_line_or_its_bus_but_not_by_both(rtu, unit, fault, asks):
+    """However often a device fails, one read through the bus is asked no more often than the line asks by itself."""
+    unit.faults = [fault] * 99
+    bus = Bus(rtu, lambda _: None, BusTiming(busy_pauses_s=(0.0, 0.0, 0.0)))
+    with pytest.raises(DeviceError):
+        await bus.call(
+            lambda deadline: rtu.read_registers(1, "input", 2, 1, deadline),
+            timeout_s=5.0,
+            doing="read",
+            repeatable=True,
+        )
+    await bus.close()
+    assert (len(unit.pdus), bus.repeated_reads) == (asks, 0)
 
 
 def test_10_a_write_to_a_busy_device_is_not_repeated(rtu, unit):

@@ -196,7 +196,7 @@ def test_an_on_off_device_takes_0_or_1(wire):
 @pytest.mark.parametrize("setpoint", [1e6, math.nan, -math.inf])
 def test_a_setpoint_that_does_not_fit_is_not_sent(wire, setpoint):
     """A value the register cannot hold is refused, not wrapped."""
-    with pytest.raises(DeviceFault, match=r"valve: setpoint .* does not fit register 10: .*; nothing was sent"):
+    with pytest.raises(DeviceFault, match=r"setpoint .* does not fit register 10: .*; nothing was sent"):
         device(wire, write=WRITE, enable={"coil": 3}).apply(setpoint, soon())
     assert wire.sent == []
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rigctl.rig.link import BusTiming
 from rigctl.rig.rig import Rig
-from rigctl.rig.wire import BusTiming
 from tests.rig.fakes import Bench
 
 QUICK = BusTiming(grace_s=0.05, busy_pauses_s=(0.0, 0.0), reopen_first_s=0.0)

@@ -7,8 +7,8 @@ import pytest
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.bus import Bus
+from rigctl.rig.link import BusTiming
 from rigctl.rig.protocols import LOOK_S, Severity
-from rigctl.rig.wire import BusTiming
 from tests.rig.fakes import FakeClock, FakeLine
 
 QUICK = BusTiming(grace_s=0.01, prepare_s=0.5, busy_pauses_s=(0.0, 0.0))

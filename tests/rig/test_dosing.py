@@ -15,10 +15,10 @@ from rigctl.rig.bus import Bus
 from rigctl.rig.dosing import Dispenser, DoseTiming, witnessed_ml
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
+from rigctl.rig.link import BusTiming, Contact
 from rigctl.rig.protocols import Identity, Reading, Severity
 from rigctl.rig.spec import ActuatorLimits
 from rigctl.rig.values import OpenDose
-from rigctl.rig.wire import BusTiming, Contact
 from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump
 
 
@@ -169,7 +169,7 @@ async def test_another_pump_on_the_port_gets_no_dose(world):
 
     async def swapped(*record):
         world.pump.identity = Identity("fake", "1.0", "another")
-        world.bus._wire.contact = Contact(opened=99)
+        world.bus._link.contact = Contact(opened=99)
         return await intend(*record)
 
     world.doses.intend = swapped

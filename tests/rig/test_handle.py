@@ -3,8 +3,8 @@ import pytest
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch, PortUnavailable
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
+from rigctl.rig.link import BusTiming
 from rigctl.rig.protocols import Identity
-from rigctl.rig.wire import BusTiming
 from tests.rig.fakes import FakeActuator, FakeClock, FakeLine
 
 
@@ -37,6 +37,20 @@ async def test_a_device_is_recognised_before_the_first_command(world):
     await world.apply(1.0)
     await world.apply(2.0)
     assert world.line.log == ["open", "valve identify", "valve apply", "valve apply"]
+
+
+async def test_an_error_names_its_device_by_a_field_whatever_the_bus_is_called(world):
+    """Fault 9: device `ph` is named although the URL of its bus, `/dev/phone`, has the same letters."""
+    line = FakeLine("serial:///dev/phone", FakeClock())
+    bus, probe = Bus(line, lambda _: None), FakeActuator("ph", line)
+    handle = Handle("ph", probe, bus, 0.5)
+    probe.fail("read_back", DeviceTimeout("no complete line in time", bus="serial:///dev/phone"))
+    with pytest.raises(DeviceTimeout) as raised:
+        await handle.ask(probe.read_back, "read back")
+    await bus.close()
+    error = raised.value
+    assert (error.device, error.bus, error.what) == ("ph", "serial:///dev/phone", "no complete line in time")
+    assert str(error) == "ph: serial:///dev/phone: no complete line in time"
 
 
 async def test_another_instrument_after_a_replug_is_not_written_to(world):

@@ -189,7 +189,7 @@ async def test_a_slow_round_is_not_taken_for_a_silent_actuator(bench, watched, m
     await watched.open()
     await watched.control({"b": 30.0})
     await until(watched, lambda _: bench.plc.log.count("b_valve read_back") > 3)
-    for bus_round in [b.round for b in watched._lookout._benches.values()]:
+    for bus_round in [b.round for b in watched._lookout._beats.values()]:
         await bus_round
     assert watched.look().astray == {}
 

@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from rigctl.errors import DeviceTimeout, IdentityMismatch, PortUnavailable, Tripped
-from rigctl.rig.together import combined, together
+from rigctl.rig.handle import combined, together
 
 
 async def give(value):

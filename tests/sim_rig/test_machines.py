@@ -5,7 +5,6 @@ import pytest
 
 from sim_rig.plants import lathe as lathe_physics
 from sim_rig.plants import tunnel as tunnel_physics
-from sim_rig.plants import turning
 from sim_rig.plants.lathe import Lathe
 from sim_rig.plants.tunnel import SelfNoise, Tunnel
 
@@ -27,7 +26,7 @@ def test_each_workpiece_brings_new_hardness_and_settings():
     """Free variables are drawn anew with each workpiece, with the declared mean and sd."""
     lathe = Lathe(np.random.SeedSequence(1))
     values = np.array([loaded(lathe).drives.values() for _ in range(400)])
-    for column, variable in enumerate(turning.VARIABLES):
+    for column, variable in enumerate(lathe_physics.VARIABLES):
         assert values[:, column].mean() == pytest.approx(variable.natural.mean, abs=4 * variable.natural.sd / 20)
         assert values[:, column].std() == pytest.approx(variable.natural.sd, rel=0.2)
 
@@ -52,8 +51,8 @@ def test_wear_and_coolant_follow_taylor_and_the_cut():
     wear, lost = lathe.wear_mm3, lathe.concentrate_ml
     loaded(lathe)
     x = (x + lathe.drives.values()[None, :]) / 2
-    minutes = turning.cutting_min(x[:, 0], x[:, 1])[0]
-    assert lathe.wear_mm3 - wear == pytest.approx(turning.wear_mm3_per_min(x)[0] * minutes, rel=0.05)
+    minutes = lathe_physics.cutting_min(x[:, 0], x[:, 1])[0]
+    assert lathe.wear_mm3 - wear == pytest.approx(lathe_physics.wear_mm3_per_min(x)[0] * minutes, rel=0.05)
     assert lathe.concentrate_ml - lost == pytest.approx(8.0 * 6.0 * minutes, rel=0.05)
     after = lathe.wear_mm3
     lathe.advance(3600.0)
@@ -63,7 +62,7 @@ def test_wear_and_coolant_follow_taylor_and_the_cut():
 def test_taylor_tool_life_falls_with_speed():
     """Twice the speed shortens tool life eightfold, as the exponent says."""
     x = np.array([[100.0, 0.2, 1.4, 5.0, 220.0], [200.0, 0.2, 1.4, 5.0, 220.0]])
-    slow, fast = turning.wear_mm3_per_min(x)
+    slow, fast = lathe_physics.wear_mm3_per_min(x)
     assert fast / slow == pytest.approx(8.0)
 
 
@@ -83,7 +82,7 @@ def test_quality_has_an_interior_optimum_in_speed_and_feed():
     """Neither the slowest nor the fastest cut is the best, nor the finest feed."""
     x = np.array([[252.0, 0.09, 0.95, 8.0, 220.0]] * 5)
     x[1, 0], x[2, 0], x[3, 1], x[4, 1] = 100.0, 320.0, 0.05, 0.3
-    q = turning.quality(x)
+    q = lathe_physics.quality(x)
     assert (q > 0).all()
     assert q[0] == q.max()
 

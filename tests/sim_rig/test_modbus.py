@@ -4,7 +4,7 @@ import pytest
 
 from sim_rig.faces.modbus import RtuFraming, Station, TcpFraming, crc16
 from sim_rig.faces.registers import Bank
-from sim_rig.faults import WireFault, WireFaults
+from sim_rig.faults import WireFault
 
 
 class Plc:
@@ -18,7 +18,7 @@ class Plc:
         self.bank.number("input", 0, lambda: 1.5)
         for i in range(12):
             self.bank.bit("coil", i, lambda i=i: self.coils[i], lambda v, i=i: self.coils.__setitem__(i, v))
-        self.station = Station("plc", {7: self.bank}, WireFaults())
+        self.station = Station({7: self.bank})
         self.sent = b""
         self.wall_s = 0.0
         self.rtu = RtuFraming(self.station, lambda: self.wall_s, self.send)

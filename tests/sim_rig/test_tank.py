@@ -5,8 +5,7 @@ import pytest
 
 from sim_rig.errors import PlantError
 from sim_rig.plants import tank as physics
-from sim_rig.plants.growth import VARIABLES, growth
-from sim_rig.plants.tank import Tank
+from sim_rig.plants.tank import VARIABLES, Tank, growth
 
 
 def new_tank(seed=1):

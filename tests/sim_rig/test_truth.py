@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 
 from sim_rig.errors import UsageError
-from sim_rig.scenarios import problem
+from sim_rig.scenarios import scenario
 from sim_rig.truth import Truth
 
 
 @pytest.fixture(scope="module", params=["greenhouse", "lathe"])
 def truth(request):
-    return Truth(problem(request.param, None))
+    return Truth(scenario(request.param, None))
 
 
 def told(*arguments):
@@ -25,7 +25,7 @@ def told(*arguments):
 
 def test_the_value_of_a_setting_is_the_mean_over_nature():
     """Quasi-Monte-Carlo agrees with plain Monte-Carlo within its error."""
-    greenhouse = problem("greenhouse", None)
+    greenhouse = scenario("greenhouse", None)
     rng = np.random.default_rng(11)
     x = np.array([[v.natural.sample(rng) for v in greenhouse.variables] for _ in range(8000)])
     x[:, [3, 4]] = [9.0, 5.7]
@@ -41,7 +41,7 @@ def test_no_setting_beats_the_best(truth):
     report = truth.report()
     for entry in report["control_sets"]:
         low, high = zip(
-            *((v.low, v.high) for v in truth._problem.variables if v.name in entry["setpoints"]), strict=True
+            *((v.low, v.high) for v in truth._scenario.variables if v.name in entry["setpoints"]), strict=True
         )
         best = np.array(list(entry["setpoints"].values()))
         near = np.clip(best + rng.normal(0, 0.02, (10, len(best))) * (np.array(high) - low), low, high)
@@ -82,7 +82,7 @@ def test_command_tells_the_whole_truth_as_json():
     code, out, _ = told("greenhouse", "--json")
     report = json.loads(out)
     assert code == 0
-    assert [tuple(s["control_set"]) for s in report["control_sets"]] == list(problem("greenhouse", None).control_sets)
+    assert [tuple(s["control_set"]) for s in report["control_sets"]] == list(scenario("greenhouse", None).control_sets)
     assert report["best"]["outcome"] == max(s["outcome"] for s in report["control_sets"])
 
 
@@ -119,6 +119,6 @@ def test_arrays_replace_the_response(data_directory):
     code, out, _ = told("wind-tunnel", "--data", str(data_directory))
     assert code == 0
     assert len(out.strip().splitlines()) == 8
-    built_in, arrays = problem("greenhouse", None), problem("greenhouse", data_directory)
+    built_in, arrays = scenario("greenhouse", None), scenario("greenhouse", data_directory)
     x = np.array([[v.natural.mean for v in built_in.variables]])
     assert built_in.response(x) != pytest.approx(arrays.response(x))

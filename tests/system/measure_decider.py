@@ -25,7 +25,7 @@ keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.m
 from rigctl.bench.latency import fitted_state, history, plant_problem, policy_to_measure
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.process_decider import ProcessDecider
-from rigctl.core.history import History
+from rigctl.core.experiment.history import History
 
 LIMIT_S = 600.0
 

@@ -15,6 +15,15 @@ from tests.system.stack import Process, rows, wait_until
 pytestmark = pytest.mark.system
 
 DEMO = [sys.executable, "-m", "rigctl", "demo", "--json"]
+BUSY = [sys.executable, "-c", "while True: pass"]
+PLAYED = (
+    "SELECT trial, state, control_set, setpoints, origin, proposal, policy_state, seed, budget_micros FROM trials",
+    "SELECT trial, meter, quantity, amount_micros, estimated, note FROM ledger ORDER BY trial, meter",
+    "SELECT trial, name, value, spread, count, severity, detail FROM measurements ORDER BY trial, name",
+    "SELECT trial, actuator, volume_ml, dispensed_ml, at_s, settled_s FROM doses ORDER BY trial, actuator, at_s",
+    "SELECT trial, event, at_s, detail FROM events ORDER BY id",
+)
+"""What a campaign decided, paid, saw and did; all but the wall clock's stamps."""
 
 
 def at_work_in(directory) -> list[str]:
@@ -25,15 +34,15 @@ def at_work_in(directory) -> list[str]:
 
 @pytest.fixture
 def demo(tmp_path):
-    """Starts a demo that keeps its state in `tmp_path/demo`; ended after the test."""
+    """Starts a demo that keeps its state in `tmp_path/demo` or another folder; ended after the test."""
     started = []
 
-    def start(*options: object) -> Process:
-        command = [*DEMO, "--keep", tmp_path / "demo", *options]
-        out, err = tmp_path / "out.json", tmp_path / "err.jsonl"
+    def start(*options: object, keep: str = "demo") -> Process:
+        command = [*DEMO, "--keep", tmp_path / keep, *options]
+        out, err = tmp_path / f"{keep}.json", tmp_path / f"{keep}.jsonl"
         with out.open("wb") as stdout, err.open("wb") as stderr:
             process = subprocess.Popen([*map(str, command)], cwd=tmp_path, stdout=stdout, stderr=stderr)
-        started.append(Process(process, out, err, tmp_path / "demo/state"))
+        started.append(Process(process, out, err, tmp_path / keep / "state"))
         return started[-1]
 
     yield start
@@ -43,7 +52,7 @@ def demo(tmp_path):
 
 def test_a_whole_campaign_adds_up_and_recommends_well(demo, tmp_path):
     """Exit 0; the ledger adds up to the spend, says the journal; what is recommended is within 10 % of the best."""
-    run = demo("--scenario", "greenhouse", "--budget", "22 EUR", "--speed", 4800)
+    run = demo("--scenario", "greenhouse", "--budget", "22 EUR", "--speed", 48000)
     assert run.wait(90.0) == 0, run.said
     answer = run.answer
     assert answer["ending"] == "budget"
@@ -57,6 +66,32 @@ def test_a_whole_campaign_adds_up_and_recommends_well(demo, tmp_path):
     assert answer["simulators_truth"]["control_set"] == answer["recommendation"]["control_set"]
     assert answer["simulators_truth"]["share_of_best"] >= 0.9
     assert at_work_in(tmp_path) == []
+
+
+@pytest.fixture
+def four_busy_loops():
+    loops = [subprocess.Popen(BUSY) for _ in range(4)]
+    yield
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+
+
+@pytest.mark.timeout(300)
+def test_the_result_does_not_depend_on_how_fast_the_computer_is(demo, request):
+    """With one seed, a busy machine plays the same settings for the same costs, and sees the same."""
+    options = ("--scenario", "greenhouse", "--max-trials", 10, "--seed", 3, "--speed", 48000)
+    idle = demo(*options, keep="idle")
+    assert idle.wait(90.0) == 0, idle.said
+    request.getfixturevalue("four_busy_loops")
+    busy = demo(*options, keep="busy")
+    assert busy.wait(180.0) == 0, busy.said
+    for question in PLAYED:
+        first, second = ([tuple(row) for row in run.rows(question)] for run in (idle, busy))
+        assert len(first) >= 5
+        assert first == second
+    told = ("trials", "spent", "recommendation", "simulators_truth")
+    assert {key: idle.answer[key] for key in told} == {key: busy.answer[key] for key in told}
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

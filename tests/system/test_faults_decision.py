@@ -13,7 +13,7 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.replay import replay
 from rigctl.config.load import Overrides, load
 from rigctl.console.assemble import campaign_spec, rig_factory
-from rigctl.core.model import fit_history
+from rigctl.core.gp.model import fit_history
 from tests.campaign.bad_policies import Bad
 from tests.system.stack import VALVES_ONLY, greenhouse
 

@@ -12,7 +12,8 @@ from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import MULTI_OUTCOME, bench_problem, check
 from rigctl.bench.problems.functions import DATA_FILES
 from rigctl.bench.problems.problem import BenchProblem
-from rigctl.core.policy import Particular, Problem
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.policy import Particular
 from rigctl.errors import UsageError
 
 PINNED = ("lengthscales", "signal_sd", "noise_sd", "mean")

@@ -10,7 +10,7 @@ from typing import Any
 
 from rigctl.bench.cell import PolicySpec
 from rigctl.bench.names import must_be_one_of
-from rigctl.core.registry import policy_names
+from rigctl.core.policies.registry import policy_names
 from rigctl.errors import UsageError
 
 KEYS = ("label", "policy", "options", "model")

@@ -10,8 +10,9 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from rigctl.bench.cell import PolicySpec
 from rigctl.bench.names import must_be_one_of
-from rigctl.core.policy import ModelOptions, Policy, usual_kernel
-from rigctl.core.registry import policy_class
+from rigctl.core.experiment.problem import ModelOptions, usual_kernel
+from rigctl.core.policies.registry import policy_class
+from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
 
 MODEL_LEAST = {"nodes": 16, "max_points": 50}

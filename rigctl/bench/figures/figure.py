@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from rigctl.bench.figures.style import order_of
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

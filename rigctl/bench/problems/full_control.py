@@ -23,8 +23,8 @@ import numpy as np
 
 from rigctl.bench.problems.problem import BenchProblem, TrialCosts, one_set
 from rigctl.bench.problems.truth import Best, Truth
-from rigctl.core.gp.kernels import FloatArray
-from rigctl.core.policy import ModelOptions
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.problem import ModelOptions
 
 FunctionName = Literal["ackley", "levy", "rosenbrock"]
 CostsName = Literal["uniform", "varying", "varying-sum"]

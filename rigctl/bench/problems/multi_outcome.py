@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rigctl.bench.problems.problem import BenchProblem, TrialCosts, one_set
-from rigctl.core.gp.kernels import FloatArray
-from rigctl.core.history import History
-from rigctl.core.policy import FurtherOutcome
-from rigctl.core.several.hypervolume import hypervolume
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import FurtherOutcome
+from rigctl.core.multi_objective.hypervolume import hypervolume
 
 INITIAL = 5
 """Random points known beforehand; they count neither as trials nor as use of the dear input."""

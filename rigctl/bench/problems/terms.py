@@ -13,8 +13,9 @@ from math import gamma
 
 import numpy as np
 
-from rigctl.core.gp.kernels import FloatArray, SquaredExponential
-from rigctl.core.marginals import TruncatedNormal, Uniform
+from rigctl.core.arrays import FloatArray
+from rigctl.core.kernels import SquaredExponential
+from rigctl.core.marginals.families import TruncatedNormal, Uniform
 
 Natural = TruncatedNormal | Uniform
 """How an uncontrolled variable of a bench problem varies; both have a quadrature rule."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from rigctl.bench.problems.functions import Objective
 from rigctl.bench.problems.terms import Natural, Partial
-from rigctl.core.gp.kernels import FloatArray
+from rigctl.core.arrays import FloatArray
 
 Value = Callable[[FloatArray], FloatArray]
 """(n, k) settings -> (n,) values."""

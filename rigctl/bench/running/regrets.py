@@ -3,52 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.problems.truth import Truth
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.experiment.history import History
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.kernels import FloatArray
-from rigctl.core.history import History
 from rigctl.core.money import to_units
-from rigctl.core.policy import JsonState, Problem, Proposal, trial_rng
+from rigctl.core.play import Decided, Played
+from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import recommend
-
-IntArray = NDArray[np.int64]
 
 TOLERANCE = 0.1
 """alpha of the quality and cost regrets (U, Experiments)."""
 CHECKPOINTS = 20
 """Even steps of the budget at which a recommendation is asked for; 25, 50 and 100 % are among them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """One charged trial's decision, and what it left behind."""
-
-    proposal: Proposal
-    state: JsonState
-    """The policy's, after the decision."""
-    decision_s: float
-    """CPU seconds."""
-
-
-@dataclass(frozen=True, slots=True)
-class Played:
-    """A whole simulated campaign."""
-
-    problem: Problem
-    history: History
-    """The free initial points (control set -1), then one observation per decision."""
-    decisions: tuple[Decided, ...]
-    finished: str
-    """Why it ended."""
-    seed: int
-    """Of the decisions."""
 
 
 def initial(played: Played) -> int:

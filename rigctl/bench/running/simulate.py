@@ -1,14 +1,11 @@
 """One cell: a simulated campaign and its regrets, one row per charged trial.
 
-The bench has this one loop. It asks policies as a rig does, through what is believed of variables left alone
-(`core.nature.naturals`), so marginals may be learned here too.
+The loop is everybody's (`core.play`), so marginals may be learned here too.
 """
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -19,14 +16,14 @@ from rigctl.bench.asking.options import build_policy, model_overrides
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem
 from rigctl.bench.problems.problem import BenchProblem
-from rigctl.bench.running.regrets import Decided, Played, columns
+from rigctl.bench.running.regrets import columns
 from rigctl.bench.running.store import code_version
-from rigctl.core.gp.kernels import FloatArray
-from rigctl.core.history import History, Observation
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import to_micros
-from rigctl.core.nature.naturals import initial_state, propose
-from rigctl.core.policy import Finished, Policy, Problem, Proposal, trial_rng, validate
-from rigctl.errors import PolicyError
+from rigctl.core.play import Played, play
+from rigctl.core.policy import Policy, Proposal
 
 Row = dict[str, Any]
 
@@ -89,37 +86,6 @@ def simulate(bench: BenchProblem, policy: Policy, problem: Problem, seed: int) -
 
     known = _known_beforehand(bench, streams)
     return play(policy, problem, observe, streams.policy_seed, known=known, timer=time.thread_time)
-
-
-def play(
-    policy: Policy,
-    problem: Problem,
-    observe: Callable[[Proposal], Observation],
-    seed: int,
-    *,
-    known: History,
-    timer: Callable[[], float],
-) -> Played:
-    """Let a policy decide trial after trial of what `observe` carries out."""
-    history, state = known, initial_state(policy, problem)
-    decisions: list[Decided] = []
-    finished = "the budget is spent"
-    while history.spent < problem.budget:
-        rng = trial_rng(seed, len(decisions) + 1)
-        began = timer()
-        try:
-            proposal, after = propose(policy, state, problem, history, rng)
-        except Finished as reason:
-            finished = str(reason)
-            break
-        took = timer() - began
-        wrong = validate(proposal, problem)
-        if wrong:
-            raise PolicyError(f"{policy.name}, trial {len(decisions) + 1}: {'; '.join(wrong)}")
-        state = json.loads(json.dumps(dict(after)))  # as a journal would give it back
-        decisions.append(Decided(proposal, state, took))
-        history = history.append(observe(proposal))
-    return Played(problem, history, tuple(decisions), finished, seed)
 
 
 def _known_beforehand(bench: BenchProblem, streams: Streams) -> History:

@@ -31,8 +31,8 @@ from rigctl.campaign.journal.rows import (
 )
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.trial import TRANSITIONS, Event, State
-from rigctl.core.history import History, Observation
-from rigctl.core.space import Space
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.space import Space
 from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.rig.protocols import Reading, Severity
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.kernels import FloatArray
 
 BLOCK = 64
 """Rows factorised together: enough for fast matrix products, few enough to be done again with every trial."""

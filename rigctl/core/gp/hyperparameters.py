@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rigctl.core.gp.kernels import KernelName, ProductKernel
+from rigctl.core.kernels import KernelName, ProductKernel
 from rigctl.errors import RigctlError
 
 

@@ -21,13 +21,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.gp.factor import solve
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.kernels import FloatArray
-
-IntArray = NDArray[np.int64]
 
 TAIL_SHARE = 8
 """U is chosen anew every `max_points` / this many trials; the trials since are added to it as they come."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.gp.kernels import FloatArray, KernelName, ProductKernel
+from rigctl.core.arrays import FloatArray
+from rigctl.core.kernels import KernelName, ProductKernel
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -18,16 +18,17 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.choosing.proposing import Choice, fitting_sets, label_of, proposal_of, too_few_outcomes
-from rigctl.core.decision import Outlook, look, remember
+from rigctl.core.acquisition.outlook import Outlook, look, remember
+from rigctl.core.acquisition.proposing import Choice, fitting_sets, label_of, proposal_of, too_few_outcomes
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.explain import plus_minus
-from rigctl.core.gp.kernels import FloatArray
-from rigctl.core.history import History
-from rigctl.core.model import Fitted
-from rigctl.core.policy import JsonState, Problem, Proposal
-from rigctl.core.several.outcomes import fit_further, outcome_values, reference_of, signs, to_state
-from rigctl.core.several.preference import CostPreference, Sorting
-from rigctl.core.several.scalarise import Found, Scalarised, maximise
+from rigctl.core.gp.model import Fitted
+from rigctl.core.multi_objective.outcomes import fit_further, outcome_values, reference_of, signs, to_state
+from rigctl.core.multi_objective.preference import CostPreference, Sorting
+from rigctl.core.multi_objective.scalarise import Found, Scalarised, maximise
+from rigctl.core.policy import Proposal
 from rigctl.errors import PolicyError
 
 PER_VARIABLE = 10

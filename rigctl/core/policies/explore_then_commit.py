@@ -13,12 +13,12 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.costs import CostBound, booked
-from rigctl.core.decision import Intersection, Outlook, first_point, look, remember
-from rigctl.core.history import History
-from rigctl.core.model import sign
+from rigctl.core.acquisition.outlook import Intersection, Outlook, first_point, look, remember
+from rigctl.core.costs.beliefs import CostBound, booked
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.money import to_units
-from rigctl.core.policy import JsonState, Problem, Proposal
+from rigctl.core.policy import Proposal
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rigctl.core.affording import margin
-from rigctl.core.choosing.acquisition import Found, Score, best_settings
-from rigctl.core.choosing.cost_aware import (
+from rigctl.core.acquisition.cost_aware import (
     View,
     all_variables,
     best_so_far,
@@ -36,15 +34,18 @@ from rigctl.core.choosing.cost_aware import (
     stopped,
     typical_cost,
 )
-from rigctl.core.choosing.gittins import gittins_index
-from rigctl.core.choosing.improvement import Scored, log_expected_improvement, log_improvement_per_cost
-from rigctl.core.costing.cost_fields import cost_field
-from rigctl.core.decision import first_point
+from rigctl.core.acquisition.gittins import gittins_index
+from rigctl.core.acquisition.improvement import Scored, log_expected_improvement, log_improvement_per_cost
+from rigctl.core.acquisition.maximisers import Found, Score, best_settings
+from rigctl.core.acquisition.outlook import first_point
+from rigctl.core.arrays import FloatArray
+from rigctl.core.costs.feasibility import margin
+from rigctl.core.costs.fields import cost_field
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.kernels import FloatArray
-from rigctl.core.history import History
-from rigctl.core.model import fit_history
-from rigctl.core.policy import JsonState, Problem, Proposal
+from rigctl.core.gp.model import fit_history
+from rigctl.core.policy import Proposal
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Learn about the likely maximisers where that is cheap, and play the best there is in between (ours).
 
 Exploration plays, of the control sets that cost at most half of the dearest, the setting that takes most off the
-variance of whichever setting is the best, per unit of money (`core.choosing.knowledge`): what is controlled cheaply
+variance of whichever setting is the best, per unit of money (`core.acquisition.knowledge`): what is controlled cheaply
 steers the rest, which varies by itself, to where the best may be. Harvest plays the setting with the best expected
 outcome while that promises more than what was played so far, else the largest upper bound of all. Exploration gets most
 of the money at first, harvest most of it later, and both get some of it at any time: whenever the campaign is stopped,
@@ -16,13 +16,14 @@ from typing import Any
 
 import numpy as np
 
-from rigctl.core.choosing.proposing import Choice, cost_at, fitting_sets, label_of, proposal_of, too_few_outcomes
-from rigctl.core.choosing.valuing import Play, Valuing, never_tried
-from rigctl.core.costs import booked, booked_when_free
-from rigctl.core.decision import Outlook, look, remember
-from rigctl.core.history import History
+from rigctl.core.acquisition.outlook import Outlook, look, remember
+from rigctl.core.acquisition.proposing import Choice, cost_at, fitting_sets, label_of, proposal_of, too_few_outcomes
+from rigctl.core.acquisition.valuing import Play, Valuing, never_tried
+from rigctl.core.costs.beliefs import booked, booked_when_free
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.money import MICROS_PER_UNIT, Micros
-from rigctl.core.policy import JsonState, Problem, Proposal
+from rigctl.core.policy import Proposal
 
 WIDELY = 16
 """Alternatives everywhere, beside those near the peaks; per control set."""

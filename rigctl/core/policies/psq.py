@@ -17,9 +17,10 @@ from math import exp, log
 
 import numpy as np
 
-from rigctl.core.choosing.fantasies import FantasyImprovement
-from rigctl.core.choosing.fourier import SampledFunction
-from rigctl.core.choosing.proposing import (
+from rigctl.core.acquisition.fantasies import FantasyImprovement
+from rigctl.core.acquisition.fourier import SampledFunction
+from rigctl.core.acquisition.outlook import Outlook, look, remember
+from rigctl.core.acquisition.proposing import (
     Choice,
     cost_at,
     costs_now,
@@ -28,13 +29,12 @@ from rigctl.core.choosing.proposing import (
     label_of,
     proposal_of,
 )
-from rigctl.core.choosing.search import Peak, maximise
-from rigctl.core.decision import Outlook, look, remember
-from rigctl.core.expectations import Expectations
-from rigctl.core.history import History
-from rigctl.core.model import sign
-from rigctl.core.policy import JsonState, Problem, Proposal
-from rigctl.core.space import Space
+from rigctl.core.acquisition.search import Peak, maximise
+from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem, sign
+from rigctl.core.experiment.space import Space
+from rigctl.core.policy import Proposal
 
 ARRIVED = 1e-5
 """A climb ends when it promises less than this share of the signal's sd, or of the improvement."""

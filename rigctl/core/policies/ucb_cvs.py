@@ -15,12 +15,13 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.choosing.epsilon import Epsilon
-from rigctl.core.choosing.proposing import Choice, costs_now, first_to_meter, fitting_sets, label_of, proposal_of
-from rigctl.core.costing.cost_groups import CostGroup, cost_groups, estimates, size_groups
-from rigctl.core.decision import Outlook, look, remember
-from rigctl.core.history import History
-from rigctl.core.policy import JsonState, Problem, Proposal
+from rigctl.core.acquisition.epsilon import Epsilon
+from rigctl.core.acquisition.outlook import Outlook, look, remember
+from rigctl.core.acquisition.proposing import Choice, costs_now, first_to_meter, fitting_sets, label_of, proposal_of
+from rigctl.core.costs.groups import CostGroup, cost_groups, estimates, size_groups
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.policy import Proposal
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.choosing.proposing import Choice, fitting_sets, label_of, proposal_of
-from rigctl.core.choosing.valuing import Valuing
-from rigctl.core.costs import booked
-from rigctl.core.decision import Outlook, look, remember
-from rigctl.core.history import History
-from rigctl.core.policy import JsonState, Problem, Proposal
+from rigctl.core.acquisition.outlook import Outlook, look, remember
+from rigctl.core.acquisition.proposing import Choice, fitting_sets, label_of, proposal_of
+from rigctl.core.acquisition.valuing import Valuing
+from rigctl.core.costs.beliefs import booked
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.policy import Proposal
 
 WIDELY = 8
 """Alternatives everywhere, beside those near the peaks; per control set."""

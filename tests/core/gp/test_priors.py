@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import gamma, lognorm
 
+from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.priors import log_prior
-from rigctl.core.policy import ModelOptions
-from rigctl.core.surrogate import fit
+from rigctl.core.gp.surrogate import fit
 
 NAMES = ["dimension-scaled", "gamma"]
 

@@ -12,7 +12,7 @@ from typing import Any
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import DoseRow
 from rigctl.campaign.trial import Event, State
-from rigctl.core.space import Space
+from rigctl.core.experiment.space import Space
 
 ML = 0.011
 """The pump's display has two decimals."""

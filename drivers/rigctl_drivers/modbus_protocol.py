@@ -1,0 +1,87 @@
+"""What Modbus lines and devices share, pymodbus apart: what refusals mean, blocks of registers, who made a unit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Protocol, runtime_checkable
+
+from rigctl.errors import DeviceBusy, DeviceError, DeviceFault
+from rigctl.rig.protocols import Deadline, Line, RegisterKind
+
+BUSY = frozenset({0x05, 0x06})
+NOT_THIS_WAY = frozenset({0x01, 0x02, 0x03})
+"""The unit cannot do what was asked, whoever asks again."""
+
+_MEANING = MappingProxyType(
+    {
+        0x01: (
+            "illegal function",
+            "the device does not know this function; check `register: holding|input|coil|discrete`",
+        ),
+        0x02: (
+            "illegal data address",
+            "the device has no such register; check `at` (counted from 0) and the number type",
+        ),
+        0x03: ("illegal data value", "the device does not accept this value or count; check type, scale and range"),
+        0x04: ("device failure", "the device reports a fault of its own; look at its display or log"),
+        0x05: ("acknowledge", "the device has accepted the request and is still working on it; ask again later"),
+        0x06: ("device busy", "ask again later"),
+        0x07: ("negative acknowledge", "the device cannot do this; see its manual"),
+        0x08: ("memory parity error", "the device's memory is damaged; restart or replace it"),
+        0x0A: ("gateway path unavailable", "the gateway has no route to this unit; check its set-up"),
+        0x0B: (
+            "gateway target failed to respond",
+            "the unit behind the gateway is silent; check power, wiring, address",
+        ),
+    }
+)
+"""Modbus Application Protocol V1.1b3, section 7."""
+
+
+class Refused(DeviceFault):
+    """A request was answered with an exception."""
+
+    def __init__(self, what: str = "", code: int = 0, *, device: str = "", bus: str = "") -> None:
+        super().__init__(what, device=device, bus=bus)
+        self.code = code
+
+
+def fault_of(code: int, doing: str, bus: str) -> DeviceError:
+    """Return the error for an exception reply; `doing` names unit, function and register."""
+    meaning, remedy = _MEANING.get(code, ("unknown exception", "see the device's manual"))
+    message = f"{doing}: refused with exception {code:02X}, {meaning}; {remedy}"
+    return DeviceBusy(message, bus=bus) if code in BUSY else Refused(message, code, bus=bus)
+
+
+Block = tuple[int, RegisterKind, int, int]
+"""Unit, table, first address, count."""
+
+SIMULATED = "(simulated)"
+"""Stands in the vendor's name of a unit that is not real."""
+
+
+@runtime_checkable
+class NamesVendor(Protocol):
+    """A line whose units can be asked for their vendor's name."""
+
+    def vendor(self, unit: int, deadline: Deadline) -> str:
+        """Return the name; raises `DeviceFault` where a unit has none to tell."""
+
+
+@runtime_checkable
+class ReadsBlocks(Protocol):
+    """A line that reads neighbouring registers once for all who ask at the same time."""
+
+    def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
+        """Return the registers and when they arrived, rig time."""
+
+
+def says_simulated(line: Line, unit: int, deadline: Deadline) -> bool:
+    """Tell whether a unit says that it is simulated (function 2B, 0E); False where it refuses the question."""
+    if not isinstance(line, NamesVendor):
+        return False
+    try:
+        return SIMULATED in line.vendor(unit, deadline)
+    except DeviceFault:
+        return False

@@ -1,0 +1,156 @@
+"""What one more trial would teach, in closed form but for the values the uncontrolled variables will take.
+
+A trial of control set j at x^j observes f at z = [x^j, X^-j]. Let m_a be the mean of the value F_a of alternative a, a
+setting that could be recommended, and s_a(z) its covariance with that observation divided by the observation's spread:
+after the trial F_a has mean m_a + s_a(z) Z, Z standard normal, and a variance smaller by s_a(z)^2. Averaged over X^-j:
+
+    gain       E E_Z [max_a (m_a + s_a(z) Z)] - max_a m_a     the knowledge gradient (Frazier, Powell and Dayanik 2009,
+                                                              equation 4.3), of correlated values that are integrals
+    reduction  E sum_a p_a s_a(z)^2                           of the variance of whichever alternative is the best, with
+                                                              p_a the probability that a is
+
+The gain is what a trial is worth if it is the last. The reduction is what it is worth to a search that has a way to
+go: it is positive wherever the best may be, while the gain of any one trial is nothing on a plain with one hidden hill.
+(The probabilities are those of trusted-maximisers entropy search, Nguyen et al. 2021, section 3.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rigctl.core.acquisition.candidates import Settings
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.experiment.space import Space
+
+STEPS = 49
+WIDEST = 4.8
+"""The observation's randomness: so many nodes of the trapezoidal rule up to so many standard deviations. The integrand
+has kinks, so that Gauss-Hermite nodes, far apart where they are few, are off by a tenth."""
+DRAWS = 256
+"""Joint draws of all alternatives' values, to see how often each is the best."""
+NUGGET = 1e-9
+"""Added to the alternatives' covariance, as a share of its largest variance: near-equal settings make it singular."""
+MOST_VALUES = 1 << 19
+"""Largest intermediate array, in numbers: 4 MB."""
+
+
+@dataclass(frozen=True, eq=False)
+class Knowledge:
+    """What does not depend on the candidate: alternatives that could be recommended, and nodes. Standardised."""
+
+    expectations: Expectations
+    space: Space
+    alternatives: Settings
+    nodes: FloatArray
+    """(q, d), unit cube: values the uncontrolled variables may take (`natural_nodes`)."""
+
+    @cached_property
+    def means(self) -> FloatArray:
+        """(a,), m_a."""
+        return self.expectations.mean(self._inner, self.alternatives.sets)
+
+    @cached_property
+    def covariance(self) -> FloatArray:
+        """(a, a), of the alternatives' values given the data, exact."""
+        h, settings = self.expectations.posterior.hyperparameters, self.alternatives
+        prior = np.full((len(settings), len(settings)), h.signal_variance)
+        for variable, ours in enumerate(self.expectations.mask[settings.sets].T == 1):
+            kernel, marginal = h.product_kernel.one(variable), self.space.variables[variable].marginal
+            x = settings.points[:, variable]
+            averaged = marginal.z(x, kernel)
+            both, neither = ours[:, None] & ours, ~ours[:, None] & ~ours
+            mixed = np.where(ours, averaged, averaged[:, None])
+            prior *= np.where(both, kernel.value(x[:, None] - x), np.where(neither, marginal.zz(kernel), mixed))
+        return np.asarray(prior - self._white @ self._white.T)
+
+    def probabilities(self, rng: np.random.Generator) -> FloatArray:
+        """(a,), how likely each alternative is the best of them, from joint draws; their sum is 1."""
+        covariance = self.covariance
+        covariance = covariance + NUGGET * covariance.diagonal().max() * np.eye(len(covariance))
+        values, vectors = np.linalg.eigh(covariance)
+        # the symmetric root changes little where the covariance does; one of eigenvectors or factors may change at will
+        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        draws = self.means[:, None] + root @ rng.standard_normal((len(root), DRAWS))
+        return np.asarray(np.bincount(draws.argmax(axis=0), minlength=len(root)) / DRAWS)
+
+    def gains(self, candidates: Settings) -> FloatArray:
+        """(c,), expected rise of the best mean by one trial of each candidate, standardised; never negative."""
+        return self._averaged(candidates, lambda shift: _expected_rise(self.means, shift))
+
+    def reductions(self, candidates: Settings, probabilities: FloatArray) -> FloatArray:
+        """(c,), expected fall of the best's variance by one trial of each candidate, standardised squared."""
+        possible = np.flatnonzero(probabilities)
+        return self._averaged(candidates, lambda shift: probabilities[possible] @ np.square(shift), possible)
+
+    @cached_property
+    def _inner(self) -> FloatArray:
+        return self.expectations.inner(self.alternatives.points, self.alternatives.sets)
+
+    @cached_property
+    def _white(self) -> FloatArray:
+        """(a, n)."""
+        e = self.expectations
+        return e.posterior.whiten(self._inner * e.outside[self.alternatives.sets])
+
+    def _averaged(
+        self, candidates: Settings, worth: Callable[[FloatArray], FloatArray], rows: IntArray | None = None
+    ) -> FloatArray:
+        """(c,), worth of the shifts (a, b) of some alternatives, averaged over the uncontrolled variables."""
+        out = np.empty(len(candidates))
+        for control_set in np.unique(candidates.sets):
+            mine = np.flatnonzero(candidates.sets == control_set)
+            nodes = self.nodes if (self.expectations.mask[control_set] == 0).any() else self.nodes[:1]
+            width = max(len(self.alternatives), len(self.expectations.posterior.x)) * len(nodes)
+            block = max(1, MOST_VALUES // width)
+            for begin in range(0, len(mine), block):
+                some = mine[begin : begin + block]
+                shift = self._shift(candidates.points[some], int(control_set), nodes, rows)
+                out[some] = worth(shift).reshape(len(some), len(nodes)).mean(axis=1)
+        return out
+
+    def _shift(self, points: FloatArray, control_set: int, nodes: FloatArray, rows: IntArray | None) -> FloatArray:
+        """s_a(z), (a, c q), of candidates (c, d) of one control set, node by node.
+
+        Kernel and marginals are products: the candidate's part and the nodes' part are computed once each.
+        """
+        e, posterior = self.expectations, self.expectations.posterior
+        h = posterior.hyperparameters
+        mask = e.mask[control_set]
+        ours = h.product_kernel.matrix(points, posterior.x, np.broadcast_to(mask, points.shape))
+        others = h.product_kernel.matrix(nodes, posterior.x, np.broadcast_to(1.0 - mask, nodes.shape))
+        seen = posterior.whiten((h.signal_variance * ours[:, None, :] * others).reshape(len(points) * len(nodes), -1))
+        left = np.maximum(h.signal_variance - np.einsum("ij,ij->i", seen, seen), 0.0)
+        observed = left + posterior.variance - h.signal_variance
+        chosen = np.arange(len(self.alternatives)) if rows is None else rows
+        prior = self._prior(points, mask, chosen)[:, :, None] * self._prior(nodes, 1.0 - mask, chosen)[:, None, :]
+        explained = self._white[chosen] @ seen.T
+        return np.asarray((h.signal_variance * prior.reshape(len(chosen), -1) - explained) / np.sqrt(observed))
+
+    def _prior(self, points: FloatArray, mask: FloatArray, rows: IntArray) -> FloatArray:
+        """(a, c): product over the variables of `mask` of k_l(a_l, x_l) where a controls l, of z_l(x_l) where not."""
+        e = self.expectations
+        out = np.ones((len(rows), len(points)))
+        controlled = e.mask[self.alternatives.sets[rows]] == 1
+        for variable in np.flatnonzero(mask):
+            kernel, x = e.posterior.hyperparameters.product_kernel.one(int(variable)), points[:, variable]
+            ours = controlled[:, variable]
+            out[ours] *= kernel.value(self.alternatives.points[rows][ours, variable][:, None] - x)
+            if not ours.all():
+                out[~ours] *= self.space.variables[variable].marginal.z(x, kernel)
+        return out
+
+
+def _expected_rise(means: FloatArray, shift: FloatArray) -> FloatArray:
+    """E_Z[max_a (m_a + s_a Z)] - max_a m_a, (b,), for means (a,) and shifts (a, b)."""
+    nodes = np.linspace(-WIDEST, WIDEST, STEPS)
+    weights = np.exp(-0.5 * np.square(nodes))
+    below = (means - means.max())[:, None]
+    out = np.zeros(shift.shape[1])
+    for node, weight in zip(nodes, weights / weights.sum(), strict=True):
+        out += weight * (below + node * shift).max(axis=0)
+    return np.asarray(np.maximum(out, 0.0))

@@ -1,0 +1,127 @@
+"""What the policies that weigh knowledge against money have in common, assembled once per decision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigctl.core.acquisition.candidates import Settings, Surroundings, by_members, join, peaks
+from rigctl.core.acquisition.cost_aware import best_so_far
+from rigctl.core.acquisition.knowledge import Knowledge
+from rigctl.core.acquisition.outlook import Outlook
+from rigctl.core.arrays import FloatArray
+from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.pointwise import natural_nodes
+from rigctl.core.costs.groups import estimates
+
+NODES = 8
+"""Quasi-Monte-Carlo nodes of the uncontrolled variables."""
+REACH = 0.4
+"""Of settings near a peak, lengthscales."""
+BETWEEN = 0.2
+"""Of settings near the best candidates, lengthscales."""
+
+
+def never_tried(outlook: Outlook) -> frozenset[int]:
+    """Control sets whose costs nobody knows: never charged, nor told."""
+    problem, history = outlook.problem, outlook.history
+    if problem.known_costs is not None or problem.known_cost_field is not None:
+        return frozenset()
+    return frozenset(i for i in range(len(problem.space.control_sets)) if not history.trials_of(i))
+
+
+def guessed_costs(outlook: Outlook) -> Mapping[int, float]:
+    """Of control sets never tried: as much per variable as the others cost on average, as control adds up."""
+    unknown = never_tried(outlook)
+    sizes = [len(s.indices) for s in outlook.problem.space.control_sets]
+    paid = [
+        e.mean / sizes[i] for i, e in enumerate(estimates(outlook.problem, outlook.history)) if e and i not in unknown
+    ]
+    each = max(float(np.mean(paid)), 1e-6) if paid else 1.0
+    return {i: each * sizes[i] for i in unknown}
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """A control set and a setting of it."""
+
+    control_set: int
+    setting: tuple[float, ...]
+    """(k,), unit cube."""
+    score: float = 0.0
+    """What it was chosen by; standardised, per unit of currency."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Valuing:
+    """Alternatives that could be recommended, candidates that could be played, and what they are worth."""
+
+    outlook: Outlook
+    knowledge: Knowledge
+    candidates: Settings
+    surroundings: Surroundings
+    attained: float
+    """The best mean among the settings played, standardised."""
+    guessed: Mapping[int, float]
+    """What a trial of the control sets that were never metered may cost, currency units."""
+
+    @classmethod
+    def of(cls, outlook: Outlook, rng: np.random.Generator, *, widely: int) -> Valuing:
+        """Around every control set's peaks, and at `widely` points everywhere."""
+        problem, posterior = outlook.problem, outlook.fitted.posterior
+        around = Surroundings(problem.space, np.array(posterior.hyperparameters.lengthscales), rng)
+        # in an order of its own, so that the order in which control sets are listed changes nothing
+        sets = problem.space.control_sets
+        tops = peaks(sorted(outlook.bounds, key=lambda b: by_members(sets[b.control_set])), problem.space)
+        alternatives = join(tops, around.near(tops, 4, REACH), around.everywhere(widely))
+        candidates = join(tops, around.near(tops, 4, REACH), around.everywhere(max(1, widely // 2)))
+        expectations = Expectations.of(posterior, problem.space)
+        nodes = natural_nodes(problem.space, NODES, rng)
+        knowledge = Knowledge(expectations, problem.space, alternatives, nodes)
+        attained = best_so_far(problem, outlook.history, outlook.fitted)
+        return cls(outlook, knowledge, candidates, around, attained, guessed_costs(outlook))
+
+    def costs(self, settings: Settings) -> FloatArray:
+        """Expected cost of a trial of each, (b,), currency units."""
+        out = np.empty(len(settings))
+        for i in np.unique(settings.sets):
+            mine = settings.sets == i
+            columns = list(self.outlook.problem.space.control_sets[int(i)].indices)
+            out[mine] = self.guessed.get(int(i)) or self.outlook.field.mean(int(i), settings.points[mine][:, columns])
+        return out
+
+    def means(self, settings: Settings) -> FloatArray:
+        """E[mu] of each, (b,), standardised."""
+        e = self.knowledge.expectations
+        return e.mean(e.inner(settings.points, settings.sets), settings.sets)
+
+    def gain_per_cost(self, sets: Sequence[int], attain: float) -> Play:
+        """The play of these sets with the largest (gain + attain * rise of the best mean played) / cost."""
+
+        def score(settings: Settings) -> FloatArray:
+            rise = np.maximum(self.means(settings) - self.attained, 0.0)
+            return np.asarray((self.knowledge.gains(settings) + attain * rise) / self.costs(settings))
+
+        return self._best(score, sets)
+
+    def reduction_per_cost(self, sets: Sequence[int], rng: np.random.Generator) -> Play:
+        """The play of these sets with the largest fall of the best's variance / cost."""
+        probabilities = self.knowledge.probabilities(rng)
+
+        def score(settings: Settings) -> FloatArray:
+            return np.asarray(self.knowledge.reductions(settings, probabilities) / self.costs(settings))
+
+        return self._best(score, sets)
+
+    def _best(self, score: Callable[[Settings], FloatArray], sets: Sequence[int]) -> Play:
+        """Of those that fit the budget; at least the upper maximisers do, or their sets would not be among `sets`."""
+        settings, scores = self.surroundings.best(score, self.candidates.among(sets), BETWEEN)
+        for row in np.argsort(-scores, kind="stable"):
+            play = Play(
+                int(settings.sets[row]), settings.setting(int(row), self.outlook.problem.space), float(scores[row])
+            )
+            if self.outlook.fits(play.control_set, play.setting):
+                return play
+        raise AssertionError("unreachable: the upper maximiser of an affordable control set fits")

@@ -1,0 +1,101 @@
+"""The integrals of one control set in the outcome's own units (algorithms, section 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.bounds.expectations import Expectations, Spread, ValueSpread, factors_outside
+from rigctl.core.bounds.pointwise import MeanSquareSpread, PointwiseSpread
+from rigctl.core.experiment.space import Space
+from rigctl.core.gp.surrogate import Posterior
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SetIntegrals:
+    """Moments of the value F_i of a control set's settings. Settings are (b, k), unit cube; values in outcome units."""
+
+    space: Space
+    control_set: int
+    expectations: Expectations
+    """Of this control set alone."""
+
+    @classmethod
+    def of(cls, posterior: Posterior, space: Space, control_set: int) -> SetIntegrals:
+        """For the control set of that index."""
+        return cls(space, control_set, Expectations.of(posterior, space, [control_set]))
+
+    def mean(self, settings: FloatArray) -> FloatArray:
+        """E[mu], (b,): the posterior mean of F_i, exact."""
+        points, sets = self._rows(settings)
+        e = self.expectations
+        return self._shift + self._scale * e.mean(e.inner(points, sets), sets)
+
+    def weights(self, settings: FloatArray) -> FloatArray:
+        """w, (b, n), outcome units squared: prior covariance of F_i(setting) with f at the data."""
+        points, sets = self._rows(settings)
+        return np.asarray(self._scale**2 * self.expectations.inner(points, sets) * self.expectations.outside[sets])
+
+    def sd(self, settings: FloatArray) -> FloatArray:
+        """sd[F_i | D], (b,): the posterior spread of F_i, exact."""
+        return self._spread(settings, ValueSpread(self.expectations))
+
+    def mean_square_sd(self, settings: FloatArray) -> FloatArray:
+        """sqrt(E[sigma^2 | D]), (b,), exact."""
+        return self._spread(settings, self.mean_square_spread())
+
+    def expected_sd(self, settings: FloatArray, nodes: FloatArray) -> FloatArray:
+        """E[sigma | D], (b,), over nodes (q, d) of the uncontrolled variables (`natural_nodes`)."""
+        return self._spread(settings, self.pointwise_spread(nodes))
+
+    def mean_square_spread(self) -> MeanSquareSpread:
+        """For `bound`: n^2 work, so keep it."""
+        return MeanSquareSpread.of(self.expectations, self.space)
+
+    def pointwise_spread(self, nodes: FloatArray) -> PointwiseSpread:
+        """For `bound`: n^2 work, so keep it."""
+        return PointwiseSpread.of(self.mean_square_spread(), nodes)
+
+    def bound(self, settings: FloatArray, width: float, spread: Spread | None = None) -> tuple[FloatArray, FloatArray]:
+        """E[mu] + width * spread, (b,), and its gradient by the setting, (b, k); by default spread is sd[F_i | D]."""
+        points, sets = self._rows(settings)
+        widths = np.full(len(sets), width)
+        value, gradient = self.expectations.value_and_gradient(
+            points, sets, widths, spread or ValueSpread(self.expectations)
+        )
+        return self._shift + self._scale * value, self._scale * gradient[:, self._columns]
+
+    def cov(self, settings: FloatArray, z: FloatArray) -> FloatArray:
+        """Posterior covariance of F_i(setting) and f(z), (b, r), outcome units squared, exact; z (r, d), unit cube."""
+        e, posterior = self.expectations, self.expectations.posterior
+        points, sets = self._rows(settings)
+        kernel = posterior.hyperparameters.product_kernel
+        prior = kernel.matrix(points, z, e.mask[sets]) * factors_outside(kernel, self.space, e.mask, z)[0]
+        white = posterior.whiten(e.inner(points, sets) * e.outside[sets])
+        explained = white @ posterior.whiten(posterior.covariance(z)).T
+        return np.asarray(self._scale**2 * (posterior.hyperparameters.signal_variance * prior - explained))
+
+    @property
+    def _columns(self) -> list[int]:
+        return list(self.space.control_sets[self.control_set].indices)
+
+    @property
+    def _scale(self) -> float:
+        return self.expectations.posterior.hyperparameters.y_scale
+
+    @property
+    def _shift(self) -> float:
+        return self.expectations.posterior.hyperparameters.y_shift
+
+    def _rows(self, settings: FloatArray) -> tuple[FloatArray, IntArray]:
+        """As rows of the whole cube, and the (only) control set they belong to."""
+        settings = np.atleast_2d(np.asarray(settings, dtype=float))
+        points = np.full((len(settings), self.space.dimension), 0.5)
+        points[:, self._columns] = settings
+        return points, np.zeros(len(settings), dtype=np.int64)
+
+    def _spread(self, settings: FloatArray, spread: Spread) -> FloatArray:
+        points, sets = self._rows(settings)
+        return np.asarray(self._scale * spread.sd(self.expectations.inner(points, sets), sets))

@@ -1,0 +1,134 @@
+"""What one control set's trials cost where the setpoints matter: a log-normal process (algorithms, section 4.4).
+
+The logarithm of a trial's cost is a Gaussian process over the set's own settings, so predictions are never negative and
+errors are relative (Xie et al., "Cost-aware Bayesian optimization via the Pandora's Box Gittins index", unknown costs;
+the idea is Snoek, Larochelle and Adams 2012, section 3.2). It is the same surrogate that models the outcome.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log
+from typing import Final
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.surrogate import Posterior, fit
+
+LEAST: Final = 1e-6
+"""Currency units: the smallest amount that money knows. A free trial counts as much, or a thousandth of the mean, as
+zero has no logarithm; one such trial must not stretch the scale of all others either."""
+FREE_SHARE: Final = 1e-3
+MOST_ROWS: Final = 300
+"""More trials than this are thinned evenly in time: a cost is a smooth thing, and known well enough from as many."""
+MOST_LEARNED: Final = 100
+"""Trials that hyper-parameters are learned from, thinned likewise: every control set has its own to learn."""
+GROWTH: Final = 1.25
+"""Hyper-parameters are learned anew when the trials have grown by a quarter."""
+FARTHEST: Final = 100.0
+"""The mean of a log-normal grows with its variance: no trial is predicted to cost more than this times the dearest."""
+OPTIONS: Final = ModelOptions(kernel="matern-5/2", signal_sd=0.5)
+"""Costs have kinks where a dose is no longer needed. Before anything is known they vary with the setting by e^0.5."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CostProcess:
+    """The cost of one control set's trials as a function of its setting. Settings are (b, k), unit cube."""
+
+    posterior: Posterior
+    """Of the logarithm of the cost."""
+    most: float
+    """Logarithm of what a trial can cost at most."""
+
+    @property
+    def noise(self) -> float:
+        """Variance of the logarithm from trial to trial at one setting."""
+        h = self.posterior.hyperparameters
+        return (h.y_scale * h.noise_sd) ** 2
+
+    def mean(self, settings: FloatArray) -> FloatArray:
+        """Expected cost of a trial, currency units, (b,): exp(m + v/2).
+
+        With v the variance of the logarithm of the *metered* cost, noise included, so that at a setting that is always
+        played it is the mean of what was metered.
+        """
+        return np.asarray(np.exp(np.clip(self._log_mean(settings), log(LEAST), self.most)))
+
+    def upper(self, settings: FloatArray) -> FloatArray:
+        """Two standard deviations of the logarithm above its mean, currency units, (b,)."""
+        variance = np.square(self.posterior.sd(settings)) + self.noise
+        log_upper = self.posterior.mean(settings) + 2 * np.sqrt(variance)
+        return np.asarray(np.exp(np.clip(log_upper, log(LEAST), self.most)))
+
+    def gradient(self, settings: FloatArray) -> FloatArray:
+        """Of `mean` by the setting, (b, k)."""
+        p, h = self.posterior, self.posterior.hyperparameters
+        w = p.covariance(settings)
+        solved = p.unwhiten(p.whiten(w))
+        # d(m + v/2): m = w alpha, v = s2 - w (K + lam I)^-1 w'; see `contract_slopes` for the weights
+        weights = w * (h.y_scale * p.alpha - h.y_scale**2 * solved)
+        slope = h.product_kernel.contract_slopes(settings, p.x, weights)
+        logs = self._log_mean(settings)
+        inside = (logs > log(LEAST)) & (logs < self.most)
+        return np.asarray(slope * (np.exp(np.minimum(logs, self.most)) * inside)[:, None])
+
+    def _log_mean(self, settings: FloatArray) -> FloatArray:
+        spread = np.square(self.posterior.sd(settings)) + self.noise
+        return np.asarray(self.posterior.mean(settings) + 0.5 * spread)
+
+
+def fewest(k: int) -> int:
+    """Trials from which on a process of k variables says more than their mean: it has about k + 2 parameters."""
+    return k + 2
+
+
+def cost_process(
+    settings: FloatArray, costs: FloatArray, ceiling: float | None = None, memo: Memo | None = None
+) -> CostProcess | None:
+    """The process of one control set; None where a constant says as much: too few trials, or all at the same cost.
+
+    Hyper-parameters are those of the first k + 2 trials, or of a quarter more, or of a quarter more than that ...: a
+    function of the trials alone, and seldom learned.
+
+    Args:
+        settings: (n, k), unit cube, as measured, in order of the trials.
+        costs: (n,), currency units, >= 0.
+        ceiling: the dearest a trial can be, currency units, if known.
+        memo: of the history behind them; saves the learning.
+    """
+    n, k = settings.shape
+    if n < fewest(k) or np.ptp(costs) <= 0:
+        return None
+    step = _step(costs, k)
+    learned, floor = _learned(settings[:step], costs[:step], memo or Memo())
+    rows = _thinned(n, MOST_ROWS)
+    posterior = fit(settings[rows], np.log(np.maximum(costs[rows], floor)), OPTIONS, learned, refit=False)
+    return CostProcess(posterior, log(FARTHEST * costs.max() if ceiling is None else ceiling))
+
+
+def _step(costs: FloatArray, k: int) -> int:
+    """How many trials hyper-parameters are learned from: all of them while the first ones all cost the same."""
+    step = fewest(k)
+    while (longer := ceil(GROWTH * step)) <= len(costs):
+        step = longer
+    return step if np.ptp(costs[:step]) > 0 else len(costs)
+
+
+def _learned(settings: FloatArray, costs: FloatArray, memo: Memo) -> tuple[Hyperparameters, float]:
+    """Hyper-parameters, and what a free trial counts as; the memo remembers what they were learned from."""
+    known = memo.get("cost process")
+    if known is not None and np.array_equal(known[0], settings) and np.array_equal(known[1], costs):
+        return known[2], known[3]
+    floor = max(LEAST, FREE_SHARE * float(costs.mean()))
+    rows = _thinned(len(costs), MOST_LEARNED)
+    learned = fit(settings[rows], np.log(np.maximum(costs[rows], floor)), OPTIONS).hyperparameters
+    memo.keep("cost process", (settings, costs, learned, floor))
+    return learned, floor
+
+
+def _thinned(n: int, most: int) -> FloatArray:
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(int))

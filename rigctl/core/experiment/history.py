@@ -1,0 +1,152 @@
+"""What has been observed so far: frozen, appended to by returning a new one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.memo import Memo
+from rigctl.core.money import Micros, to_units
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One charged trial.
+
+    A failed or lost trial has no outcome (`y is None`), and still has cost. `x` is what was measured, also for
+    controlled variables (the read-back, not the setpoint); `None` where the trial ended before it was measured.
+    """
+
+    trial: int
+    control_set: int
+    """Index into `Space.control_sets`; -1 for a point that was known beforehand, chosen in every variable."""
+    x: tuple[float, ...] | None
+    """(d,), unit cube."""
+    y: float | None
+    """The outcome in its own units."""
+    cost: Micros
+    cost_known: bool = True
+    """False where the cost was estimated (a meter fell or could not be read)."""
+    further: tuple[float, ...] = ()
+    """Outcomes besides the first, their own units, in the order of `Problem.further`."""
+
+
+@dataclass(frozen=True)
+class History:
+    """All charged trials, in order. Arrays are read-only: they are computed once and shared."""
+
+    observations: tuple[Observation, ...] = ()
+    memo: Memo = field(default_factory=Memo, repr=False, compare=False)
+    """Handed on by `append`; saves time, decides nothing."""
+
+    def append(self, observation: Observation) -> History:
+        """A longer history; this one stays as it is. Nothing known is computed again, only copied."""
+        longer = History((*self.observations, observation), self.memo)
+        # where a cached_property keeps its value; a frozen dataclass without slots allows it
+        vars(longer)["_tables"] = self._tables.extended((observation,))
+        return longer
+
+    @classmethod
+    def of(cls, observations: Iterable[Observation], memo: Memo | None = None) -> History:
+        """A history of these observations; with the memo of one it was made from, if there is one."""
+        return cls(tuple(observations), memo or Memo())
+
+    def __len__(self) -> int:
+        return len(self.observations)
+
+    @cached_property
+    def _tables(self) -> _Tables:
+        return _Tables().extended(self.observations)
+
+    @property
+    def complete(self) -> tuple[Observation, ...]:
+        """The observations a model can learn from: measured inputs and an outcome."""
+        return self._tables.complete
+
+    @property
+    def x(self) -> FloatArray:
+        """(n, d), unit cube: inputs of the complete observations."""
+        return self._tables.x
+
+    @property
+    def y(self) -> FloatArray:
+        """(n,), outcome's own units: outcomes of the complete observations."""
+        return self._tables.y
+
+    @property
+    def outcomes(self) -> FloatArray:
+        """(n, K), own units: first and further outcomes of the complete observations.
+
+        NaN where an observation has fewer of them than another.
+        """
+        return self._tables.outcomes
+
+    @property
+    def spent(self) -> Micros:
+        """The sum of all costs, exact; failed and lost trials count."""
+        return self._tables.spent
+
+    def costs(self, control_set: int) -> FloatArray:
+        """(T_i,), currency units: every known cost this control set has had."""
+        return self._tables.costs.get(control_set, np.empty(0))
+
+    def trials_of(self, control_set: int) -> int:
+        """How many charged trials this control set has had, T_i."""
+        return self._tables.trials.get(control_set, 0)
+
+
+def _read_only(array: FloatArray) -> FloatArray:
+    array.setflags(write=False)
+    return array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tables:
+    """What a history is asked for again and again; see its properties of the same names."""
+
+    complete: tuple[Observation, ...] = ()
+    x: FloatArray = field(default_factory=lambda: _read_only(np.empty((0, 0))))
+    outcomes: FloatArray = field(default_factory=lambda: _read_only(np.empty((0, 1))))
+    spent: Micros = 0
+    costs: Mapping[int, FloatArray] = field(default_factory=dict)
+    trials: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def y(self) -> FloatArray:
+        """A view: read-only as what it is a view of."""
+        return self.outcomes[:, 0]
+
+    def extended(self, observations: tuple[Observation, ...]) -> _Tables:
+        """With these rows at the end."""
+        fresh = tuple(o for o in observations if o.x is not None and o.y is not None)
+        trials = dict(self.trials)
+        known: dict[int, list[float]] = {}
+        for o in observations:
+            trials[o.control_set] = trials.get(o.control_set, 0) + 1
+            if o.cost_known:
+                known.setdefault(o.control_set, []).append(to_units(o.cost))
+        added = {i: _read_only(np.append(self.costs.get(i, np.empty(0)), new)) for i, new in known.items()}
+        return _Tables(
+            complete=self.complete + fresh,
+            x=_below(self.x, [o.x for o in fresh if o.x is not None]),
+            outcomes=_below(self.outcomes, [(o.y, *o.further) for o in fresh if o.y is not None]),
+            spent=self.spent + sum(o.cost for o in observations),
+            costs={**self.costs, **added},
+            trials=trials,
+        )
+
+
+def _below(table: FloatArray, rows: list[tuple[float, ...]]) -> FloatArray:
+    """The table with rows added; NaN fills what is missing of the widest."""
+    if not rows:
+        return table
+    width = max(table.shape[1] if len(table) else 0, *(len(row) for row in rows))
+    out = np.full((len(table) + len(rows), width), np.nan)
+    out[: len(table), : table.shape[1]] = table if len(table) else 0.0
+    for i, row in enumerate(rows, start=len(table)):
+        out[i, : len(row)] = row
+    return _read_only(out)

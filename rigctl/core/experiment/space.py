@@ -1,0 +1,137 @@
+"""Variables, control sets, and the map between engineering units and the unit cube."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray
+from rigctl.core.marginals.families import Marginal
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One quantity of the experiment that can be measured and, at a price, controlled.
+
+    Raises:
+        ValueError: the range is empty or not finite.
+    """
+
+    name: str
+    unit: str
+    low: float
+    """Lowest setpoint, engineering units; 0 on the unit cube."""
+    high: float
+    """Highest setpoint, engineering units; 1 on the unit cube."""
+    marginal: Marginal
+    """How it varies when left alone, on the unit cube."""
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
+            raise ValueError(f"{self.name}: range must be finite and rising, got [{self.low}, {self.high}]")
+
+
+@dataclass(frozen=True, slots=True)
+class ControlSet:
+    """The variables that are controlled together in a trial."""
+
+    indices: tuple[int, ...]
+    """Columns of the controlled variables, ascending."""
+    names: tuple[str, ...]
+    """Their names, in the same order."""
+
+    @property
+    def label(self) -> str:
+        """`a+b`, as written in tables and CSV files."""
+        return "+".join(self.names)
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """All variables and the control sets to choose from.
+
+    Raises:
+        ValueError: names repeat, or a control set is empty, repeats or names an unknown variable.
+    """
+
+    variables: tuple[Variable, ...]
+    control_sets: tuple[ControlSet, ...] = field(default=())
+
+    @classmethod
+    def of(cls, variables: Sequence[Variable], sets: Sequence[Sequence[str]]) -> Space:
+        """A space from variables and control sets given by name, in any order."""
+        names = [v.name for v in variables]
+        control_sets = []
+        for members in sets:
+            unknown = sorted(set(members) - set(names))
+            if unknown:
+                raise ValueError(f"control set {list(members)}: unknown variables {unknown}; known: {names}")
+            indices = tuple(sorted(names.index(m) for m in members))
+            control_sets.append(ControlSet(indices, tuple(names[i] for i in indices)))
+        return cls(tuple(variables), tuple(control_sets))
+
+    def __post_init__(self) -> None:
+        names = self.names
+        if len(set(names)) != len(names):
+            raise ValueError(f"variable names must differ, got {list(names)}")
+        seen = [c.indices for c in self.control_sets]
+        if len(set(seen)) != len(seen):
+            raise ValueError(f"control sets must differ, got {[c.label for c in self.control_sets]}")
+        if any(not c.indices or len(set(c.indices)) != len(c.indices) for c in self.control_sets):
+            raise ValueError("a control set needs at least one variable, each once")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Variable names in column order."""
+        return tuple(v.name for v in self.variables)
+
+    @property
+    def dimension(self) -> int:
+        """Number of variables, d."""
+        return len(self.variables)
+
+    @property
+    def lows(self) -> FloatArray:
+        """(d,), engineering units."""
+        return np.array([v.low for v in self.variables])
+
+    @property
+    def spans(self) -> FloatArray:
+        """(d,), high - low, engineering units."""
+        return np.array([v.high - v.low for v in self.variables])
+
+    def to_unit(self, x: FloatArray) -> FloatArray:
+        """(..., d) engineering units -> unit cube. Values measured outside the range stay outside [0, 1]."""
+        return np.asarray((np.asarray(x, dtype=float) - self.lows) / self.spans)
+
+    def to_engineering(self, u: FloatArray) -> FloatArray:
+        """(..., d) unit cube -> engineering units."""
+        return np.asarray(self.lows + self.spans * np.asarray(u, dtype=float))
+
+    def setpoints(self, control_set: int, setting: Sequence[float]) -> dict[str, float]:
+        """A setting (k,) on the unit cube as named setpoints in engineering units, clipped to the range.
+
+        Clipping only removes the last bit of rounding: `low + span * 1.0` may exceed `high` by one ulp.
+        """
+        chosen = self.control_sets[control_set]
+        pairs = zip(chosen.indices, setting, strict=True)
+        out = {}
+        for index, u in pairs:
+            v = self.variables[index]
+            out[v.name] = float(min(max(v.low + (v.high - v.low) * float(u), v.low), v.high))
+        return out
+
+    def index_of(self, members: Sequence[str]) -> int:
+        """Which control set has exactly these members.
+
+        Raises:
+            ValueError: none has.
+        """
+        wanted = frozenset(members)
+        for i, c in enumerate(self.control_sets):
+            if frozenset(c.names) == wanted:
+                return i
+        allowed = ", ".join(c.label for c in self.control_sets)
+        raise ValueError(f"no control set {'+'.join(members)!r}; allowed: {allowed}")

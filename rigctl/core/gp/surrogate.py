@@ -1,0 +1,247 @@
+"""The Gaussian-process surrogate: `fit` gives a frozen `Posterior` (algorithms, section 2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.gp.factor import factorise, solve
+from rigctl.core.gp.hyperparameters import FitFailed, Hyperparameters
+from rigctl.core.gp.inducing import reduced
+from rigctl.core.gp.priors import PriorName, log_prior
+from rigctl.core.kernels import Correlations
+
+JITTERS = (0.0, 1e-12, 1e-10, 1e-8, 1e-6, 1e-4)
+"""Added to the diagonal, as a share of the signal variance, one after the other until the matrix factorises."""
+FEWEST_TO_LEARN = 3
+"""Below this many observations the prior's modes are used: a likelihood of one or two points says nothing."""
+NO_SPREAD = 1e-10
+"""Outcomes this equal, relative to their size, teach nothing either: the likelihood would make the model certain."""
+
+
+@dataclass(frozen=True, eq=False)
+class Posterior:
+    """The process given the data: frozen arrays, standardised inside, the outcome's own units outward.
+
+    Of up to `max_points` trials it is exact. Of more it is that of inducing inputs (`core.gp.inducing`): `x` are then
+    those, and Lambda, their uncertainty, stands where lam I stood.
+    """
+
+    hyperparameters: Hyperparameters
+    x: FloatArray
+    """(n, d), unit cube."""
+    L: FloatArray
+    """(n, n), lower Cholesky factor of K + lam I (or K + Lambda), standardised; C order."""
+    alpha: FloatArray
+    """(n,), (K + lam I)^-1 (y' - mean), standardised."""
+    jitter: float = 0.0
+    """What was added to the diagonal besides the noise variance, standardised."""
+    notes: tuple[str, ...] = ()
+    """What went wrong in the fit and was done instead (fault 49); empty when all is well."""
+    uncertainty: tuple[FloatArray, FloatArray] | None = None
+    """Of inducing inputs (A, B), both (n, n) and lower: Lambda = A (B B')^-1 A'. None where Lambda is lam I."""
+
+    @cached_property
+    def K_inv(self) -> FloatArray:  # noqa: N802 - the name of the mathematics
+        """(n, n), (K + lam I)^-1, standardised; computed when first asked for."""
+        from scipy.linalg.lapack import dpotri  # noqa: PLC0415 - heavy: not for `rigctl --help`
+
+        if not len(self.x):
+            return np.zeros((0, 0))
+        upper, _ = dpotri(np.ascontiguousarray(self.L).T, lower=0)
+        return np.asarray(np.triu(upper) + np.triu(upper, 1).T)
+
+    @property
+    def variance(self) -> float:
+        """Prior variance of an outcome, noise included, standardised (with inducing inputs: no less than that)."""
+        h = self.hyperparameters
+        return h.signal_variance + h.noise_sd**2 + self.jitter
+
+    @cached_property
+    def correlations(self) -> Correlations:
+        """Of other points with `x`."""
+        return self.hyperparameters.product_kernel.to(self.x)
+
+    def mean(self, x: FloatArray) -> FloatArray:
+        """Posterior mean of the outcome, (b,), own units; x is (b, d), unit cube."""
+        h = self.hyperparameters
+        standardised = h.mean + self.covariance(x) @ self.alpha
+        return np.asarray(h.y_shift + h.y_scale * standardised)
+
+    def sd(self, x: FloatArray) -> FloatArray:
+        """Posterior standard deviation of the noise-free outcome, (b,), own units; x is (b, d), unit cube."""
+        h = self.hyperparameters
+        explained = np.square(self.whiten(self.covariance(x))).sum(axis=1)
+        return np.asarray(h.y_scale * np.sqrt(np.maximum(h.signal_variance - explained, 0.0)))
+
+    def covariance(self, x: FloatArray) -> FloatArray:
+        """Prior covariance with the data, (b, n), standardised; x is (b, d), unit cube."""
+        return self.hyperparameters.signal_variance * self.correlations.matrix(np.atleast_2d(x))
+
+    def whiten(self, w: FloatArray) -> FloatArray:
+        """(L^-1 w')' for rows w (b, n): the squared norm of a row is w' (K + lam I)^-1 w, never negative."""
+        return solve(self.L, w)
+
+    def unwhiten(self, t: FloatArray) -> FloatArray:
+        """(L^-T t')' for rows t (b, n); after `whiten` this completes (K + lam I)^-1 w."""
+        return solve(self.L, t, transposed=True)
+
+    def noise(self, z: FloatArray) -> FloatArray:
+        """Draws of the noise on the outcomes at `x`, (b, n), standardised, from standard normal z (b, n).
+
+        Added to a draw of the prior at `x` it is what the data might have been: its covariance is L L'.
+        """
+        if self.uncertainty is None:
+            return np.asarray(z * np.sqrt(self.hyperparameters.noise_sd**2 + self.jitter))
+        wide, precise = self.uncertainty
+        return np.asarray(solve(precise, z, transposed=True) @ wide.T)
+
+
+def fit(
+    x: FloatArray,
+    y: FloatArray,
+    options: ModelOptions,
+    previous: Hyperparameters | None = None,
+    *,
+    refit: bool = True,
+    memo: Memo | None = None,
+) -> Posterior:
+    """Condition the surrogate on data, learning its hyper-parameters if asked to.
+
+    Fixed hyper-parameters are taken from `options` as they are, without standardisation. Learned ones are refitted if
+    `refit` or if there are no `previous` ones; otherwise `previous` is used exactly.
+
+    Args:
+        x: (n, d), unit cube; n may be 0.
+        y: (n,), the outcome's own units, larger is better.
+        options: kernel, and fixed hyper-parameters or a starting point.
+        previous: of the last fit; also the fallback if this one fails.
+        refit: whether to learn hyper-parameters anew.
+        memo: of the history behind x and y: saves time where only rows were added, changes no bit of the result.
+
+    Raises:
+        ValueError: shapes do not match, a value is not finite, or fixed hyper-parameters are missing.
+    """
+    x, y = _checked(x, y)
+    given = _Data(x, y, options.max_points, memo or Memo())
+    if options.hyperparameters == "fixed":
+        return _condition(given, _fixed(options, x.shape[1]), ())
+    if previous is not None and len(previous.lengthscales) != x.shape[1]:
+        raise ValueError(f"previous hyper-parameters: got {len(previous.lengthscales)} lengthscales, d = {x.shape[1]}")
+    if previous is not None and not refit:
+        return _condition(given, previous, ())
+    initial = _initial(x.shape[1], y, options)
+    if len(y) < FEWEST_TO_LEARN or np.ptp(y) <= NO_SPREAD * np.abs(y).max():
+        return _condition(given, initial, ())
+    return _learned(given, initial, previous, options.prior)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Data:
+    """What is conditioned on."""
+
+    x: FloatArray
+    y: FloatArray
+    most: int
+    """Rows at most before inducing inputs stand for them."""
+    memo: Memo
+
+
+def _learned(given: _Data, initial: Hyperparameters, previous: Hyperparameters | None, prior: PriorName) -> Posterior:
+    from rigctl.core.gp.learning import learn  # noqa: PLC0415 - imports scikit-learn: only where it fits
+
+    try:
+        return _condition(given, learn(given.x, given.y, initial, previous, prior), ())
+    except FitFailed as failure:
+        kept = "the previous ones" if previous else "the prior's"
+        return _condition(given, previous or initial, (f"hyper-parameters: {failure}; kept {kept}",))
+
+
+def _checked(x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+    x, y = np.ascontiguousarray(x, dtype=float), np.asarray(y, dtype=float)
+    if x.ndim != 2 or y.ndim != 1 or len(x) != len(y) or not x.shape[1]:
+        raise ValueError(f"fit: got x {x.shape} and y {y.shape}; need (n, d) and (n,), d > 0 (x (0, d) without data)")
+    if not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise ValueError("fit: x and y must be finite; leave out failed trials and INVALID readings")
+    return x, y
+
+
+def _fixed(options: ModelOptions, d: int) -> Hyperparameters:
+    given = (options.lengthscales, options.signal_sd, options.noise_sd, options.mean)
+    lengthscales, signal_sd, noise_sd, mean = given
+    if lengthscales is None or signal_sd is None or noise_sd is None or mean is None:
+        raise ValueError("model: fixed hyper-parameters need lengthscales, signal_sd, noise_sd and mean")
+    if len(lengthscales) != d or not all(v > 0 for v in (*lengthscales, signal_sd)) or noise_sd < 0:
+        raise ValueError(f"model: need {d} lengthscales > 0, signal_sd > 0, noise_sd >= 0; got {given}")
+    return Hyperparameters(tuple(map(float, lengthscales)), signal_sd, noise_sd, mean, kernel=options.kernel)
+
+
+def _initial(d: int, y: FloatArray, options: ModelOptions) -> Hyperparameters:
+    """Before anything is learned: the options where given, else the prior's modes, on standardised y."""
+    shift, scale = standardisation(y, options)
+    signal_sd, noise_sd, *modes = (float(v) for v in log_prior(options.prior, d).modes)
+    return Hyperparameters(
+        lengthscales=tuple(map(float, options.lengthscales)) if options.lengthscales else tuple(modes),
+        signal_sd=signal_sd,
+        noise_sd=options.noise_sd / scale if options.noise_sd else noise_sd,
+        mean=0.0,
+        y_shift=shift,
+        y_scale=scale,
+        kernel=options.kernel,
+    )
+
+
+def standardisation(y: FloatArray, options: ModelOptions) -> tuple[float, float]:
+    """(shift, scale) that give y mean 0 and standard deviation 1.
+
+    Divided by the largest magnitude first, as squares of 1e200 overflow. Where y has no spread, its own magnitude is
+    the only scale there is (or what the options say).
+    """
+    magnitude = float(np.abs(y).max(initial=0.0))
+    if magnitude < np.finfo(float).tiny:
+        return options.mean or 0.0, options.signal_sd or 1.0
+    relative = y / magnitude
+    spread = float(relative.std())
+    scale = magnitude * spread if spread > NO_SPREAD else options.signal_sd or magnitude
+    return magnitude * float(relative.mean()), max(scale, float(np.finfo(float).tiny))
+
+
+def _condition(given: _Data, h: Hyperparameters, notes: tuple[str, ...]) -> Posterior:
+    residual = (given.y - h.y_shift) / h.y_scale - h.mean
+    if len(residual) <= given.most:
+        return _exact(given, residual, h, notes)
+    key = ("inducing", given.most, h)
+    found = reduced(given.x, residual, h, given.most, given.memo.get(key))
+    given.memo.keep(key, found.base)
+    return Posterior(
+        h, found.points, found.L, found.alpha, found.jitter, notes + _jittered(found.jitter, h), found.uncertainty
+    )
+
+
+def _exact(given: _Data, residual: FloatArray, h: Hyperparameters, notes: tuple[str, ...]) -> Posterior:
+    """Factorise, with as little jitter as it takes."""
+    key = ("factor", h)
+    # as much noise as signal always factorises: the diagonal then outweighs rounding by 1e15
+    for share in (*JITTERS, 1.0):
+        factor = factorise(given.x, h, share * h.signal_variance, None if share else given.memo.get(key))
+        if factor is not None:
+            break
+    else:
+        raise AssertionError("unreachable: noise as large as the signal")
+    if not share:
+        given.memo.keep(key, factor)
+    alpha = solve(factor.L, solve(factor.L, residual[None, :]), transposed=True)[0]
+    jitter = share * h.signal_variance
+    return Posterior(h, given.x, factor.L, alpha, jitter, notes + _jittered(jitter, h))
+
+
+def _jittered(jitter: float, h: Hyperparameters) -> tuple[str, ...]:
+    if not jitter:
+        return ()
+    share = jitter / h.signal_variance
+    return (f"covariance not positive definite: added {share:g} of the signal variance to its diagonal",)

@@ -1,0 +1,229 @@
+"""The Chebyshev scalarisation of several outcomes' upper bounds over control sets, and its maximiser.
+
+Q(x) = min_k theta_k (mu_k + width s_k - R_k) (Abdolshah et al., eq. 7), times 1 - C where costs are preferred (eq. 9).
+mu_k and s_k are mean and standard deviation of the setting's value F_i under the k-th outcome's model, exact
+(algorithms, section 3), so a control set that leaves variables alone is judged by the same formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.bounds.ascent import climb
+from rigctl.core.bounds.expectations import Expectations, ValueSpread
+from rigctl.core.bounds.pointwise import sobol
+from rigctl.core.experiment.space import Space
+from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.multi_objective.preference import CostPreference
+
+SOBOL_STARTS = (64, 256, 512)
+"""Settings of the whole cube screened for a control set of one, two, and three or more variables."""
+DATA_STARTS = 32
+"""Trials that score best, as settings to screen."""
+NEIGHBOURS = 64
+"""Settings screened around those, half a lengthscale away or so."""
+CLIMBERS = 8
+"""Starts refined per control set."""
+SHARPNESS = (8.0, 64.0, 512.0)
+"""Exponents p of the smooth stand-in (sum_k a_k^-p)^(-1/p) for min_k a_k, climbed one after the other. The minimum has
+a ridge where two outcomes meet, and its maximum mostly lies on it: there a climb by gradients of the minimum itself
+would stall. The stand-in is below the minimum by at most a factor K^(-1/p), so the last one loses at most 0.14 % for
+two outcomes."""
+TOLERANCE = 1e-5
+"""A climb ends when it promises less than this share of the best score."""
+MOST_VALUES = 1 << 17
+"""Largest intermediate array while screening, in numbers: 1 MB stays in the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best setting of one control set."""
+
+    control_set: int
+    setting: tuple[float, ...]
+    """(k,), unit cube."""
+    score: float
+    """Q (1 - C), weighted outcomes in units of their ranges."""
+    kept: float
+    """1 - C."""
+    means: tuple[float, ...]
+    """(K,), expected values, own units."""
+    sds: tuple[float, ...]
+    """(K,), spread of those values, own units."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scalarised:
+    """One trial's acquisition function."""
+
+    space: Space
+    expectations: tuple[Expectations, ...]
+    """K, of the outcomes' models."""
+    weights: FloatArray
+    """(K,), theta, positive."""
+    reference: FloatArray
+    """(K,), R, values in own units."""
+    scale: FloatArray
+    """(K,), own units: from R to the best value seen. Outcomes count in these units, whatever their own."""
+    width: float
+    """sqrt(beta_t)."""
+    preference: CostPreference | None = None
+
+    @classmethod
+    def of(
+        cls,
+        space: Space,
+        posteriors: tuple[Posterior, ...],
+        *,
+        weights: FloatArray,
+        reference: FloatArray,
+        scale: FloatArray,
+        width: float,
+        preference: CostPreference | None,
+    ) -> Scalarised:
+        """From the outcomes' posteriors."""
+        models = tuple(Expectations.of(p, space) for p in posteriors)
+        return cls(space, models, weights, reference, scale, width, preference)
+
+    @property
+    def mask(self) -> FloatArray:
+        """(m, d), 1 where the control set controls the variable."""
+        return self.expectations[0].mask
+
+    def score(self, points: FloatArray, sets: IntArray) -> FloatArray:
+        """The acquisition itself, (b,), for rows (b, d) of these control sets (b,)."""
+        out = np.empty(len(points))
+        block = max(1, MOST_VALUES // max(len(self.expectations[0].posterior.x), 1))
+        for begin in range(0, len(points), block):
+            rows = slice(begin, begin + block)
+            mean, sd = self.moments(points[rows], sets[rows])
+            terms = self._terms(mean + self.width * sd)
+            out[rows] = _times(terms.min(axis=1), self._kept(points[rows], sets[rows])[0])
+        return out
+
+    def moments(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Means mu and spreads s of the values, (b, K) each, own units."""
+        means, sds = [], []
+        for model in self.expectations:
+            h, inner = model.posterior.hyperparameters, model.inner(points, sets)
+            means.append(h.y_shift + h.y_scale * model.mean(inner, sets))
+            sds.append(h.y_scale * ValueSpread(model).sd(inner, sets))
+        return np.stack(means, axis=1), np.stack(sds, axis=1)
+
+    def smooth(self, points: FloatArray, sets: IntArray, sharpness: float) -> tuple[FloatArray, FloatArray]:
+        """The smooth stand-in, (b,), and its gradient, (b, d)."""
+        uppers, slopes = [], []
+        for model in self.expectations:
+            h, widths = model.posterior.hyperparameters, np.full(len(points), self.width)
+            value, gradient = model.value_and_gradient(points, sets, widths, ValueSpread(model))
+            uppers.append(h.y_shift + h.y_scale * value)
+            slopes.append(h.y_scale * gradient)
+        terms = self._terms(np.stack(uppers, axis=1))
+        share = self.weights / self.scale
+        lowest, parts = _soft_minimum(terms, sharpness)
+        slope = np.einsum("bk,kbd->bd", parts * share, np.stack(slopes))
+        kept, kept_slope = self._kept(points, sets)
+        rising = np.where(lowest > 0, lowest, 0.0)[:, None]
+        damped = np.where(lowest > 0, kept, 1.0)[:, None]
+        return _times(lowest, kept), damped * slope + rising * kept_slope
+
+    def at(self, control_set: int, setting: Sequence[float]) -> Found:
+        """What is believed of one setting (k,)."""
+        point = np.full(self.space.dimension, 0.5)
+        point[list(self.space.control_sets[control_set].indices)] = setting
+        return self.found(control_set, point)
+
+    def found(self, control_set: int, point: FloatArray) -> Found:
+        """What is believed of one setting, given as a row (d,)."""
+        rows, sets = point[None, :], np.array([control_set])
+        mean, sd = self.moments(rows, sets)
+        columns = list(self.space.control_sets[control_set].indices)
+        return Found(
+            control_set=control_set,
+            setting=tuple(float(u) for u in point[columns]),
+            score=float(self.score(rows, sets)[0]),
+            kept=float(self._kept(rows, sets)[0][0]),
+            means=tuple(float(v) for v in mean[0]),
+            sds=tuple(float(v) for v in sd[0]),
+        )
+
+    def _terms(self, upper: FloatArray) -> FloatArray:
+        return np.asarray(self.weights * (upper - self.reference) / self.scale)
+
+    def _kept(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
+        if self.preference is None:
+            return np.ones(len(points)), np.zeros_like(points)
+        return self.preference.kept(points, self.mask[sets])
+
+
+def maximise(acquisition: Scalarised, rng: np.random.Generator) -> tuple[Found, ...]:
+    """The best setting of every control set: a few hundred are screened, the best climb together."""
+    points, sets = _candidates(acquisition, rng)
+    scores = acquisition.score(points, sets)
+    starts = np.concatenate([_best(scores, sets, i) for i in range(len(acquisition.mask))])
+    at, groups = points[starts], sets[starts]
+    lengthscales = np.min([m.posterior.hyperparameters.lengthscales for m in acquisition.expectations], axis=0)
+    for sharpness in SHARPNESS:
+
+        def objective(x: FloatArray, index: IntArray, p: float = sharpness) -> tuple[FloatArray, FloatArray]:
+            return acquisition.smooth(x, groups[index], p)
+
+        tolerance = TOLERANCE * max(float(scores.max()), np.finfo(float).tiny)
+        at = climb(objective, at, acquisition.mask[groups], groups, lengthscales, tolerance=tolerance).points
+    # a climb of the stand-in may end lower than it began
+    points, sets = np.concatenate([points[starts], at]), np.concatenate([groups, groups])
+    scores = acquisition.score(points, sets)
+    winners = [_best(scores, sets, i)[0] for i in range(len(acquisition.mask))]
+    return tuple(acquisition.found(i, points[row]) for i, row in enumerate(winners))
+
+
+def _candidates(acquisition: Scalarised, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
+    """Sobol points, the trials that score best, and their neighbourhood, for every control set."""
+    d = acquisition.space.dimension
+    x = np.clip(acquisition.expectations[0].posterior.x, 0.0, 1.0)
+    lengthscales = np.min([m.posterior.hyperparameters.lengthscales for m in acquisition.expectations], axis=0)
+    common = sobol(d, SOBOL_STARTS[-1], rng)
+    noise = rng.standard_normal((NEIGHBOURS, d)) * 0.5 * np.minimum(lengthscales, 0.5)
+    points, sets = [], []
+    for row, controlled in enumerate(acquisition.mask.sum(axis=1).astype(int)):
+        mine = [common[: SOBOL_STARTS[min(controlled, len(SOBOL_STARTS)) - 1]]]
+        if len(x):
+            scores = acquisition.score(x, np.full(len(x), row))
+            best = x[np.argsort(-scores, kind="stable")[:DATA_STARTS]]
+            mine += [best, np.clip(np.resize(best, noise.shape) + noise, 0.0, 1.0)]
+        points.append(np.concatenate(mine))
+        sets.append(np.full(len(points[-1]), row))
+    return np.concatenate(points), np.concatenate(sets)
+
+
+def _best(scores: FloatArray, sets: IntArray, control_set: int) -> IntArray:
+    """The rows of a control set with the best scores, best first."""
+    mine = np.flatnonzero(sets == control_set)
+    return np.asarray(mine[np.argsort(-scores[mine], kind="stable")[:CLIMBERS]])
+
+
+def _soft_minimum(terms: FloatArray, sharpness: float) -> tuple[FloatArray, FloatArray]:
+    """(sum_k a_k^-p)^(-1/p) of terms (b, K), (b,), and its gradient by the terms, (b, K).
+
+    Where a term is not positive the minimum itself, which the stand-in meets at 0.
+    """
+    lowest = terms.min(axis=1)
+    positive = lowest > 0
+    parts = (terms == lowest[:, None]).astype(float)
+    parts /= parts.sum(axis=1, keepdims=True)
+    value = lowest.copy()
+    # relative to the smallest term: powers of 512 would overflow
+    relative = terms[positive] / lowest[positive, None]
+    total = (relative**-sharpness).sum(axis=1)
+    value[positive] = lowest[positive] * total ** (-1.0 / sharpness)
+    parts[positive] = (relative ** (-sharpness - 1.0)) * (total ** (-1.0 / sharpness - 1.0))[:, None]
+    return value, parts
+
+
+def _times(q: FloatArray, kept: FloatArray) -> FloatArray:
+    """Q (1 - C); where Q is not positive, Q: a share of something negative would be the better the less is kept."""
+    return np.asarray(np.where(q > 0, q * kept, q))

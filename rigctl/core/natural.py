@@ -1,0 +1,281 @@
+"""Marginals learned from the rig: what is believed now of variables that are left alone (algorithms, section 3).
+
+`Learned` is what a configuration declares; `present` turns it into a concrete marginal, a pure function of the history.
+Whoever asks a policy or recommends goes through `propose`, `initial_state` or `present`, so policies only ever
+see concrete marginals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from math import ceil, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.experiment.space import Space
+from rigctl.core.kernels import Kernel1D
+from rigctl.core.marginals.drift import Change, Scan, scan
+from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
+from rigctl.core.marginals.gaussian import log_integral
+from rigctl.core.marginals.moments import largest_sd
+from rigctl.core.policy import Policy, Proposal
+
+ENOUGH = 8
+"""Readings from which on they are believed rather than the prior: their mean is then known to a third of their sd."""
+GROWTH = 1.25
+"""Beliefs follow when the trials have grown by a quarter, as hyper-parameters do: O(log n) changes in a campaign."""
+MOST_READINGS = 200
+"""An empirical marginal keeps at most as many quantiles: kernel integrals are sums over them."""
+REJECTED = 0.895
+"""5 % point of the Kolmogorov-Smirnov distance when both parameters are fitted, modified for the sample size by
+sqrt(n) - 0.01 + 0.85/sqrt(n) (Stephens 1974, "EDF statistics for goodness of fit and some comparisons"; there for the
+normal distribution, measured here at 2 to 6 % for truncated ones)."""
+NO_SPREAD = 1e-6
+"""Less of a spread, as a share of the range, is below what any instrument resolves: the supply does not vary."""
+WIDEST = 0.999
+"""Share of the largest spread a truncated normal can have; at 1 its parent is infinitely wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A marginal to be learned from readings taken while the variable was uncontrolled.
+
+    Until it is presented it behaves as its prior.
+
+    Raises:
+        ValueError: fewer than two readings would be enough.
+    """
+
+    prior: Marginal = field(default_factory=Uniform)
+    """Believed until there are enough readings, and again after the supply has changed."""
+    at_least: int = ENOUGH
+    """Readings that are enough."""
+
+    def __post_init__(self) -> None:
+        if self.at_least < 2:
+            raise ValueError(f"learned: got at_least {self.at_least}, must be >= 2")
+
+    @property
+    def mean(self) -> float:
+        """Of the prior."""
+        return self.prior.mean
+
+    def quantile(self, p: FloatArray) -> FloatArray:
+        """Of the prior."""
+        return self.prior.quantile(p)
+
+    def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
+        """E[k(X, b)] under the prior, (n,)."""
+        return self.prior.z(b, kernel)
+
+    def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
+        """E[k(X, b) k(X, b2)] under the prior, (n, m)."""
+        return self.prior.Z(b, b2, kernel)
+
+    def zz(self, kernel: Kernel1D) -> float:
+        """E[k(X, X')] under the prior."""
+        return self.prior.zz(kernel)
+
+
+def present(problem: Problem, history: History) -> tuple[Problem, tuple[str, ...]]:
+    """The problem as believed now, with a concrete marginal for every variable; and what a person should know of it.
+
+    A reading counts if it was measured in a trial that left the variable alone, whether or not the trial gave an
+    outcome. Readings taken while it was controlled never count, nor do points known beforehand.
+    """
+    variables = problem.space.variables
+    if not any(isinstance(v.marginal, Learned) for v in variables):
+        return problem, ()
+    found = _naturals(problem, history)
+    learned = tuple(
+        replace(v, marginal=n.marginal) if n is not None else v for v, n in zip(variables, found, strict=True)
+    )
+    space = replace(problem.space, variables=learned)
+    return replace(problem, space=space), tuple(n.note for n in found if n is not None and n.note)
+
+
+def initial_state(policy: Policy, problem: Problem) -> JsonState:
+    """The policy's state before the first trial, when nothing has been learned yet."""
+    return policy.initial_state(present(problem, History())[0])
+
+
+def propose(
+    policy: Policy, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+) -> tuple[Proposal, JsonState]:
+    """Ask the policy about the problem as it is believed now; what was learned goes into the proposal's notes.
+
+    Raises:
+        Finished, PolicyError: as `Policy.propose`.
+    """
+    presented, notes = present(problem, history)
+    proposal, after = policy.propose(state, presented, history, rng)
+    return replace(proposal, notes=(*proposal.notes, *notes)), after
+
+
+def fingerprint(space: Space) -> str:
+    """The same while what is believed of the variables left alone is the same; for a policy's state.
+
+    Confidence bounds of F_i hold for one set of marginals: what is kept of them from earlier decisions (running
+    intersections) must be dropped when this changes, as when hyper-parameters do.
+    """
+    return sha256(repr([v.marginal for v in space.variables]).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Series:
+    """The readings of one variable while it was left alone."""
+
+    name: str
+    readings: FloatArray
+    """(n,), unit interval."""
+    rows: NDArray[np.int64]
+    """(n,), the row each was taken in."""
+    trials: Sequence[int]
+    """Trial number of every row."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Natural:
+    """What is believed of one variable, and what another decision can go on from."""
+
+    marginal: Marginal
+    note: str
+    """What a person should know of it; empty when nothing."""
+    readings: FloatArray
+    scan: Scan
+    fit: tuple[slice, Marginal] | None
+    """Which readings the marginal was fitted to; None where it is the prior."""
+
+
+def _naturals(problem: Problem, history: History) -> list[_Natural | None]:
+    """By variable; None where its marginal is declared."""
+    space = problem.space
+    rows = [o for o in history.observations if o.x is not None and o.control_set >= 0]
+    table = np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension)
+    controls = np.zeros((len(space.control_sets), space.dimension), dtype=bool)
+    for number, chosen in enumerate(space.control_sets):
+        controls[number, list(chosen.indices)] = True
+    alone = ~controls[[o.control_set for o in rows]]
+    trials = [o.trial for o in rows]
+    earlier: dict[str, _Natural] = history.memo.get("naturals") or {}
+    found: dict[str, _Natural] = {}
+    for column, variable in enumerate(space.variables):
+        if isinstance(variable.marginal, Learned):
+            taken = np.flatnonzero(alone[:, column])
+            series = _Series(variable.name, table[taken, column], taken, trials)
+            found[variable.name] = _believed(variable.marginal, series, earlier.get(variable.name))
+    history.memo.keep("naturals", found)
+    return [found.get(name) for name in space.names]
+
+
+def _believed(learned: Learned, series: _Series, earlier: _Natural | None) -> _Natural:
+    """Going on from an earlier belief, if it was of these readings."""
+    readings = series.readings
+    if earlier is not None and not np.array_equal(earlier.readings, readings[: len(earlier.readings)]):
+        earlier = None
+    scanned = scan(readings, None if earlier is None else earlier.scan)
+    last = scanned.changes[-1] if scanned.changes else None
+    begins, noticed = (0, 0) if last is None else (last.begins, last.noticed + 1)
+    counted = slice(begins, _heeded(series, begins, learned.at_least, noticed))
+    if counted.stop - begins < learned.at_least:
+        return _Natural(learned.prior, _note(learned, series, last, enough=False), readings, scanned, None)
+    known = None if earlier is None else earlier.fit
+    fit = known if known is not None and known[0] == counted else (counted, fitted(readings[counted]))
+    return _Natural(fit[1], _note(learned, series, last, enough=True), readings, scanned, fit)
+
+
+def _note(learned: Learned, series: _Series, last: Change | None, *, enough: bool) -> str:
+    if last is None:
+        return ""
+    began, noticed = (series.trials[series.rows[i]] for i in (last.begins, last.noticed))
+    then = "" if enough else f", and until there are {learned.at_least} since then the prior is believed again"
+    return (
+        f"{series.name}: the supply has changed at trial {began} (noticed at trial {noticed}); "
+        f"readings before it are forgotten{then}"
+    )
+
+
+def _heeded(series: _Series, begins: int, enough: int, noticed: int) -> int:
+    """How many readings from the first are heeded.
+
+    Those of the first 1, 2, 3, 4, 5, 7, 9, 12, ... trials since the supply began, but as soon as there are enough so
+    many, and all that gave a change away: were every reading heeded at once, nothing that was computed for one belief
+    would hold in the next decision.
+    """
+    since = int(series.rows[begins]) if begins else 0
+    age, step = len(series.trials) - since, 0
+    while (longer := max(step + 1, ceil(GROWTH * step))) <= age:
+        step = longer
+    return max(int(np.searchsorted(series.rows, since + step)), min(begins + enough, len(series.rows)), noticed)
+
+
+def fitted(readings: FloatArray) -> Marginal:
+    """The marginal that readings (n,) on the unit interval, in any order, speak for.
+
+    A truncated normal by maximum likelihood (its sufficient statistics are x and x^2, so that is matching mean and
+    spread) as long as the largest distance D between its distribution function and that of the readings is no more than
+    sampling would explain: Kolmogorov's and Smirnov's test, parameters fitted. Else the readings themselves.
+
+    By Koksma's inequality the two differ by at most D times the variation of f in their E[f(X)], and such expectations
+    are all that decisions use. So while the test is passed, the smoother distribution errs no more than
+    the readings do; a supply of another shape (two tanks, a stuck valve, an outlier) is left as it is read. The
+    readings are not smoothed: kernels that are integrated over them do that already, and more would be bias.
+
+    Readings outside [0, 1] are at the border for the truncated normal, which cannot tell; where they are many the test
+    fails, and the readings count as they are.
+
+    Raises:
+        ValueError: there is no reading, or one is not finite.
+    """
+    ordered = np.sort(np.asarray(readings, dtype=float))
+    if not ordered.size or not np.isfinite(ordered).all():
+        raise ValueError(f"marginal: got {ordered.size} readings, need at least one, all finite")
+    normal = _truncated_normal(np.clip(ordered, 0.0, 1.0))
+    if normal is not None and _acceptable(distance(normal, ordered), len(ordered)):
+        return normal
+    if len(ordered) > MOST_READINGS:
+        shares = (np.arange(MOST_READINGS) + 0.5) / MOST_READINGS
+        ordered = np.quantile(ordered, shares, method="hazen")
+    return Empirical(tuple(ordered.tolist()))
+
+
+def _truncated_normal(readings: FloatArray) -> TruncatedNormal | None:
+    """The most likely one; None where the readings are as good as equal.
+
+    Readings more spread out than any truncated normal of their mean are given the widest one, nearly a truncated
+    exponential or uniform distribution.
+    """
+    mean, sd = float(readings.mean()), float(readings.std())
+    if sd <= NO_SPREAD or not NO_SPREAD < mean < 1 - NO_SPREAD:
+        return None
+    return TruncatedNormal.from_moments(mean, min(sd, WIDEST * largest_sd(mean)))
+
+
+def distance(normal: TruncatedNormal, ordered: FloatArray) -> float:
+    """Kolmogorov's D: the largest difference from the distribution function of readings (n,), rising."""
+    n = len(ordered)
+    expected = _distribution(normal, ordered)
+    steps = np.arange(n + 1) / n
+    return float(max((steps[1:] - expected).max(), (expected - steps[:-1]).max()))
+
+
+def _distribution(normal: TruncatedNormal, x: FloatArray) -> FloatArray:
+    """P(X <= x), elementwise, from the same integrals as all else of the marginal."""
+    mode, precision = min(max(normal.loc, 0.0), 1.0), normal.scale**-2
+    slope, low = (normal.loc - mode) * precision, -mode
+    upper = np.minimum(x, 1.0) - mode
+    out = np.zeros(x.shape)
+    inside = upper - low > np.finfo(float).tiny  # a narrower interval has no logarithm
+    whole = log_integral(slope, precision, low, 1.0 - mode)
+    out[inside] = np.exp(log_integral(slope, precision, low, upper[inside]) - whole)
+    return np.minimum(out, 1.0)
+
+
+def _acceptable(largest: float, n: int) -> bool:
+    return largest * (sqrt(n) - 0.01 + 0.85 / sqrt(n)) <= REJECTED

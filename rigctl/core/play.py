@@ -1,0 +1,90 @@
+"""The campaign loop, without a rig: decide, observe, charge, remember; until the policy has finished."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.natural import initial_state, propose
+from rigctl.core.policy import Finished, Policy, Proposal, trial_rng, validate
+from rigctl.errors import PolicyError
+
+BUDGET_SPENT = "the budget is spent"
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """One decision of a campaign, and what the policy remembers from it on."""
+
+    proposal: Proposal
+    state: JsonState
+    decision_s: float = 0.0
+    """By the timer that `play` was given."""
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A whole campaign."""
+
+    problem: Problem
+    history: History
+    """What was known beforehand, and every trial."""
+    decisions: tuple[Decided, ...]
+    """One per trial."""
+    finished: str
+    """Why it ended."""
+    seed: int
+
+
+def play(
+    policy: Policy,
+    problem: Problem,
+    observe: Callable[[Proposal], Observation],
+    seed: int,
+    *,
+    known: History | None = None,
+    most: int | None = None,
+    timer: Callable[[], float] = lambda: 0.0,
+) -> Played:
+    """Play a policy until it has finished, the budget is spent, or `most` trials are over.
+
+    Decisions are those of a campaign on a rig: marginals that are learned are made concrete before the policy sees
+    them, its state goes through JSON, and its randomness depends on nothing but `seed` and the trial's number.
+
+    Args:
+        policy: who decides.
+        problem: what is decided.
+        observe: carries out a proposal; what it returns is charged.
+        seed: of all decisions.
+        known: what was observed before the first trial; its costs count.
+        most: trials at most.
+        timer: seconds that a decision is timed by, e.g. `time.thread_time`.
+
+    Raises:
+        PolicyError: the policy proposed what cannot be played.
+    """
+    history, state = known or History(), initial_state(policy, problem)
+    decisions: list[Decided] = []
+    finished = BUDGET_SPENT
+    while history.spent < problem.budget:
+        trial = len(decisions) + 1
+        if most is not None and trial > most:
+            finished = f"{most} trials are over"
+            break
+        began = timer()
+        try:
+            proposal, after = propose(policy, state, problem, history, trial_rng(seed, trial))
+        except Finished as reason:
+            finished = str(reason)
+            break
+        took = timer() - began
+        wrong = validate(proposal, problem)
+        if wrong:
+            raise PolicyError(f"{policy.name}, trial {trial}: {'; '.join(wrong)}")
+        state = json.loads(json.dumps(dict(after)))  # as a journal would give it back
+        decisions.append(Decided(proposal, state, took))
+        history = history.append(observe(proposal))
+    return Played(problem, history, tuple(decisions), finished, seed)

@@ -1,0 +1,74 @@
+"""What is played when a policy's decision cannot be used, without any model (faults 42 and 50).
+
+Safe exploration; or, where the policy gave no answer at all, the last proposal it made, once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from rigctl.core.costs.beliefs import believe
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.money import to_units
+from rigctl.core.policy import BudgetSpent, Proposal, validate
+
+NAME = "fallback"
+REPEAT = "repeat"
+"""The phase of a proposal that is played again."""
+
+
+def fallback(problem: Problem, history: History, rng: np.random.Generator, reason: str) -> Proposal:
+    """The control set with the fewest trials that fits the budget, at a random setting inside its range.
+
+    The setting is one point of a scrambled Sobol sequence: a function of `rng` alone, so it can be recomputed.
+
+    Raises:
+        BudgetSpent: no control set fits the remaining budget.
+    """
+    from scipy.stats import qmc  # noqa: PLC0415 - slow to import, and hardly ever needed
+
+    beliefs = believe(problem, history, "hoeffding")
+    left = problem.budget - history.spent
+    fitting = [i for i, belief in enumerate(beliefs) if belief.upper <= left]
+    if not fitting or left <= 0:
+        cheapest = min(range(len(beliefs)), key=lambda i: beliefs[i].upper)
+        label = problem.space.control_sets[cheapest].label
+        raise BudgetSpent(
+            f"{to_units(left):g} left; the cheapest, {label}, takes {to_units(beliefs[cheapest].upper):g}"
+        )
+    chosen = min(fitting, key=lambda i: (history.trials_of(i), beliefs[i].upper, i))
+    dimension = len(problem.space.control_sets[chosen].indices)
+    setting = qmc.Sobol(dimension, seed=rng).random(1)[0]
+    return Proposal(
+        trial=len(history) + 1,
+        policy=NAME,
+        phase="explore",
+        control_set=chosen,
+        setting=tuple(float(u) for u in setting),
+        reason=f"{reason}; exploring the control set tried least",
+        predicted_cost=to_units(beliefs[chosen].upper),
+    )
+
+
+def repeat(problem: Problem, history: History, last: Proposal, reason: str) -> Proposal | None:
+    """The same control set and setting once more; None if it may not be played or does not fit the budget."""
+    if validate(last, problem):
+        return None
+    upper = believe(problem, history, "hoeffding")[last.control_set].upper
+    left = problem.budget - history.spent
+    if left <= 0 or upper > left:
+        return None
+    return replace(
+        last,
+        trial=len(history) + 1,
+        policy=NAME,
+        phase=REPEAT,
+        reason=f"{reason}; playing the proposal of trial {last.trial} again",
+        sets=(),
+        threshold=None,
+        predicted_cost=to_units(upper),
+        notes=(),
+    )

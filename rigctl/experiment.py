@@ -1,0 +1,263 @@
+"""An experiment in one's own hands: tell what came of trials, ask for the next one and for what to run from now on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.explain import explain
+from rigctl.core.marginals.families import marginal_from_engineering
+from rigctl.core.money import to_micros, to_units
+from rigctl.core.natural import Learned, initial_state, present, propose
+from rigctl.core.play import Played, play
+from rigctl.core.policies.registry import USUAL_POLICY, policy_class
+from rigctl.core.policy import Policy, Proposal, trial_rng
+from rigctl.core.recommend import Recommendation, recommend
+from rigctl.errors import UsageError
+
+TOLERANCE = 0.05
+"""How much worse than the best is good enough where the policy has no tolerance of its own."""
+
+
+def variable(
+    name: str, low: float, high: float, unit: str = "", *, natural: tuple[float, float] | Sequence[float] | None = None
+) -> Variable:
+    """Describe a variable in engineering units.
+
+    Args:
+        name: as it is called in control sets and tables.
+        low: lowest setpoint.
+        high: highest setpoint.
+        unit: for people.
+        natural: how it varies when left alone: (mean, sd) of a normal distribution truncated to the range, or three or
+            more readings; None: learned from the trials that leave it alone.
+
+    Raises:
+        ValueError: the range is empty, or no such distribution exists on it.
+    """
+    if natural is None:
+        return Variable(name, unit, low, high, Learned())
+    if len(natural) == 2:
+        moments = {"mean": natural[0], "sd": natural[1]}
+        return Variable(name, unit, low, high, marginal_from_engineering("truncated_normal", moments, low, high))
+    return Variable(name, unit, low, high, marginal_from_engineering("empirical", natural, low, high))
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """The next trial, in engineering units."""
+
+    trial: int
+    control_set: tuple[str, ...]
+    setpoints: Mapping[str, float]
+    reason: str
+    proposal: Proposal
+    """With all that was believed of every control set."""
+    state: JsonState
+    """What the policy remembers once the trial is told."""
+
+
+@dataclass(slots=True)
+class Experiment:
+    """What is to be found out, with what money, and what has been observed so far.
+
+    It lives in memory: keep what was told to it, or use a state directory (`rigctl suggest` and `rigctl ingest`).
+    """
+
+    problem: Problem
+    policy: Policy
+    seed: int = 0
+    currency: str = "EUR"
+    outcome: str = "outcome"
+    unit: str = ""
+    history: History = field(default_factory=History)
+    state: JsonState | None = None
+    """The policy's memory; None before the first trial it has chosen."""
+
+    @classmethod
+    def of(
+        cls,
+        variables: Sequence[Variable],
+        control_sets: Sequence[Sequence[str]],
+        budget: float,
+        *,
+        maximise: bool = True,
+        policy: Policy | str = USUAL_POLICY,
+        model: ModelOptions | None = None,
+        seed: int = 0,
+    ) -> Experiment:
+        """Set up an experiment in memory.
+
+        Args:
+            variables: all that matters and can be measured, by `variable`.
+            control_sets: names of the variables that can be controlled together.
+            budget: currency units, for all trials.
+            maximise: whether more of the outcome is better.
+            policy: who decides: an object, or the name of an installed policy with its usual options.
+            model: of the outcome; None: learned from the trials.
+            seed: of all decisions.
+
+        Raises:
+            UsageError: no installed policy has that name.
+            ValueError: the space does not hold.
+        """
+        chosen = policy_class(policy)() if isinstance(policy, str) else policy
+        options = ModelOptions(kernel=usual_kernel("learned")) if model is None else model
+        problem = Problem(Space.of(variables, control_sets), to_micros(budget), maximise=maximise, model=options)
+        return cls(problem, chosen, seed)
+
+    @property
+    def space(self) -> Space:
+        """Variables and control sets."""
+        return self.problem.space
+
+    @property
+    def spent(self) -> float:
+        """What all trials have cost, currency units."""
+        return to_units(self.history.spent)
+
+    def suggest(self) -> Suggestion:
+        """Ask for the next trial; asked again, the answer is the same until something is told.
+
+        Raises:
+            Finished: nothing fits the remaining budget, or no trial is worth its cost.
+            PolicyError: the policy cannot decide.
+        """
+        trial = len(self.history) + 1
+        before = initial_state(self.policy, self.problem) if self.state is None else self.state
+        proposal, after = propose(self.policy, before, self.problem, self.history, trial_rng(self.seed, trial))
+        return Suggestion(
+            trial,
+            self.space.control_sets[proposal.control_set].names,
+            self.space.setpoints(proposal.control_set, proposal.setting),
+            proposal.reason,
+            proposal,
+            after,
+        )
+
+    def explain(self, suggestion: Suggestion) -> tuple[str, ...]:
+        """Say why, in sentences."""
+        return explain(suggestion.proposal, self.problem, outcome=self.outcome, unit=self.unit, currency=self.currency)
+
+    def tell(
+        self,
+        control_set: str | Sequence[str],
+        x: Any,
+        y: Any,
+        cost: Any,
+        *,
+        suggestion: Suggestion | None = None,
+    ) -> None:
+        """Add trials: one, or as many as the arrays have rows.
+
+        Args:
+            control_set: what was controlled: `a+b`, or one of these for each trial.
+            x: what was measured of every variable, engineering units, in the order of `variables`: (d,) or (n, d).
+            y: outcomes, (n,) or a number; NaN where a trial failed.
+            cost: of the trials, currency units, (n,) or a number.
+            suggestion: the one that was followed, so that the policy remembers it.
+
+        Raises:
+            UsageError: shapes do not fit, a control set is unknown, or a number is not finite.
+        """
+        labels = [control_set] if isinstance(control_set, str) else list(control_set)
+        x, y = np.atleast_2d(np.asarray(x, dtype=float)), np.atleast_1d(np.asarray(y, dtype=float))
+        cost = np.atleast_1d(np.asarray(cost, dtype=float))
+        n, d = len(labels), self.space.dimension
+        if x.shape != (n, d) or y.shape != (n,) or cost.shape != (n,):
+            raise UsageError(
+                f"tell: got {n} control sets, x {x.shape}, y {y.shape} and cost {cost.shape}; "
+                f"x must be (n, {d}), all others (n,)"
+            )
+        if (
+            not np.isfinite(x).all()
+            or not np.isfinite(cost.astype(float)).all()
+            or (cost < 0).any()
+            or np.isinf(y).any()
+        ):
+            raise UsageError("tell: x and cost must be finite, no cost negative; y is NaN where a trial failed")
+        try:
+            sets = [self.space.index_of(label.split("+")) for label in labels]
+        except ValueError as error:
+            raise UsageError(f"tell: {error}") from error
+        rows = zip(sets, self.space.to_unit(x).tolist(), y.tolist(), cost.tolist(), strict=True)
+        for chosen, at, outcome, paid in rows:
+            y_or_none = None if np.isnan(outcome) else outcome
+            self.history = self.history.append(
+                Observation(len(self.history) + 1, chosen, tuple(at), y_or_none, to_micros(paid))
+            )
+        if suggestion is not None:
+            self.state = suggestion.state
+
+    def recommend(self, tolerance: float | None = None) -> Recommendation:
+        """Say what to run from now on.
+
+        Args:
+            tolerance: how much worse than the best is good enough, as a share; None: the policy's own.
+
+        Raises:
+            PolicyError: no trial has given an outcome yet.
+        """
+        share = getattr(self.policy, "tolerance", TOLERANCE) if tolerance is None else tolerance
+        return recommend(self.problem, self.history, trial_rng(self.seed, len(self.history) + 1), share)
+
+    def play(
+        self,
+        function: Callable[[Mapping[str, float]], float],
+        costs: Mapping[str, float] | Callable[[Mapping[str, float]], float],
+        *,
+        noise_sd: float = 0.0,
+        most: int | None = None,
+    ) -> Played:
+        """Let the policy play against a function of one's own, from the beginning; the experiment stays as it is.
+
+        What is not controlled is drawn from its marginal (while that is to be learned: from the prior).
+
+        Args:
+            function: the outcome of a trial, from the value of every variable, engineering units.
+            costs: of a trial, currency units: by control set (`a+b`), or from the setpoints.
+            noise_sd: standard deviation of the noise on the outcome.
+            most: trials at most.
+
+        Raises:
+            PolicyError: the policy proposed what cannot be played.
+        """
+        space = present(self.problem, History())[0].space
+        nature = np.random.default_rng([self.seed, 1])
+
+        def observe(proposal: Proposal) -> Observation:
+            quantiles = nature.random(space.dimension)
+            x = np.array([v.marginal.quantile(q) for v, q in zip(space.variables, quantiles, strict=True)], dtype=float)
+            chosen = space.control_sets[proposal.control_set]
+            x[list(chosen.indices)] = proposal.setting
+            values = dict(zip(space.names, space.to_engineering(x).tolist(), strict=True))
+            setpoints = space.setpoints(proposal.control_set, proposal.setting)
+            paid = costs(setpoints) if callable(costs) else costs[chosen.label]
+            y = function(values) + noise_sd * float(nature.standard_normal())
+            return Observation(proposal.trial, proposal.control_set, tuple(x.tolist()), y, to_micros(paid))
+
+        return play(self.policy, self.problem, observe, self.seed, most=most)
+
+    def table(self) -> dict[str, list[Any]]:
+        """All trials as columns, engineering and currency units: `pandas.DataFrame(experiment.table())`."""
+        return columns(self.space, self.history, self.outcome)
+
+
+def columns(space: Space, history: History, outcome: str = "outcome") -> dict[str, list[Any]]:
+    """Turn a history into columns, one entry per trial: trial, control_set, every variable, outcome, cost."""
+    rows = [o for o in history.observations if o.control_set >= 0]
+    missing = (np.nan,) * space.dimension
+    x = space.to_engineering(np.array([o.x or missing for o in rows]).reshape(len(rows), space.dimension))
+    return {
+        "trial": [o.trial for o in rows],
+        "control_set": [space.control_sets[o.control_set].label for o in rows],
+        **{name: x[:, column].tolist() for column, name in enumerate(space.names)},
+        outcome: [np.nan if o.y is None else o.y for o in rows],
+        "cost": [to_units(o.cost) for o in rows],
+    }

@@ -1,0 +1,174 @@
+"""Parts that plants are made of: variables that an actuator may impose, batches that bring new ones, drives, energy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim_rig.errors import PlantError
+from sim_rig.plants.natural import FloatArray, Noise, Variable
+
+
+class Channel:
+    """A variable's value as it moves.
+
+    Free, it is what nature brought with this batch; imposed, it goes to the setpoint (with the actuator's small error)
+    as a first-order lag. `holds` says what happens once an actuator lets go: a tank keeps what it was given until it
+    is refilled, a machine goes back to what the operator had set.
+    """
+
+    def __init__(
+        self, variable: Variable, rng: np.random.Generator, *, error_sd: float, lag_s: float, holds: bool
+    ) -> None:
+        self.variable = variable
+        self.setpoint = variable.low
+        self.enabled = False
+        self._rng = rng
+        self._error_sd = error_sd
+        self._lag_s = lag_s
+        self._holds = holds
+        self.draw()
+        self.value = self.natural
+
+    def impose(self, setpoint: float) -> None:
+        """Set what an enabled actuator imposes.
+
+        Raises:
+            PlantError: outside the actuator's range (a rounding error of single precision is forgiven).
+        """
+        v = self.variable
+        slack = 1e-6 * (v.high - v.low)
+        if not v.low - slack <= setpoint <= v.high + slack:
+            raise PlantError(f"{v.name}: setpoint {setpoint} {v.unit} outside [{v.low}, {v.high}]")
+        self.setpoint = min(max(setpoint, v.low), v.high)
+
+    def draw(self) -> None:
+        """A new batch: nature draws anew, and so does the actuator's error. Always two draws, whatever is enabled."""
+        self.natural = self.variable.natural.sample(self._rng)
+        self.error = self._error_sd * float(self._rng.standard_normal())
+
+    @property
+    def goal(self) -> float:
+        """Where the value is heading with a new batch."""
+        return self.setpoint + self.error if self.enabled else self.natural
+
+    def advance(self, seconds: float) -> None:
+        """Let the actuator (or, on a machine, the operator's setting) act for a while."""
+        if self.enabled or not self._holds:
+            self.value = self.goal + (self.value - self.goal) * math.exp(-seconds / self._lag_s)
+
+    def approach(self, goal: float, seconds: float, remaining_s: float) -> None:
+        """Move evenly so that `goal` is reached after `remaining_s`."""
+        self.value += (goal - self.value) * min(1.0, seconds / remaining_s)
+
+
+@dataclass(slots=True)
+class BatchChange:
+    """Something that takes a while and then has replaced the batch; started by a rising command."""
+
+    duration_s: float
+    remaining_s: float = 0.0
+    commanded: bool = False
+    count: int = 0
+    """Batches begun since power-up."""
+
+    @property
+    def running(self) -> bool:
+        """Whether the change is under way."""
+        return self.remaining_s > 0.0
+
+    def command(self, on: bool) -> bool:
+        """Set the command; True if that begins a new batch. Asking again while it is on begins nothing."""
+        begins = on and not self.commanded and not self.running
+        self.commanded = on
+        if begins:
+            self.remaining_s = self.duration_s
+            self.count += 1
+        return begins
+
+    def advance(self, seconds: float) -> float:
+        """Let time pass; returns the seconds during which the change was under way."""
+        ran_s = min(seconds, self.remaining_s)
+        self.remaining_s -= ran_s
+        if self.remaining_s < 1e-9:
+            self.remaining_s = 0.0
+        return ran_s
+
+
+def steps(seconds: float, longest_s: float) -> tuple[int, float]:
+    """How many equal steps no longer than `longest_s` make up `seconds`, and how long each is."""
+    count = max(1, -int(-seconds // longest_s))
+    return count, seconds / count
+
+
+class Drives:
+    """The process variables of a machine, each free or held by its drive."""
+
+    def __init__(
+        self,
+        variables: tuple[Variable, ...],
+        seed: np.random.SeedSequence,
+        *,
+        error: float,
+        noise: float,
+        lags_s: Mapping[str, float],
+        change_s: float,
+    ) -> None:
+        nature, sensing = seed.spawn(2)
+        supply = np.random.default_rng(nature)
+        self.variables = variables
+        self.channels = {
+            v.name: Channel(v, supply, error_sd=error * (v.high - v.low), lag_s=lags_s[v.name], holds=False)
+            for v in variables
+        }
+        self.change = BatchChange(change_s)
+        self.now_s = 0.0
+        """Since power-up."""
+        self._noise = Noise(sensing)
+        self._noise_share = noise
+
+    def command_change(self, on: bool) -> bool:
+        """A rising command begins a new batch: operators, stock and wear bring new values. True if it began."""
+        begun = self.change.command(on)
+        if begun:
+            for channel in self.channels.values():
+                channel.draw()
+        return begun
+
+    def values(self) -> FloatArray:
+        """(d,) true values in column order, engineering units."""
+        return np.array([self.channels[v.name].value for v in self.variables])
+
+    def sense(self, name: str) -> float:
+        """One reading of a variable, engineering units; noise is a share of its range."""
+        v = self.channels[name].variable
+        return self.channels[name].value + self._noise_share * (v.high - v.low) * self._noise.at(name, self.now_s)
+
+    def noise(self) -> float:
+        """One standard normal draw for the outcome's instrument."""
+        return self._noise.at("outcome", self.now_s)
+
+    def advance(self, seconds: float) -> float:
+        """Let time pass; returns the seconds during which the batch was being changed."""
+        self.now_s += seconds
+        for channel in self.channels.values():
+            channel.advance(seconds)
+        return self.change.advance(seconds)
+
+    def drive_w(self, powers_w: Mapping[str, float]) -> float:
+        """Power of the drives that are engaged."""
+        return sum(power for name, power in powers_w.items() if self.channels[name].enabled)
+
+    def state(self) -> dict[str, Any]:
+        """Everything, as plain data."""
+        return {
+            "values": {name: c.value for name, c in self.channels.items()},
+            "natural": {name: c.natural for name, c in self.channels.items()},
+            "setpoints": {name: c.setpoint for name, c in self.channels.items() if c.enabled},
+            "changing": self.change.running,
+            "batches": self.change.count,
+        }

@@ -1,0 +1,107 @@
+"""Beliefs about cost."""
+
+from dataclasses import replace
+from math import log, sqrt
+
+import pytest
+
+from rigctl.core.costs.beliefs import FREE_SHARE, believe, booked, horizon
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.money import to_micros
+from tests.core.conftest import make_history
+
+X = (0.5, 0.5)
+
+
+def test_hoeffding_width_is_the_papers(problem):
+    """U line 23 with T = trials so far + what the rest of the budget buys."""
+    history = make_history([(0, X, 1.0, 0.2), (0, X, 1.0, 0.4), (1, X, 1.0, 1.0)])
+    total = 3 + (10 - 1.6) / (1.6 / 3)
+    assert horizon(problem, history) == pytest.approx(total)
+    beliefs = believe(problem, history, "hoeffding")
+    assert beliefs[0].mean == pytest.approx(0.3)
+    assert beliefs[0].lcb == max(0.3 - sqrt(2 * log(total) / 2), 0.0)
+    wide = believe(replace(problem, cost_ceiling=0.05), history, "hoeffding")
+    assert wide[1].lcb == pytest.approx(1.0 - 0.05 * sqrt(2 * log(total)))
+
+
+def test_bernstein_separates_what_hoeffding_cannot(problem):
+    """Costs that hardly vary are told apart after a few trials, while Hoeffding's width still swamps them."""
+    rows = [(i, X, 1.0, c + 0.001 * (t % 2)) for t in range(8) for i, c in ((0, 0.1), (1, 0.2), (2, 0.4))]
+    history = make_history(rows)
+    hoeffding = believe(problem, history, "hoeffding")
+    bernstein = believe(problem, history, "empirical-bernstein")
+    assert [b.lcb for b in hoeffding[:2]] == [0.0, 0.0]
+    assert 0.09 < bernstein[0].lcb < 0.1
+    assert 0.19 < bernstein[1].lcb < 0.2
+
+
+def test_equal_costs_predict_exactly_themselves(problem):
+    """Where costs never vary the prediction is exact to the micro-unit, so the last trial is not lost."""
+    history = make_history([(0, X, 1.0, 0.1)] * 7)
+    assert believe(problem, history, "hoeffding")[0].upper == to_micros("0.1")
+
+
+def test_varying_costs_are_predicted_two_deviations_up(problem):
+    """The prediction leaves room for what a trial has been seen to vary."""
+    history = make_history([(0, X, 1.0, 1.0), (0, X, 1.0, 3.0)])
+    assert believe(problem, history, "hoeffding")[0].upper == pytest.approx(to_micros(2 + 2 * sqrt(2)), abs=1)
+
+
+def test_a_set_never_tried_may_cost_nothing_or_the_dearest(problem):
+    """Optimism chooses it, affordability assumes the worst seen."""
+    history = make_history([(0, X, 1.0, 0.7)])
+    untried = believe(problem, history, "hoeffding")[2]
+    assert (untried.mean, untried.lcb, untried.upper) == (None, 0.0, to_micros("0.7"))
+
+
+def test_unknown_costs_do_not_teach(problem):
+    """An estimated cost is charged, but not learned from."""
+    history = make_history([(0, X, 1.0, 0.7), (0, X, 1.0, 5.0)])
+    first, second = history.observations
+    history = History((first, replace(second, cost_known=False)))
+    assert believe(problem, history, "hoeffding")[0].mean == pytest.approx(0.7)
+    assert history.spent == to_micros("5.7")
+
+
+def test_known_costs_need_no_learning(problem):
+    """Costs given in the configuration are believed."""
+    beliefs = believe(replace(problem, known_costs=(0.1, 0.2, 1.0)), History(), "hoeffding")
+    assert [b.lcb for b in beliefs] == [0.1, 0.2, 1.0]
+
+
+def charged(*rows):
+    """Rows of (control set, cost, whether it was metered)."""
+    return History.of(Observation(t, i, X, 1.0, to_micros(c), known) for t, (i, c, known) in enumerate(rows, start=1))
+
+
+def test_a_set_that_is_never_metered_is_not_free(problem):
+    """What its trials were charged stands in; what one may cost is no less than the dearest of any set."""
+    history = charged((0, 1.0, True), (2, 6.0, False), (2, 6.0, False), (1, 0.5, False))
+    beliefs = believe(problem, history, "empirical-bernstein")
+    assert beliefs[2].mean == 6.0
+    assert beliefs[2].lcb > 0.0
+    assert [b.upper for b in beliefs] == [to_micros(1), to_micros(6), to_micros(6)]
+
+
+def test_one_metered_trial_outweighs_all_estimates(problem):
+    """An estimate may be of half a trial."""
+    history = charged((0, 1.0, False), (0, 2.0, True), (0, 9.0, False))
+    assert believe(problem, history, "hoeffding")[0].mean == 2.0
+
+
+def test_taking_turns_a_free_trial_counts_a_little(problem):
+    """By spend a free set would else have its turn for ever; the points known beforehand count for nobody."""
+    history = charged((-1, 0.0, True), *[(0, 0.0, True)] * 4, (1, 2.0, True))
+    beliefs = believe(problem, history, "hoeffding")
+    assert booked(history, beliefs) == (4 * to_micros(2 * FREE_SHARE), to_micros(2), 0)
+
+
+def test_a_set_with_few_trials_is_taken_to_vary_as_the_others_do(problem):
+    """One trial shows no scatter; taken for exact it would overspend. From a few trials on its own costs count."""
+    varying = [(0, c, True) for c in (0.8, 1.0, 1.2, 0.9, 1.1)]
+    few = believe(problem, charged(*varying, (1, 2.0, True)), "hoeffding")[1]
+    scatter = 0.1 / 4
+    assert few.upper == pytest.approx(to_micros(2.0 * (1 + 2 * sqrt(scatter))), abs=1)
+    several = believe(problem, charged(*varying, *[(1, 2.0, True)] * 4), "hoeffding")[1]
+    assert several.upper == to_micros(2)

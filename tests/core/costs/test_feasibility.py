@@ -1,0 +1,103 @@
+"""What is left of the budget, where costs depend on the setting."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+
+from rigctl.core.acquisition.outlook import Intersection, look
+from rigctl.core.bounds.best import best_bounds
+from rigctl.core.costs.feasibility import margin, within
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.gp.model import fit_history
+from rigctl.core.money import to_micros, to_units
+from rigctl.core.policies.explore_then_commit import ExploreThenCommit
+from rigctl.core.policies.gittins import GittinsIndex
+from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.core.policies.psq import UcbPsq
+from rigctl.core.policies.value_per_cost import ValuePerCost
+from rigctl.core.policy import BudgetSpent, trial_rng
+from tests.core.conftest import make_history, make_space
+
+
+@dataclass(frozen=True)
+class Slope:
+    """Costs 1 + 4 times the set's first variable."""
+
+    def mean(self, control_set, settings):
+        return 1.0 + 4.0 * settings[:, 0]
+
+    def gradient(self, control_set, settings):
+        out = np.zeros(settings.shape)
+        out[:, 0] = 4.0
+        return out
+
+    def upper(self, control_set, settings):
+        return self.mean(control_set, settings)
+
+
+@pytest.fixture
+def known(problem):
+    """A posterior that rises with the first variable, and the bounds it gives."""
+    x = np.random.default_rng(1).random((25, 2))
+    posterior = fit_history(problem, make_history([(2, row, row[0], 1.0) for row in x])).posterior
+    return posterior, best_bounds(posterior, problem.space, problem.model, np.random.default_rng(2))
+
+
+def test_maximisers_move_to_what_is_affordable(problem, known):
+    """To the best setting of those well within what is left; values are those of the posterior there."""
+    posterior, bounds = known
+    moved = within(4.0, problem, posterior, bounds, Slope(), rng=np.random.default_rng(3))
+    dearest = (margin(problem) * 4.0 - 1.0) / 4.0
+    for before, after in zip(bounds[::2], moved[::2], strict=True):
+        assert before.best_mean_at[0] > dearest
+        assert after.upper_at[0] <= dearest
+        assert dearest - 0.05 < after.best_mean_at[0] <= dearest
+        assert after.upper == pytest.approx(after.mean_at_upper + problem.model.beta * after.sd_at_upper)
+        assert after.best_mean == pytest.approx(after.best_mean_at[0], abs=0.05)
+        assert after.upper <= before.upper
+        assert after.lower == before.lower
+    assert dearest - 0.05 < moved[0].upper_at[0]
+
+
+def test_what_fits_or_cannot_be_made_to_fit_stays(problem, known):
+    """With money enough nothing moves, bit for bit; with too little for any setting neither."""
+    posterior, bounds = known
+    for left in (5.0, 0.9):
+        assert within(left, problem, posterior, bounds, Slope(), rng=np.random.default_rng(3)) == bounds
+
+
+def test_bounds_of_what_is_affordable_now_are_not_kept(problem):
+    """They would exclude a set later, when more is known of its cost and its best setting is within reach again."""
+    x = np.random.default_rng(1).random((25, 2))
+    short = replace(problem, known_cost_field=Slope(), budget=to_micros(29))
+    history = make_history([(2, row, row[0], 1.0) for row in x])
+    outlook = look(short, history, {}, "hoeffding", np.random.default_rng(2))
+    assert {0, 2} <= outlook.moved
+    _, seen = ExploreThenCommit()._commit(outlook, Intersection.restarted(3), 0.1)
+    assert [seen.ucb[i] == np.inf for i in (0, 2)] == [True, True]
+    rich = look(replace(short, budget=to_micros(99)), history, {}, "hoeffding", np.random.default_rng(2))
+    assert rich.moved == frozenset()
+
+
+@pytest.mark.parametrize(
+    "policy", [LikelyMaximisers(), ValuePerCost(), ExploreThenCommit(), GittinsIndex(), UcbPsq()], ids=lambda p: p.name
+)
+def test_a_campaign_uses_its_budget(policy, problem):
+    """Dear settings are out of reach at first, being unknown, and at the end: cheap ones are played then."""
+    learning = replace(problem, space=make_space((("a",),)), cost_model="per-setting", budget=to_micros(30))
+    history, state = History(), policy.initial_state(learning)
+    for trial in range(1, 80):
+        try:
+            proposal, state = policy.propose(state, learning, history, trial_rng(0, trial))
+        except BudgetSpent:
+            break
+        state = json.loads(json.dumps(dict(state)))
+        (a,) = proposal.setting
+        cost = to_micros(0.2 + 5.0 * a**2)
+        history = history.append(Observation(trial, 0, (a, 0.5), a, cost))
+    left = to_units(learning.budget - history.spent)
+    assert 0 <= left < 1.5

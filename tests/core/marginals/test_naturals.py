@@ -1,0 +1,383 @@
+"""Marginals learned from readings: what is believed, from which readings, and who gets to see it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.stats import kstest, truncnorm
+
+from rigctl.campaign.decide import Question, decide
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.explain import explain
+from rigctl.core.kernels import SquaredExponential
+from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
+from rigctl.core.natural import (
+    ENOUGH,
+    MOST_READINGS,
+    Learned,
+    distance,
+    fingerprint,
+    fitted,
+    initial_state,
+    present,
+    propose,
+)
+from rigctl.core.policies.explore_then_commit import ExploreThenCommit
+from rigctl.core.policy import Proposal, trial_rng
+from rigctl.core.recommend import recommend
+from tests.core.conftest import FIXED, make_space
+
+A, B, BOTH = 0, 1, 2
+"""The control sets of the fixture `problem`."""
+NORMAL = TruncatedNormal.from_moments(0.4, 0.12)
+
+
+def drawn(marginal, count, seed=0):
+    """A sample, (count,)."""
+    return marginal.quantile(np.random.default_rng(seed).random(count))
+
+
+def learning(problem, **of_b):
+    """The problem with `b` to be learned."""
+    a, b = problem.space.variables
+    return replace(problem, space=replace(problem.space, variables=(a, replace(b, marginal=Learned(**of_b)))))
+
+
+def observed(readings, control_set=A, first=1):
+    """One trial per reading of b."""
+    return History.of(Observation(t, control_set, (0.5, float(r)), 1.0, 10) for t, r in enumerate(readings, first))
+
+
+def believed(problem, history):
+    """What is believed of b."""
+    return present(problem, history)[0].space.variables[1].marginal
+
+
+# From readings to a marginal ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "truth",
+    [NORMAL, TruncatedNormal(0.95, 0.1), TruncatedNormal(-0.5, 0.4), TruncatedNormal(0.3, 0.004)],
+    ids=["inside", "cut", "tail", "narrow"],
+)
+def test_the_fit_is_the_most_likely_one(truth):
+    """No other parent is more likely to scipy, and a search from there goes nowhere."""
+    sample = drawn(truth, 150)
+    found = fitted(sample)
+    assert isinstance(found, TruncatedNormal)
+
+    def unlikely(parameters):
+        loc, scale = parameters[0], np.exp(parameters[1])
+        return -truncnorm.logpdf(sample, -loc / scale, (1 - loc) / scale, loc, scale).sum()
+
+    ours = np.array([found.loc, np.log(found.scale)])
+    options = {"xatol": 1e-7, "fatol": 1e-9, "maxiter": 4000}
+    best = minimize(unlikely, ours + 0.05, method="Nelder-Mead", options=options)
+    assert unlikely(ours) <= best.fun + 1e-4
+
+
+def test_the_distance_is_kolmogorovs():
+    """As scipy computes it for its own truncated normal."""
+    for truth in (NORMAL, TruncatedNormal(-3.0, 0.5), TruncatedNormal(0.2, 50.0)):
+        sample = np.sort(np.round(drawn(Uniform(), 60), 2))
+        a, b = -truth.loc / truth.scale, (1 - truth.loc) / truth.scale
+        reference = kstest(sample, truncnorm(a, b, truth.loc, truth.scale).cdf).statistic
+        assert distance(truth, sample) == pytest.approx(reference, abs=1e-9)
+
+
+def test_a_fit_that_holds_is_rarely_refused():
+    """The test has about the level it says, 5 %, for few readings and many, in the middle and at the border."""
+    for truth in (NORMAL, TruncatedNormal(-0.3, 0.4)):
+        for count in (ENOUGH, 100):
+            fits = [fitted(drawn(truth, count, seed)) for seed in range(100)]
+            assert sum(isinstance(f, Empirical) for f in fits) <= 12
+
+
+def test_equal_readings_are_believed():
+    """A supply that does not vary is one value."""
+    assert fitted(np.full(20, 0.3)) == Empirical((0.3,) * 20)
+    assert fitted(np.zeros(9)).mean == 0.0
+
+
+def test_two_supplies_are_not_taken_for_one():
+    """A bimodal supply has no mode in the middle: the readings count as they are."""
+    tanks = np.append(drawn(TruncatedNormal(0.2, 0.02), 30), drawn(TruncatedNormal(0.8, 0.02), 30))
+    found = fitted(tanks)
+    assert isinstance(found, Empirical)
+    between = found.z(np.array([0.5]), SquaredExponential(0.05))[0]
+    assert between < 1e-3
+
+
+@pytest.mark.parametrize("count", [ENOUGH, 40])
+def test_an_outlier_weighs_as_much_as_one_reading(count):
+    """It does not stretch what is believed of the others."""
+    steady = drawn(TruncatedNormal(0.3, 0.02), count - 1)
+    found = fitted(np.append(steady, 0.98))
+    kernel, at = SquaredExponential(0.05), np.array([0.3])
+    whole = Empirical(tuple(steady)).z(at, kernel)[0]
+    assert found.z(at, kernel)[0] == pytest.approx((count - 1) / count * whole, rel=1e-9)
+
+
+def test_readings_a_little_outside_are_at_the_border_and_many_count_as_they_are():
+    """A setpoint's range says nothing of where a supply may be."""
+    few = np.append(drawn(TruncatedNormal(0.95, 0.05), 59), 1.003)
+    assert isinstance(fitted(few), TruncatedNormal)
+    many = drawn(NORMAL, 60) + 0.5
+    found = fitted(many)
+    assert isinstance(found, Empirical)
+    assert found.mean == pytest.approx(many.mean())
+
+
+def test_a_supply_without_preference_is_nearly_uniform():
+    """Readings all over the range: expectations as of the uniform."""
+    found = fitted((np.arange(300) + 0.5) / 300)
+    at = np.linspace(0, 1, 5)
+    np.testing.assert_allclose(
+        found.z(at, SquaredExponential(0.2)), Uniform().z(at, SquaredExponential(0.2)), atol=2e-3
+    )
+
+
+def test_many_readings_are_kept_as_quantiles():
+    """Thousands cost no more than 200, and expectations hardly change."""
+    tanks = np.append(drawn(TruncatedNormal(0.2, 0.05), 3000), drawn(TruncatedNormal(0.8, 0.1), 2000))
+    found = fitted(tanks)
+    assert isinstance(found, Empirical)
+    assert len(found.sample) == MOST_READINGS
+    at, kernel = np.linspace(-0.1, 1.1, 13), SquaredExponential(0.1)
+    np.testing.assert_allclose(found.z(at, kernel), Empirical(tuple(tanks)).z(at, kernel), atol=1e-3)
+
+
+def test_expectations_come_to_those_of_the_truth():
+    """With many readings E[k(X, b)] is that of the distribution they came from, whichever shape it has."""
+    at, kernel = np.linspace(0, 1, 7), SquaredExponential(0.2)
+    for truth in (NORMAL, Uniform(0.2, 0.6), Empirical((0.1, 0.15, 0.9))):
+        np.testing.assert_allclose(fitted(drawn(truth, 4000)).z(at, kernel), truth.z(at, kernel), atol=0.02)
+
+
+@settings(deadline=None, max_examples=80)
+@given(st.lists(st.floats(-0.2, 1.2) | st.sampled_from([0.0, 0.5, 1.0, 1e-12, 0.5 + 1e-9]), min_size=1, max_size=30))
+def test_any_readings_make_a_marginal_whatever_their_order(readings):
+    """Finite, a correlation, bit for bit the same from the other end, and about where the readings are."""
+    found = fitted(np.array(readings))
+    assert fitted(np.array(readings[::-1])) == found
+    z = found.z(np.array([0.0, 0.5, 1.0]), SquaredExponential(0.2))
+    assert np.all((z >= 0) & (z <= 1 + 1e-9))
+    assert 0 <= found.zz(SquaredExponential(0.2)) <= 1 + 1e-9
+    assert found.mean == pytest.approx(np.mean(readings), abs=0.2)
+
+
+@pytest.mark.parametrize("readings", [[], [0.1, np.nan]])
+def test_no_reading_is_no_marginal(readings):
+    """Nothing, or what is not a number, is refused by name."""
+    with pytest.raises(ValueError, match="need at least one, all finite"):
+        fitted(np.array(readings))
+
+
+# From a history to what is believed -----------------------------------------------------------------------------------
+
+
+def test_readings_while_controlled_never_count(problem):
+    """Neither of the set itself nor of larger ones; nor points known beforehand; nor trials that measured nothing."""
+    problem = learning(problem)
+    rows = [*observed([0.9] * 50, B).observations, *observed([0.8] * 50, BOTH).observations]
+    known = observed([0.7] * 50, -1).observations
+    unmeasured = [Observation(200, A, None, None, 10)] * 50
+    assert believed(problem, History.of([*known, *rows, *unmeasured])) == Uniform()
+
+
+def test_a_failed_trial_still_tells_of_the_supply(problem):
+    """A reading needs no outcome."""
+    failed = [replace(o, y=None) for o in observed([0.4] * 40).observations]
+    assert believed(learning(problem), History.of(failed)).mean == pytest.approx(0.4)
+
+
+def test_the_prior_is_believed_until_there_are_enough(problem):
+    """The declared one, uniform if none is."""
+    prior = TruncatedNormal(0.7, 0.1)
+    short, enough = observed(drawn(NORMAL, 9)), observed(drawn(NORMAL, 10))
+    assert believed(learning(problem, prior=prior, at_least=10), short) is prior
+    assert believed(learning(problem, at_least=10), short) == Uniform()
+    assert believed(learning(problem, prior=prior, at_least=10), enough) == fitted(drawn(NORMAL, 10))
+
+
+def test_what_is_declared_stays(problem):
+    """Without anything to learn the problem is the same object; else other variables are."""
+    assert present(problem, observed([0.5] * 20)) == (problem, ())
+    assert present(problem, observed([0.5] * 20))[0] is problem
+    presented, notes = present(learning(problem), observed(drawn(NORMAL, 20)))
+    assert presented.space.variables[0] is problem.space.variables[0]
+    assert presented.space.control_sets == problem.space.control_sets
+    assert notes == ()
+
+
+def test_a_change_of_supply_is_said_and_what_came_before_forgotten(problem):
+    """First the prior again, then what the readings since then say."""
+    problem = learning(problem, at_least=20)
+    before, after = drawn(TruncatedNormal(0.2, 0.03), 40), drawn(TruncatedNormal(0.7, 0.03), 40, seed=1)
+    first = observed(np.append(before, after[:10]))
+    presented, notes = present(problem, first)
+    assert presented.space.variables[1].marginal == Uniform()
+    assert len(notes) == 1
+    assert notes[0].startswith("b: the supply has changed at trial 41 (noticed at trial 4")
+    assert notes[0].endswith("forgotten, and until there are 20 since then the prior is believed again")
+    presented, notes = present(problem, observed(np.append(before, after)))
+    assert presented.space.variables[1].marginal.mean == pytest.approx(0.7, abs=0.02)
+    assert notes[0].endswith("readings before it are forgotten")
+    same = present(problem, observed(np.append(before[::-1], after)))[0]
+    assert same == presented
+
+
+def test_trials_are_named_by_their_own_numbers(problem):
+    """Trials that controlled the variable, or failed before it was measured, are counted too."""
+    readings = np.append(drawn(TruncatedNormal(0.2, 0.03), 30), drawn(TruncatedNormal(0.7, 0.03), 30))
+    rows = []
+    for number, reading in enumerate(readings):
+        rows.append(Observation(2 * number + 1, A, (0.5, float(reading)), 1.0, 10))
+        rows.append(Observation(2 * number + 2, B, (0.5, 0.5), 1.0, 10) if number % 2 else replace(rows[-1], x=None))
+    assert "changed at trial 61 " in present(learning(problem), History.of(rows))[1][0]
+
+
+def test_beliefs_change_seldom(problem):
+    """A decision can build on the last one: in 400 trials there are as many beliefs as quarter steps."""
+    problem, history, seen = learning(problem), History(), []
+    for observation in observed(drawn(NORMAL, 400)).observations:
+        history = history.append(observation)
+        seen.append(believed(problem, history))
+    steps = [after for before, after in pairwise(seen) if after != before]
+    prints = {fingerprint(Space((Variable("b", "", 0, 1, marginal),))) for marginal in seen}
+    assert len(prints) == len(steps) + 1
+    assert 15 <= len(steps) <= 20
+    assert seen[6] == Uniform()
+    assert seen[7] != Uniform()
+
+
+@settings(deadline=None, max_examples=12)
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.floats(0, 0.6))
+def test_a_history_that_grew_tells_what_a_new_one_does(readings, jump):
+    """What is carried along from one decision to the next decides nothing, whoever else used it meanwhile."""
+    problem = learning(_problem(make_space(), FIXED))
+    readings = [*readings, *(r + jump for r in readings)]
+    grown = History()
+    for observation in observed(readings).observations:
+        grown = grown.append(observation)
+        latest = present(problem, grown)
+    other = observed([0.1] * 30, first=100)
+    present(problem, replace(other, memo=grown.memo))
+    assert present(problem, grown) == latest == present(problem, observed(readings))
+
+
+def _problem(space, model):
+    return Problem(space, 10_000_000, floor=0.0, model=model)
+
+
+@settings(deadline=None, max_examples=25)
+@given(st.floats(1e-3, 1e3), st.floats(-1e3, 1e3), st.integers(0, 99))
+def test_units_do_not_matter(span, low, seed):
+    """The same supply, read in other units on another range, is believed alike."""
+    readings = low + span * drawn(NORMAL, 40, seed)
+    space = Space.of([Variable("b", "u", low, low + span, Learned()), Variable("a", "u", 0, 1, Uniform())], [["a"]])
+    unit = space.to_unit(np.stack([readings, np.full(40, 0.5)], axis=1))
+    history = History.of(Observation(t, 0, tuple(x), 1.0, 10) for t, x in enumerate(unit.tolist(), start=1))
+    found = present(_problem(space, FIXED), history)[0].space.variables[0].marginal
+    expected = believed(learning(_problem(make_space(), FIXED)), observed(drawn(NORMAL, 40, seed)))
+    assert type(found) is type(expected)
+    assert found.mean == pytest.approx(expected.mean, abs=1e-9 * (1 + abs(low) / span))
+
+
+def test_nonsense_is_refused():
+    """One reading is not enough to know a spread."""
+    with pytest.raises(ValueError, match="at_least 1, must be >= 2"):
+        Learned(at_least=1)
+
+
+def test_before_it_is_presented_it_is_its_prior():
+    """A part that knows nothing of learning sees the prior."""
+    learned, at = Learned(NORMAL), np.array([0.1, 0.6])
+    kernel = SquaredExponential(0.3)
+    assert learned.mean == NORMAL.mean
+    np.testing.assert_array_equal(learned.quantile(at), NORMAL.quantile(at))
+    np.testing.assert_array_equal(learned.z(at, kernel), NORMAL.z(at, kernel))
+    np.testing.assert_array_equal(learned.Z(at, at, kernel), NORMAL.Z(at, at, kernel))
+    assert learned.zz(kernel) == NORMAL.zz(kernel)
+
+
+# Who sees it ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Onlooker:
+    """A third party's policy: remembers what it was shown."""
+
+    name: str = "onlooker"
+
+    def initial_state(self, problem):
+        return {"shown": [type(v.marginal).__name__ for v in problem.space.variables]}
+
+    def propose(self, state, problem, history, rng):
+        shown = [type(v.marginal).__name__ for v in problem.space.variables]
+        return Proposal(len(history) + 1, self.name, "look", 0, (0.5,), "why not", notes=("its own",)), {"shown": shown}
+
+
+def test_policies_see_only_concrete_marginals(problem):
+    """At the start and in every decision, by whichever way they are asked."""
+    problem, policy = learning(problem), Onlooker()
+    assert initial_state(policy, problem) == {"shown": ["Uniform", "Uniform"]}
+    history = observed(drawn(NORMAL, 30))
+    decision = decide(Question(policy, problem, 7, history, None))
+    assert decision.policy_state == {"shown": ["Uniform", "TruncatedNormal"]}
+    proposal, state = propose(policy, {}, problem, history, trial_rng(7, 31))
+    assert (proposal.notes, state) == (("its own",), decision.policy_state)
+
+
+def test_a_recommendation_knows_the_supply(problem):
+    """It is that of the problem as presented, not that of the prior."""
+    problem = learning(problem)
+    rng, rows = np.random.default_rng(3), []
+    for trial, reading in enumerate(drawn(TruncatedNormal(0.8, 0.03), 25), start=1):
+        a = float(rng.random())
+        rows.append(Observation(trial, A, (a, float(reading)), 2 - 4 * (a - reading) ** 2, 10))
+    history = History.of(rows)
+    found = recommend(problem, history, trial_rng(0, 1), tolerance=0.1)
+    assert found == recommend(present(problem, history)[0], history, trial_rng(0, 1), tolerance=0.1)
+    assert found.choice.setpoints["a"] == pytest.approx(8.0, abs=0.3)
+    from_the_prior = recommend(present(problem, History())[0], history, trial_rng(0, 1), tolerance=0.1)
+    assert abs(from_the_prior.choice.setpoints["a"] - 8.0) > 0.3
+
+
+def test_a_campaign_follows_its_supply(problem):
+    """The best setting of a depends on b, whose supply jumps in mid-campaign: noticed, told, followed, replayable."""
+    problem = learning(problem)
+    sets = replace(problem.space, control_sets=problem.space.control_sets[:2])
+    problem = replace(problem, budget=10**9, space=sets)
+    supplies = np.append(drawn(TruncatedNormal(0.25, 0.03), 50), drawn(TruncatedNormal(0.75, 0.03), 35, seed=1))
+    policy, history, state, asked = ExploreThenCommit(tolerance=0.01), History(), None, []
+    for supply in supplies:
+        question = Question(policy, problem, 3, history, state)
+        decision = decide(question)
+        asked.append((question, decision))
+        proposal, state = decision.proposal, decision.policy_state
+        x = [0.5, float(supply)]
+        for index, u in zip(problem.space.control_sets[proposal.control_set].indices, proposal.setting, strict=True):
+            x[index] = u
+        y = 1.5 - 3 * (x[0] - x[1]) ** 2
+        history = history.append(Observation(question.trial, proposal.control_set, tuple(x), y, 100_000))
+    told = [bool(d.proposal.notes) for _, d in asked]
+    first = told.index(True)
+    assert 60 <= first <= 80  # every other trial leaves b alone
+    assert all(told[first:])
+    sentences = explain(asked[-1][1].proposal, problem, outcome="y", unit="", currency="EUR")
+    assert any(s.startswith("Note: b: the supply has changed at trial 5") for s in sentences)
+    assert believed(problem, history).mean == pytest.approx(0.75, abs=0.03)
+    assert asked[-1][0].history.memo is asked[0][0].history.memo
+    for question, decision in asked[::9]:
+        anew = replace(question, history=History.of(question.history.observations))
+        assert decide(anew) == decision

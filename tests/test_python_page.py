@@ -1,0 +1,111 @@
+"""The public face: what `import rigctl` gives, and the page that shows it."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import rigctl
+
+ROOT = Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def page():
+    """What every block of the page has left behind, run in order from the project's root."""
+    names = {}
+    blocks = re.findall(r"<!-- ([\w ]+) -->\n```python\n(.*?)```", PAGE, re.DOTALL)
+    assert [label for label, _ in blocks] == ["next trial", "tell", "play", "configuration", "read"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(ROOT)
+        for label, code in blocks:
+            exec(compile(code, f"docs/python.md ({label})", "exec"), names)  # noqa: S102
+    return names
+
+
+def test_ten_lines_lead_from_arrays_to_the_next_trial(page):
+    """In engineering units, and without an import of anything private."""
+    first = re.search(r"<!-- next trial -->\n```python\n(.*?)```", PAGE, re.DOTALL)[1].strip().splitlines()
+    assert len([line for line in first if line and not line.startswith("import")]) <= 10
+    trial, experiment = page["trial"], page["experiment"]
+    assert set(trial.setpoints) == set(trial.control_set)
+    for variable in experiment.space.variables:
+        if variable.name in trial.setpoints:
+            assert variable.low <= trial.setpoints[variable.name] <= variable.high
+    assert set(re.findall(r"^\s*(?:import|from) (\w+)", PAGE, re.MULTILINE)) == {"numpy", "rigctl", "pandas"}
+
+
+def test_what_was_told_is_in_the_table_and_counts(page):
+    """Eleven trials, the last the one that was suggested; and money adds up."""
+    table, experiment = page["experiment"].table(), page["experiment"]
+    assert table["trial"] == list(range(1, 12))
+    assert table["outcome"][-1] == 291.0
+    assert table["ph"][:10] == pytest.approx(page["past"][:, 0].tolist())
+    assert experiment.spent == pytest.approx(4.0) == sum(table["cost"])
+
+
+def test_the_recommendation_is_good(page):
+    """On the page's function, whose best is 300 at pH 6 and EC 2.2, from eleven trials and from played ones."""
+    assert page["found"].choice.expected > 250
+    assert page["best"].choice.control_set
+    assert len(page["played"].decisions) == 6
+
+
+def test_a_suggestion_stays_until_something_is_told():
+    """Asked twice the answer is the same; after a trial it is another."""
+    variables = [rigctl.variable("a", 0, 10, natural=(5, 1)), rigctl.variable("b", 0, 1, natural=[0.2, 0.4, 0.6])]
+    experiment = rigctl.Experiment.of(variables, [["a"], ["a", "b"]], budget=10, seed=3)
+    first = experiment.suggest()
+    assert experiment.suggest() == first
+    experiment.tell("+".join(first.control_set), [5.0, 0.3], 1.0, 0.5, suggestion=first)
+    assert experiment.suggest().trial == 2
+    assert experiment.state == first.state
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((["a"], [[1.0, 2.0]], [1.0, 2.0], [1.0]), "x must be"),
+        (("c", [1.0, 0.5], 1.0, 1.0), "allowed: a, a\\+b"),
+        (("a", [float("nan"), 0.5], 1.0, 1.0), "finite"),
+        (("a", [1.0, 0.5], 1.0, -1.0), "negative"),
+    ],
+)
+def test_what_does_not_fit_is_refused_whole(given, said):
+    """With what was got and what is allowed; nothing is added."""
+    variables = [rigctl.variable("a", 0, 10), rigctl.variable("b", 0, 1)]
+    experiment = rigctl.Experiment.of(variables, [["a"], ["a", "b"]], budget=10)
+    with pytest.raises(rigctl.UsageError, match=said):
+        experiment.tell(*given)
+    assert len(experiment.history) == 0
+
+
+def test_every_name_is_documented_on_the_page_and_has_a_docstring():
+    """What is on the face is on the page, and the other way round; type checkers see the same names."""
+    listed = set(re.findall(r"`(\w+)`", PAGE[PAGE.index("## The names") :]))
+    assert listed == set(rigctl.__all__) - {"__version__"}
+    source = ast.parse((ROOT / "rigctl" / "__init__.py").read_text(encoding="utf-8"))
+    checked = {a.asname for node in ast.walk(source) if isinstance(node, ast.ImportFrom) for a in node.names}
+    assert checked >= listed
+    for name in listed:
+        assert (getattr(rigctl, name).__doc__ or "").strip(), name
+    assert re.fullmatch(r"\d+\.\d+\.\d+.*", rigctl.__version__)
+
+
+def test_an_unknown_name_says_what_there_is():
+    """As the modules of the standard library do, and with the list."""
+    with pytest.raises(AttributeError, match=r"no attribute 'sugest'; it has .*Experiment"):
+        _ = rigctl.sugest
+
+
+def test_importing_the_face_imports_nothing_else():
+    """The program catches signals before anything is imported that takes time."""
+    code = "import sys, rigctl; print([m for m in sys.modules if m.startswith('rigctl.') or m == 'numpy'])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
