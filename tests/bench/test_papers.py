@@ -319,6 +319,15 @@ def test_u_claims_follow_the_data() -> None:
     assert about(found, "many more evaluations").verdict == "no"
 
 
+def test_u_evaluations_are_counted_only_where_every_run_commits() -> None:
+    """A run that explores to its end says nothing of what comes after."""
+    runs = u_results(0.1, 40)
+    for row in runs[0][0]:
+        row["phase"] = "explore"
+    found = about(judged("unknown-cost", runs), "many more evaluations")
+    assert (found.verdict, found.figures) == ("undecided", "the runs it needs are not there")
+
+
 def test_p_claims_follow_the_data() -> None:
     """On Ackley PBGI and PBGI-D below EIPC and EI is a yes; one of them above is a no."""
     setting = ("ackley16", "varying", 0.0, 400.0)
