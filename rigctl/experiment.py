@@ -16,13 +16,11 @@ from rigctl.core.marginals.families import marginal_from_engineering
 from rigctl.core.money import to_micros, to_units
 from rigctl.core.natural import Learned, initial_state, present, propose
 from rigctl.core.play import Played, play
-from rigctl.core.policies.registry import policy_class
+from rigctl.core.policies.registry import USUAL_POLICY, policy_class
 from rigctl.core.policy import Policy, Proposal, trial_rng
 from rigctl.core.recommend import Recommendation, recommend
 from rigctl.errors import UsageError
 
-USUAL_POLICY = "likely-maximisers"
-"""What decides where nobody says what should."""
 TOLERANCE = 0.05
 """How much worse than the best is good enough where the policy has no tolerance of its own."""
 

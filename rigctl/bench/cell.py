@@ -39,7 +39,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """Readable, a file name, and different wherever anything asked for differs."""
+        """A file name that can be read, and differs wherever anything asked for differs."""
         content = {k: v for k, v in asdict(self).items() if k != "data"}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
         numbers = f"{self.variance:g}-{self.policy.label}-b{self.budget:g}-s{self.seed}"

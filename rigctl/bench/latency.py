@@ -1,14 +1,15 @@
 """How long one decision takes: a policy's `propose` with n trials known, d = 5, seven control sets, CPU seconds.
 
-As in a campaign, every decision is one trial after the last, so that what grows with the history (`core.gp.memo`) is at
-hand; what the first decision of a new process takes is measured apart. Held to one core, and beside scikit-learn's own
+What is measured is what a configuration that says nothing runs: the default policy, the default kernel. As in a
+campaign, every decision is one trial after the last, so that what grows with the history (`core.gp.memo`) is at hand;
+what the first decision of a new process takes is measured apart. Held to one core, and beside scikit-learn's own
 prediction with the same data in the same run: their ratio compares between machines, which seconds do not.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 from typing import Literal
@@ -17,13 +18,14 @@ import numpy as np
 
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem
+from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.kernels import KernelName
 from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
-from rigctl.core.policies.registry import policy_class
+from rigctl.core.policies.registry import USUAL_POLICY, policy_class
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from rigctl.core.policy import Policy, trial_rng
 from rigctl.errors import UsageError
@@ -53,6 +55,7 @@ class LatencyRow:
     """CPU seconds of one decision with n trials in the history."""
 
     policy: str
+    kernel: KernelName
     n: int
     bounds: BoundsKind
     d: int
@@ -79,9 +82,9 @@ def measure_latency(
     bounds_kinds: Sequence[BoundsKind] = ("integrated", "pointwise"),
     repeats: int = 5,
     seed: int = 0,
-    policy: str = "explore-then-commit",
+    policy: str = USUAL_POLICY,
 ) -> list[LatencyRow]:
-    """One row for every kind of bounds and number of trials, of a policy of that name.
+    """Return one row for every kind of bounds and number of trials, of a policy of that name.
 
     Raises:
         UsageError: no installed policy has that name, or it cannot be measured without options.
@@ -92,7 +95,7 @@ def measure_latency(
 
 
 def policy_to_measure(name: str) -> Policy:
-    """With its default options, but always in the phase that takes longest: exploring, weighing.
+    """Return it with its default options, but always in the phase that takes longest: exploring, weighing.
 
     Raises:
         UsageError: no installed policy has that name, or it has options without defaults.
@@ -129,28 +132,28 @@ def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: in
     # comes with scikit-learn, which needs it
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - only for the bench
 
-    with threadpool_limits(limits=1):
-        return _row(policy, problem, _growing(n, repeats + 1, seed), seed)
-
-
-def _row(policy: Policy, problem: Problem, growing: Sequence[History], seed: int) -> LatencyRow:
-    known = Hyperparameters((LENGTHSCALE,) * len(NAMES), signal_sd=1.0, noise_sd=NOISE_SD)
-    model = {"hyperparameters": known.to_json(), "fitted_at": len(growing[0])}
-    state: JsonState = {**policy.initial_state(problem), **model}
+    observations = history(n, seed).observations
+    growing = [History.of(observations[: max(n - repeats, 0)])]
+    for observation in observations[len(growing[0]) :]:
+        growing.append(growing[-1].append(observation))
+    state = fitted_state(policy, problem, len(growing[0]))
 
     def decide(past: History, start: JsonState = state) -> float:
         begin = time.process_time()
         policy.propose(start, problem, past, trial_rng(seed, len(past) + 1))
         return time.process_time() - begin
 
-    # the first is not counted: it pays for imports, first allocations, and all that was to be kept from the decisions
-    # before it
-    spent = [decide(past) for past in growing][1:]
-    last = growing[-1]
-    baseline = median(_timed(_baseline(last, seed), len(spent)))
+    with threadpool_limits(limits=1):
+        # the first is not counted: it pays for imports, first allocations, and all that was to be kept from the
+        # decisions before it
+        spent = [decide(past) for past in growing][1:]
+        restart_s = decide(History.of(observations))
+        refit_s = decide(growing[-1], {**state, "fitted_at": 1})
+        baseline_s = _baseline_s(growing[-1], len(spent), seed)
     return LatencyRow(
         policy=policy.name,
-        n=len(last),
+        kernel=problem.model.kernel,
+        n=n,
         bounds=problem.model.bounds,
         d=problem.space.dimension,
         sets=len(problem.space.control_sets),
@@ -159,57 +162,46 @@ def _row(policy: Policy, problem: Problem, growing: Sequence[History], seed: int
         median_s=median(spent),
         min_s=min(spent),
         max_s=max(spent),
-        restart_s=decide(History.of(last.observations)),
-        refit_s=decide(last, {**state, "fitted_at": 1}),
-        baseline_s=baseline,
-        ratio=median(spent) / baseline,
+        restart_s=restart_s,
+        refit_s=refit_s,
+        baseline_s=baseline_s,
+        ratio=median(spent) / baseline_s,
     )
 
 
-def _growing(n: int, steps: int, seed: int) -> list[History]:
-    """Histories of which each is one trial longer than the one before, up to n trials; the empty one at least."""
-    observations = history(n, seed).observations
-    begin = max(n - steps + 1, 0)
-    out = [History.of(observations[:begin])]
-    for observation in observations[begin:]:
-        out.append(out[-1].append(observation))
-    return out
+def fitted_state(policy: Policy, problem: Problem, fitted_at: int) -> JsonState:
+    """Return what the policy remembers where hyper-parameters were learned with that many trials known."""
+    lengthscales = (LENGTHSCALE,) * problem.space.dimension
+    known = Hyperparameters(lengthscales, signal_sd=1.0, noise_sd=NOISE_SD, kernel=problem.model.kernel)
+    return {**policy.initial_state(problem), "hyperparameters": known.to_json(), "fitted_at": fitted_at}
 
 
-def _timed(work: Callable[[int], None], repeats: int) -> list[float]:
-    """CPU seconds of each repeat, after one that is not counted: it pays for imports and first allocations."""
-    work(0)
-    spent = []
-    for repeat in range(repeats):
-        begin = time.process_time()
-        work(repeat)
-        spent.append(time.process_time() - begin)
-    return spent
-
-
-def _baseline(past: History, seed: int) -> Callable[[int], None]:
+def _baseline_s(past: History, repeats: int, seed: int) -> float:
+    """Return the median after one prediction that is not counted."""
     from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415 - heavy: only for the bench
     from sklearn.gaussian_process.kernels import RBF  # noqa: PLC0415
 
     kernel = RBF(np.full(len(NAMES), LENGTHSCALE))
     model = GaussianProcessRegressor(kernel, alpha=NOISE_SD**2, optimizer=None).fit(past.x, past.y)
     points = np.random.default_rng(seed).random((BASELINE_POINTS, len(NAMES)))
-
-    def predict(_repeat: int) -> None:
+    spent = []
+    for _ in range(repeats + 1):
+        begin = time.process_time()
         model.predict(points, return_std=True)
-
-    return predict
+        spent.append(time.process_time() - begin)
+    return median(spent[1:])
 
 
 def plant_problem(kind: BoundsKind) -> Problem:
-    """Five variables, each a truncated normal of mean 0.5 and sd 0.2 when left alone, and the seven control sets."""
+    """Return five variables, truncated normals of mean 0.5 and sd 0.2 when left alone, and the seven control sets."""
     natural = TruncatedNormal.from_moments(0.5, 0.2)
     space = Space.of([Variable(name, "", 0.0, 1.0, natural) for name in NAMES], CONTROL_SETS)
-    return Problem(space, to_micros(10**6), floor=-1.5, model=ModelOptions(bounds=kind))
+    model = ModelOptions(kernel=usual_kernel("learned"), bounds=kind)
+    return Problem(space, to_micros(10**6), floor=-1.5, model=model)
 
 
 def history(n: int, seed: int) -> History:
-    """`n` trials, all sets in turn, of a smooth function with two peaks and a little noise."""
+    """Return `n` trials, all sets in turn, of a smooth function with two peaks and a little noise."""
     rng = np.random.default_rng([seed, n])
     x = rng.random((n, len(NAMES)))
     y = _two_peaks(x) + NOISE_SD * rng.standard_normal(n)

@@ -25,6 +25,7 @@ from rigctl.config.fields import (
     Samples,
     Volume,
 )
+from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
 
 
@@ -74,7 +75,7 @@ class ClockSection(Section):
 class PolicySection(OpenSection):
     """Who decides; the other keys are the policy's own options."""
 
-    name: str = "likely-maximisers"
+    name: str = USUAL_POLICY
     """An installed policy."""
 
 

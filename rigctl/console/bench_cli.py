@@ -39,17 +39,17 @@ Images = Annotated[list[Image] | None, typer.Option("--image", help="Figures as 
 def latency(
     sizes: Annotated[list[int] | None, typer.Option("--size", min=10, help="Trials known; repeatable.")] = None,
     repeats: Annotated[int, typer.Option(min=1)] = 5,
-    policy: Annotated[str, typer.Option(metavar="NAME", help="In the phase that takes it longest.")] = (
-        "explore-then-commit"
-    ),
+    policy: Annotated[str | None, typer.Option(metavar="NAME", help="In the phase that takes it longest.")] = None,
     *,
     json: AsJson = False,
 ) -> None:
     """Measure CPU seconds of one decision: five variables, seven control sets, both kinds of bounds."""
     from rigctl.bench.latency import SIZES, measure_latency
     from rigctl.console.output import print_json, print_rows
+    from rigctl.core.policies.registry import USUAL_POLICY
 
-    (print_json if json else print_rows)(measure_latency(sizes or SIZES, repeats=repeats, policy=policy))
+    rows = measure_latency(sizes or SIZES, repeats=repeats, policy=policy or USUAL_POLICY)
+    (print_json if json else print_rows)(rows)
 
 
 @bench.command()
@@ -153,8 +153,8 @@ def paper(
     json: AsJson = False,
 ) -> None:
     """Run the published settings of a paper, draw its figures, and say which of its claims hold."""
-    from rigctl.bench.asking.papers import grid_of
-    from rigctl.bench.findings.judge import findings_of, findings_text
+    from rigctl.bench.papers.judge import findings_of, findings_text
+    from rigctl.bench.papers.paper import grid_of
     from rigctl.bench.running.store import load
     from rigctl.console import bench_run
 
@@ -165,5 +165,5 @@ def paper(
     files = bench_run.draw(results, out / "figures", name, [i.value for i in image or ()])
     if not json:
         typer.echo(f"\n{findings_text(found)}\n")
-    bench_run.tell_files(files, json=json, findings=[f.to_json() for f in found], **bench_run.ran_json(ran))
+    bench_run.tell_files(files, json=json, findings=[f.by_name() for f in found], **bench_run.ran_json(ran))
     raise typer.Exit(1 if ran.failed else 0)

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.bench.asking.grid import Grid
 from rigctl.bench.cell import Cell
-from rigctl.bench.running.outcome import Outcome
-from rigctl.bench.running.parallel import Ran, run_grid
-from rigctl.bench.running.provenance import code_version
-from rigctl.bench.running.store import Form, Store, need
+from rigctl.bench.running.parallel import Attempt, Ran, run_grid
+from rigctl.bench.running.store import Form, Store, code_version, need
 from rigctl.console.output import console, print_json
 from rigctl.errors import UsageError
 
@@ -48,10 +46,10 @@ def run(
     with_progress = _with_bar if screen.is_terminal else _with_lines
     with _told_when_stopped(out):
         ran = with_progress(
-            screen, left, lambda tell: run_grid(grid, cells, store, jobs=jobs, dask=dask, on_outcome=tell)
+            screen, left, lambda tell: run_grid(grid, cells, store, jobs=jobs, dask=dask, on_attempt=tell)
         )
-    for outcome in ran.failed:
-        sys.stderr.write(f"rigctl: cell {outcome.cell.id} failed: {outcome.error}\n")
+    for attempt in ran.failed:
+        sys.stderr.write(f"rigctl: cell {attempt.cell.id} failed: {attempt.error}\n")
     if ran.failed:
         sys.stderr.write(f"rigctl: {len(ran.failed)} of {len(cells)} cells failed; tracebacks in {out / 'failed'}\n")
     return ran
@@ -61,7 +59,7 @@ def _same_labels(cells: Sequence[Cell], finished: Collection[str], out: Path) ->
     """Refuse a label that stands for something else in finished cells: tables could not tell them apart.
 
     Raises:
-        UsageError: one is.
+        UsageError: one did.
     """
     before = {cell.rpartition("-")[0]: cell for cell in finished}
     for cell in cells:
@@ -94,21 +92,18 @@ def _told_when_stopped(out: Path) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-Run = Callable[[Callable[[Outcome], None]], Ran]
-
-
-def _with_lines(screen: Console, left: int, run_with: Run) -> Ran:
+def _with_lines(screen: Console, left: int, run_with: Callable[[Callable[[Attempt], None]], Ran]) -> Ran:
     done = 0
 
-    def tell(outcome: Outcome) -> None:
+    def tell(attempt: Attempt) -> None:
         nonlocal done
         done += 1
-        screen.print(f"{done}/{left} {_told(outcome)}")
+        screen.print(f"{done}/{left} {_told(attempt)}")
 
     return run_with(tell)
 
 
-def _with_bar(screen: Console, left: int, run_with: Run) -> Ran:
+def _with_bar(screen: Console, left: int, run_with: Callable[[Callable[[Attempt], None]], Ran]) -> Ran:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
 
     bar = (
@@ -120,13 +115,13 @@ def _with_bar(screen: Console, left: int, run_with: Run) -> Ran:
     )
     with Progress(*bar, console=screen) as progress:
         task = progress.add_task("", total=left)
-        return run_with(lambda outcome: progress.update(task, advance=1, description=_told(outcome)))
+        return run_with(lambda attempt: progress.update(task, advance=1, description=_told(attempt)))
 
 
-def _told(outcome: Outcome) -> str:
-    cell = outcome.cell
+def _told(attempt: Attempt) -> str:
+    cell = attempt.cell
     where = f"{cell.problem} {cell.costs} {cell.policy.label} seed {cell.seed}"
-    return f"{where}: failed" if outcome.error else f"{where}: {len(outcome.rows)} trials"
+    return f"{where}: failed" if attempt.error else f"{where}: {len(attempt.rows)} trials"
 
 
 def ran_json(ran: Ran) -> Mapping[str, Any]:
@@ -135,7 +130,7 @@ def ran_json(ran: Ran) -> Mapping[str, Any]:
         "cells": ran.cells,
         "skipped": ran.skipped,
         "finished": ran.finished,
-        "failed": [{"cell": o.cell.id, "error": o.error} for o in ran.failed],
+        "failed": [{"cell": a.cell.id, "error": a.error} for a in ran.failed],
     }
 
 
@@ -154,8 +149,8 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
     if json:
         print_json(
             {
-                "summary": [row.to_json() for row in rows],
-                "comparison": None if comparison is None else comparison.to_json(),
+                "summary": [row.by_name() for row in rows],
+                "comparison": None if comparison is None else comparison.by_name(),
             }
         )
         return
@@ -170,10 +165,9 @@ def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> 
     Raises:
         UsageError: the style is unknown, or an extra is missing.
     """
-    need("plotly")
     need("matplotlib")
+    from rigctl.bench.figures.draw import FORMATS, write_figure  # noqa: PLC0415 - heavy, and an extra
     from rigctl.bench.figures.layouts import figures_of  # noqa: PLC0415
-    from rigctl.bench.figures.write import FORMATS, write_figure  # noqa: PLC0415 - heavy, and an extra
 
     return tuple(path for figure in figures_of(style, frame) for path in write_figure(figure, out, formats or FORMATS))
 

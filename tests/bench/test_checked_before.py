@@ -14,8 +14,8 @@ from rigctl.bench.asking.grid import Block, Grid, from_options, read_grid
 from rigctl.bench.asking.labels import policy_spec
 from rigctl.bench.asking.options import MODEL_LEAST, MODEL_MOST, model_overrides
 from rigctl.bench.cell import Cell, PolicySpec
-from rigctl.bench.problems.catalogue import bench_problem, problem_names, usual_costs
-from rigctl.bench.problems.truth import SettingTruth
+from rigctl.bench.problems.catalogue import bench_problem, catalogue, entry_of
+from rigctl.bench.problems.truth import Truth
 from rigctl.bench.running.simulate import run_cell
 from rigctl.config.schema import ModelSection
 from rigctl.console.cli import app
@@ -111,7 +111,7 @@ def test_checking_needs_no_truth(tmp_path, monkeypatch):
     def found(*_args, **_more):
         raise AssertionError("a truth was looked for")
 
-    monkeypatch.setattr(SettingTruth, "of", found)
+    monkeypatch.setattr(Truth, "of", found)
     problems = "[hartmann3, gp-sample3, plant, airfoil, hartmann6+6, ackley6+6, levy6+6]"
     text = f"{{problem: {problems}, policy: [default, etc-ada], budget: 3, seeds: 1}}"
     assert len(cells_of(tmp_path, text, write_arrays(tmp_path))) == 14
@@ -243,8 +243,8 @@ def test_a_grid_allows_the_model_that_a_configuration_allows():
 def test_every_problem_has_fixed_hyperparameters(tmp_path):
     """As documented: lengthscale 0.1 for the Gaussian-process sample and Hartmann's, 0.2 else; signal 1, noise 0.01."""
     data = str(write_arrays(tmp_path))
-    for name in problem_names():
-        cell = Cell(name, usual_costs(name), 0.04, PolicySpec("ei", "ei"), 0, 1.0, data)
+    for name in catalogue():
+        cell = Cell(name, entry_of(name).usual, 0.04, PolicySpec("ei", "ei"), 0, 1.0, data)
         told = checking._outline(cell).problem(1.0, {"hyperparameters": "fixed"})
         scale = 0.1 if name.startswith(("gp-", "hartmann")) else 0.2
         assert told.model.lengthscales == (scale,) * told.space.dimension, name

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from rigctl.bench.asking.papers import grid_of
-from rigctl.bench.findings.finding import Finding
-from rigctl.bench.findings.judge import findings_of
+from rigctl.bench.papers.judge import Finding, findings_of
+from rigctl.bench.papers.paper import grid_of
 from tests.bench.tables import ending, frame
 
 
@@ -71,9 +70,9 @@ def test_m_combinations_are_judged_apart() -> None:
     ]
     found = [f for f in judged(runs) if f.verdict != "undecided"]
     assert [f.verdict for f in found] == ["yes", "yes"]
-    assert ["unscaled" in f.where for f in found] == [True, False]
-    assert "largest weight" in found[0].where
-    assert found[1].where.startswith("M Experiments, cross-in-tray")
+    assert ["unscaled" in f.claim.place for f in found] == [True, False]
+    assert "largest weight" in found[0].claim.place
+    assert found[1].claim.place.startswith("M Experiments, cross-in-tray")
 
 
 def test_m_needs_the_use_of_every_input() -> None:
@@ -92,4 +91,4 @@ def test_another_budget_than_the_published_one_judges_nothing() -> None:
     found = judged(runs)[0]
     assert found.verdict == "undecided"
     assert found.figures.startswith("at other budgets than published: dear input 10.0 against 85.0, ratio 0.12")
-    assert found.settings == (0, 1)
+    assert (found.settings, found.claim.published) == (0, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from rigctl.bench.problems.full_control import ackley, full_control_problem, levy, rosenbrock
+from rigctl.bench.problems.full_control import ackley, full_control, levy, rosenbrock
 
 NAMES = ("ackley", "levy", "rosenbrock")
 
@@ -13,14 +13,15 @@ NAMES = ("ackley", "levy", "rosenbrock")
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dimension", [2, 4, 8, 16])
 def test_the_best_value_is_where_it_is_said_to_be_and_nowhere_else(name, dimension):
-    """f(best_at) = best, the gradient vanishes there, and of thousands of other points none comes up to it."""
-    problem = full_control_problem(name, dimension)
-    at = np.array([problem.best_at])
-    assert problem.f(at)[0] == pytest.approx(problem.best, abs=1e-12)
+    """The function is best there, and of thousands of other points none comes up to it."""
+    problem = full_control(name, dimension)
+    (best,) = problem.truth.best
+    at = np.array([best.setting])
+    assert problem.objective(at)[0] == pytest.approx(best.value, abs=1e-12)
     rng = np.random.default_rng(0)
     points = np.concatenate([rng.random((4000, dimension)), at + 0.01 * rng.standard_normal((1000, dimension))])
-    assert (problem.f(points) < problem.best).all()
-    assert problem.f(points).shape == (5000,)
+    assert (problem.objective(points) < best.value).all()
+    assert problem.objective(points).shape == (5000,)
 
 
 def test_functions_have_the_papers_values():
@@ -39,25 +40,16 @@ def test_functions_have_the_papers_values():
 
 
 @pytest.mark.parametrize(
-    ("costs", "cheapest", "dearest", "budget"),
-    [("uniform", 1, 1, 80), ("varying", 1, 21, 200), ("varying-sum", 1, 161, 200)],
+    ("costs", "cheapest", "dearest"),
+    [("uniform", 1, 1), ("varying", 1, 21), ("varying-sum", 1, 161)],
 )
-def test_costs_and_budgets_are_the_papers(costs, cheapest, dearest, budget):
-    """Eq. 77 at both corners of the cube, its slope everywhere the same, and the budgets of the figures for d = 8."""
-    problem = full_control_problem("levy", 8, costs)
+def test_costs_are_the_papers(costs, cheapest, dearest):
+    """Eq. 77 at both corners of the cube, its slope everywhere the same; as many free points as in the paper."""
+    problem = full_control("levy", 8, costs)
+    field = problem.costs.field
     corners = np.array([np.zeros(8), np.ones(8)])
-    np.testing.assert_allclose(problem.cost.mean(0, corners), [cheapest, dearest])
-    np.testing.assert_array_equal(problem.cost.upper(0, corners), problem.cost.mean(0, corners))
+    np.testing.assert_allclose(field.mean(0, corners), [cheapest, dearest])
+    np.testing.assert_array_equal(field.upper(0, corners), field.mean(0, corners))
     slope = (dearest - cheapest) / 8
-    np.testing.assert_allclose(problem.cost.gradient(0, corners), np.full((2, 8), slope))
-    assert (problem.budget, problem.initial, problem.dimension) == (budget, 18, 8)
-
-
-def test_unknown_names_are_refused_with_what_is_allowed():
-    """Function, costs and dimension."""
-    with pytest.raises(ValueError, match=r"got 'sphere', allowed: ackley, levy, rosenbrock"):
-        full_control_problem("sphere", 4)
-    with pytest.raises(ValueError, match=r"got 'free', allowed: uniform, varying, varying-sum"):
-        full_control_problem("ackley", 4, "free")
-    with pytest.raises(ValueError, match="got 1 variables, need at least 2"):
-        full_control_problem("ackley", 1)
+    np.testing.assert_allclose(field.gradient(0, corners), np.full((2, 8), slope))
+    assert problem.initial_points(np.random.default_rng(0)).shape == (18, 8)

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
-from rigctl.bench.latency import CONTROL_SETS, history, measure, measure_latency, plant_problem, policy_to_measure
+from rigctl.bench.latency import (
+    CONTROL_SETS,
+    fitted_state,
+    history,
+    measure,
+    measure_latency,
+    plant_problem,
+    policy_to_measure,
+)
+from rigctl.config.load import load_text
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policy import trial_rng
 from rigctl.errors import UsageError
 
+ROOT = Path(__file__).parent.parent.parent
+
 
 def test_a_row_says_what_was_measured():
     """One row per kind of bounds and number of trials, with spread and a baseline from the same run."""
-    rows = measure_latency(n_values=(8, 12), bounds_kinds=("integrated", "pointwise"), repeats=2, seed=3)
+    rows = measure_latency(n_values=(8, 12), repeats=2, seed=3, policy="explore-then-commit")
     assert [(r.policy, r.bounds, r.n) for r in rows] == [
         ("explore-then-commit", "integrated", 8),
         ("explore-then-commit", "integrated", 12),
@@ -22,7 +34,7 @@ def test_a_row_says_what_was_measured():
         ("explore-then-commit", "pointwise", 12),
     ]
     for row in rows:
-        assert (row.d, row.sets, row.repeats) == (5, 7, 2)
+        assert (row.d, row.sets, row.repeats, row.kernel) == (5, 7, 2, "matern-5/2")
         assert 0 < row.min_s <= row.median_s <= row.max_s
         assert row.ratio == pytest.approx(row.median_s / row.baseline_s)
         assert row.restart_s > 0
@@ -74,6 +86,19 @@ def test_any_policy_can_be_measured_one_trial_after_the_other():
     assert len({*memos[:4], memos[5]}) == 1
     assert memos[4] != memos[0]
     assert asked[5][1] == 1
+
+
+def test_what_a_configuration_that_says_nothing_runs_is_measured():
+    """Its policy, its kernel and all else of its model; the hyper-parameters known beforehand are of that kernel."""
+    said = (ROOT / "config" / "greenhouse.yaml").read_text(encoding="utf-8").splitlines()
+    loaded = load_text(
+        "\n".join(line for line in said if not line.startswith(("policy:", "model:"))), Path("silent.yaml")
+    )
+    (row,) = measure_latency((6,), ("integrated",), 1)
+    assert (row.policy, row.kernel) == (loaded.policy.name, loaded.problem.model.kernel)
+    assert plant_problem("integrated").model == loaded.problem.model
+    state = fitted_state(policy_to_measure(row.policy), plant_problem("integrated"), 1)
+    assert state["hyperparameters"]["kernel"] == row.kernel
 
 
 @pytest.mark.parametrize("wrong", [{"repeats": 0}, {"n_values": (0,)}])

@@ -32,7 +32,7 @@ def test_a_grid_goes_on_where_it_was(tmp_path):
 
     def run(seeds):
         grid = quick_grid(seeds)
-        return run_grid(grid, grid.cells(), store, on_outcome=lambda o: seen.append(o.cell.seed))
+        return run_grid(grid, grid.cells(), store, on_attempt=lambda o: seen.append(o.cell.seed))
 
     first, second, third = run(2), run(3), run(3)
     assert [(r.cells, r.skipped, r.finished) for r in (first, second, third)] == [(2, 0, 2), (3, 2, 1), (3, 3, 0)]
@@ -78,7 +78,7 @@ def test_a_killed_cluster_worker_costs_nothing(tmp_path, monkeypatch):
             if len(seen) == 3:
                 os.kill(victim, signal.SIGKILL)
 
-        ran = run_grid(grid, grid.cells(), Store(tmp_path), dask=cluster.scheduler_address, on_outcome=kill_one)
+        ran = run_grid(grid, grid.cells(), Store(tmp_path), dask=cluster.scheduler_address, on_attempt=kill_one)
     assert (ran.finished, ran.failed) == (12, ())
     assert sorted(seen) == list(range(12))
     table = load(tmp_path)
@@ -89,7 +89,7 @@ def test_a_killed_cluster_worker_costs_nothing(tmp_path, monkeypatch):
 
 def test_a_scheduler_that_does_not_answer_is_told(tmp_path, monkeypatch):
     """With the address and how to start one."""
-    monkeypatch.setattr("rigctl.bench.running.cluster.CONNECT_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("rigctl.bench.running.parallel.CONNECT_TIMEOUT_S", 0.2)
     grid = quick_grid(1)
     with pytest.raises(UsageError, match=r"no scheduler answers at tcp://127\.0\.0\.1:9 .*dask scheduler"):
         run_grid(grid, grid.cells(), Store(tmp_path), dask="tcp://127.0.0.1:9")

@@ -6,21 +6,21 @@ import numpy as np
 import pytest
 
 from rigctl.bench.cell import Cell, PolicySpec
-from rigctl.bench.problems.catalogue import bench_problem, check, costs_of, problem_names, usual_costs
-from rigctl.bench.problems.problem import COST_SETS, SetCosts, control_set_problem, recipes
+from rigctl.bench.problems.catalogue import bench_problem, catalogue, check, entry_of
+from rigctl.bench.problems.problem import COST_SETS, TrialCosts, control_set_problem, recipes
 from rigctl.errors import UsageError
 from tests.bench.arrays import write_arrays
 
 
 def cell(problem: str, costs: str | None = None, data: str | None = None) -> Cell:
-    return Cell(problem, costs or usual_costs(problem), 0.04, PolicySpec("p", "p"), 0, 10.0, data)
+    return Cell(problem, costs or entry_of(problem).usual, 0.04, PolicySpec("p", "p"), 0, 10.0, data)
 
 
 def test_every_named_problem_can_be_built(tmp_path):
     """All names: the outcome has the promised shape, the initial points lie in the cube, the budget is told."""
     data = str(write_arrays(tmp_path))
-    assert len(problem_names()) == len(set(problem_names())) >= 18
-    for name in problem_names():
+    assert len(catalogue()) == len(set(catalogue())) >= 18
+    for name in catalogue():
         if name == "gp-sample3":  # slow, and in the truth's tests
             continue
         bench = bench_problem(cell(name, data=data))
@@ -56,7 +56,7 @@ def test_an_impossible_variance_is_refused():
 
 def test_costs_are_unknown_and_noisy_where_they_are_large():
     """N(mean, 0.02) from 0.1 on, exact below, never down to nothing; told to nobody."""
-    costs = SetCosts.named("cheap")
+    costs = TrialCosts.named("cheap")
     deviates = np.random.default_rng(0).standard_normal(4000)
     drawn = np.array([costs.draw(3, (), float(z)) for z in deviates])
     assert drawn.mean() == pytest.approx(0.1, abs=0.002)
@@ -69,7 +69,7 @@ def test_costs_are_unknown_and_noisy_where_they_are_large():
 @pytest.mark.parametrize(("kind", "told"), [("-exact", None), ("-known", COST_SETS["expensive"])])
 def test_costs_can_be_exact_and_told(kind, told):
     """`-exact` never varies, `-known` is told to the policies too."""
-    costs = SetCosts.named(f"expensive{kind}")
+    costs = TrialCosts.named(f"expensive{kind}")
     assert {costs.draw(5, (), z) for z in (-3.0, 0.0, 2.0)} == {0.8}
     assert costs.known == told
 
@@ -108,4 +108,4 @@ def test_unknown_names_are_answered_with_the_nearest(problem, costs, message):
 
 def test_usual_costs_are_among_the_possible():
     """Every problem has costs to fall back on."""
-    assert all(usual_costs(name) in costs_of(name) for name in problem_names())
+    assert all(entry_of(name).usual in entry_of(name).costs for name in catalogue())

@@ -9,9 +9,8 @@ import pytest
 
 from rigctl.bench.asking.grid import Block, Grid
 from rigctl.bench.cell import PolicySpec
-from rigctl.bench.running.provenance import code_version
 from rigctl.bench.running.simulate import run_cell
-from rigctl.bench.running.store import Store, load, need
+from rigctl.bench.running.store import Store, code_version, load, need
 from rigctl.errors import UsageError
 from tests.bench.players import quick_cell
 

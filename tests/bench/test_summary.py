@@ -6,12 +6,23 @@ import json
 from math import isnan, sqrt
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from rigctl.bench.tables.curves import cost_grid, curve_of, settled_cost
-from rigctl.bench.tables.runs import FLOOR_SHARE, Run, Stat, best_set, outcome_range, runs_of, step
+from rigctl.bench.tables.results import (
+    FLOOR_SHARE,
+    Stat,
+    at_share,
+    best_set,
+    curve_of,
+    left_behind,
+    outcome_range,
+    steps,
+    trials_of,
+)
 from rigctl.bench.tables.summary import compare, summarise
 from rigctl.bench.tables.text import comparison_text, summary_text
+from rigctl.console.output import print_json
 from rigctl.errors import UsageError
 from tests.bench.tables import frame, rows
 
@@ -19,47 +30,50 @@ TWO = ("toy", "moderate", 0.04, 4.0)
 """Budget 4: trials of cost 1 end exactly on each quarter."""
 
 
-def the_run(**given: object) -> Run:
-    return runs_of(frame([rows("a", 0, [0.8, 0.4, 0.2, 0.1], setting=TWO, **given)]))[0]
+def value(trials: pd.DataFrame, column: str, share: float) -> float:
+    """Of the only run."""
+    (found,) = at_share(trials, column, share)
+    return found
 
 
 def test_a_step_function_holds_its_last_value_and_is_unknown_before_the_first() -> None:
     """The value at a cost is the last one at or before it, and what is not finite is passed over."""
-    at, value = np.array([1.0, 2.0, 3.0]), np.array([5.0, np.nan, 7.0])
-    found = step(at, value, np.array([0.5, 1.0, 1.9, 2.5, 3.0, 9.0]))
+    trials = trials_of(frame([rows("a", 0, [0.0] * 3, inference=[5.0, np.nan, 7.0])]))
+    places = np.array([0.5, 1.0, 1.9, 2.5, 3.0, 9.0])
+    (found,) = steps(trials, "inference", trials["spent"], places).to_numpy()
     assert isnan(found[0])
     assert found[1:].tolist() == [5.0, 5.0, 5.0, 7.0, 7.0]
 
 
 def test_costs_that_add_up_to_a_share_of_the_budget_in_binary_count_as_reaching_it() -> None:
     """Ten trials at 0.1 end on a budget of 1, though their binary sum may miss it by a rounding error."""
-    run = runs_of(frame([rows("a", 0, [0.5] * 9 + [0.1], costs=0.1, setting=("toy", "cheap", 0.04, 1.0))]))[0]
-    assert run.spent[-1] != 1.0 or run.spent[2] != 0.3  # the premise: floats do miss
-    assert run.at_share("simple", 1.0) == 0.1
-    assert run.at_share("trial", 0.3) == 3
+    run = trials_of(frame([rows("a", 0, [0.5] * 9 + [0.1], costs=0.1, setting=("toy", "cheap", 0.04, 1.0))]))
+    assert run["spent"].iloc[-1] != 1.0 or run["spent"].iloc[2] != 0.3  # the premise: floats do miss
+    assert value(run, "simple", 1.0) == 0.1
+    assert value(run, "trial", 0.3) == 3
 
 
 def test_a_trial_that_overspends_is_not_counted_at_the_end_of_the_budget() -> None:
     """100 % of the budget is the last row whose spent is within it."""
-    run = runs_of(frame([rows("a", 0, [0.8, 0.4, 0.1], costs=[2.0, 1.5, 1.0], setting=TWO)]))[0]
-    assert run.at_share("simple", 1.0) == 0.4
-    assert run.at_share("trial", 1.0) == 2
+    run = trials_of(frame([rows("a", 0, [0.8, 0.4, 0.1], costs=[2.0, 1.5, 1.0], setting=TWO)]))
+    assert value(run, "simple", 1.0) == 0.4
+    assert value(run, "trial", 1.0) == 2
 
 
 def test_inference_regret_is_taken_from_the_last_row_that_has_it() -> None:
     """Rows in which nothing was recommended keep the regret of the last recommendation."""
     nan = float("nan")
-    run = the_run(inference=[0.9, nan, nan, 0.3])
-    assert [run.at_share("inference", s) for s in (0.25, 0.5, 1.0)] == [0.9, 0.9, 0.3]
+    run = trials_of(frame([rows("a", 0, [0.8, 0.4, 0.2, 0.1], setting=TWO, inference=[0.9, nan, nan, 0.3])]))
+    assert [value(run, "inference", s) for s in (0.25, 0.5, 1.0)] == [0.9, 0.9, 0.3]
 
 
 def test_a_mean_has_the_standard_error_of_a_sample() -> None:
     """1, 2, 6: mean 3, sample variance 7, standard error sqrt(7/3); NaN is no value."""
-    stat = Stat.of([1.0, 2.0, 6.0, float("nan")])
-    assert (stat.mean, stat.n, stat.median) == (3.0, 3, 2.0)
+    stat = Stat.of(pd.Series([1.0, 2.0, 6.0, float("nan")]))
+    assert (stat.mean, stat.n) == (3.0, 3)
     assert stat.se == pytest.approx(sqrt(7 / 3))
-    assert isnan(Stat.of([1.0]).se)
-    assert Stat.of([]).n == 0
+    assert isnan(Stat.of(pd.Series([1.0])).se)
+    assert Stat.of(pd.Series([], dtype=float)).n == 0
 
 
 def test_the_summary_of_two_seeds_is_the_one_computed_by_hand() -> None:
@@ -81,14 +95,17 @@ def test_the_summary_of_two_seeds_is_the_one_computed_by_hand() -> None:
     assert row.evaluations.mean == 4
     assert row.decision_s.mean == pytest.approx(0.3)
     assert "dear_input" not in row.at_end
-    assert json.loads(json.dumps(row.to_json()))["simple"]["1"]["n"] == 2
+    assert row.by_name()["simple"]["1"].n == 2
     assert "0.7 ± 0.1" in summary_text([row])
 
 
-def test_a_single_seed_has_no_standard_error_in_json() -> None:
+def test_a_single_seed_has_no_standard_error_in_json(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON has no NaN, so an unknown standard error is null."""
     (row,) = summarise(frame([rows("a", 0, [0.5], setting=TWO)]))
-    assert row.to_json()["evaluations"] == {"mean": 1.0, "se": None, "n": 1}
+    print_json(row.by_name())
+    told = json.loads(capsys.readouterr().out)
+    assert told["evaluations"] == {"mean": 1.0, "se": None, "n": 1}
+    assert [told[name] for name in ("problem", "costs", "variance", "budget")] == list(TWO)
 
 
 def test_a_curve_against_cost_starts_where_every_seed_has_a_value() -> None:
@@ -99,43 +116,41 @@ def test_a_curve_against_cost_starts_where_every_seed_has_a_value() -> None:
             rows("a", 1, [0.6], costs=[2.0], setting=TWO),
         ]
     )
-    runs = runs_of(table)
+    runs = trials_of(table)
     simple = curve_of(runs, "simple", points=4)
-    assert simple.at.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
-    assert np.isnan(simple.mean[:2]).all()
-    assert simple.mean[2:].tolist() == pytest.approx([0.5, 0.5, 0.5])
-    assert simple.se[2:].tolist() == pytest.approx([0.1, 0.1, 0.1])
+    assert simple.index.tolist() == [2.0, 3.0, 4.0]
+    assert simple["mean"].tolist() == pytest.approx([0.5, 0.5, 0.5])
+    assert simple["se"].tolist() == pytest.approx([0.1, 0.1, 0.1])
     trials = curve_of(runs, "trial", points=4)
-    assert trials.mean.tolist() == pytest.approx([0.0, 0.5, 1.5, 1.5, 1.5])
+    assert trials.index.tolist() == [0.0, 1.0, 2.0, 3.0, 4.0]
+    assert trials["mean"].tolist() == pytest.approx([0.0, 0.5, 1.5, 1.5, 1.5])
 
 
 def test_a_curve_against_trials_ends_with_the_shortest_run() -> None:
     """Beyond it the seeds that are left would not be comparable."""
-    runs = runs_of(frame([rows("a", 0, [0.8, 0.4, 0.2]), rows("a", 1, [0.6, 0.5])]))
+    runs = trials_of(frame([rows("a", 0, [0.8, 0.4, 0.2]), rows("a", 1, [0.6, 0.5])]))
     curve = curve_of(runs, "simple", "trial")
-    assert curve.at.tolist() == [0.0, 1.0, 2.0, 3.0]
-    assert curve.mean[1:3].tolist() == pytest.approx([0.7, 0.45])
-    assert np.isnan(curve.mean[[0, 3]]).all()
+    assert curve.index.tolist() == [1.0, 2.0]
+    assert curve["mean"].tolist() == pytest.approx([0.7, 0.45])
 
 
 def test_the_common_grid_has_the_quarters_of_the_budget() -> None:
     """25, 50 and 100 % of the budget are read off curves and summaries alike."""
-    grid = cost_grid(50.0)
-    assert {12.5, 25.0, 50.0} <= set(grid.tolist())
+    runs = trials_of(frame([rows("a", 0, [0.5], setting=("toy", "moderate", 0.04, 50.0))]))
+    assert {12.5, 25.0, 50.0} <= set(curve_of(runs, "simple").index)
 
 
 def test_a_curve_of_two_policies_is_refused() -> None:
     """A mean over different policies means nothing."""
     with pytest.raises(ValueError, match="one policy"):
-        curve_of(runs_of(frame([rows("a", 0, [0.5]), rows("b", 0, [0.5])])), "simple")
+        curve_of(trials_of(frame([rows("a", 0, [0.5]), rows("b", 0, [0.5])])), "simple")
 
 
 def test_a_policy_settles_after_its_last_trial_of_another_set() -> None:
     """The diamond stands at the mean cost spent by then, and there is none if a run never settles."""
-    settled = runs_of(frame([rows("a", s, [0.5] * 4, sets=["x1", "x1", "x2", "x2"]) for s in (0, 1)]))
-    assert settled_cost(settled, "x2").mean == 2.0
-    assert settled_cost(settled, "x1").n == 0
-    assert settled[0].share_played(["x2"], after=1.0) == pytest.approx(2 / 3)
+    settled = trials_of(frame([rows("a", s, [0.5] * 4, sets=["x1", "x1", "x2", "x2"]) for s in (0, 1)]))
+    assert left_behind(settled, settled["control_set"] != "x2") == 2.0
+    assert isnan(left_behind(settled, settled["control_set"] != "x1"))
 
 
 def test_the_best_set_is_the_one_whose_trials_reached_most() -> None:
@@ -146,12 +161,12 @@ def test_the_best_set_is_the_one_whose_trials_reached_most() -> None:
             rows("a", 1, [0.9, 0.3], sets=["x1", "x2"]),
         ]
     )
-    assert best_set(runs_of(table)) == "x2"
+    assert best_set(trials_of(table)) == "x2"
 
 
 def test_the_outcome_range_reaches_from_the_best_there_is_to_the_worst_played() -> None:
     """Best value 1 by construction; the worst regret is 0.8 in one seed and 0.6 in the other."""
-    runs = runs_of(frame([rows("a", 0, [0.8, 0.1]), rows("a", 1, [0.6, 0.3])]))
+    runs = trials_of(frame([rows("a", 0, [0.8, 0.1]), rows("a", 1, [0.6, 0.3])]))
     assert outcome_range(runs) == pytest.approx(0.7)
 
 
@@ -161,7 +176,7 @@ def test_the_outcome_range_is_the_same_where_regret_begins_with_points_known_bef
     for run in runs:
         for row in run:
             row["simple"] = min(row["simple"], 0.5)
-    assert outcome_range(runs_of(frame(runs))) == pytest.approx(0.8)
+    assert outcome_range(trials_of(frame(runs))) == pytest.approx(0.8)
 
 
 def compared(ours: float, theirs: tuple[float, float]) -> object:
@@ -181,7 +196,7 @@ def test_the_ratio_is_to_the_best_published_policy_and_averaged_geometrically() 
     assert comparison.geometric_mean() == pytest.approx(4 ** (-1 / 3))
     assert comparison.geometric_mean("simple", 1.0) == pytest.approx(0.25)
     assert comparison.no_worse_everywhere
-    assert json.loads(json.dumps(comparison.to_json()))["no_worse_everywhere"] is True
+    assert comparison.by_name()["no_worse_everywhere"] is True
 
 
 def test_only_seeds_that_both_have_are_compared() -> None:
@@ -226,11 +241,11 @@ def test_a_comparison_without_runs_is_an_error() -> None:
 def test_a_foreign_table_is_refused_by_name_of_the_missing_column() -> None:
     """A table without a column of the contract says which."""
     with pytest.raises(UsageError, match="inference"):
-        runs_of(frame([rows("a", 0, [0.5])]).drop(columns="inference"))
+        trials_of(frame([rows("a", 0, [0.5])]).drop(columns="inference"))
 
 
 def test_two_rows_for_one_trial_are_refused() -> None:
     """Results of two different cells under one key would be averaged silently otherwise."""
     table = frame([rows("a", 0, [0.5, 0.4]), rows("a", 0, [0.5, 0.3])])
     with pytest.raises(UsageError, match="twice"):
-        runs_of(table)
+        trials_of(table)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import qmc
 
-from rigctl.bench.problems.adapters import full_control
+from rigctl.bench.problems.full_control import full_control
 from rigctl.bench.problems.problem import control_set_problem, recipes
 from tests.bench.arrays import write_arrays
 

@@ -12,7 +12,7 @@ import time
 import psutil
 import pytest
 
-from rigctl.bench.running.provenance import code_version
+from rigctl.bench.running.store import code_version
 from tests.bench.players import RAISES, install_plugin
 
 RUN = ["bench", "run", "--problem", "hartmann3", "--model", "fixed", "--budget", "0.4"]

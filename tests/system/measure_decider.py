@@ -22,11 +22,10 @@ keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.m
 
 # ruff: noqa: E402
 
-from rigctl.bench.latency import LENGTHSCALE, NAMES, NOISE_SD, history, plant_problem, policy_to_measure
+from rigctl.bench.latency import fitted_state, history, plant_problem, policy_to_measure
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.decider import ProcessDecider
 from rigctl.core.experiment.history import History
-from rigctl.core.gp.hyperparameters import Hyperparameters
 
 LIMIT_S = 600.0
 
@@ -34,8 +33,7 @@ LIMIT_S = 600.0
 def questions(name: str, n: int, count: int) -> list[Question]:
     """One after the other, up to n trials known; hyper-parameters as of the last fit."""
     policy, problem = policy_to_measure(name), plant_problem("integrated")
-    known = Hyperparameters((LENGTHSCALE,) * len(NAMES), signal_sd=1.0, noise_sd=NOISE_SD)
-    state = {**policy.initial_state(problem), "hyperparameters": known.to_json(), "fitted_at": n - count + 1}
+    state = fitted_state(policy, problem, n - count + 1)
     observations = history(n, 0).observations
     asked = [Question(policy, problem, 0, History.of(observations[: n - count + 1]), state)]
     for observation in observations[n - count + 1 :]:

@@ -11,7 +11,7 @@ from rigctl.bench.asking.options import build_policy, check_policy, model_overri
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import MULTI_OUTCOME, bench_problem, check
 from rigctl.bench.problems.functions import DATA_FILES
-from rigctl.bench.problems.problem import BenchProblem, control_set_problem, recipes
+from rigctl.bench.problems.problem import BenchProblem
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policy import Particular
 from rigctl.errors import PluginError, UsageError
@@ -21,7 +21,7 @@ PINNED = ("lengthscales", "signal_sd", "noise_sd", "mean")
 
 
 def check_cells(cells: Iterable[Cell], where: str) -> None:
-    """Nothing, if every cell can start. Problems are built without their truth, which can take seconds to find.
+    """Refuse cells that cannot start. Problems are built without their truth, which can take seconds to find.
 
     Args:
         cells: of one grid and budget; those that differ by their seed only are looked at once.
@@ -54,12 +54,9 @@ def _told(where: str) -> Iterator[None]:
 
 
 def _outline(cell: Cell) -> BenchProblem:
-    """All that policies are told of the problem."""
-    if cell.problem not in recipes():
-        return bench_problem(cell)
-    data = None if cell.data is None else Path(cell.data)
+    """Return the problem with all that policies are told of it."""
     try:
-        return control_set_problem(cell.problem, cell.costs, cell.variance, cell.seed, data, solved=False)
+        return bench_problem(cell, solved=False)
     except (OSError, EOFError, BadZipFile, KeyError, TypeError, ValueError) as error:
         if cell.problem not in DATA_FILES:
             raise
@@ -89,7 +86,7 @@ def _model_mistakes(problem: Problem) -> Sequence[tuple[str, str]]:
 
 
 def _in_a_grid(key: str, what: str) -> tuple[str, str]:
-    """A configuration's key and mistake as those of a grid, where outcomes come with the problem."""
+    """Return a configuration's key and mistake as those of a grid, where outcomes come with the problem."""
     if key == "further_outcomes":
         what = f"{what}; problems that have some: {', '.join(MULTI_OUTCOME)}"
     return key.replace("policy.", "options.", 1), what

@@ -14,7 +14,7 @@ from rigctl.bench.asking.labels import policy_spec
 from rigctl.bench.asking.options import merged_model
 from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.bench.names import must_be_one_of
-from rigctl.bench.problems.catalogue import problem_names, usual_costs, varies
+from rigctl.bench.problems.catalogue import catalogue, entry_of
 from rigctl.core.money import MICROS_PER_UNIT
 from rigctl.errors import UsageError
 
@@ -55,12 +55,12 @@ class Block:
             raise UsageError(f"{self.where}: seeds: got {list(self.seeds)}, must be 0 or more")
 
     def cells(self, data: Path | None = None) -> tuple[Cell, ...]:
-        """Problem by problem, seed by seed, so that a stopped grid has every policy on the same seeds."""
+        """Return cells by problem and seed, so that a stopped grid has every policy on the same seeds."""
         return tuple(
             Cell(
                 problem,
                 costs,
-                variance if varies(problem) else 0.0,
+                variance if entry_of(problem).varies else 0.0,
                 replace(policy, model=merged_model(self.model, policy.model)),
                 seed,
                 self.budget,
@@ -68,7 +68,7 @@ class Block:
             )
             for problem in self.problems
             for variance in self.variances
-            for costs in self.costs or (usual_costs(problem),)
+            for costs in self.costs or (entry_of(problem).usual,)
             for seed in self.seeds
             for policy in self.policies
         )
@@ -81,7 +81,7 @@ class Grid:
     blocks: tuple[Block, ...]
 
     def cells(self, data: Path | None = None) -> tuple[Cell, ...]:
-        """All cells, each once, and nothing wrong with them that can be known before they run.
+        """Return all cells, each once, with nothing wrong that can be known before they run.
 
         Raises:
             UsageError: a name, an option or data do not hold, a policy does not fit a problem, or two definitions share
@@ -89,19 +89,19 @@ class Grid:
         """
         for block in self.blocks:
             for problem in block.problems:
-                must_be_one_of(problem, problem_names(), f"{block.where}: problem")
+                must_be_one_of(problem, catalogue(), f"{block.where}: problem")
             check_cells(block.cells(data), block.where)
         cells = {cell.id: cell for block in self.blocks for cell in block.cells(data)}
         _labels_differ(tuple(cells.values()))
         return tuple(cells.values())
 
     def to_json(self) -> list[dict[str, Any]]:
-        """What was asked, block by block."""
+        """Return what was asked, block by block."""
         return [{k: v for k, v in asdict(block).items() if k != "where"} for block in self.blocks]
 
 
 def _labels_differ(cells: Sequence[Cell]) -> None:
-    """In one table a label must mean one thing, or rows of different policies would be averaged."""
+    """Refuse a label of two meanings: in one table, rows of different policies would be averaged."""
     seen: dict[tuple[object, ...], Cell] = {}
     for cell in cells:
         key = (cell.problem, cell.costs, cell.variance, cell.policy.label, cell.seed, cell.budget)
@@ -114,7 +114,7 @@ def _labels_differ(cells: Sequence[Cell]) -> None:
 
 
 def read_grid(path: Path) -> Grid:
-    """A grid from a YAML file: a mapping, or a list of them under `grids` (docs/bench.md).
+    """Read a grid from a YAML file: a mapping, or a list of them under `grids` (docs/bench.md).
 
     Raises:
         UsageError: it cannot be read, or something in it does not hold.
@@ -146,25 +146,20 @@ def from_options(
     seeds: int = SEEDS,
     hyperparameters: str = "learned",
 ) -> Grid:
-    """A grid of one block, from the command line.
+    """Return a grid of one block, from the command line.
 
     Raises:
         UsageError: something in it does not hold.
     """
-    block = Block(
-        problems=tuple(problems),
-        policies=tuple(policy_spec(label) for label in policies),
-        budget=budget,
-        costs=tuple(costs) if costs else None,
-        variances=tuple(variances) if variances else VARIANCES,
-        seeds=tuple(range(seeds)),
-        model={} if hyperparameters == "learned" else {"hyperparameters": hyperparameters},
-    )
-    return Grid((block,))
+    said = {"costs": costs, "variance": variances, "seeds": seeds}
+    given = {"problem": problems, "policy": policies, "budget": budget, "model": {"hyperparameters": hyperparameters}}
+    if hyperparameters == "learned":
+        del given["model"]
+    return Grid((block_of({**given, **{k: v for k, v in said.items() if v is not None}}, "grid"),))
 
 
 def block_of(given: Mapping[str, Any], where: str) -> Block:
-    """A block from a file's keys, plural or singular, one value or a list.
+    """Return a block from a file's keys, plural or singular, one value or a list.
 
     Raises:
         UsageError: a key is unknown or missing, or a value is of the wrong kind.
@@ -194,7 +189,7 @@ def block_of(given: Mapping[str, Any], where: str) -> Block:
 
 
 def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [value]
+    return list(value) if isinstance(value, list | tuple) else [value]
 
 
 def _texts(value: Any, where: str) -> tuple[str, ...]:

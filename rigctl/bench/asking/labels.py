@@ -1,8 +1,11 @@
-"""The short names of a grid's policies: what the papers call them, and with which options (algorithms, section 4)."""
+"""Labels of a grid's policies: from `labels.yaml`, defined in a grid file, or any installed policy's name."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from rigctl.bench.cell import PolicySpec
@@ -10,60 +13,36 @@ from rigctl.bench.names import must_be_one_of
 from rigctl.core.policies.registry import policy_names
 from rigctl.errors import UsageError
 
-PLAIN = (
-    "ucb-psq",
-    "ts-psq",
-    "ei-psq",
-    "ucb-cvs",
-    "pbgi",
-    "pbgi-d",
-    "ei",
-    "eipc",
-    "value-per-cost",
-    "ca-mobo",
-    "mo-ucb",
-)
-"""Policies with their default options."""
 KEYS = ("label", "policy", "options", "model")
 """Of a definition in a grid file."""
-PER_COST = ("/cost", "-per-cost")
-"""Two ways to write the same."""
-HALVING = {"tolerance": 0.1, "tolerance_decay": "halving", "cost_bound": "hoeffding"}
-"""The commit phase of U's experiments."""
+
+
+@cache
+def listed() -> Mapping[str, Mapping[str, Any]]:
+    """Read what stands in `labels.yaml`, by label; once, as it is part of the program."""
+    import yaml  # noqa: PLC0415 - only where a file is read
+
+    content: Mapping[str, Mapping[str, Any]] = yaml.safe_load(files(__package__).joinpath("labels.yaml").read_bytes())
+    return content
+
+
+def plain_label(label: str) -> str:
+    """Return the one spelling of `per unit cost`, which labels have two of."""
+    return label.replace("/cost", "-per-cost")
 
 
 def predefined() -> Mapping[str, PolicySpec]:
-    """Labels that need no definition in a grid file."""
-    specs = [
-        # C, sections 4.2 and 5
-        PolicySpec("etc-50", "ucb-cvs-etc", {"plays": 50}),
-        PolicySpec("etc-100", "ucb-cvs-etc", {"plays": 100}),
-        PolicySpec("etc-ada", "ucb-cvs-etc", {"plays": "adaptive"}),
-        # U groups by the number of variables, as it does not know costs
-        PolicySpec("etc-50-size", "ucb-cvs-etc", {"plays": 50, "groups": "size"}),
-        # U, Algorithm 1: so many plays of each set, or its experiments' 60 of 100
-        PolicySpec("u-alg1-tau5", "explore-then-commit", {**HALVING, "explore": {"plays": 5, "share": None}}),
-        PolicySpec("u-alg1-tau2", "explore-then-commit", {**HALVING, "explore": {"plays": 2, "share": None}}),
-        PolicySpec("u-alg1-share", "explore-then-commit", {**HALVING, "explore": {"share": 0.6}}),
-        # what a configuration that says nothing runs: its kernel depends on whether hyper-parameters are learned
-        PolicySpec("default", "likely-maximisers", {}, {"kernel": None}),
-    ]
-    # M: outcomes weighed in their own units instead of their ranges, weights of the order of costs as printed
-    specs += [
-        PolicySpec("mo-ucb-own", "mo-ucb", {"units": "own"}),
-        PolicySpec("ca-mobo-own", "ca-mobo", {"units": "own"}),
-        PolicySpec("ca-mobo-printed", "ca-mobo", {"sorted": "paper"}),
-        PolicySpec("ca-mobo-printed-own", "ca-mobo", {"sorted": "paper", "units": "own"}),
-    ]
-    # C, appendix B: divided by cost
-    psq = ("ucb-psq", "ts-psq", "ei-psq")
-    specs += [PolicySpec(f"{name}{suffix}", name, {"per_cost": True}) for name in psq for suffix in PER_COST]
-    specs += [PolicySpec(name, name) for name in PLAIN]
-    return {spec.label: spec for spec in specs}
+    """Return the policies of all labels that need no definition in a grid file."""
+    specs = {
+        label: PolicySpec(label, said.get("policy", label), said.get("options", {}), said.get("model", {}))
+        for label, said in listed().items()
+    }
+    slashed = {label.replace("-per-cost", "/cost"): spec for label, spec in specs.items()}
+    return {label: replace(spec, label=label) for label, spec in {**slashed, **specs}.items()}
 
 
 def policy_spec(given: object, where: str = "policy") -> PolicySpec:
-    """A policy of a grid, from a label or a definition `{label, policy, options, model}`.
+    """Return a policy of a grid, from a label or a definition `{label, policy, options, model}`.
 
     A label that is not predefined may be any installed policy's name: it then has its default options.
 

@@ -18,11 +18,11 @@ from rigctl.errors import UsageError
 MODEL_LEAST = {"nodes": 16, "max_points": 50}
 MODEL_MOST = {"nodes": 4096}
 """As of a configuration's `model` (`rigctl/config/schema.py`, which the bench may not import): a test compares them."""
-PLAIN = {float: "a finite number", int: "a whole number", str: "text", bool: "true or false", type(None): "null"}
+KINDS = {float: "a finite number", int: "a whole number", str: "text", bool: "true or false", type(None): "null"}
 
 
 def build_policy(spec: PolicySpec, defaults: Mapping[str, Any] | None = None) -> Policy:
-    """The policy a label stands for; `defaults` are options that the problem provides.
+    """Return the policy a label stands for; `defaults` are options that the problem provides.
 
     Raises:
         UsageError: the policy or an option does not exist, or an option is missing or has a value it may not have.
@@ -33,7 +33,7 @@ def build_policy(spec: PolicySpec, defaults: Mapping[str, Any] | None = None) ->
 
 
 def model_overrides(spec: PolicySpec) -> Mapping[str, Any]:
-    """The spec's model options, each known, of the right type and in the range that a configuration allows.
+    """Return the spec's model options, each known, of the right type and in the range that a configuration allows.
 
     Raises:
         UsageError: one is not.
@@ -51,24 +51,24 @@ def model_overrides(spec: PolicySpec) -> Mapping[str, Any]:
 
 
 def merged_model(of_all: Mapping[str, Any], own: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Model options of one policy: its own come before those of all, but a kernel that it leaves open (None)."""
+    """Merge model options of one policy: its own come before those of all, but a kernel that it leaves open (None)."""
     left_open = "kernel" in own and own["kernel"] is None
     said = {name: value for name, value in own.items() if not (left_open and name == "kernel")}
     return as_configured({**({"kernel": None} if left_open else {}), **of_all, **said})
 
 
 def as_configured(model: Mapping[str, Any]) -> Mapping[str, Any]:
-    """With the kernel of a configuration that names none, where it is left open (None)."""
+    """Add the kernel of a configuration that names none, where it is left open (None)."""
     if model.get("kernel", "") is not None:
         return model
     return {**model, "kernel": usual_kernel(model.get("hyperparameters", "learned"))}
 
 
 def check_policy(spec: PolicySpec) -> None:
-    """Nothing, if the policy is installed and takes these options, and its model options hold.
+    """Refuse a policy that is not installed, or options that do not hold.
 
     Raises:
-        UsageError: it is not, or does not.
+        UsageError: it is not, or they do not.
     """
     cls = policy_class(spec.policy)
     model_overrides(spec)
@@ -76,12 +76,12 @@ def check_policy(spec: PolicySpec) -> None:
 
 
 def _options_of(spec: PolicySpec) -> str:
-    """For messages: a label need not say whose options it sets."""
+    """Return how messages begin: a label need not say whose options it sets."""
     return f"policy {spec.label}{'' if spec.label == spec.policy else f' ({spec.policy})'}: options"
 
 
 def build(cls: type[Any], options: Mapping[str, Any], where: str) -> Any:
-    """A frozen dataclass from a mapping of its fields.
+    """Build a frozen dataclass from a mapping of its fields.
 
     Raises:
         UsageError: an option does not exist, is missing, or has a value it may not have.
@@ -98,7 +98,7 @@ def build(cls: type[Any], options: Mapping[str, Any], where: str) -> Any:
 
 
 def checked(cls: type[Any], options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The options as the types that the dataclass' fields are annotated with.
+    """Return the options as the types that the dataclass' fields are annotated with.
 
     Raises:
         UsageError: an option does not exist, or is of another type.
@@ -111,11 +111,13 @@ def checked(cls: type[Any], options: Mapping[str, Any], where: str) -> dict[str,
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
-    """The value as one of the annotation's alternatives."""
-    if isinstance(value, Mapping):
-        nested = [h for h in _alternatives(hint) if is_dataclass(h)]
-        if len(nested) == 1 and isinstance(nested[0], type):
-            return build(nested[0], value, where)
+    """Return the value as one of the annotation's alternatives."""
+    for one in _alternatives(hint):
+        element = get_args(one)[0] if get_args(one)[1:] == (...,) else None
+        if isinstance(value, Mapping) and is_dataclass(one):
+            return build(one, value, where)  # type: ignore[arg-type]  # a class, as annotations are
+        if isinstance(value, list) and is_dataclass(element):
+            return tuple(_value(element, v, f"{where} {i}") for i, v in enumerate(value, 1))
     given = _tuple(value)
     if not _fits(hint, given):
         raise UsageError(f"{where}: got {value!r}, must be {_allowed(hint)}")
@@ -127,7 +129,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 
 def _tuple(value: Any) -> Any:
-    """A list of a file as the tuple a frozen policy keeps."""
+    """Return a list of a file as the tuple a frozen policy keeps."""
     return tuple(_tuple(v) for v in value) if isinstance(value, list | tuple) else value
 
 
@@ -146,8 +148,8 @@ def _fits_one(hint: Any, value: Any) -> bool:
         return isinstance(value, int | float) and isfinite(value)
     if get_origin(hint) is tuple:
         return isinstance(value, tuple) and _elements_fit(get_args(hint), value)
-    plain = get_origin(hint) or hint
-    return isinstance(value, plain) if isinstance(plain, type) else True
+    kind = get_origin(hint) or hint
+    return isinstance(value, kind) if isinstance(kind, type) else True
 
 
 def _elements_fit(hints: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
@@ -168,4 +170,4 @@ def _described(hint: Any) -> str:
         return f"a list (each {each[0]})" if ... in get_args(hint) else f"a list ({', '.join(each)})"
     if is_dataclass(hint):
         return f"a mapping of {', '.join(f.name for f in fields(hint) if f.init)}"
-    return PLAIN.get(hint) or str(getattr(hint, "__name__", hint))
+    return KINDS.get(hint) or str(getattr(hint, "__name__", hint))

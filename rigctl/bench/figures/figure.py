@@ -1,18 +1,21 @@
 """Figures as data, before anything is drawn: panels of lines with a band, the same for every format.
 
-`layouts` makes them as the papers laid theirs out, `html` and `static` draw them.
+`layouts` makes them as the papers laid theirs out, `draw` draws them, `page` makes them pages to look into.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from math import isfinite
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from rigctl.bench.figures.style import order_of
-from rigctl.bench.tables.curves import Curve
 from rigctl.core.arrays import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 Spread = Literal["standard error", "quartiles"]
 
@@ -35,20 +38,28 @@ class Line:
     """Where a policy from then on only plays the best set, on average."""
 
     @classmethod
-    def of(cls, curve: Curve, spread: Spread, settled: float | None = None) -> Line:
-        """A curve where it is known; the diamond on it at the settled cost."""
-        known = np.isfinite(curve.mean)
-        mean, se, x = curve.mean[known], curve.se[known], curve.at[known]
-        if spread == "quartiles":
-            y, low, high = curve.median[known], curve.low[known], curve.high[known]
-        else:
+    def of(cls, policy: str, curve: pd.DataFrame, n: int, spread: Spread, settled: float | None = None) -> Line:
+        """Return the line of a `curve_of` n seeds, with the diamond at the settled cost."""
+        x = curve.index.to_numpy(dtype=float)
+        mean, se, low, median, high = (curve[name].to_numpy() for name in ("mean", "se", "low", "median", "high"))
+        y = median
+        if spread == "standard error":
             around = np.nan_to_num(se)
             y, low, high = mean, mean - around, mean + around
         diamond = None
-        if settled is not None and np.isfinite(settled) and len(x):
+        if settled is not None and isfinite(settled) and len(x):
             place = int(np.argmin(np.abs(x - settled)))
             diamond = (float(x[place]), float(y[place]))
-        return cls(curve.policy, x, y, low, high, mean, se, curve.n, diamond)
+        return cls(policy, x, y, low, high, mean, se, n, diamond)
+
+    def told_at(self, x: float) -> str:
+        """Return mean ± standard error and number of seeds at a place, or nothing where there is no line."""
+        place = int(np.searchsorted(self.x, x, side="right")) - 1
+        if place < 0:
+            return ""
+        mean, se = self.mean[place], self.se[place]
+        settled = f", only the best set from {self.diamond[0]:.3g} on" if self.diamond and self.diamond[0] <= x else ""
+        return f"{mean:.4g}{f' ± {se:.2g}' if isfinite(se) else ''} (n = {self.n}){settled}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +72,15 @@ class Panel:
     lines: tuple[Line, ...]
     log_y: bool = False
 
-    def floor_of_log(self) -> float:
-        """The least positive value of any line: bands that reach zero or below are cut there on a log axis."""
+    @property
+    def end(self) -> float:
+        """The last place of any line."""
+        return max(float(line.x[-1]) for line in self.lines)
+
+    def floor(self) -> float:
+        """Return the least value shown: bands that reach zero or below are cut at a positive one on a log axis."""
+        if not self.log_y:
+            return -np.inf
         positive = [float(v[v > 0].min()) for line in self.lines for v in (line.y, line.low) if (v > 0).any()]
         smallest = min(positive, default=1e-6)
         means = [float(line.y[line.y > 0].min()) for line in self.lines if (line.y > 0).any()]
@@ -80,7 +98,6 @@ class Figure:
     caption: str
     """What is shown, over how many seeds."""
     rows: tuple[tuple[Panel, ...], ...]
-    spread: Spread = "standard error"
     share_y: bool = True
     """Panels of a row have the same y axis."""
 

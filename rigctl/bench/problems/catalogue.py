@@ -2,85 +2,93 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, get_args
 
 from rigctl.bench.cell import Cell
 from rigctl.bench.names import must_be_one_of
-from rigctl.bench.problems.adapters import full_control, multi_outcome
-from rigctl.bench.problems.full_control import Costs, FunctionName
+from rigctl.bench.problems.full_control import CostsName, FunctionName, full_control
 from rigctl.bench.problems.functions import DATA_FILES, data_file
 from rigctl.bench.problems.multi_outcome import trays, zdt3
-from rigctl.bench.problems.problem import BenchProblem, control_set_problem, cost_names, recipes
+from rigctl.bench.problems.problem import COST_SETS, BenchProblem, control_set_problem, recipes
 
 DIMENSIONS = (4, 8, 16)
 """Of the full-control problems (Xie et al., section 4)."""
 MULTI_OUTCOME = ("zdt3", "zdt3-unscaled", "trays")
-UNIT_COSTS = ("unit",)
 
 
-def problem_names() -> tuple[str, ...]:
-    """All of them."""
-    return (*recipes(), *_full_control(), *MULTI_OUTCOME)
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A problem, before its costs are chosen."""
+
+    costs: tuple[str, ...]
+    usual: str
+    """Costs that are meant where none are named."""
+    build: Callable[..., BenchProblem]
+    """From costs; and from variance, seed and data where it varies."""
+    varies: bool = False
+    """Whether it has uncontrolled variables."""
+    seeded: bool = False
+    """Whether every seed has a function of its own."""
 
 
-def costs_of(problem: str) -> tuple[str, ...]:
-    """Names of the costs that a problem can have.
+def catalogue() -> Mapping[str, Entry]:
+    """Return all problems by name."""
+    kinds = tuple(base + kind for base in COST_SETS for kind in ("", "-exact", "-known"))
+    entries = {
+        name: Entry(kinds, "moderate", partial(control_set_problem, name), varies=True, seeded=recipe.seeded)
+        for name, recipe in recipes().items()
+    }
+    for function in get_args(FunctionName):
+        for d in DIMENSIONS:
+            entries[f"{function}{d}"] = Entry(get_args(CostsName), "uniform", partial(full_control, function, d))
+    several: tuple[Any, ...] = (zdt3, partial(zdt3, mapped=False), trays)
+    for name, build in zip(MULTI_OUTCOME, several, strict=True):
+        entries[name] = Entry(("unit",), "unit", lambda _costs, build=build: build())
+    return entries
+
+
+def entry_of(problem: str) -> Entry:
+    """Return the problem of that name.
 
     Raises:
-        UsageError: there is no such problem.
+        UsageError: there is none; names the nearest that there is.
     """
-    must_be_one_of(problem, problem_names(), "problem")
-    if problem in recipes():
-        return cost_names()
-    return UNIT_COSTS if problem in MULTI_OUTCOME else get_args(Costs)
-
-
-def usual_costs(problem: str) -> str:
-    """What is meant where no costs are named."""
-    return "moderate" if problem in recipes() else costs_of(problem)[0]
-
-
-def varies(problem: str) -> bool:
-    """Whether the problem has uncontrolled variables."""
-    return problem in recipes()
+    entries = catalogue()
+    must_be_one_of(problem, entries, "problem")
+    return entries[problem]
 
 
 def check(cell: Cell) -> None:
-    """Nothing, if problem, costs and data exist.
+    """Refuse what does not exist: problem, costs or data.
 
     Raises:
-        UsageError: one does not; names the nearest that does.
+        UsageError: one does not exist; names the nearest that does.
     """
-    must_be_one_of(cell.costs, costs_of(cell.problem), f"costs of {cell.problem}")
+    must_be_one_of(cell.costs, entry_of(cell.problem).costs, f"costs of {cell.problem}")
     if cell.problem in DATA_FILES:
         data_file(cell.problem, None if cell.data is None else Path(cell.data))
 
 
-def bench_problem(cell: Cell) -> BenchProblem:
-    """The problem of a cell, its truth computed once per process.
+def bench_problem(cell: Cell, *, solved: bool = True) -> BenchProblem:
+    """Return the problem of a cell, its truth computed once per process; not `solved`, it has none.
 
     Raises:
         UsageError: a name is unknown, or its data are not there.
     """
     check(cell)
     data = None if cell.data is None else str(Path(cell.data).resolve())
-    seeded = cell.problem in recipes() and recipes()[cell.problem].seeded
-    return _built(cell.problem, cell.costs, cell.variance, cell.seed if seeded else 0, data)
-
-
-def _full_control() -> dict[str, tuple[FunctionName, int]]:
-    names: tuple[FunctionName, ...] = get_args(FunctionName)
-    return {f"{name}{d}": (name, d) for name in names for d in DIMENSIONS}
+    seed = cell.seed if entry_of(cell.problem).seeded else 0
+    return _built(cell.problem, cell.costs, cell.variance, seed, data, solved=solved)
 
 
 @lru_cache(maxsize=32)
-def _built(problem: str, costs: str, variance: float, seed: int, data: str | None) -> BenchProblem:
-    """The one thing a worker remembers between cells: an airfoil's truth takes seconds, its campaign not many more."""
-    if problem in recipes():
-        return control_set_problem(problem, costs, variance, seed, None if data is None else Path(data))
-    if problem in MULTI_OUTCOME:
-        return multi_outcome(trays() if problem == "trays" else zdt3(mapped=problem == "zdt3"))
-    function, dimension = _full_control()[problem]
-    return full_control(function, dimension, cast("Costs", costs))  # checked by name
+def _built(problem: str, costs: str, variance: float, seed: int, data: str | None, *, solved: bool) -> BenchProblem:
+    """Build a problem; all that a worker remembers between cells, as a truth can take as many seconds as a campaign."""
+    entry = entry_of(problem)
+    if not entry.varies:
+        return entry.build(costs)
+    return entry.build(costs, variance, seed, None if data is None else Path(data), solved=solved)

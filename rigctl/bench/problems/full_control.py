@@ -2,8 +2,7 @@
 
 From Xie, Astudillo, Frazier, Scully and Terenin, "Cost-aware Bayesian optimization via the Pandora's Box Gittins
 index", section 4.2 and appendix C (eqs. 74 to 77). Every variable is controlled in every trial, there is no noise, and
-d is 4, 8 or 16. Read off the paper's figures: budgets of 10 d (uniform costs of 1) and 25 d (varying costs), neither
-including the 2(d+1) Sobol points that every run starts from.
+d is 4, 8 or 16. The paper's budgets do not include the 2(d+1) Sobol points that every run starts from.
 
 Differences, and what was decided:
 
@@ -17,30 +16,30 @@ Differences, and what was decided:
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
+from rigctl.bench.problems.problem import BenchProblem, TrialCosts, one_set
+from rigctl.bench.problems.truth import Best, Truth
 from rigctl.core.arrays import FloatArray
-from rigctl.core.experiment.problem import CostField
+from rigctl.core.experiment.problem import ModelOptions
 
 FunctionName = Literal["ackley", "levy", "rosenbrock"]
-Costs = Literal["uniform", "varying", "varying-sum"]
-UNIFORM_BUDGET, VARYING_BUDGET = 10, 25
-"""Per variable, currency units."""
+CostsName = Literal["uniform", "varying", "varying-sum"]
+FLOOR_POINTS = 1 << 12
 
 
 def ackley(x: FloatArray) -> FloatArray:
-    """Eq. 74 on [-1, 1]^d, negated: many local maxima, the best in the middle; (b,) for x (b, d), unit cube."""
+    """Return eq. 74 on [-1, 1]^d, negated, (b,) for x (b, d), unit cube: many local maxima, the best in the middle."""
     z = 2.0 * x - 1.0
     root, waves = np.sqrt(np.square(z).mean(axis=1)), np.cos(2 * np.pi * z).mean(axis=1)
     return np.asarray(20.0 * np.expm1(-0.2 * root) + np.exp(waves) - np.e)
 
 
 def levy(x: FloatArray) -> FloatArray:
-    """Eq. 75 on [-10, 10]^d, negated: multimodal, the best at 1 in every variable; (b,) for x (b, d), unit cube."""
+    """Return eq. 75 on [-10, 10]^d, negated, (b,) for x (b, d), unit cube: multimodal, the best at 1 everywhere."""
     w = 1.0 + (20.0 * x - 10.0 - 1.0) / 4.0
     first = np.square(np.sin(np.pi * w[:, 0]))
     inner = np.square(w[:, :-1] - 1.0) * (1.0 + 10.0 * np.square(np.sin(np.pi * w[:, :-1] + 1.0)))
@@ -49,7 +48,7 @@ def levy(x: FloatArray) -> FloatArray:
 
 
 def rosenbrock(x: FloatArray) -> FloatArray:
-    """Eq. 76 on [-5, 10]^d, negated: one curved valley, the best at 1 in every variable; (b,) for x (b, d)."""
+    """Return eq. 76 on [-5, 10]^d, negated, (b,) for x (b, d), unit cube: a curved valley, the best at 1 everywhere."""
     z = 15.0 * x - 5.0
     bend, rest = z[:, 1:] - np.square(z[:, :-1]), z[:, :-1] - 1.0
     return np.asarray(-(100.0 * np.square(bend) + np.square(rest)).sum(axis=1))
@@ -65,63 +64,38 @@ class LinearCost:
     """Currency units per range of one variable."""
 
     def mean(self, control_set: int, settings: FloatArray) -> FloatArray:  # noqa: ARG002 - the protocol's signature
-        """(b,), currency units, for settings (b, k), unit cube."""
+        """Return eq. 77 of settings (b, k), unit cube: (b,), currency units."""
         return np.asarray(self.base + self.slope * settings.sum(axis=1))
 
     def gradient(self, control_set: int, settings: FloatArray) -> FloatArray:  # noqa: ARG002
-        """(b, k)."""
+        """Return the slope by each variable, (b, k)."""
         return np.full(settings.shape, self.slope)
 
     def upper(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """(b,)."""
+        """Return the mean, (b,)."""
         return self.mean(control_set, settings)
 
 
-@dataclass(frozen=True, slots=True)
-class FullControl:
-    """A function to maximise by controlling every variable."""
-
-    name: str
-    f: Callable[[FloatArray], FloatArray]
-    """(b, d), unit cube -> (b,), larger is better."""
-    best: float
-    """Its maximum."""
-    best_at: tuple[float, ...]
-    """(d,), unit cube: where."""
-    cost: CostField
-    budget: float
-    """Currency units, the initial points not included."""
-    dimension: int
-    initial: int
-    """Sobol points known beforehand, free of charge."""
-
-
-def full_control_problem(name: FunctionName, dimension: int, costs: Costs = "uniform") -> FullControl:
-    """One of the paper's problems; any dimension from 2 on (the paper's are 4, 8 and 16).
-
-    Raises:
-        ValueError: no such function or costs, or fewer than two variables.
-    """
-    functions = {"ackley": (ackley, 0.5), "levy": (levy, 0.55), "rosenbrock": (rosenbrock, 0.4)}
-    if name not in functions:
-        raise ValueError(f"full-control problem: got {name!r}, allowed: {', '.join(functions)}")
-    if dimension < 2:
-        raise ValueError(f"{name}: got {dimension} variables, need at least 2")
-    f, at = functions[name]
-    return FullControl(
+def full_control(name: FunctionName, dimension: int, costs: CostsName = "uniform") -> BenchProblem:
+    """Return one of the paper's problems; of any dimension from 2 on (the paper's are 4, 8 and 16)."""
+    f, at = {"ackley": (ackley, 0.5), "levy": (levy, 0.55), "rosenbrock": (rosenbrock, 0.4)}[name]
+    floor = float(f(_sobol(dimension, FLOOR_POINTS, np.random.default_rng(0))).min())
+    slope = {"uniform": 0.0, "varying": 20.0 / dimension, "varying-sum": 20.0}[costs]
+    return BenchProblem(
         name=f"{name}{dimension}",
-        f=f,
-        best=0.0,
-        best_at=(at,) * dimension,
-        cost=_cost(costs, dimension),
-        budget=float(dimension * (UNIFORM_BUDGET if costs == "uniform" else VARYING_BUDGET)),
-        dimension=dimension,
-        initial=2 * (dimension + 1),
+        space=one_set(dimension),
+        objective=f,
+        costs=TrialCosts(field=LinearCost(1.0, slope)),
+        truth=Truth((f,), (Best(0.0, (at,) * dimension),), floor),
+        noise_sd=0.0,
+        initial=lambda rng: _sobol(dimension, 2 * (dimension + 1), rng),
+        model=ModelOptions(kernel="matern-5/2"),
     )
 
 
-def _cost(costs: Costs, dimension: int) -> LinearCost:
-    slopes = {"uniform": 0.0, "varying": 20.0 / dimension, "varying-sum": 20.0}
-    if costs not in slopes:
-        raise ValueError(f"costs: got {costs!r}, allowed: {', '.join(get_args(Costs))}")
-    return LinearCost(1.0, slopes[costs])
+def _sobol(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:
+    """Return scrambled Sobol points (count, d); a power of two is drawn and cut, as fewer would not be balanced."""
+    from scipy.stats import qmc  # noqa: PLC0415 - slow to import
+
+    points = qmc.Sobol(dimension, rng=rng).random_base2(int(count - 1).bit_length())
+    return np.asarray(points[:count])

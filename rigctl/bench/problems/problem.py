@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import e, sqrt
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from rigctl.bench.problems.functions import Ackley, GpSample, Hartmann, KernelSum, Levy, Objective
-from rigctl.bench.problems.truth import SettingTruth, Truth
+from rigctl.bench.problems.functions import Objective, ackley, gp_sample, hartmann3, hartmann6, kernel_sum, levy
+from rigctl.bench.problems.truth import Truth
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import CostField, FurtherOutcome, ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import TruncatedNormal
+from rigctl.core.marginals.families import Marginal, TruncatedNormal, Uniform
 from rigctl.core.money import to_micros
 from rigctl.errors import UsageError
 
@@ -33,7 +33,7 @@ SMALLEST_COST = 0.001
 NOISE_SD = 0.01
 """Of observations (C, appendix C)."""
 LENGTHSCALE = 0.2
-"""Of fixed hyper-parameters, unit cube, where no paper has one for the problem."""
+"""Where no paper has one for the problem."""
 INITIAL_POINTS = 5
 SUBSETS_OF_3 = ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
 SETS_OF_12 = tuple(tuple(range(*r)) for r in ((0, 3), (3, 6), (6, 9), (9, 12), (0, 6), (6, 12), (0, 12)))
@@ -41,41 +41,22 @@ PLANT_SETS = ((0, 1), (2, 3), (3, 4), (0, 1, 2), (1, 2, 3), (2, 3, 4), (0, 1, 2,
 AIRFOIL_SETS = ((3, 4), (1, 4), (0, 3), (1, 2), (2, 4), (0, 1), (2, 3))
 
 
-class CostLaw(Protocol):
-    """What trials cost, currency units."""
-
-    @property
-    def known(self) -> tuple[float, ...] | None:
-        """(m,), where policies are told the cost of every set."""
-        ...
-
-    @property
-    def field(self) -> CostField | None:
-        """Where policies are told the cost of every setting."""
-        ...
-
-    def mean(self, control_set: int, setting: Sequence[float]) -> float:
-        """Expected cost of a trial."""
-        ...
-
-    def draw(self, control_set: int, setting: Sequence[float], deviate: float) -> float:
-        """The cost of one trial, given a standard normal deviate."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class SetCosts:
-    """One mean per control set; N(mean, 0.02) where the mean is at least 0.1 (U, Experiments), never below 0.001."""
+class TrialCosts:
+    """What trials cost, currency units: a mean per control set, or a field that policies know and that never varies.
 
-    means: tuple[float, ...]
+    Where a set's mean is at least 0.1, a trial costs N(mean, 0.02) (U, Experiments), but never less than 0.001.
+    """
+
+    means: tuple[float, ...] = ()
     noise_sd: float = COST_NOISE_SD
     told: bool = False
     """Whether policies know the means."""
     field: CostField | None = None
 
     @classmethod
-    def named(cls, name: str) -> SetCosts:
-        """`cheap`, `moderate` or `expensive`: unknown and noisy.
+    def named(cls, name: str) -> TrialCosts:
+        """Return `cheap`, `moderate` or `expensive`: unknown and noisy.
 
         With `-exact` unknown and always the same, with `-known` always the same and told to the policies.
         """
@@ -84,30 +65,20 @@ class SetCosts:
 
     @property
     def known(self) -> tuple[float, ...] | None:
-        """(m,), or None."""
+        """(m,), where policies are told the cost of every set."""
         return self.means if self.told else None
 
-    def mean(self, control_set: int, setting: Sequence[float]) -> float:  # noqa: ARG002  # the protocol's signature
-        """Of that set."""
-        return self.means[control_set]
+    def mean(self, control_set: int, setting: Sequence[float]) -> float:
+        """Return the expected cost of a trial."""
+        if self.field is None:
+            return self.means[control_set]
+        return float(self.field.mean(control_set, np.array([setting], dtype=float))[0])
 
-    def draw(self, control_set: int, setting: Sequence[float], deviate: float) -> float:  # noqa: ARG002
-        """Mean plus noise."""
-        mean = self.means[control_set]
-        noisy = mean >= NOISY_FROM and self.noise_sd > 0
+    def draw(self, control_set: int, setting: Sequence[float], deviate: float) -> float:
+        """Return the cost of one trial, given a standard normal deviate."""
+        mean = self.mean(control_set, setting)
+        noisy = self.field is None and mean >= NOISY_FROM and self.noise_sd > 0
         return max(mean + self.noise_sd * deviate, SMALLEST_COST) if noisy else mean
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Columns of problems with several outcomes, after every trial."""
-
-    dear_input: FloatArray
-    """(T,), cumulated value of the dearest variable, unit cube."""
-    hypervolume: FloatArray
-    """(T,), dominated by the outcomes so far."""
-    used: FloatArray
-    """(T, d), cumulated value of every variable, unit cube."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +89,7 @@ class BenchProblem:
     space: Space
     objective: Callable[[FloatArray], FloatArray]
     """The outcome without noise: (n, d) unit cube -> (n,), or (n, K) where there are several."""
-    costs: CostLaw
+    costs: TrialCosts
     truth: Truth | None
     """None where no single outcome is optimised."""
     floor: float | None = None
@@ -126,28 +97,36 @@ class BenchProblem:
     noise_sd: float = NOISE_SD
     initial: Callable[[np.random.Generator], FloatArray] | None = None
     """The free points known beforehand, (n, d), unit cube; None: five, uniform over the cube."""
-    fixed: ModelOptions | None = None
-    """The papers' hyper-parameters, for `hyperparameters: fixed`; None: the usual ones, with `LENGTHSCALE`."""
+    lengthscale: float = LENGTHSCALE
+    """Of `hyperparameters: fixed`, unit cube; the rest of those is signal 1, noise 0.01, mean 0, as in the papers."""
     model: ModelOptions = field(default_factory=ModelOptions)
     """What policies start from otherwise."""
     options: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By policy name: options that are a property of the problem, e.g. the order in which inputs are dear."""
     further: tuple[FurtherOutcome, ...] = ()
-    progress: Callable[[History], Progress] | None = None
-    """Of a history, initial points included, with one entry per charged trial; None: one outcome."""
+    progress: Callable[[History], Mapping[str, list[float]]] | None = None
+    """Columns of a history, initial points included, with one entry per charged trial; None: one outcome."""
+    natural: tuple[Marginal, ...] | None = None
+    """How variables left alone really vary; None: as policies are told."""
 
     def initial_points(self, rng: np.random.Generator) -> FloatArray:
-        """(n, d), unit cube."""
+        """Draw the free points known beforehand, (n, d), unit cube."""
         return rng.random((INITIAL_POINTS, self.space.dimension)) if self.initial is None else self.initial(rng)
 
+    def left_alone(self, quantiles: FloatArray) -> FloatArray:
+        """Return what the variables would be if none were controlled, (d,), unit cube, at these quantiles (d,)."""
+        marginals = self.natural or tuple(v.marginal for v in self.space.variables)
+        return np.array([m.quantile(q) for m, q in zip(marginals, quantiles, strict=True)])
+
     def problem(self, budget: float, model: Mapping[str, Any] | None = None) -> Problem:
-        """What the policy is told; `budget` in currency units, `model` overrides single model options.
+        """Return what the policy is told; `budget` in currency units, `model` overrides single model options.
 
         Raises:
             ValueError: the budget is not finite, or a model option is out of its range.
         """
         given = dict(model or {})
-        fixed = self.fixed or fixed_model(LENGTHSCALE, self.space.dimension)
+        scales = (self.lengthscale,) * self.space.dimension
+        fixed = ModelOptions("fixed", lengthscales=scales, signal_sd=1.0, noise_sd=NOISE_SD, mean=0.0)
         base = fixed if given.get("hyperparameters") == "fixed" else self.model
         return Problem(
             space=self.space,
@@ -161,9 +140,10 @@ class BenchProblem:
         )
 
 
-def fixed_model(lengthscale: float, dimension: int) -> ModelOptions:
-    """The papers' fixed hyper-parameters: one lengthscale (unit cube), signal 1, noise 0.01, mean 0."""
-    return ModelOptions("fixed", lengthscales=(lengthscale,) * dimension, signal_sd=1.0, noise_sd=NOISE_SD, mean=0.0)
+def one_set(dimension: int) -> Space:
+    """Return a space x1, x2, ... whose one control set is all of it."""
+    names = [f"x{i + 1}" for i in range(dimension)]
+    return Space.of([Variable(name, "", 0.0, 1.0, Uniform()) for name in names], [names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,27 +162,22 @@ class Recipe:
 
 
 def recipes() -> Mapping[str, Recipe]:
-    """The problems with control sets, by name."""
+    """Return the problems with control sets, by name."""
     return {
-        "hartmann3": Recipe(lambda *_: Hartmann.three(), 3, SUBSETS_OF_3, 0.1, 0.0),
-        "gp-sample3": Recipe(lambda seed, _: GpSample.draw(3, 0.1, seed), 3, SUBSETS_OF_3, 0.1, None, seeded=True),
-        "plant": Recipe(lambda _, data: KernelSum.load("plant", data), 5, PLANT_SETS, 0.2, None),
-        "airfoil": Recipe(lambda _, data: KernelSum.load("airfoil", data), 5, AIRFOIL_SETS, 0.2, None),
-        "hartmann6+6": Recipe(lambda *_: Hartmann.six(), 12, SETS_OF_12, 0.1, 0.0),
-        "ackley6+6": Recipe(lambda *_: Ackley(6), 12, SETS_OF_12, 0.2, -20.0 - e),
-        "levy6+6": Recipe(lambda *_: Levy(6), 12, SETS_OF_12, 0.2, None),
+        "hartmann3": Recipe(lambda *_: hartmann3(), 3, SUBSETS_OF_3, 0.1, 0.0),
+        "gp-sample3": Recipe(lambda seed, _: gp_sample(3, 0.1, seed), 3, SUBSETS_OF_3, 0.1, None, seeded=True),
+        "plant": Recipe(lambda _, data: kernel_sum("plant", data), 5, PLANT_SETS, 0.2, None),
+        "airfoil": Recipe(lambda _, data: kernel_sum("airfoil", data), 5, AIRFOIL_SETS, 0.2, None),
+        "hartmann6+6": Recipe(lambda *_: hartmann6(), 12, SETS_OF_12, 0.1, 0.0),
+        "ackley6+6": Recipe(lambda *_: ackley(6), 12, SETS_OF_12, 0.2, -20.0 - e),
+        "levy6+6": Recipe(lambda *_: levy(6), 12, SETS_OF_12, 0.2, None),
     }
-
-
-def cost_names() -> tuple[str, ...]:
-    """Costs of the problems with control sets."""
-    return tuple(base + kind for base in COST_SETS for kind in ("", "-exact", "-known"))
 
 
 def control_set_problem(
     name: str, costs: str, variance: float, seed: int, data: Path | None = None, *, solved: bool = True
 ) -> BenchProblem:
-    """One of `recipes()`; not `solved`, it has no truth, which can take seconds to find.
+    """Return one of `recipes()`; not `solved`, it has no truth, which can take seconds to find.
 
     Raises:
         UsageError: its data are not there, or no truncated normal has that variance.
@@ -216,10 +191,10 @@ def control_set_problem(
         name=name,
         space=space,
         objective=_of_first(objective),
-        costs=SetCosts.named(costs),
-        truth=SettingTruth.of(objective, marginals, recipe.control_sets, recipe.floor) if solved else None,
+        costs=TrialCosts.named(costs),
+        truth=Truth.of(objective, marginals, recipe.control_sets, recipe.floor) if solved else None,
         floor=recipe.floor,
-        fixed=fixed_model(recipe.lengthscale, recipe.dimension),
+        lengthscale=recipe.lengthscale,
     )
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import gamma
-from typing import Protocol
 
 import numpy as np
 
@@ -22,99 +21,75 @@ Natural = TruncatedNormal | Uniform
 """How an uncontrolled variable of a bench problem varies; both have a quadrature rule."""
 
 
-class Terms(Protocol):
+@dataclass(frozen=True, slots=True, eq=False)
+class Terms:
     """J products of factors, and their weights. Factors may be complex; a value is the sum's real part."""
-
-    @property
-    def weights(self) -> FloatArray:
-        """(J,)."""
-        ...
-
-    def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """phi_jl(x) of every term, (n, J), for x (n,), unit cube."""
-        ...
-
-    def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """E[phi_jl(X)] of every term, (J,)."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class GaussianTerms:
-    """phi_jl(x) = exp(-p_gl (x - c_jl)^2 / 2): groups g of terms that share their precisions."""
-
-    weights: FloatArray
-    """(J,), J = groups * centres per group, group by group."""
-    centres: FloatArray
-    """(J / groups, d) shared by all groups, or (J, d), unit cube."""
-    precisions: FloatArray
-    """(groups, d), inverse squares of lengthscales."""
-
-    @property
-    def _each(self) -> FloatArray:
-        """(groups, J / groups, d) centres."""
-        groups, d = self.precisions.shape
-        size = len(self.weights) // groups
-        if len(self.centres) == size:
-            return np.broadcast_to(self.centres, (groups, size, d))
-        return self.centres.reshape(groups, size, d)
-
-    def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """(n, J)."""
-        apart = np.square(x[:, None, None] - self._each[None, :, :, variable])
-        apart *= -0.5 * self.precisions[:, variable, None]
-        return np.asarray(np.exp(apart, out=apart).reshape(len(x), -1))
-
-    def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """(J,), closed form; a precision of 0 is a factor of 1."""
-        out = [
-            marginal.z(centres[:, variable], SquaredExponential(precision[variable] ** -0.5))
-            if precision[variable] > 0
-            else np.ones(len(centres))
-            for precision, centres in zip(self.precisions, self._each, strict=True)
-        ]
-        return np.concatenate(out)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WaveTerms:
-    """phi_jl(x) = exp(i omega_jl x); with complex weights a sum of cosines."""
-
-    weights: FloatArray
-    """(J,), complex."""
-    frequencies: FloatArray
-    """(J, d), radians per unit."""
-
-    def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """(n, J), complex."""
-        return np.asarray(np.exp(1j * x[:, None] * self.frequencies[:, variable]))
-
-    def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """(J,), the marginal's characteristic function."""
-        fastest = float(np.abs(self.frequencies[:, variable]).max())
-        nodes, weights = marginal.rule(1.0 / max(fastest, 1.0))
-        return np.asarray(weights @ self.factor(variable, nodes))
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CurveTerms:
-    """Factors that are any smooth curve; expectations by quadrature."""
 
     weights: FloatArray
     """(J,)."""
-    curves: Callable[[int, FloatArray], FloatArray]
-    """(variable, x (n,)) -> (n, J)."""
-    width: float
-    """No feature of a curve is narrower, unit cube."""
+    factor: Callable[[int, FloatArray], FloatArray]
+    """(variable l, x (n,), unit cube) -> phi_jl(x) of every term, (n, J)."""
+    expected: Callable[[int, Natural], FloatArray]
+    """(variable l, its marginal) -> E[phi_jl(X)] of every term, (J,)."""
 
-    def factor(self, variable: int, x: FloatArray) -> FloatArray:
-        """(n, J)."""
-        return self.curves(variable, x)
 
-    def expected(self, variable: int, marginal: Natural) -> FloatArray:
-        """(J,)."""
-        nodes, weights = marginal.rule(self.width)
-        return np.asarray(weights @ self.curves(variable, nodes))
+def gaussian_terms(weights: FloatArray, centres: FloatArray, precisions: FloatArray) -> Terms:
+    """Return phi_jl(x) = exp(-p_gl (x - c_jl)^2 / 2): groups g of terms that share their precisions.
+
+    Expectations are in closed form; a precision of 0 is a factor of 1.
+
+    Args:
+        weights: (J,), J = groups * centres per group, group by group.
+        centres: (J / groups, d) shared by all groups, or (J, d), unit cube.
+        precisions: (groups, d), inverse squares of lengthscales.
+    """
+    groups, d = precisions.shape
+    size = len(weights) // groups
+    shared = len(centres) == size
+    each = np.broadcast_to(centres, (groups, size, d)) if shared else centres.reshape(groups, size, d)
+
+    def factor(variable: int, x: FloatArray) -> FloatArray:
+        apart = np.square(x[:, None, None] - each[None, :, :, variable])
+        apart *= -0.5 * precisions[:, variable, None]
+        return np.asarray(np.exp(apart, out=apart).reshape(len(x), -1))
+
+    def expected(variable: int, marginal: Natural) -> FloatArray:
+        out = [
+            marginal.z(group[:, variable], SquaredExponential(precision[variable] ** -0.5))
+            if precision[variable] > 0
+            else np.ones(len(group))
+            for precision, group in zip(precisions, each, strict=True)
+        ]
+        return np.concatenate(out)
+
+    return Terms(weights, factor, expected)
+
+
+def wave_terms(weights: FloatArray, frequencies: FloatArray) -> Terms:
+    """Return phi_jl(x) = exp(i omega_jl x), with weights (J,), complex, a sum of cosines; omega (J, d), radians.
+
+    Expectations are the marginal's characteristic function.
+    """
+
+    def factor(variable: int, x: FloatArray) -> FloatArray:
+        return np.asarray(np.exp(1j * x[:, None] * frequencies[:, variable]))
+
+    def expected(variable: int, marginal: Natural) -> FloatArray:
+        fastest = float(np.abs(frequencies[:, variable]).max())
+        nodes, rule = marginal.rule(1.0 / max(fastest, 1.0))
+        return np.asarray(rule @ factor(variable, nodes))
+
+    return Terms(weights, factor, expected)
+
+
+def curve_terms(weights: FloatArray, curves: Callable[[int, FloatArray], FloatArray], width: float) -> Terms:
+    """Return factors that are any smooth curves, none with a feature narrower than `width`; expected by quadrature."""
+
+    def expected(variable: int, marginal: Natural) -> FloatArray:
+        nodes, rule = marginal.rule(width)
+        return np.asarray(rule @ curves(variable, nodes))
+
+    return Terms(weights, curves, expected)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -132,7 +107,7 @@ class Partial:
     def of(
         cls, terms: Sequence[Terms], constant: float, controlled: Sequence[int], marginals: Sequence[Natural]
     ) -> Partial:
-        """Of a control set, given how every variable varies when left alone."""
+        """Build it for a control set, given how every variable varies when left alone."""
         free = [v for v in range(len(marginals)) if v not in controlled]
         weights = []
         for kind in terms:
@@ -143,7 +118,7 @@ class Partial:
         return cls(tuple(terms), tuple(controlled), tuple(weights), constant)
 
     def __call__(self, settings: FloatArray) -> FloatArray:
-        """(n,) true values of settings (n, k), unit cube."""
+        """Return the true values of settings (n, k), unit cube, (n,)."""
         out = np.full(len(settings), self.constant)
         for kind, weights in zip(self.terms, self.weights, strict=True):
             rows = max(1, (1 << 20) // max(len(weights), 1))
@@ -156,7 +131,7 @@ class Partial:
         return out
 
     def on_grid(self, axes: Sequence[FloatArray]) -> FloatArray:
-        """Values on the grid of these axes, one per controlled variable, in index order; by matrix products."""
+        """Return the values on the grid of axes, one per controlled variable, in index order; by matrix products."""
         shape = tuple(len(a) for a in axes)
         out = np.full(shape, self.constant)
         for kind, weights in zip(self.terms, self.weights, strict=True):
@@ -172,7 +147,7 @@ class Partial:
 
 
 def matern52_as_gaussians(step: float = 0.35) -> tuple[FloatArray, FloatArray]:
-    """Weights (q,) and squared lengthscales (q,) with sum_q w_q exp(-r2 / (2 t_q)) = the Matern-5/2 correlation of r2.
+    """Return weights and squared lengthscales (q,): sum_q w_q exp(-r2 / (2 t_q)) is the Matern-5/2 correlation of r2.
 
     A Matern correlation of smoothness nu is the mean of squared-exponential ones whose squared lengthscale is
     Gamma(nu, nu) distributed (Gradshteyn and Ryzhik 3.471.9). The trapezoid rule on ln t converges exponentially in
@@ -185,7 +160,7 @@ def matern52_as_gaussians(step: float = 0.35) -> tuple[FloatArray, FloatArray]:
 
 
 def root_exponential_as_gaussians(step: float = 0.2) -> tuple[FloatArray, FloatArray]:
-    """Weights (q,) and rates (q,) with sum_q w_q exp(-s t_q) = exp(-sqrt(s)), for s of 1e-9 and more.
+    """Return weights and rates (q,) with sum_q w_q exp(-s t_q) = exp(-sqrt(s)), for s of 1e-9 and more.
 
     exp(-sqrt(s)) is the Laplace transform of the Levy distribution with scale 1/2 (Feller volume 2, XIII.3). What is
     cut off at large t only matters at s = 0, where its weight is 1e-5.

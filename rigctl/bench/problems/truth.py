@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -35,32 +34,16 @@ class Best:
     """(k,), unit cube; 0.5 where a variable has no effect."""
 
 
-class Truth(Protocol):
+@dataclass(frozen=True, slots=True, eq=False)
+class Truth:
     """True values, outcome units, larger is better."""
 
-    @property
-    def best(self) -> tuple[Best, ...]:
-        """Per control set."""
-        ...
-
-    @property
-    def floor(self) -> float:
-        """The worst value the outcome takes."""
-        ...
-
-    def value(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """F_i of settings (n, k), (n,)."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SettingTruth:
-    """Of a function known as a sum of products: exact."""
-
     values: tuple[Value, ...]
-    """F_i per control set."""
+    """F_i per control set, (n, k) settings on the unit cube -> (n,)."""
     best: tuple[Best, ...]
+    """Per control set."""
     floor: float
+    """The worst value the outcome takes."""
 
     @classmethod
     def of(
@@ -69,8 +52,8 @@ class SettingTruth:
         marginals: Sequence[Natural],
         control_sets: Sequence[Sequence[int]],
         floor: float | None = None,
-    ) -> SettingTruth:
-        """Values and maxima of all control sets; variables from `objective.dimension` on have no effect."""
+    ) -> Truth:
+        """Find values and maxima of a sum of products; variables from `objective.dimension` on have no effect."""
         d = objective.dimension
         values: list[Value] = []
         best = []
@@ -81,14 +64,15 @@ class SettingTruth:
             # nothing is left to chance: the function itself, which is exact also where its terms end (ackley's tip)
             value: Value = _ordered(objective, effective) if len(effective) == d else partial
             values.append(_of_columns(value, columns))
-            found = maximise(value, _starts(partial, objective.hints[:, effective]))
+            hints = np.empty((0, d)) if objective.hints is None else objective.hints
+            found = climbed(value, _starts(partial, hints[:, effective]))
             setting = np.full(len(controlled), 0.5)
             setting[columns] = found.setting
             best.append(Best(found.value, tuple(float(v) for v in setting)))
         return cls(tuple(values), tuple(best), _lowest(objective) if floor is None else floor)
 
     def value(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """(n,) for settings (n, k), unit cube."""
+        """Return F_i of settings (n, k), unit cube, (n,)."""
         return self.values[control_set](np.asarray(settings, dtype=float))
 
 
@@ -97,20 +81,20 @@ def _of_columns(value: Value, columns: Sequence[int]) -> Value:
 
 
 def _ordered(objective: Objective, variables: Sequence[int]) -> Value:
-    """The function of all its variables, given in this order."""
+    """Return the function of all its variables, given in this order."""
     order = np.argsort(variables)
     return lambda settings: objective(settings[:, order])
 
 
-def maximise(value: Value, starts: FloatArray) -> Best:
-    """The best that compass search finds from starts (b, k)."""
+def climbed(value: Value, starts: FloatArray) -> Best:
+    """Return the best that compass search finds from starts (b, k)."""
     points, values = compass_search(value, starts, step=0.5 / GRID.get(starts.shape[1], 11))
     winner = int(values.argmax())
     return Best(float(values[winner]), tuple(float(v) for v in points[winner]))
 
 
 def _starts(partial: Partial, hints: FloatArray) -> FloatArray:
-    """The best points (b, k) of a grid, or where it would be too large of Sobol points and hints."""
+    """Return the best points (b, k) of a grid, or where it would be too large of Sobol points and hints."""
     k = len(partial.variables)
     if k == 0:
         return np.empty((1, 0))
@@ -128,7 +112,7 @@ def _starts(partial: Partial, hints: FloatArray) -> FloatArray:
 
 
 def _apart(points: FloatArray, values: FloatArray) -> list[int]:
-    """The best points that are not close to a better one."""
+    """Return the best points that are not close to a better one."""
     left, picks = values.copy(), []
     for _ in range(CLIMBERS):
         best = int(left.argmax())
@@ -140,7 +124,7 @@ def _apart(points: FloatArray, values: FloatArray) -> list[int]:
 
 
 def compass_search(function: Value, starts: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """All starts (b, k) climb at once, axis by axis, the step halved where no neighbour is better; needs no gradient.
+    """Climb from all starts (b, k) at once, axis by axis, the step halved where no neighbour is better; no gradient.
 
     Returns:
         Points (b, k) and values (b,).
@@ -163,7 +147,7 @@ def compass_search(function: Value, starts: FloatArray, step: float) -> tuple[Fl
 
 
 def _lowest(objective: Objective) -> float:
-    """About the smallest value on the cube, from fixed points."""
+    """Return about the smallest value on the cube, from fixed points."""
     from scipy.stats import qmc  # noqa: PLC0415 - slow to import
 
     return float(objective(qmc.Sobol(objective.dimension, rng=np.random.default_rng(0)).random(1 << 11)).min())

@@ -1,4 +1,4 @@
-"""Many cells at once: here, in worker processes (joblib), or on a dask.distributed cluster.
+"""Many cells at once: here, in worker processes (joblib), or on a dask.distributed cluster (the extra `dask`).
 
 Workers compute and return tables; only this process writes, so a cell is recorded once whoever computed it how often.
 """
@@ -10,20 +10,35 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from rigctl.bench.asking.grid import Grid
 from rigctl.bench.cell import Cell
-from rigctl.bench.running.outcome import Outcome
-from rigctl.bench.running.simulate import run_cell
+from rigctl.bench.running.simulate import Row, run_cell
 from rigctl.bench.running.store import Store, need
-from rigctl.errors import RigctlError
+from rigctl.errors import RigctlError, UsageError
+
+if TYPE_CHECKING:
+    from distributed import Client
 
 RETRIES = 3
 """Times a cell is started again when the worker it was on died."""
+CONNECT_TIMEOUT_S = 15
 
 
 class WorkerDied(RigctlError):
     """A worker process ended without an answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What became of one cell, wherever it was run."""
+
+    cell: Cell
+    rows: tuple[Row, ...] = ()
+    error: str = ""
+    """In a sentence; empty where it finished."""
+    traceback: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,20 +50,20 @@ class Ran:
     """Finished before."""
     finished: int
     """Now."""
-    failed: tuple[Outcome, ...]
+    failed: tuple[Attempt, ...]
 
 
-def attempt(cell: Cell) -> Outcome:
-    """One cell in a worker, which keeps to one thread from now on."""
+def attempt(cell: Cell) -> Attempt:
+    """Run one cell in a worker, which keeps to one thread from now on."""
     import sklearn.gaussian_process  # noqa: F401, PLC0415 - a limit only holds for libraries loaded by then
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - with scikit-learn
 
     threadpool_limits(limits=1)
     try:
-        return Outcome(cell, tuple(run_cell(cell)))
+        return Attempt(cell, tuple(run_cell(cell)))
     except Exception as error:  # noqa: BLE001 - policies are plug-ins: whatever one raises, the other cells go on
         told = str(error) if isinstance(error, RigctlError) else f"{type(error).__name__}: {error}"
-        return Outcome(cell, error=told, traceback=traceback.format_exc())
+        return Attempt(cell, error=told, traceback=traceback.format_exc())
 
 
 def run_grid(
@@ -58,7 +73,7 @@ def run_grid(
     *,
     jobs: int = 1,
     dask: str | None = None,
-    on_outcome: Callable[[Outcome], None] = lambda _outcome: None,
+    on_attempt: Callable[[Attempt], None] = lambda _attempt: None,
 ) -> Ran:
     """Run what is not finished yet of these cells of a grid, and record each as it finishes.
 
@@ -68,7 +83,7 @@ def run_grid(
         store: where results go, and what is skipped.
         jobs: worker processes here; 1: this process.
         dask: address of a scheduler to use instead.
-        on_outcome: called with each outcome, after it is recorded.
+        on_attempt: called with each attempt, after it is recorded.
 
     Raises:
         UsageError: an extra is missing, or the scheduler does not answer.
@@ -77,28 +92,26 @@ def run_grid(
     store.write_grid(grid)
     done = store.finished()
     pending = [cell for cell in cells if cell.id not in done]
-    failed: list[Outcome] = []
-    with closing(_outcomes(pending, jobs, dask)) as outcomes:
-        for outcome in outcomes:
-            if outcome.error:
-                store.write_failure(outcome.cell.id, outcome.traceback)
-                failed.append(outcome)
+    failed: list[Attempt] = []
+    with closing(_attempts(pending, jobs, dask)) as attempts:
+        for made in attempts:
+            if made.error:
+                store.write_failure(made.cell.id, made.traceback)
+                failed.append(made)
             else:
-                store.write(outcome.cell.id, outcome.rows)
-            on_outcome(outcome)
+                store.write(made.cell.id, made.rows)
+            on_attempt(made)
     return Ran(len(cells), len(cells) - len(pending), len(pending) - len(failed), tuple(failed))
 
 
-def _outcomes(cells: Sequence[Cell], jobs: int, dask: str | None) -> Generator[Outcome]:
-    """Outcomes as they come, in any order."""
+def _attempts(cells: Sequence[Cell], jobs: int, dask: str | None) -> Generator[Attempt]:
+    """Yield attempts as they come, in any order."""
     if dask is not None:
-        from rigctl.bench.running.cluster import outcomes_of_cluster  # noqa: PLC0415 - an extra
-
-        return outcomes_of_cluster(dask, attempt, cells, RETRIES)
+        return _on_cluster(dask, cells)
     return _with_joblib(cells, jobs) if jobs > 1 and len(cells) > 1 else (attempt(cell) for cell in cells)
 
 
-def _with_joblib(cells: Sequence[Cell], jobs: int) -> Generator[Outcome]:
+def _with_joblib(cells: Sequence[Cell], jobs: int) -> Generator[Attempt]:
     need("joblib")
     from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]  # noqa: PLC0415 - only where asked for
 
@@ -111,3 +124,41 @@ def _with_joblib(cells: Sequence[Cell], jobs: int) -> Generator[Outcome]:
                 f"a worker process died ({error}); finished cells are kept: run the same command again, "
                 f"with fewer --jobs if memory was short"
             ) from error
+
+
+def _on_cluster(address: str, cells: Sequence[Cell]) -> Generator[Attempt]:
+    """Run cells on a cluster.
+
+    A cell whose worker died is started again on another one, also when it had finished and its table was lost with
+    the worker; after too many deaths under one cell (the scheduler's `allowed-failures`) that cell has failed.
+
+    Raises:
+        UsageError: dask.distributed is not installed, or no scheduler answers at the address.
+    """
+    need("distributed", "dask")
+    from distributed import as_completed  # noqa: PLC0415 - heavy, and an extra
+
+    with _connected(address) as client:
+        futures = client.map(attempt, cells, pure=False, retries=RETRIES)
+        of = dict(zip((f.key for f in futures), cells, strict=True))
+        for future in as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
+            # a table may be lost with its worker after the cell has finished: `result` then waits for it to be redone
+            try:
+                made: Attempt = future.result()
+            except Exception as error:  # noqa: BLE001 - of the cluster, not ours: the cell is lost, the others go on
+                told = f"{type(error).__name__}: {error}"
+                made = Attempt(of[future.key], error=told, traceback=told)
+            future.release()
+            yield made
+
+
+def _connected(address: str) -> Client:
+    from distributed import Client  # noqa: PLC0415 - heavy, and an extra
+
+    try:
+        return Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"--dask: no scheduler answers at {address} ({error}); start one with `dask scheduler` and workers with "
+            f"`dask worker {address} --nthreads 1`"
+        ) from error

@@ -1,10 +1,13 @@
-"""One cell: a simulated campaign and its regrets, one row per charged trial."""
+"""One cell: a simulated campaign and its regrets, one row per charged trial.
+
+The loop is everybody's (`core.play`), so marginals may be learned here too.
+"""
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -13,15 +16,14 @@ from rigctl.bench.asking.options import build_policy, model_overrides
 from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import bench_problem
 from rigctl.bench.problems.problem import BenchProblem
-from rigctl.bench.running.campaign import Campaign, Play
-from rigctl.bench.running.provenance import code_version
 from rigctl.bench.running.regrets import columns
+from rigctl.bench.running.store import code_version
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import to_micros
-from rigctl.core.policy import Finished, Policy, Proposal, trial_rng, validate
-from rigctl.errors import PolicyError
+from rigctl.core.play import Played, play
+from rigctl.core.policy import Policy, Proposal
 
 Row = dict[str, Any]
 
@@ -38,14 +40,14 @@ class Streams:
 
     @classmethod
     def of(cls, seed: int) -> Streams:
-        """All from `SeedSequence(seed)`."""
+        """Spawn all from `SeedSequence(seed)`."""
         *sequences, policy = np.random.SeedSequence(seed).spawn(5)
         initial, natural, noise, costs = map(np.random.default_rng, sequences)
         return cls(initial, natural, noise, costs, int(policy.generate_state(1)[0]))
 
 
 def run_cell(cell: Cell) -> list[Row]:
-    """The cell's table: one row per charged trial.
+    """Return the cell's table: one row per charged trial.
 
     Raises:
         UsageError: a name or option is wrong, or data are missing.
@@ -59,8 +61,8 @@ def run_cell(cell: Cell) -> list[Row]:
     bench = bench_problem(cell)
     policy = build_policy(cell.policy, bench.options.get(cell.policy.policy))
     with threadpool_limits(limits=1):
-        campaign = simulate(bench, policy, bench.problem(cell.budget, model_overrides(cell.policy)), cell.seed)
-        table = columns(bench, campaign)
+        played = simulate(bench, policy, bench.problem(cell.budget, model_overrides(cell.policy)), cell.seed)
+        table = columns(bench, played)
     key = {
         "cell": cell.id,
         "problem": cell.problem,
@@ -71,32 +73,19 @@ def run_cell(cell: Cell) -> list[Row]:
         "budget": cell.budget,
         "code": code_version(),
     }
-    return [{**key, **{name: column[t] for name, column in table.items()}} for t in range(len(campaign.plays))]
+    return [{**key, **{name: column[t] for name, column in table.items()}} for t in range(len(played.decisions))]
 
 
-def simulate(bench: BenchProblem, policy: Policy, problem: Problem, seed: int) -> Campaign:
+def simulate(bench: BenchProblem, policy: Policy, problem: Problem, seed: int) -> Played:
     """Propose, draw what is uncontrolled, observe, charge; until the policy has finished or the budget is spent."""
     streams = Streams.of(seed)
-    history = _known_beforehand(bench, streams)
-    state = policy.initial_state(problem)
-    plays: list[Play] = []
-    finished = "the budget is spent"
-    while history.spent < problem.budget:
-        rng = trial_rng(streams.policy_seed, len(plays) + 1)
-        begin = time.thread_time()
-        try:
-            proposal, after = policy.propose(state, problem, history, rng)
-        except Finished as reason:
-            finished = str(reason)
-            break
-        spent_s = time.thread_time() - begin
-        wrong = validate(proposal, problem)
-        if wrong:
-            raise PolicyError(f"{policy.name}, trial {len(plays) + 1}: {'; '.join(wrong)}")
-        state = json.loads(json.dumps(dict(after)))  # as a journal would give it back
-        plays.append(Play(proposal, spent_s, state))
-        history = history.append(_played(bench, proposal, len(plays), streams))
-    return Campaign(problem, history, tuple(plays), finished, streams.policy_seed)
+    trials = count(1)
+
+    def observe(proposal: Proposal) -> Observation:
+        return _played(bench, proposal, next(trials), streams)
+
+    known = _known_beforehand(bench, streams)
+    return play(policy, problem, observe, streams.policy_seed, known=known, timer=time.thread_time)
 
 
 def _known_beforehand(bench: BenchProblem, streams: Streams) -> History:
@@ -109,9 +98,8 @@ def _known_beforehand(bench: BenchProblem, streams: Streams) -> History:
 
 
 def _played(bench: BenchProblem, proposal: Proposal, trial: int, streams: Streams) -> Observation:
-    """Every stream is drawn from in every trial, whatever is controlled: policies stay comparable trial by trial."""
-    quantiles = streams.natural.random(bench.space.dimension)
-    x = np.array([v.marginal.quantile(q) for v, q in zip(bench.space.variables, quantiles, strict=True)])
+    """Draw from every stream in every trial, whatever is controlled: policies stay comparable trial by trial."""
+    x = bench.left_alone(streams.natural.random(bench.space.dimension))
     x[list(bench.space.control_sets[proposal.control_set].indices)] = proposal.setting
     y = _observe(bench, x[None], streams.noise.standard_normal((1, 1 + len(bench.further))))[0]
     cost = bench.costs.draw(proposal.control_set, proposal.setting, float(streams.costs.standard_normal()))
@@ -126,6 +114,6 @@ def _played(bench: BenchProblem, proposal: Proposal, trial: int, streams: Stream
 
 
 def _observe(bench: BenchProblem, x: FloatArray, deviates: FloatArray) -> FloatArray:
-    """(n, 1 + further) noisy outcomes."""
+    """Return the noisy outcomes, (n, 1 + further)."""
     exact = np.asarray(bench.objective(x), dtype=float).reshape(len(x), -1)
     return np.asarray(exact + bench.noise_sd * deviates)

@@ -1,17 +1,21 @@
-"""Results on disk: one file per finished cell, so that a stopped grid goes on where it was.
+"""Results on disk: one file per finished cell, so that a stopped grid goes on where it was; and which code made them.
 
-A cell's file appears under its name only when it is whole: written beside it, synced, renamed.
+A cell's file appears under its name only when it is whole: written beside it, synced, renamed. Tables of one grid mean
+something together only if the same code made them.
 """
 
 from __future__ import annotations
 
 import csv
+import hashlib
 import io
 import json
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from importlib import metadata, resources
+from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +28,9 @@ if TYPE_CHECKING:
 Form = Literal["parquet", "csv"]
 TEXT = ("cell", "problem", "costs", "policy", "code", "control_set", "phase", "recommended")
 WHOLE = ("seed", "trial")
+DECIDES = ("core", "bench/problems", "bench/running")
+"""Parts of rigctl that a result depends on."""
+NUMERICS = ("numpy", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +58,18 @@ class Store:
         return self.directory / "failed"
 
     def finished(self) -> frozenset[str]:
-        """Ids of the cells whose tables are there, in either form."""
+        """Return the ids of the cells whose tables are there, in either form."""
         return frozenset(p.stem for p in cell_files(self.directory))
 
     def of_other_code(self, cells: Iterable[str], version: str) -> frozenset[str]:
-        """Those of these finished cells that other code than this version made; one without trials does not say."""
+        """Return those of these finished cells that another version made; one without trials does not say."""
         wanted = set(cells)
         tables = {p.stem: _read(p) for p in cell_files(self.directory) if p.stem in wanted}
         made_by = {cell: table.get("code") for cell, table in tables.items() if len(table)}
         return frozenset(cell for cell, code in made_by.items() if code is None or code.iloc[0] != version)
 
     def write(self, cell: str, rows: Sequence[dict[str, Any]]) -> None:
-        """A finished cell's table; whole, or not there."""
+        """Keep a finished cell's table; whole, or not at all."""
         frame = _frame(rows)
         buffer = io.BytesIO()
         if self.form == "parquet":
@@ -73,14 +80,14 @@ class Store:
         (self._failed / f"{cell}.txt").unlink(missing_ok=True)
 
     def write_failure(self, cell: str, traceback: str) -> Path:
-        """Why a cell failed; it is run again the next time. Returns where that stands."""
+        """Keep why a cell failed, which is run again the next time; return where that stands."""
         self._failed.mkdir(exist_ok=True)
         path = self._failed / f"{cell}.txt"
         _replace(path, traceback.encode())
         return path
 
     def write_grid(self, grid: Grid) -> None:
-        """What was asked, added to what was asked before in this directory."""
+        """Add what is asked to what was asked before in this directory."""
         path = self.directory / "grid.json"
         try:
             asked: list[Any] = json.loads(path.read_text(encoding="utf-8"))["grids"] if path.is_file() else []
@@ -92,13 +99,13 @@ class Store:
 
 
 def cell_files(directory: Path) -> list[Path]:
-    """Tables of finished cells, by name; what is only half written is hidden under another name."""
+    """Return the tables of finished cells, by name; what is only half written is hidden under another name."""
     found = [p for form in ("parquet", "csv") for p in (Path(directory) / "cells").glob(f"[!.]*.{form}")]
     return sorted(found, key=lambda p: p.stem)
 
 
 def load(directory: Path) -> pd.DataFrame:
-    """All finished cells of a directory as one table, a row per charged trial.
+    """Return all finished cells of a directory as one table, a row per charged trial.
 
     Raises:
         UsageError: there are none, or the extra that reads them is not installed.
@@ -140,7 +147,7 @@ def _kind(column: str) -> Callable[[str], Any]:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """All of the content under this name, or what was there before."""
+    """Put all of the content under this name, or leave what was there before."""
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with draft.open("wb") as stream:
@@ -157,12 +164,36 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def need(module: str, extra: str = "bench") -> None:
-    """Nothing, if it is installed.
+    """Refuse to go on without a module that an extra brings.
 
     Raises:
-        UsageError: it is not; says which extra brings it.
+        UsageError: it is not installed; says which extra brings it.
     """
     from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
 
     if find_spec(module) is None:
         raise UsageError(f"rigctl bench needs {module}: pip install 'rigctl[{extra}]'")
+
+
+def code_version() -> str:
+    """Return eight hexadecimal digits that change with the code that decides and measures, and the numerical libraries.
+
+    Installed plug-ins are not part of it.
+    """
+    digest = hashlib.sha256(" ".join(metadata.version(name) for name in NUMERICS).encode())
+    package = resources.files("rigctl")
+    for part in DECIDES:
+        for source in _sources(package.joinpath(*part.split("/"))):
+            digest.update(source.read_bytes())
+    return digest.hexdigest()[:8]
+
+
+def _sources(folder: Traversable) -> list[Traversable]:
+    """Return every Python file below, in the order of names."""
+    found: list[Traversable] = []
+    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
+        if entry.is_dir():
+            found += _sources(entry)
+        elif entry.name.endswith(".py"):
+            found.append(entry)
+    return found

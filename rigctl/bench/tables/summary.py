@@ -1,27 +1,29 @@
-"""What a table of bench results says: means and standard errors per setting and policy, and ours against the published.
+"""What a table of results says: means and standard errors per scenario and policy, and ours against the published.
 
 `summarise` is the table of figures; `compare` asks how much better one policy is than the best of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from math import exp, isfinite, log, nan
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from math import exp, log, nan
 from typing import TYPE_CHECKING, Any
 
-from rigctl.bench.tables.runs import (
+from rigctl.bench.tables.results import (
     FLOOR_SHARE,
+    GROUP,
+    RUN,
     SHARES,
-    Run,
-    Setting,
+    Scenario,
     Stat,
-    number,
-    pick,
+    at_share,
+    group_index,
     policies_of,
     regret_floor,
-    runs_of,
-    settings_of,
+    scenarios_of,
+    trials_of,
+    within,
 )
 from rigctl.errors import UsageError
 
@@ -30,91 +32,74 @@ if TYPE_CHECKING:
 
 REGRETS = ("inference", "simple")
 CUMULATED = ("quality", "cost_regret", "cost_varying")
+OF_SEVERAL = ("dear_input", "hypervolume")
+"""Only problems of several outcomes have them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One policy on one setting, over its seeds. Regrets in outcome units (cost regret: currency)."""
+    """One policy on one scenario, over its seeds. Regrets in outcome units (cost regret: currency)."""
 
-    setting: Setting
+    scenario: Scenario
     policy: str
     seeds: int
-    at_share: dict[tuple[str, float], Stat]
+    at_share: Mapping[tuple[str, float], Stat]
     """(`simple` or `inference`, share of the budget) -> that regret then."""
-    at_end: dict[str, Stat]
+    at_end: Mapping[str, Stat]
     """`quality`, `cost_regret`, `cost_varying` cumulated over the budget; `dear_input`, `hypervolume` where known."""
     evaluations: Stat
     """Trials the budget bought."""
     decision_s: Stat
     """CPU seconds a decision took, mean over each run's trials."""
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, by name."""
-        regrets = {
-            regret: {f"{share:g}": self.at_share[regret, share].to_json() for share in SHARES} for regret in REGRETS
-        }
-        return {
-            **setting_to_json(self.setting),
-            "policy": self.policy,
-            "seeds": self.seeds,
-            **regrets,
-            **{name: stat.to_json() for name, stat in self.at_end.items()},
-            "evaluations": self.evaluations.to_json(),
-            "decision_s": self.decision_s.to_json(),
-        }
-
-
-def setting_to_json(setting: Setting) -> dict[str, Any]:
-    """Its four parts."""
-    return {
-        "problem": setting.problem,
-        "costs": setting.costs,
-        "variance": setting.variance,
-        "budget": setting.budget,
-    }
+    def by_name(self) -> dict[str, Any]:
+        """Return everything by name; what is not finite is unknown."""
+        regrets = {r: {f"{share:g}": self.at_share[r, share] for share in SHARES} for r in REGRETS}
+        more = {"evaluations": self.evaluations, "decision_s": self.decision_s}
+        return {**self.scenario._asdict(), "policy": self.policy, "seeds": self.seeds, **regrets, **self.at_end, **more}
 
 
 def summarise(frame: pd.DataFrame) -> tuple[Summary, ...]:
-    """One row per setting and policy, in the table's order.
+    """Return one row per scenario and policy, sorted.
 
     Raises:
         UsageError: the table is not one of this bench.
     """
-    return summarise_runs(runs_of(frame))
-
-
-def summarise_runs(runs: Sequence[Run]) -> tuple[Summary, ...]:
-    """As `summarise`, for runs already taken apart."""
-    rows = []
-    for setting in settings_of(runs):
-        here = pick(runs, setting)
-        rows += [_summary(setting, policy, pick(here, policy=policy)) for policy in policies_of(here)]
-    return tuple(rows)
-
-
-def _summary(setting: Setting, policy: str, runs: Sequence[Run]) -> Summary:
-    several = any(isfinite(v) for run in runs for v in run.numbers["dear_input"][-1:])
-    columns = (*CUMULATED, "dear_input", "hypervolume") if several else CUMULATED
-    return Summary(
-        setting=setting,
-        policy=policy,
-        seeds=len(runs),
-        at_share={
-            (regret, share): Stat.of(run.at_share(regret, share) for run in runs)
-            for regret in REGRETS
-            for share in SHARES
-        },
-        at_end={name: Stat.of(run.at_share(name, 1.0) for run in runs) for name in columns},
-        evaluations=Stat.of(run.at_share("trial", 1.0) for run in runs),
-        decision_s=Stat.of(float(run.numbers["decision_s"].mean()) for run in runs),
+    trials = trials_of(frame)
+    rising = [(regret, share) for regret in REGRETS for share in SHARES]
+    final = [(name, 1.0) for name in (*CUMULATED, *OF_SEVERAL, "trial")]
+    stats = {key: _stats(at_share(trials, *key)) for key in (*rising, *final)}
+    decision_s = _stats(trials["decision_s"].groupby(level=RUN).mean())
+    seeds = group_index(at_share(trials, "trial")).value_counts()
+    return tuple(
+        Summary(
+            scenario=Scenario(*group[:-1]),
+            policy=group[-1],
+            seeds=int(seeds[group]),
+            at_share={key: stats[key][group] for key in rising},
+            at_end={
+                name: stats[name, 1.0][group]
+                for name in (*CUMULATED, *OF_SEVERAL)
+                if name in CUMULATED or stats["dear_input", 1.0][group].n
+            },
+            evaluations=stats["trial", 1.0][group],
+            decision_s=decision_s[group],
+        )
+        for group in decision_s
     )
+
+
+def _stats(values: pd.Series) -> dict[tuple[Any, ...], Stat]:
+    """Return mean and error of each scenario and policy, sorted."""
+    groups: Any = values.groupby(level=GROUP)
+    return {group: Stat.of(of_seeds) for group, of_seeds in groups}
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Ours against the best published policy in one setting at one share of the budget."""
+    """Ours against the best published policy on one scenario at one share of the budget."""
 
-    setting: Setting
+    scenario: Scenario
     regret: str
     """`inference` or `simple`."""
     share: float
@@ -123,9 +108,9 @@ class Ratio:
     best_policy: str
     """The published policy against which the ratio is largest: of equally many seeds the one with the smallest mean."""
     best: Stat
-    """Over the seeds both have."""
+    """Over the seeds both have: some are harder than others, so while a grid is not finished the rest would mislead."""
     difference: Stat
-    """Ours minus that policy's, paired over the seeds both have: below 0 is better."""
+    """Ours minus that policy's, paired: a seed fixes function, initial points and noise for every policy."""
     floor: float
     """What both means are raised to at least before the ratio is taken, outcome units."""
     missing: tuple[str, ...] = ()
@@ -141,21 +126,10 @@ class Ratio:
         """Whether our mean is at most the best published one (or the floor)."""
         return self.ratio <= 1.0
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, by name."""
-        return {
-            **setting_to_json(self.setting),
-            "regret": self.regret,
-            "share": self.share,
-            "ours": self.ours.to_json(),
-            "best_policy": self.best_policy,
-            "best": self.best.to_json(),
-            "difference": self.difference.to_json(),
-            "floor": number(self.floor),
-            "missing": list(self.missing),
-            "ratio": number(self.ratio),
-            "no_worse": self.no_worse,
-        }
+    def by_name(self) -> dict[str, Any]:
+        """Return everything by name; what is not finite is unknown."""
+        told = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "scenario"}
+        return {**self.scenario._asdict(), **told, "ratio": self.ratio, "no_worse": self.no_worse}
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +145,7 @@ class Comparison:
     ratios: tuple[Ratio, ...]
 
     def geometric_mean(self, regret: str | None = None, share: float | None = None) -> float:
-        """Of the ratios over all settings and shares, or of one regret or share only; NaN if there are none."""
+        """Return that of all ratios, or of those of one regret or share only; NaN if there are none."""
         chosen = [r.ratio for r in self.ratios if regret in {None, r.regret} and share in {None, r.share}]
         return exp(sum(map(log, chosen)) / len(chosen)) if chosen else nan
 
@@ -180,77 +154,57 @@ class Comparison:
         """Whether there are ratios, and none is above 1."""
         return bool(self.ratios) and all(r.no_worse for r in self.ratios)
 
-    def to_json(self) -> dict[str, Any]:
-        """Everything, by name."""
+    def by_name(self) -> dict[str, Any]:
+        """Return everything by name; what is not finite is unknown."""
         return {
             "ours": self.ours,
-            "published": list(self.published),
+            "published": self.published,
             "floor_share": FLOOR_SHARE,
             "geometric_mean": {
-                "all": number(self.geometric_mean()),
-                **{regret: number(self.geometric_mean(regret)) for regret in REGRETS},
-                **{f"{share:g}": number(self.geometric_mean(share=share)) for share in SHARES},
+                "all": self.geometric_mean(),
+                **{regret: self.geometric_mean(regret) for regret in REGRETS},
+                **{f"{share:g}": self.geometric_mean(share=share) for share in SHARES},
             },
             "no_worse_everywhere": self.no_worse_everywhere,
-            "ratios": [r.to_json() for r in self.ratios],
+            "ratios": [r.by_name() for r in self.ratios],
         }
 
 
 def compare(frame: pd.DataFrame, ours: str, published: Sequence[str]) -> Comparison:
-    """Ours against the best of the published, in each setting at 25, 50 and 100 % of the budget.
+    """Compare ours with the best of the published, on each scenario at 25, 50 and 100 % of the budget.
 
     Raises:
         UsageError: the table has no runs of ours, or of none of the published.
     """
-    return compare_runs(runs_of(frame), ours, published)
-
-
-def compare_runs(runs: Sequence[Run], ours: str, published: Sequence[str]) -> Comparison:
-    """As `compare`, for runs already taken apart."""
-    present = policies_of(runs)
+    trials = trials_of(frame)
+    present = policies_of(trials)
     if ours not in present or not set(published) & set(present):
         have = ", ".join(present) or "none"
         raise UsageError(f"compare: got {ours} against {', '.join(published)}; the results have {have}")
     ratios: list[Ratio] = []
-    for setting in settings_of(runs):
-        here = pick(runs, setting)
-        others = [p for p in published if p in policies_of(here)]
-        if ours in policies_of(here) and others:
-            ratios += _ratios(setting, here, ours, published)
+    for scenario in scenarios_of(trials):
+        runs = within(trials, [scenario])
+        if ours in policies_of(runs):
+            ratios += _ratios(scenario, runs, ours, published)
     return Comparison(ours, tuple(published), tuple(ratios))
 
 
-def _ratios(setting: Setting, runs: Sequence[Run], ours: str, published: Sequence[str]) -> list[Ratio]:
+def _ratios(scenario: Scenario, runs: pd.DataFrame, ours: str, published: Sequence[str]) -> list[Ratio]:
+    """Return at most one of each regret and share: against the policy that fares best."""
     floor = regret_floor(runs)
     rows = []
     for regret in REGRETS:
         for share in SHARES:
-            values = {p: _by_seed(runs, p, regret, share) for p in (ours, *published)}
-            known = [p for p in published if values[p].keys() & values[ours].keys()]
-            if not known:
-                continue
+            table = at_share(runs, regret, share).unstack("policy")
+            mine = table[ours]
+            pairs = {p: table[p].where(mine.notna()) for p in published if p in table}
+            known = {p: theirs.dropna() for p, theirs in pairs.items() if theirs.notna().any()}
             missing = tuple(p for p in published if p not in known)
             ratios = []
-            for p in known:
-                mine, theirs = _of_common(values[ours], values[p])
-                difference = paired(values[ours], values[p])
-                ratios.append(Ratio(setting, regret, share, mine, p, theirs, difference, floor, missing))
-            rows.append(max(ratios, key=lambda r: (r.ratio, -r.best.mean)))
+            for p, theirs in known.items():
+                here = mine[theirs.index]
+                stats = Stat.of(here), p, Stat.of(theirs), Stat.of(here - theirs)
+                ratios.append(Ratio(scenario, regret, share, *stats, floor, missing))
+            if ratios:
+                rows.append(max(ratios, key=lambda r: (r.ratio, -r.best.mean)))
     return rows
-
-
-def _of_common(ours: dict[int, float], theirs: dict[int, float]) -> tuple[Stat, Stat]:
-    """Over the seeds both have, as some are harder than others: while a grid is not finished the rest would mislead."""
-    both = sorted(ours.keys() & theirs.keys())
-    return Stat.of(ours[seed] for seed in both), Stat.of(theirs[seed] for seed in both)
-
-
-def _by_seed(runs: Sequence[Run], policy: str, regret: str, share: float) -> dict[int, float]:
-    """Where it is known."""
-    found = {run.seed: run.at_share(regret, share) for run in pick(runs, policy=policy)}
-    return {seed: value for seed, value in found.items() if isfinite(value)}
-
-
-def paired(ours: dict[int, float], theirs: dict[int, float]) -> Stat:
-    """Ours minus theirs over the seeds both have: a seed fixes function, initial points and noise for every policy."""
-    return Stat.of(ours[seed] - theirs[seed] for seed in sorted(ours.keys() & theirs.keys()))

@@ -5,23 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import groupby
 
-from rigctl.bench.tables.runs import FLOOR_SHARE, SHARES
+from rigctl.bench.tables.results import FLOOR_SHARE, SHARES
 from rigctl.bench.tables.summary import REGRETS, Comparison, Summary
 
 
 def summary_text(rows: Sequence[Summary]) -> str:
-    """A table per setting: one line per policy, mean ± standard error; columns that are unknown throughout left out."""
+    """Return a table per scenario, a line per policy, mean ± standard error, without columns that nobody knows."""
     blocks = []
-    for setting, group in groupby(rows, key=lambda row: row.setting):
+    for scenario, group in groupby(rows, key=lambda row: row.scenario):
         columns = [_columns(row) for row in group]
         known = [name for name in columns[0] if any(line.get(name, "nan") != "nan" for line in columns)]
         lines = [[line.get(name, "") for name in known] for line in columns]
-        blocks.append(f"{setting}\n{table([known, *lines])}")
+        blocks.append(f"{scenario}\n{table([known, *lines])}")
     return "\n\n".join(blocks)
 
 
 def _columns(row: Summary) -> dict[str, str]:
-    """What is shown of a policy, by heading."""
     regrets = {f"{r} {share:.0%}": str(row.at_share[r, share]) for r in REGRETS for share in SHARES}
     end = {name.replace("_", " "): str(stat) for name, stat in row.at_end.items()}
     return {
@@ -35,11 +34,11 @@ def _columns(row: Summary) -> dict[str, str]:
 
 
 def comparison_text(comparison: Comparison) -> str:
-    """A line per setting, regret and share, and the geometric means."""
+    """Return a line per scenario, regret and share, and the geometric means."""
     head = ["setting", "regret", "budget", "seeds", comparison.ours, "best published", "its regret", "ratio", ""]
     lines = [
         [
-            str(r.setting),
+            str(r.scenario),
             r.regret,
             f"{r.share:.0%}",
             str(r.ours.n),
@@ -63,13 +62,13 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def _not_compared(comparison: Comparison) -> str:
-    """Where a published policy is missing, the best of the others may be easier to beat."""
-    missing = {r.setting: r.missing for r in comparison.ratios if r.missing}
-    return "".join(f"\nWithout {', '.join(policies)}: {setting}." for setting, policies in missing.items())
+    """Tell where a published policy is missing: the best of the others may be easier to beat."""
+    missing = {r.scenario: r.missing for r in comparison.ratios if r.missing}
+    return "".join(f"\nWithout {', '.join(policies)}: {scenario}." for scenario, policies in missing.items())
 
 
 def table(rows: Sequence[Sequence[str]]) -> str:
-    """Columns aligned, the first to the left."""
+    """Return the rows with their columns aligned, the first to the left."""
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for first, *others in rows:

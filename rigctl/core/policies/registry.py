@@ -9,6 +9,8 @@ from rigctl.errors import BrokenPlugin
 from rigctl.plugins import installed, loaded
 
 GROUP = "rigctl.policies"
+USUAL_POLICY = "likely-maximisers"
+"""Of a configuration that names none."""
 
 
 def policy_names() -> tuple[str, ...]:

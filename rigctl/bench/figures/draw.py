@@ -1,21 +1,26 @@
-"""Figures as PNG and SVG, for print and for pages without scripts."""
+"""Figures drawn, as PNG and SVG for print; pages to look into have the same drawing inline."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from math import ceil, floor, isclose, log10
+from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rigctl.bench.figures.figure import Figure, Line, Panel
 from rigctl.bench.figures.style import Dash, style_of
+from rigctl.errors import UsageError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
+FORMATS = ("html", "png", "svg")
 PANEL_WIDTH, PANEL_HEIGHT = 2.6, 1.9
 """Inches, of the axes alone; so are all others."""
 LEFT, RIGHT, BOTTOM = 0.75, 0.2, 0.85
@@ -25,21 +30,44 @@ LEAST_WIDTH = 6.4
 DPI = 150
 
 
-def image_of(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
-    """The file's bytes; the same figure gives the same bytes."""
-    import matplotlib as mpl  # noqa: PLC0415 - slow to import
-    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
-    from matplotlib.figure import Figure as Canvas  # noqa: PLC0415
+def write_figure(figure: Figure, directory: Path, formats: Sequence[str] = FORMATS) -> tuple[Path, ...]:
+    """Write the figure as `NAME.FORMAT` for each format; returns the files.
 
-    with mpl.rc_context({"svg.hashsalt": figure.name, "font.size": 9, "axes.titlesize": 9, "legend.fontsize": 9}):
+    Raises:
+        UsageError: a format is not known.
+    """
+    from rigctl.bench.figures.page import page_of  # noqa: PLC0415 - it draws with this module
+
+    unknown = sorted(set(formats) - set(FORMATS))
+    if unknown:
+        raise UsageError(f"figures: got {', '.join(unknown)}, must be among {', '.join(FORMATS)}")
+    directory.mkdir(parents=True, exist_ok=True)
+    files = {directory / f"{figure.name}.{kind}": kind for kind in formats}
+    for path, kind in files.items():
+        path.write_bytes(page_of(figure).encode() if kind == "html" else drawn(figure, kind)[0])
+    return tuple(files)
+
+
+def drawn(figure: Figure, kind: str, look: Mapping[Any, Any] | None = None) -> tuple[bytes, Canvas]:
+    """Draw a figure as `png` or `svg`, with matplotlib's settings changed by `look`.
+
+    Returns:
+        The file's bytes, the same for the same figure; and what was drawn on.
+    """
+    import matplotlib as mpl  # noqa: PLC0415 - slow to import
+    import matplotlib.figure  # noqa: PLC0415
+    from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: PLC0415
+
+    font: dict[Any, Any] = {"font.size": 9, "axes.titlesize": 9, "legend.fontsize": 9}
+    with mpl.rc_context({"svg.hashsalt": figure.name, **font, **(look or {})}):
         sheet = _sheet(figure)
-        canvas = Canvas(figsize=(sheet.width, sheet.height), dpi=DPI)
+        canvas = matplotlib.figure.Figure(figsize=(sheet.width, sheet.height), dpi=DPI)
         FigureCanvasAgg(canvas)
         shape: dict[str, Any] = {"nrows": len(figure.rows), "ncols": len(figure.rows[0]), "squeeze": False}
         axes = canvas.subplots(**shape, sharey="row" if figure.share_y else False, gridspec_kw=sheet.grid)
         for r, row in enumerate(figure.rows):
             for c, panel in enumerate(row):
-                _draw(axes[r, c], panel)
+                _draw(axes[r, c], panel, figure.policies, f"{r}-{c}")
                 axes[r, c].set_ylabel(panel.y_label if c == 0 or not figure.share_y else "")
                 axes[r, c].set_xlabel(panel.x_label if r == len(figure.rows) - 1 else "")
         for row, line_up in zip(figure.rows, axes, strict=True):
@@ -52,7 +80,12 @@ def image_of(figure: Figure, kind: Literal["png", "svg"]) -> bytes:
         canvas.legend(handles=sheet.handles, ncols=sheet.across, frameon=False, borderpad=0, **place)
         out = BytesIO()
         canvas.savefig(out, format=kind, metadata={"Date": None} if kind == "svg" else {"Software": None})
-    return out.getvalue()
+    return out.getvalue(), canvas
+
+
+def gid(policy: int, panel: str = "") -> str:
+    """Return the name of a policy's marks in a drawing, or what the names of all of them begin with."""
+    return f"policy-{policy}-{panel}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +121,7 @@ def _sheet(figure: Figure) -> Sheet:
     return Sheet(width, height, grid, handles, across)
 
 
-def _draw(axes: Axes, panel: Panel) -> None:
+def _draw(axes: Axes, panel: Panel, policies: Sequence[str], place: str) -> None:
     axes.set_title(panel.title)
     axes.grid(visible=True, which="major", color="0.9", linewidth=0.6)
     axes.set_axisbelow(True)
@@ -99,18 +132,18 @@ def _draw(axes: Axes, panel: Panel) -> None:
         return
     if panel.log_y:
         axes.set_yscale("log")
-    floor = panel.floor_of_log() if panel.log_y else -np.inf
+    floor = panel.floor()
     for line in panel.lines:
-        _draw_line(axes, line, floor)
+        _draw_line(axes, line, floor, gid(policies.index(line.policy), place))
 
 
 def _ticks(axes: Axes, panel: Panel) -> None:
-    """Short labels, once the limits are known: 2 x 10^-1 beside 3 x 10^-1 would be wider than the margin."""
+    """Make labels short, once the limits are known: 2 x 10^-1 beside 3 x 10^-1 would be wider than the margin."""
     from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter  # noqa: PLC0415 - slow to import
 
     if not panel.lines:
         return
-    axes.set_xlim(0, max(float(line.x[-1]) for line in panel.lines) * 1.02)
+    axes.set_xlim(0, panel.end * 1.02)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     if not panel.log_y:
         axes.yaxis.set_major_locator(MaxNLocator(5))
@@ -133,15 +166,19 @@ def _tick_label(value: float, _position: int | None) -> str:
     return f"$10^{{{power}}}$" if isclose(factor, 1.0) else f"{factor:g}e{power}"
 
 
-def _draw_line(axes: Axes, line: Line, floor: float) -> None:
+def _draw_line(axes: Axes, line: Line, floor: float, name: str) -> None:
     style = style_of(line.policy)
-    low, y, high = (np.maximum(v, floor) for v in (line.low, line.y, line.high))
-    axes.fill_between(line.x, low, high, color=style.colour, alpha=0.18, linewidth=0, step="post")
-    axes.step(line.x, y, where="post", color=style.colour, linestyle=_pattern(style.dash), linewidth=1.5)
+    corners = np.asarray(np.diff([line.low, line.y, line.high], prepend=np.inf).any(axis=0))
+    corners[-1:] = True
+    x = line.x[corners]
+    low, y, high = (np.maximum(v[corners], floor) for v in (line.low, line.y, line.high))
+    axes.fill_between(x, low, high, color=style.colour, alpha=0.18, linewidth=0, step="post", gid=f"{name}-band")
+    look: dict[str, Any] = {"color": style.colour, "linestyle": _pattern(style.dash), "linewidth": 1.5}
+    axes.step(x, y, where="post", **look, gid=f"{name}-line")
     if line.diamond is not None:
-        x, at = line.diamond
+        settled, at = line.diamond
         diamond: dict[str, Any] = {"marker": "D", "markersize": 6, "color": style.colour, "markeredgecolor": "white"}
-        axes.plot([x], [max(at, floor)], **diamond, zorder=5)
+        axes.plot([settled], [max(at, floor)], **diamond, zorder=5, gid=f"{name}-diamond")
 
 
 def _pattern(dash: Dash) -> Any:

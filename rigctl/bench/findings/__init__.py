@@ -1,1 +1,0 @@
-"""What the papers found, asked of results."""

@@ -1,0 +1,1 @@
+"""The papers' experiments and claims: a YAML file each, and the judge that reads them."""
