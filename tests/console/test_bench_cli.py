@@ -51,6 +51,7 @@ def test_results_of_other_code_are_said(bench):
     assert "give another --out" in again.err
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_grid_ends_its_workers(stop, code, tmp_path):
     """Ctrl-C and SIGTERM: worker processes end with it, and what to do next is said."""
@@ -69,6 +70,7 @@ def test_a_stopped_grid_ends_its_workers(stop, code, tmp_path):
             os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.system
 def test_a_stopped_grid_ends_without_workers_too(tmp_path):
     """SIGTERM in the middle of a cell of this process: it is no failure of that cell, and the others do not run."""
     command = [sys.executable, "-m", "rigctl", *LONG, "--out", str(tmp_path / "results")]
@@ -142,6 +144,7 @@ def test_figures_are_written(bench):
     assert all((bench.folder / file).stat().st_size > 1000 for file in files)
 
 
+@pytest.mark.slow
 def test_a_part_of_a_paper_runs_and_is_judged(bench):
     """So many seeds and these problems of its quick form; every claim is listed, a wrong problem refused."""
     part = ["bench", "paper", "gittins", "--quick", "--seeds", "1", "--out", "results"]

@@ -60,24 +60,6 @@ def greenhouse(tmp_path_factory) -> Iterator[list[str]]:
         yield [part for name, url in buses.items() for part in ("--bus", f"{name}={url}")]
 
 
-def test_a_demo_runs_a_campaign_and_tells_the_truth_about_it(tmp_path):
-    """A short demo ends with a recommendation, the simulator's truth, an exact ledger and a journal that replays."""
-    command = [sys.executable, "-m", "rigctl", "demo", "--max-trials", "9", "--keep", tmp_path / "kept", "--json"]
-    demo = subprocess.run(command, capture_output=True, text=True, check=True, timeout=90)
-    answer = json.loads(demo.stdout)
-    assert (answer["ending"], answer["trials"]) == ("trials", 9)
-    assert answer["ledger_sum"] == answer["spent"]
-    assert answer["safe"]["ok"]
-    assert answer["recommendation"]["control_set"] == answer["simulators_truth"]["control_set"]
-    state = tmp_path / "kept/state"
-    assert json.loads(rigctl("replay", "--state", state, "--json").stdout) == {"trials": 9, "agree": 9, "differing": []}
-    explained = json.loads(rigctl("explain", "--state", state, "--trial", "9", "--json").stdout)
-    assert len(explained["proposal"]["sets"]) == 7
-    rigctl("export", "--state", state, "--out", tmp_path / "trials.csv")
-    again = rigctl("recommend", CONFIG, "--history", tmp_path / "trials.csv", "--json")
-    assert set(json.loads(again.stdout)["setpoints"]) <= {"ca", "b", "nh4", "k", "ph"}
-
-
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path):
     """Ctrl-C: the trial is closed, everything is safe, the simulated rig is stopped."""
     with started("demo", "--keep", tmp_path) as process:
