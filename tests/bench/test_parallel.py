@@ -62,7 +62,6 @@ def test_a_policy_that_raises_fails_its_cells_only(tmp_path, monkeypatch):
 
 
 @pytest.mark.system
-@pytest.mark.timeout(300)  # four processes start, one of them twice
 @pytest.mark.filterwarnings("default")  # whatever the cluster's own processes warn of on their way out
 def test_a_killed_cluster_worker_costs_nothing(tmp_path, monkeypatch):
     """Two worker processes, one killed without warning half way: every cell completes, and is recorded once."""

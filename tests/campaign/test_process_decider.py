@@ -250,20 +250,18 @@ async def test_who_ends_the_controller_ends_the_process_through_it(decider, numb
 
 
 PARENT = """
-import asyncio, os
+import asyncio, sys
 from rigctl.campaign.process_decider import ProcessDecider
 from tests.campaign.bad_policies import Bad
 from tests.campaign.fakes import make_spec
 
 async def main():
-    decider, spec = ProcessDecider(), make_spec(policy=Bad(kind="holds"))
+    decider, spec = ProcessDecider(), make_spec(policy=Bad(kind="holds", mark=sys.argv[1]))
     await decider.start(spec.policy, spec.problem)
     child = await decider._ready
     from tests.campaign.test_process_decider import question
-    asyncio.create_task(decider.decide(question(spec=spec, policy=spec.policy), 600))
-    await asyncio.sleep(0.2)
     print(child._process.pid, flush=True)
-    await asyncio.sleep(600)
+    await decider.decide(question(spec=spec, policy=spec.policy), 600)
 
 asyncio.run(main())
 """
@@ -278,11 +276,13 @@ def over(process):
 
 
 @pytest.mark.system
-def test_a_killed_controller_leaves_no_process_behind():
+def test_a_killed_controller_leaves_no_process_behind(tmp_path):
     """When its parent is killed, so is the process that decides, though its policy holds the interpreter lock."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, env=environment) as parent:
+    command = [sys.executable, "-c", PARENT, str(tmp_path / "holding")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as parent:
         process = psutil.Process(int(parent.stdout.readline()))
+        wait_until((tmp_path / "holding").exists, "a policy that holds the interpreter lock")
         assert process.is_running()
         parent.kill()
     wait_until(lambda: over(process), "the end of the process that decides", LONG_S)

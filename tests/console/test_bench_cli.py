@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
 from rigctl.bench.running.provenance import code_version
 from tests.bench.players import RAISES, install_plugin
+from tests.system.stack import WITHIN_S, wait_until
 
 RUN = ["bench", "run", "--problem", "hartmann3", "--model", "fixed", "--budget", "0.4"]
 LONG = ["bench", "run", "--problem", "hartmann6+6", "--policy", "default", "--budget", "40", "--seeds", "4"]
@@ -60,10 +60,10 @@ def test_a_stopped_grid_ends_its_workers(stop, code, tmp_path):
     try:
         workers = wait_for_workers(process)
         process.send_signal(stop)
-        _, error = process.communicate(timeout=30)
+        _, error = process.communicate(timeout=WITHIN_S)
         assert process.returncode == code
         assert "the same command goes on from there" in error
-        _, alive = psutil.wait_procs(workers, timeout=10)
+        _, alive = psutil.wait_procs(workers, timeout=WITHIN_S)
         assert not alive
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -77,12 +77,9 @@ def test_a_stopped_grid_ends_without_workers_too(tmp_path):
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             at_work = psutil.Process(process.pid)
-            end_s = time.monotonic() + 60
-            while at_work.cpu_times().user < 4.0:
-                assert time.monotonic() < end_s, "it never came to work"
-                time.sleep(0.2)
+            wait_until(lambda: at_work.cpu_times().user > 4.0, "it to come to work")
             process.terminate()
-            _, error = process.communicate(timeout=30)
+            _, error = process.communicate(timeout=WITHIN_S)
         finally:
             process.kill()
     assert process.returncode == 143
@@ -92,13 +89,12 @@ def test_a_stopped_grid_ends_without_workers_too(tmp_path):
 
 def wait_for_workers(process):
     """The worker processes, once there are two at work."""
-    end_s = time.monotonic() + 60
-    while time.monotonic() < end_s:
+
+    def at_work():
         workers = [p for p in psutil.Process(process.pid).children() if "LokyProcess" in " ".join(p.cmdline())]
-        if len(workers) == 2 and all(p.cpu_times().user > 1.0 for p in workers):
-            return workers
-        time.sleep(0.2)
-    raise AssertionError("no two worker processes came to work")
+        return workers if len(workers) == 2 and all(p.cpu_times().user > 1.0 for p in workers) else None
+
+    return wait_until(at_work, "two worker processes at work")
 
 
 def test_a_grid_file_runs(bench):

@@ -16,9 +16,9 @@ from typer.testing import CliRunner, Result
 
 from rigctl.console.cli import app
 from rigctl.console.simulator import Scenario, simulator
+from tests.system.stack import WITHIN_S
 
 CONFIG = Path(__file__).parent.parent.parent / "config/greenhouse.yaml"
-WAIT_S = 30.0
 
 pytestmark = pytest.mark.system
 
@@ -66,7 +66,7 @@ def test_an_interrupted_demo_leaves_no_process_behind(tmp_path):
         read_until(process, "trial 1 recorded")
         simulated = [p for p in psutil.Process(process.pid).children() if "sim_rig" in " ".join(p.cmdline())]
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=WAIT_S)
+        output, _ = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 0, output
     assert "ended (abandoned): SIGINT" in output
     assert len(simulated) == 1
@@ -84,7 +84,7 @@ def test_a_running_campaign_answers_refuses_a_second_one_and_stops(greenhouse, t
         assert str(process.pid) in refused.stderr
         assert "Traceback" not in refused.stderr
         rigctl("stop", "--state", state)
-        output, _ = process.communicate(timeout=WAIT_S)
+        output, _ = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 0, output
     assert "ended (stopped)" in output
     assert "Recommendation" in output or "No recommendation" in output
@@ -132,6 +132,6 @@ def test_safe_ends_a_running_campaign(greenhouse, tmp_path):
     with started("run", CONFIG, "--state", state, *greenhouse) as process:
         read_until(process, "trial 1 recorded")
         assert "running campaign" in rigctl("safe", "--state", state).stdout
-        output, _ = process.communicate(timeout=WAIT_S)
+        output, _ = process.communicate(timeout=WITHIN_S)
     assert process.returncode == 0, output
     assert "ended (abandoned): asked to go safe" in output
