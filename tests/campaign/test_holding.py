@@ -17,6 +17,8 @@ from rigctl.rig.values import Glance, Measurement, Seen
 from tests.campaign.fakes import make_rig_spec, make_spec
 
 ACID = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
+PATIENT = 4000
+"""Looks before what is waited for is taken not to come."""
 
 
 @pytest.fixture(autouse=True)
@@ -60,6 +62,15 @@ class Acid:
     def over(self):
         calls = self.stage.rig.calls
         return "measure" in calls and calls.count("safe") >= 2 and self.seen > 8
+
+
+async def soon(happened):
+    """Wait until it has happened."""
+    for _ in range(PATIENT):
+        if happened():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never happens")
 
 
 async def for_ever():
@@ -122,8 +133,8 @@ async def test_an_interlock_may_end_the_campaign(stage, then):
 async def test_a_warning_disturbs_nothing(stage):
     """`warn` is an alarm, and the trial goes on."""
     spec = watching(InterlockSpec("acid", ACID.when, "warn"), max_trials=2)
-    slowly = {"measure": lambda: asyncio.sleep(0.05)}
-    assert (await stage.run(spec, glance=reads(0.5), fail=slowly)).recorded == 2
+    warned = {"measure": lambda: soon(lambda: alarmed(stage, "interlock acid"))}
+    assert (await stage.run(spec, glance=reads(0.5), fail=warned)).recorded == 2
     assert alarmed(stage, "interlock acid")
 
 
@@ -238,10 +249,7 @@ async def test_a_disk_that_does_not_answer_does_not_stop_the_watch(tmp_path):
     """Files are looked at beside the loop: a look that hangs leaves the last one standing."""
     around = watchman.Surroundings(tmp_path / "gone", lambda: "")
     around.known()
-    for _ in range(1000):
-        if around.known().missing:
-            break
-        await asyncio.sleep(0.005)
+    await soon(lambda: around.known().missing)
     assert "gone" in around.known().missing
 
 
@@ -284,11 +292,7 @@ class Brief:
         return reads(0.5 if self.looks <= 2 else 3.0)
 
     async def over(self):
-        for _ in range(1000):
-            if self.looks > 4:
-                return
-            await asyncio.sleep(0.005)
-        raise AssertionError("nobody looks")
+        await soon(lambda: self.looks > 4)
 
 
 @pytest.mark.parametrize("then", ["hold", "safe", "trip"])

@@ -393,6 +393,7 @@ def test_what_is_left_over_from_the_last_decision_changes_nothing():
     assert not validate(proposal, problem)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("policy", "outcomes"), [(MoUcb(), 2), (CaMobo(("a",)), 3)])
 def test_they_keep_what_every_policy_promises(policy, outcomes):
     """Whole small campaigns of two and three outcomes, with failed trials, to maximise and to minimise, to the end."""
