@@ -17,8 +17,6 @@ from rigctl.rig.values import Glance, Measurement, Seen
 from tests.campaign.fakes import make_rig_spec, make_spec
 
 ACID = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
-PATIENT = 4000
-"""Looks before what is waited for is taken not to come."""
 
 
 @pytest.fixture(autouse=True)
@@ -66,21 +64,17 @@ class Acid:
 
 async def soon(happened):
     """Wait until it has happened."""
-    for _ in range(PATIENT):
+    for _ in range(4000):
         if happened():
             return
         await asyncio.sleep(0.005)
     raise AssertionError("it never happens")
 
 
-async def for_ever():
-    await asyncio.Event().wait()
-
-
 def first_only(stage):
     async def fault():
         if stage.rig.calls.count("measure") == 1:
-            await for_ever()
+            await asyncio.Event().wait()
 
     return fault
 
@@ -261,7 +255,7 @@ async def test_fault_74_a_commit_that_does_not_return_is_noticed_and_everything_
     async def hang():
         if not hung:
             hung.append(stage.rig.doses._thread.submit(lambda _: returns.wait(30.0)))
-            await for_ever()
+            await asyncio.Event().wait()
 
     def safe_while_it_hangs():
         if hung and not returns.is_set():
@@ -303,7 +297,7 @@ async def test_what_was_found_is_owed_though_it_is_over_before_anybody_can_act_u
     async def measure():
         if stage.rig.calls.count("measure") == 1:
             brief.begin()
-            await for_ever()
+            await asyncio.Event().wait()
 
     async def safe():
         if brief.looks >= 0:
@@ -368,7 +362,7 @@ async def test_holds_of_the_watch_are_no_failures_in_a_row(stage):
     async def broken_off():
         stage.rig.glance = reads(0.5)
         if next(tries) < 7:
-            await for_ever()
+            await asyncio.Event().wait()
 
     def fine_again():
         stage.rig.glance = reads(3.0)

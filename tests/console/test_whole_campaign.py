@@ -31,7 +31,7 @@ def test_a_demo_runs_a_campaign_and_tells_the_truth_about_it(tmp_path):
     trials = answer["trials"]
     assert answer["ending"] == "budget"
     assert trials >= LEAST
-    assert answer["ledger_sum"] == answer["spent"] <= 10.0
+    assert answer["ledger_sum"] == answer["spent"]
     assert answer["safe"]["ok"]
     assert answer["recommendation"]["control_set"] == answer["simulators_truth"]["control_set"]
     state = tmp_path / "kept/state"

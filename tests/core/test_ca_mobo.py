@@ -386,9 +386,8 @@ def test_what_is_left_over_from_the_last_decision_changes_nothing():
         grown = grown.append(o)
         if o.trial >= 57:
             proposal, after = MoUcb().propose(state, problem, grown, trial_rng(0, o.trial))
-            assert (proposal, after) == MoUcb().propose(
-                state, problem, History.of(grown.observations), trial_rng(0, o.trial)
-            )
+            anew = History.of(grown.observations)
+            assert (proposal, after) == MoUcb().propose(state, problem, anew, trial_rng(0, o.trial))
             state = after
     assert not validate(proposal, problem)
 
