@@ -24,8 +24,10 @@ def rigctl(*arguments):
 
 def test_a_demo_runs_a_campaign_and_tells_the_truth_about_it(tmp_path):
     """It ends with its budget, a recommendation, the simulator's truth, an exact ledger and a journal that replays."""
-    command = [sys.executable, "-m", "rigctl", "demo", "--budget", "10 EUR", "--keep", tmp_path / "kept", "--json"]
-    demo = subprocess.run(command, capture_output=True, text=True, check=False)
+    options = ["--budget", "6 EUR", "--speed", "48000", "--keep", tmp_path / "kept", "--json"]
+    demo = subprocess.run(
+        [sys.executable, "-m", "rigctl", "demo", *options], capture_output=True, text=True, check=False
+    )
     assert demo.returncode == 0, demo.stderr
     answer = json.loads(demo.stdout)
     trials = answer["trials"]
