@@ -1,5 +1,23 @@
-"""For all tests: decisions to the same bits as the command line makes them."""
+"""For all tests: the same bits as the command line makes, the same examples every time, the same signals."""
+
+from __future__ import annotations
+
+import os
+import signal
 
 from rigctl.campaign.algebra import keep_to_one_thread
 
 keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.main`
+
+from hypothesis import HealthCheck, settings  # noqa: E402 - after the line above
+
+ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("dev", ANY_SPEED, max_examples=15, stateful_step_count=15, derandomize=True)
+settings.register_profile("ci", ANY_SPEED, max_examples=100, stateful_step_count=25, derandomize=True)
+settings.register_profile("nightly", ANY_SPEED, max_examples=2000, stateful_step_count=50, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+# A shell starts what it puts in the background with these two ignored, and rigctl leaves ignored what it finds ignored.
+for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, usual)

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from rigctl.core.policy import Policy
 from tests.campaign.fakes import TenLines
@@ -23,6 +24,8 @@ class Bad(TenLines):
     kind: str = "raises"
     after: int = 0
     seconds: int = NEVER_S
+    mark: str = ""
+    """A file that is made right before the interpreter lock is kept."""
 
     def propose(self, state, problem, history, rng):
         if len(history) >= self.after:
@@ -34,6 +37,8 @@ class Bad(TenLines):
 
     def holds(self):
         """Keep the interpreter lock."""
+        if self.mark:
+            Path(self.mark).touch()
         LIBC.sleep(self.seconds)
 
     def waits(self):

@@ -62,14 +62,19 @@ class Acid:
         return "measure" in calls and calls.count("safe") >= 2 and self.seen > 8
 
 
-async def for_ever():
-    await asyncio.Event().wait()
+async def soon(happened):
+    """Wait until it has happened."""
+    for _ in range(4000):
+        if happened():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never happens")
 
 
 def first_only(stage):
     async def fault():
         if stage.rig.calls.count("measure") == 1:
-            await for_ever()
+            await asyncio.Event().wait()
 
     return fault
 
@@ -122,8 +127,8 @@ async def test_an_interlock_may_end_the_campaign(stage, then):
 async def test_a_warning_disturbs_nothing(stage):
     """`warn` is an alarm, and the trial goes on."""
     spec = watching(InterlockSpec("acid", ACID.when, "warn"), max_trials=2)
-    slowly = {"measure": lambda: asyncio.sleep(0.05)}
-    assert (await stage.run(spec, glance=reads(0.5), fail=slowly)).recorded == 2
+    warned = {"measure": lambda: soon(lambda: alarmed(stage, "interlock acid"))}
+    assert (await stage.run(spec, glance=reads(0.5), fail=warned)).recorded == 2
     assert alarmed(stage, "interlock acid")
 
 
@@ -238,10 +243,7 @@ async def test_a_disk_that_does_not_answer_does_not_stop_the_watch(tmp_path):
     """Files are looked at beside the loop: a look that hangs leaves the last one standing."""
     around = watchman.Surroundings(tmp_path / "gone", lambda: "")
     around.known()
-    for _ in range(1000):
-        if around.known().missing:
-            break
-        await asyncio.sleep(0.005)
+    await soon(lambda: around.known().missing)
     assert "gone" in around.known().missing
 
 
@@ -253,7 +255,7 @@ async def test_fault_74_a_commit_that_does_not_return_is_noticed_and_everything_
     async def hang():
         if not hung:
             hung.append(stage.rig.doses._thread.submit(lambda _: returns.wait(30.0)))
-            await for_ever()
+            await asyncio.Event().wait()
 
     def safe_while_it_hangs():
         if hung and not returns.is_set():
@@ -284,11 +286,7 @@ class Brief:
         return reads(0.5 if self.looks <= 2 else 3.0)
 
     async def over(self):
-        for _ in range(1000):
-            if self.looks > 4:
-                return
-            await asyncio.sleep(0.005)
-        raise AssertionError("nobody looks")
+        await soon(lambda: self.looks > 4)
 
 
 @pytest.mark.parametrize("then", ["hold", "safe", "trip"])
@@ -299,7 +297,7 @@ async def test_what_was_found_is_owed_though_it_is_over_before_anybody_can_act_u
     async def measure():
         if stage.rig.calls.count("measure") == 1:
             brief.begin()
-            await for_ever()
+            await asyncio.Event().wait()
 
     async def safe():
         if brief.looks >= 0:
@@ -364,7 +362,7 @@ async def test_holds_of_the_watch_are_no_failures_in_a_row(stage):
     async def broken_off():
         stage.rig.glance = reads(0.5)
         if next(tries) < 7:
-            await for_ever()
+            await asyncio.Event().wait()
 
     def fine_again():
         stage.rig.glance = reads(3.0)

@@ -5,7 +5,6 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -15,6 +14,7 @@ from rigctl.campaign.trial import TRANSITIONS, Event, IllegalTransition, State, 
 from rigctl.errors import JournalError
 from tests.campaign.fakes import make_space, make_spec, unsynced
 from tests.campaign.records import MEASURED, READINGS, STATES, SetClock, make_decision
+from tests.profiles import share
 
 SPACE = make_space()
 amounts = st.integers(0, 10**12)
@@ -129,4 +129,4 @@ class JournalMachine(RuleBasedStateMachine):
 
 
 TestJournalMachine = JournalMachine.TestCase
-TestJournalMachine.settings = settings(max_examples=25, stateful_step_count=25, deadline=None)
+TestJournalMachine.settings = share(0.25)

@@ -7,7 +7,7 @@ import signal
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.campaign.journal import open_reader
@@ -15,6 +15,7 @@ from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from tests.campaign.fakes import Stage, World, charged, make_spec, metered, open_journal, unsynced
 from tests.campaign.reaper import one_life
+from tests.profiles import share
 
 TRIALS = 2
 SPEC = make_spec(max_trials=TRIALS)
@@ -78,17 +79,18 @@ def instants(tmp_path_factory):
     return count
 
 
-def test_fault_27_killed_at_every_instant_nothing_is_lost_or_repeated(tmp_path, instants):
-    """A kill before and after every commit and every action, one campaign each."""
+@pytest.mark.parametrize("step", [17, pytest.param(1, marks=pytest.mark.slow)])
+def test_fault_27_killed_at_every_instant_nothing_is_lost_or_repeated(tmp_path, instants, step):
+    """A kill before and after every commit and every action, one campaign each; the quick form takes every 17th."""
     assert instants > 50
-    for instant in range(1, instants + 1):
+    for instant in range(1, instants + 1, step):
         directory = tmp_path / str(instant)
         directory.mkdir()
         assert run_killed_at(directory, [instant]) == 1
         check_world(directory, kills=1)
 
 
-@settings(max_examples=8, deadline=None)
+@share(0.08)
 @given(st.lists(st.integers(1, 25), min_size=2, max_size=8))
 def test_fault_27_killed_again_and_again(tmp_path_factory, kills):
     """Several kills in one campaign, also in the recovery from the one before."""

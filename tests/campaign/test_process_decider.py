@@ -82,6 +82,7 @@ async def test_it_lives_on_as_the_budget_shrinks(decider):
     assert len(lived) == 1
 
 
+@pytest.mark.system
 async def test_it_is_told_of_each_trial_once(decider):
     """What goes over with a question is the trials that are new, however many are known."""
     spec, sent = make_spec(), []
@@ -109,6 +110,7 @@ async def test_a_budget_that_shrinks_is_told_and_needs_no_new_process(decider):
     assert await the_process(decider) == process
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("example", ["greenhouse", "lathe", "wind-tunnel"])
 async def test_the_examples_decide_there_to_the_same_bits(decider, example):
     """Problem and policy of every example arrive as they are, and what the process keeps changes no decision."""
@@ -125,6 +127,7 @@ async def test_the_examples_decide_there_to_the_same_bits(decider, example):
         history = history.append(Observation(trial, chosen, tuple(map(float, x)), float(x.sum()), 100_000))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
@@ -146,7 +149,7 @@ async def test_fault_60_a_policy_that_ends_its_process_costs_one_decision(decide
     assert not psutil.pid_exists(first)
 
 
-@pytest.mark.parametrize("kind", ["holds", "waits"])
+@pytest.mark.parametrize("kind", ["waits", pytest.param("holds", marks=pytest.mark.system)])
 async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind):
     """Past the limit its process is ended, which says where it stood; a new one gets ready."""
     spec = make_spec(policy=Bad(kind=kind, after=1))
@@ -159,6 +162,7 @@ async def test_fault_60_a_policy_that_never_returns_is_ended(decider, kind):
     assert (await decider.decide(question(0, spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
 
 
+@pytest.mark.system
 async def test_fault_60_the_loop_turns_while_the_interpreter_lock_is_held(decider):
     """A policy that keeps the interpreter lock for two seconds keeps its own."""
     spec, turns = make_spec(policy=Bad(kind="holds", seconds=2)), []
@@ -177,6 +181,7 @@ async def test_fault_60_the_loop_turns_while_the_interpreter_lock_is_held(decide
     assert len(turns) > 20
 
 
+@pytest.mark.system
 async def test_what_a_policy_prints_harms_nothing(decider):
     """Its output is neither taken for an answer nor waited for by anybody, and there is nothing for it to read."""
     spec = make_spec(policy=Bad(kind="prints"))
@@ -219,6 +224,7 @@ async def test_what_does_not_arrive_is_refused_before_the_first_decision(decider
         assert not isinstance(refused.value, NoAnswer)
 
 
+@pytest.mark.system
 async def test_a_question_broken_off_leaves_no_answer_behind(decider):
     """After a cancelled decision the next question gets its own answer."""
     spec = make_spec(policy=Bad(kind="waits", after=1))
@@ -232,6 +238,7 @@ async def test_a_question_broken_off_leaves_no_answer_behind(decider):
     assert await decider.decide(asked, LONG_S) == decide(asked)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
 async def test_who_ends_the_controller_ends_the_process_through_it(decider, number):
     """A signal meant for all of rigctl does not end a decision."""
@@ -244,20 +251,18 @@ async def test_who_ends_the_controller_ends_the_process_through_it(decider, numb
 
 
 PARENT = """
-import asyncio, os
+import asyncio, sys
 from rigctl.campaign.decider import ProcessDecider
 from tests.campaign.bad_policies import Bad
 from tests.campaign.fakes import make_spec
 
 async def main():
-    decider, spec = ProcessDecider(), make_spec(policy=Bad(kind="holds"))
+    decider, spec = ProcessDecider(), make_spec(policy=Bad(kind="holds", mark=sys.argv[1]))
     await decider.start(spec.policy, spec.problem)
     child = await decider._ready
     from tests.campaign.test_process_decider import question
-    asyncio.create_task(decider.decide(question(spec=spec, policy=spec.policy), 600))
-    await asyncio.sleep(0.2)
     print(child._process.pid, flush=True)
-    await asyncio.sleep(600)
+    await decider.decide(question(spec=spec, policy=spec.policy), 600)
 
 asyncio.run(main())
 """
@@ -271,16 +276,20 @@ def over(process):
         return True
 
 
-def test_a_killed_controller_leaves_no_process_behind():
+@pytest.mark.system
+def test_a_killed_controller_leaves_no_process_behind(tmp_path):
     """When its parent is killed, so is the process that decides, though its policy holds the interpreter lock."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, env=environment) as parent:
+    command = [sys.executable, "-c", PARENT, str(tmp_path / "holding")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as parent:
         process = psutil.Process(int(parent.stdout.readline()))
+        wait_until((tmp_path / "holding").exists, "a policy that holds the interpreter lock")
         assert process.is_running()
         parent.kill()
     wait_until(lambda: over(process), "the end of the process that decides", LONG_S)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("kind", "limit_s"), [("holds", 0.5), ("segfaults", 30.0)])
 async def test_fault_60_a_campaign_goes_on_with_what_worked_last(stage, decider, kind, limit_s):
     """A policy gone silent: its last good proposal is played again, an alarm says where it stood, replay agrees."""

@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.config.conditions import can_hold, comparisons, parse
@@ -63,14 +63,12 @@ CONDITIONS = st.recursive(
 )
 
 
-@settings(deadline=None)
 @given(CONDITIONS)
 def test_a_condition_is_read_as_it_is_printed(condition):
     """What is shown of a condition, parsed again, is the same condition, to the last digit."""
     assert parsed(str(condition)) == condition
 
 
-@settings(deadline=None)
 @given(
     st.one_of(
         st.text(max_size=30),
@@ -115,7 +113,6 @@ def test_not_binds_more_than_and_and_and_more_than_or():
     assert parsed("not (ph < 4 and (share > 1 or temp > 30))") == Not(Joined("and", (a, Joined("or", (b, c)))))
 
 
-@settings(deadline=None)
 @given(CONDITIONS.filter(lambda c: len(c.names) <= 2), st.lists(LIMITS, min_size=6, max_size=6))
 def test_what_holds_somewhere_can_hold(condition, values):
     """No readings are found that make a condition true which is said never to hold."""

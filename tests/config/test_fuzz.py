@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import yaml
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.errors import ConfigError
@@ -35,7 +35,6 @@ VALUES = st.one_of(
     st.lists(st.integers(-3, 3), max_size=3),
     st.dictionaries(st.sampled_from(["mean", "sd", "name", "kind", "x"]), st.integers(-3, 3), max_size=2),
 )
-FUZZ = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True)
 
 
 def expect_loaded_or_refused(text):
@@ -71,7 +70,6 @@ TREE = yaml.load(WHOLE, Loader=yaml.BaseLoader)  # noqa: S506  # BaseLoader make
 PATHS = [path for path in places(TREE) if path]
 
 
-@FUZZ
 @given(path=st.sampled_from(PATHS), value=VALUES)
 def test_any_value_anywhere_is_taken_or_refused(path, value):
     """Replacing any part of a configuration by anything gives a configuration or a ConfigError."""
@@ -83,7 +81,6 @@ def test_any_value_anywhere_is_taken_or_refused(path, value):
     expect_loaded_or_refused(yaml.safe_dump(tree, allow_unicode=True))
 
 
-@FUZZ
 @given(paths=st.lists(st.sampled_from(PATHS), min_size=1, max_size=6, unique=True))
 def test_any_missing_parts_are_taken_or_refused(paths):
     """Leaving out any parts of a configuration gives a configuration or a ConfigError."""
@@ -99,7 +96,6 @@ def test_any_missing_parts_are_taken_or_refused(paths):
     expect_loaded_or_refused(yaml.safe_dump(tree))
 
 
-@FUZZ
 @given(at=st.integers(0, len(WHOLE)), cut=st.integers(0, 40), insert=st.text(max_size=8))
 def test_any_text_is_taken_or_refused(at, cut, insert):
     """Cutting and inserting text anywhere gives a configuration or a ConfigError."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,7 @@ def keys_of(model: type[BaseModel]) -> set[str]:
     return {key for part in parts for key in part.get("properties", {})}
 
 
+@cache
 def sources() -> dict[str, type[BaseModel]]:
     policies = {f"policy {name}": options_model(policy_class(name)) for name in policy_names()}
     drivers = {f"driver {name}": built_in().driver(name).options for name in BUILT_IN}

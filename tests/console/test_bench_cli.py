@@ -7,13 +7,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 import psutil
 import pytest
 
 from rigctl.bench.running.store import code_version
 from tests.bench.players import RAISES, install_plugin
+from tests.system.stack import WITHIN_S, wait_until
 
 RUN = ["bench", "run", "--problem", "hartmann3", "--model", "fixed", "--budget", "0.4"]
 LONG = ["bench", "run", "--problem", "hartmann6+6", "--policy", "default", "--budget", "40", "--seeds", "4"]
@@ -51,6 +51,7 @@ def test_results_of_other_code_are_said(bench):
     assert "give another --out" in again.err
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("stop", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_stopped_grid_ends_its_workers(stop, code, tmp_path):
     """Ctrl-C and SIGTERM: worker processes end with it, and what to do next is said."""
@@ -59,28 +60,26 @@ def test_a_stopped_grid_ends_its_workers(stop, code, tmp_path):
     try:
         workers = wait_for_workers(process)
         process.send_signal(stop)
-        _, error = process.communicate(timeout=30)
+        _, error = process.communicate(timeout=WITHIN_S)
         assert process.returncode == code
         assert "the same command goes on from there" in error
-        _, alive = psutil.wait_procs(workers, timeout=10)
+        _, alive = psutil.wait_procs(workers, timeout=WITHIN_S)
         assert not alive
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
 
 
+@pytest.mark.system
 def test_a_stopped_grid_ends_without_workers_too(tmp_path):
     """SIGTERM in the middle of a cell of this process: it is no failure of that cell, and the others do not run."""
     command = [sys.executable, "-m", "rigctl", *LONG, "--out", str(tmp_path / "results")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             at_work = psutil.Process(process.pid)
-            end_s = time.monotonic() + 60
-            while at_work.cpu_times().user < 4.0:
-                assert time.monotonic() < end_s, "it never came to work"
-                time.sleep(0.2)
+            wait_until(lambda: at_work.cpu_times().user > 4.0, "it to come to work")
             process.terminate()
-            _, error = process.communicate(timeout=30)
+            _, error = process.communicate(timeout=WITHIN_S)
         finally:
             process.kill()
     assert process.returncode == 143
@@ -90,13 +89,12 @@ def test_a_stopped_grid_ends_without_workers_too(tmp_path):
 
 def wait_for_workers(process):
     """The worker processes, once there are two at work."""
-    end_s = time.monotonic() + 60
-    while time.monotonic() < end_s:
+
+    def at_work():
         workers = [p for p in psutil.Process(process.pid).children() if "LokyProcess" in " ".join(p.cmdline())]
-        if len(workers) == 2 and all(p.cpu_times().user > 1.0 for p in workers):
-            return workers
-        time.sleep(0.2)
-    raise AssertionError("no two worker processes came to work")
+        return workers if len(workers) == 2 and all(p.cpu_times().user > 1.0 for p in workers) else None
+
+    return wait_until(at_work, "two worker processes at work")
 
 
 def test_a_grid_file_runs(bench):
@@ -142,6 +140,7 @@ def test_figures_are_written(bench):
     assert all((bench.folder / file).stat().st_size > 1000 for file in files)
 
 
+@pytest.mark.slow
 def test_a_part_of_a_paper_runs_and_is_judged(bench):
     """So many seeds and these problems of its quick form; every claim is listed, a wrong problem refused."""
     part = ["bench", "paper", "gittins", "--quick", "--seeds", "1", "--out", "results"]

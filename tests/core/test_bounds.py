@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
@@ -18,6 +18,7 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.surrogate import fit
 from rigctl.core.marginals.families import Uniform
 from tests.core.plain import NAMES, at_setting, make_case
+from tests.profiles import share
 
 SETS = {
     3: (("a",), ("b", "c"), ("a", "b", "c")),
@@ -228,7 +229,7 @@ def test_matern_bounds_are_maxima_too(kind):
         assert one.mean(at).max() <= b.best_mean + 1e-9
 
 
-@settings(max_examples=8, deadline=None)
+@share(0.08)
 @given(st.permutations([0, 1, 2]), st.integers(0, 100))
 def test_the_order_of_variables_does_not_matter(order, seed):
     """Permuting the variables permutes the maximisers and leaves the bounds."""

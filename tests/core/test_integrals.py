@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.core.bounds.expectations import Expectations
@@ -15,6 +15,7 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.surrogate import fit
 from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from tests.core.plain import NAMES, at_setting, make_case
+from tests.profiles import share
 
 SETS = {3: (("b",), ("a", "c"), ("a", "b", "c")), 5: (("c",), ("a", "e"), ("b", "c", "d", "e"))}
 
@@ -117,7 +118,6 @@ def posterior_of(lengthscales, n, seed, noise=0.05):
     return fit(x, rng.standard_normal(n), options)
 
 
-@settings(max_examples=60, deadline=None)
 @given(small_problems())
 def test_spreads_are_ordered(problem):
     """The value's sd <= E[sigma] <= sqrt(E[sigma^2]) <= the prior's sd: integrated intervals lie inside pointwise."""
@@ -133,7 +133,7 @@ def test_spreads_are_ordered(problem):
     assert (root <= 1.0 + 1e-9).all()
 
 
-@settings(max_examples=30, deadline=None)
+@share(0.3)
 @given(small_problems(), st.permutations([0, 1, 2]))
 def test_the_order_of_variables_does_not_matter(problem, order):
     """Permuting variables, data and settings alike leaves every integral as it was."""

@@ -213,6 +213,7 @@ def test_no_setting_is_played_that_does_not_fit_the_budget(policy):
         assert len(history)
 
 
+@pytest.mark.slow
 def test_a_free_set_does_not_take_all_trials():
     """What costs nothing is explored with first, but harvest has its turn all the same."""
     proposals, history = campaign(LikelyMaximisers(), problem_of(budget=6.0), costs=(0.0, 0.1, 0.2, 1.0), most=260)

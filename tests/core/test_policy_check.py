@@ -67,7 +67,12 @@ def test_the_example_policy_can_be_chosen_in_a_configuration(installed, tmp_path
     assert loaded.policy_options == {"curiosity": 0.1}
 
 
-@pytest.mark.parametrize("name", policy_names())
+QUICK = ("explore-then-commit", "pbgi", "ucb-psq")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in policy_names()]
+)
 def test_every_installed_policy_keeps_every_promise(name):
     """With its default options, on campaigns of as many outcomes as it needs."""
     options = {"order": ("a", "b")} if name == "ca-mobo" else {}

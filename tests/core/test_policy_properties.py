@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.core.experiment.history import History, Observation
@@ -25,6 +25,7 @@ from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq
 from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from rigctl.core.policy import Proposal, trial_rng
+from tests.profiles import share
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ COSTS = (0.1, 0.1, 0.3, 1.0)
 FIXED = ModelOptions("fixed", lengthscales=(0.35, 0.5, 0.7), signal_sd=1.0, noise_sd=0.05, mean=0.0)
 every_policy = pytest.mark.parametrize("case", POLICIES, ids=lambda c: c.name)
 seeds = st.integers(0, 10_000)
-few = settings(max_examples=4, deadline=None)
+few = share(0.04)
 
 
 def problem_of(names=NAMES, sets=SETS, model=FIXED, **options) -> Problem:

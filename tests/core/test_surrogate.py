@@ -6,7 +6,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
@@ -155,7 +155,6 @@ def test_previous_hyperparameters_are_used_exactly_unless_a_refit_is_due():
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@settings(deadline=None)
 @given(st.lists(finite, min_size=1, max_size=5), finite, finite, finite, finite, finite)
 def test_hyperparameters_survive_json_exactly(lengthscales, signal, noise, mean, shift, scale):
     """Written to JSON text and read back they are equal, whatever the floats."""

@@ -47,6 +47,7 @@ def usual() -> Deadline:
     return Deadline.after(TIMEOUT_S)
 
 
+@pytest.mark.slow
 def test_53_a_pump_is_ready_doses_and_stops_within_its_deadlines(greenhouse, connect):
     """Five questions fit into one deadline; a dose is stopped on its way by one command, and then stands still."""
     pump = connect("ezo-pmp", "ca")
@@ -86,6 +87,7 @@ def test_a_reading_of_900_ms_fits_into_the_deadline_of_the_first(connect):
     assert time.monotonic() - began_s >= 0.9 + 2 * ANSWER_S
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("driver", "bus"), [("ezo-ph", "ph"), ("ezo-pmp", "ca")])
 def test_a_circuit_that_sleeps_is_woken_within_the_deadline(greenhouse, connect, driver, bus):
     """Sent to sleep by another program, a circuit answers the first call all the same."""

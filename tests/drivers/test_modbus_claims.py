@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.rig.abilities import Claim, Fits, Grained, Occupies
@@ -61,7 +61,6 @@ def test_what_registers_cannot_hold_is_named():
     assert "takes 0 or 1" in ModbusRegisterDriver.misfits(switch, [0.5])[0]
 
 
-@settings(deadline=None)
 @given(st.floats(min_value=2.0**-90, max_value=2.0**90, width=32))
 def test_the_step_of_a_float_is_the_distance_to_the_next_one(value):
     """As its own bits say."""

@@ -8,7 +8,7 @@ from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Deadline
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import ModbusUnit, PtyPair, PtyPeer, cut_rtu, dribbled, exception
+from tests.drivers.peers import ModbusUnit, PtyPair, PtyPeer, cut_rtu, dribbled, exception, unwarned
 
 
 def soon() -> Deadline:
@@ -64,8 +64,8 @@ def test_77_behind_an_echo_everything_works(adapter, unit, echo, first):
     assert line.read_retries == 0
 
 
-@pytest.mark.parametrize("echo", ["auto", "yes"])
-@pytest.mark.parametrize("function", WRITES)
+@pytest.mark.parametrize("echo", ["auto", pytest.param("yes", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("function", ["05", *(pytest.param(f, marks=pytest.mark.slow) for f in WRITES if f != "05")])
 def test_77_with_the_cable_cut_no_write_is_confirmed(adapter, echo, function):
     """Only the echo comes back, and that is a timeout that says so, be it the first thing that is ever sent."""
     line = adapter(echo, cut=True)
@@ -133,7 +133,6 @@ def test_77_a_write_that_may_be_an_echo_is_not_confirmed(plain, unit):
     assert unit.coils[6] is True
 
 
-@pytest.mark.filterwarnings("ignore:isSet:DeprecationWarning")  # modbus_tk calls threading.Event.isSet
 def test_77_a_foreign_slave_behind_an_echo_conforms_until_the_cable_is_cut(line, clock):
     """modbus_tk's RTU slave behind an echoing wire passes every check; cut off, it confirms nothing."""
     import serial
@@ -141,7 +140,7 @@ def test_77_a_foreign_slave_behind_an_echo_conforms_until_the_cable_is_cut(line,
 
     wire = PtyPair(echo=True)
     port = serial.Serial(wire.paths[0], baudrate=115200, timeout=0.05)
-    server = modbus_rtu.RtuServer(port)
+    server = unwarned(modbus_rtu.RtuServer(port))
     slave = server.add_slave(4)
     slave.add_block("holding", defines.HOLDING_REGISTERS, 0, 40)
     slave.add_block("coils", defines.COILS, 0, 16)

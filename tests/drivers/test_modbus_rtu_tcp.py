@@ -8,7 +8,18 @@ from rigctl.errors import DeviceTimeout, GarbledReply
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Deadline
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import HangUp, ModbusUnit, PtyPair, TcpPeer, cut_rtu, dribbled, flipped, from_unit, late
+from tests.drivers.peers import (
+    HangUp,
+    ModbusUnit,
+    PtyPair,
+    TcpPeer,
+    cut_rtu,
+    dribbled,
+    flipped,
+    from_unit,
+    late,
+    unwarned,
+)
 
 
 def patient() -> Deadline:
@@ -73,7 +84,7 @@ def test_a_connection_that_breaks_is_opened_again(peer, line, unit):
     assert [request[1] for request in end.requests] == [4, 6, 4]
 
 
-@pytest.mark.filterwarnings("ignore:isSet:DeprecationWarning")  # modbus_tk calls threading.Event.isSet
+@pytest.mark.slow
 def test_the_driver_conforms_to_a_foreign_slave_behind_a_device_server(peer, clock):
     """modbus_tk's RTU slave, its serial line passed on over TCP, passes every check of the driver."""
     import serial
@@ -81,7 +92,7 @@ def test_the_driver_conforms_to_a_foreign_slave_behind_a_device_server(peer, clo
 
     wire = PtyPair()
     port = serial.Serial(wire.paths[0], baudrate=115200, timeout=0.05)
-    slaves = modbus_rtu.RtuServer(port)
+    slaves = unwarned(modbus_rtu.RtuServer(port))
     slave = slaves.add_slave(4)
     slave.add_block("holding", defines.HOLDING_REGISTERS, 0, 40)
     slave.add_block("coils", defines.COILS, 0, 16)

@@ -8,10 +8,7 @@ from rigctl.errors import DeviceFault
 from rigctl.rig.conformance import check_driver
 from rigctl.rig.protocols import Deadline
 from rigctl_drivers.modbus_register import ModbusRegisterDriver
-from tests.drivers.peers import PtyPair
-
-# modbus_tk calls threading.Event.isSet
-pytestmark = pytest.mark.filterwarnings("ignore:isSet:DeprecationWarning")
+from tests.drivers.peers import PtyPair, unwarned
 
 # 123.456 as IEEE 754 single is 42F6E979; one register pair per word order.
 WORDS = {0: (0x42F6, 0xE979), 2: (0xF642, 0x79E9), 4: (0xE979, 0x42F6), 6: (0x79E9, 0xF642)}
@@ -44,7 +41,7 @@ def rtu_url():
 
     wire = PtyPair()
     port = serial.Serial(wire.paths[0], baudrate=115200, timeout=0.05)
-    server = modbus_rtu.RtuServer(port)
+    server = unwarned(modbus_rtu.RtuServer(port))
     slave = server.add_slave(4)
     slave.add_block("input", defines.ANALOG_INPUTS, 0, 8)
     slave.add_block("holding", defines.HOLDING_REGISTERS, 0, 40)

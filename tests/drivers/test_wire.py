@@ -81,6 +81,7 @@ def doorman():
     made.stop()
 
 
+@pytest.mark.slow
 def test_76_a_gateway_that_accepts_and_drops_is_not_hammered(line, doorman):
     """Connections that are dropped before anything is heard come ever less often, counted by the server."""
     made = line(f"modbus_tcp://127.0.0.1:{doorman.port}")

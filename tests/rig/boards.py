@@ -19,7 +19,7 @@ from rigctl.campaign.clock import RealClock
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming, VariableWiring
-from tests.drivers.peers import Played, PtyPair
+from tests.drivers.peers import Played, PtyPair, unwarned
 
 COILS = 32
 BITS_PER_BYTE = 11
@@ -91,7 +91,7 @@ def rtu_board(turnaround_s: float, *, baud: int = 9600, multiple: bool = True) -
     """A relay board, unit 1, on a serial line of its own; other units stay silent."""
     wire = PtyPair()
     port = serial.Serial(wire.paths[0], baudrate=115200, timeout=0.05)
-    server = modbus_rtu.RtuServer(port, error_on_missing_slave=False)
+    server = unwarned(modbus_rtu.RtuServer(port, error_on_missing_slave=False))
     byte_s = BITS_PER_BYTE / baud
     with watched(server, 1, multiple=multiple) as witness:
         handle = slowed(server._handle, lambda request: len(request) * byte_s + turnaround_s, witness)
@@ -114,7 +114,7 @@ def rtu_board(turnaround_s: float, *, baud: int = 9600, multiple: bool = True) -
 @contextmanager
 def distant_plc(away_s: float) -> Iterator[tuple[str, Witness]]:
     """A PLC, unit 1, at the other end of a network that takes its time."""
-    server = modbus_tcp.TcpServer(port=0, address="127.0.0.1", error_on_missing_slave=False)
+    server = unwarned(modbus_tcp.TcpServer(port=0, address="127.0.0.1", error_on_missing_slave=False))
     with watched(server, 1) as witness:
         server._handle = slowed(server._handle, lambda _: away_s, witness)
         server._do_init()  # else it does so in its thread, and its port is not known yet

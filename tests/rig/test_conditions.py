@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.rig.conditions import Compare, Joined, Not
@@ -37,14 +37,12 @@ def truth(condition, values):
     return (min if condition.word == "and" else max)(truth(part, values) for part in condition.parts)
 
 
-@settings(deadline=None)
 @given(CONDITIONS, READINGS)
 def test_what_is_unknown_stays_unknown_unless_the_rest_decides(condition, values):
     """Three-valued logic, against its definition by minimum and maximum, however conditions are nested."""
     assert condition.holds(values) is {1.0: True, 0.0: False, 0.5: None}[truth(condition, values)]
 
 
-@settings(deadline=None)
 @given(CONDITIONS, READINGS)
 def test_a_condition_looks_at_nothing_but_its_names(condition, values):
     """Other readings change nothing: a sensor that nothing speaks of need not be read."""
@@ -52,7 +50,6 @@ def test_a_condition_looks_at_nothing_but_its_names(condition, values):
     assert condition.holds(values) is condition.holds(named)
 
 
-@settings(deadline=None)
 @given(COMPARES, st.floats(allow_nan=False, allow_infinity=False))
 def test_a_limit_is_shown_to_the_last_digit(compare, limit):
     """What is printed is what is compared with."""

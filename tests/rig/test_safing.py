@@ -1,6 +1,5 @@
 import asyncio
 import threading
-import time
 from dataclasses import replace
 
 import pytest
@@ -72,13 +71,11 @@ async def test_a_bug_in_a_driver_does_not_keep_the_others_from_safety(bench, rig
 async def test_it_is_over_in_time_whatever_hangs(bench, rig, monkeypatch):
     """Fault 2, 29: a device that hangs costs its bus the time there is, no more; the other buses are safe."""
     monkeypatch.setattr(safing, "LEAST_S", 0.1)
-    let_go = threading.Event()
-    bench.pump.stop = lambda deadline: let_go.wait(10.0)
-    began_s = time.monotonic()
+    let_go, back = threading.Event(), []
+    bench.pump.stop = lambda deadline: back.append(let_go.wait(60.0))
     report = await rig.safe()
-    elapsed_s = time.monotonic() - began_s
+    assert back == []
     let_go.set()
-    assert elapsed_s < 5.0
     assert set(report.failed) == {"ca_doser"}
     assert set(report.reached) == ALL - {"ca_doser"}
 

@@ -12,8 +12,7 @@ from tests.drivers.peers import PtyPeer, TcpPeer, cut_lines, cut_mbap
 from tests.rig.boards import SlowPump, distant_plc, reading, relay, rig_of, rtu_board
 from tests.rig.fakes import FakeDoseLog
 
-# modbus_tk calls threading.Event.isSet
-pytestmark = [pytest.mark.filterwarnings("ignore:isSet:DeprecationWarning"), pytest.mark.timeout(60)]
+pytestmark = pytest.mark.slow
 
 MARGIN_S = 4.0
 """For a busy machine; what a rig needs by itself is in `time_to_safe`, and asserted apart."""

@@ -276,6 +276,7 @@ async def test_without_a_pace_the_timeout_is_assumed(world):
     assert times.confirmed_s == pytest.approx(times.told_s + 0.5 + 1.5)
 
 
+@pytest.mark.slow
 async def test_the_bound_holds_for_silent_devices(world):
     """Fault 2: with every device silent for as long as it may be, the report comes by the deadline of the bus."""
     channels = world.channels(*[None] * 30)

@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rigctl.campaign.clock import RealClock
+from rigctl.campaign.clock import RealClock, rest
 from rigctl.errors import DeviceFault, IdentityMismatch, ReadBackMismatch, Tripped
 from rigctl.rig.dosing import DoseTiming
 from rigctl.rig.metering import is_own
@@ -105,7 +105,7 @@ async def test_measurements_agree_with_the_plant(sim, stand):
     """A window's medians are what the plant really is, within its probes' noise, from enough samples."""
     await stand.rig.open()
     await stand.rig.control({"k": 7.0, "ph": 5.8})
-    await asyncio.sleep(480.0 / SPEED)
+    await rest(RealClock(SPEED), 480.0)
     found = await stand.rig.measure()
     plant = sim.state()["plant"]
     assert {n: m.value for n, m in found.items()} == {

@@ -1,12 +1,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
+from sim_rig.cli import main
 from sim_rig.errors import UsageError
 from sim_rig.scenarios import scenario
 from sim_rig.truth import Truth
@@ -17,10 +16,10 @@ def truth(request):
     return Truth(scenario(request.param, None))
 
 
-def told(*arguments):
-    command = [sys.executable, "-m", "sim_rig", "truth", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.returncode, done.stdout, done.stderr
+@pytest.fixture
+def told(capsys):
+    """Ask the command line, in this process: exit code, standard output, standard error."""
+    return lambda *arguments: (main(["truth", *arguments]), *capsys.readouterr())
 
 
 def test_the_value_of_a_setting_is_the_mean_over_nature():
@@ -77,7 +76,7 @@ def test_unknown_variables_are_named(truth):
         truth.setting({"luck": 1.0})
 
 
-def test_command_tells_the_whole_truth_as_json():
+def test_command_tells_the_whole_truth_as_json(told):
     """Without a setting every control set is reported, with the best of all."""
     code, out, _ = told("greenhouse", "--json")
     report = json.loads(out)
@@ -87,7 +86,7 @@ def test_command_tells_the_whole_truth_as_json():
 
 
 @pytest.mark.parametrize("setpoints", ['{"k": 9.4, "ph": 5.6}', "ph=5.6,k=9.4"])
-def test_command_judges_a_setting(setpoints):
+def test_command_judges_a_setting(told, setpoints):
     """A setting, as JSON or as name=value pairs, is told its true value and its share of the best."""
     code, out, _ = told("greenhouse", "--control-set", "k+ph", "--setpoints", setpoints, "--json")
     judged = json.loads(out)
@@ -106,7 +105,7 @@ def test_command_judges_a_setting(setpoints):
         (("wind-tunnel",), "airfoil.npz"),
     ],
 )
-def test_command_refuses_nonsense(arguments, complaint):
+def test_command_refuses_nonsense(told, arguments, complaint):
     """What cannot be answered is an error on standard error, and nothing on standard output."""
     code, out, error = told(*arguments)
     assert code != 0
@@ -114,7 +113,7 @@ def test_command_refuses_nonsense(arguments, complaint):
     assert complaint in error
 
 
-def test_arrays_replace_the_response(data_directory):
+def test_arrays_replace_the_response(told, data_directory):
     """With --data both array scenarios tell the truth of the arrays, as a table for people."""
     code, out, _ = told("wind-tunnel", "--data", str(data_directory))
     assert code == 0

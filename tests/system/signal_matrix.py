@@ -21,7 +21,7 @@ from tests.simulated import SimHandle, start_sim
 from tests.system.stack import WITH_CALCIUM, Process, Stack, greenhouse, wait_until
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL")
-SOON_S = 60.0
+SOON_S = 180.0
 """Wall seconds for anything to come about; generous, for a loaded machine."""
 VALVES = (("b", "nh4", "k"),)
 SLOW = '''

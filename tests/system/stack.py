@@ -24,7 +24,7 @@ ROOT = Path(__file__).parent.parent.parent
 Edit = Callable[[dict[str, Any]], object]
 
 SPEED = 2400.0
-WITHIN_S = 25.0
+WITHIN_S = 180.0
 """Wall seconds after which what a test waits for is taken not to come; generous, for a loaded machine."""
 SURE = {"hyperparameters": "fixed", "lengthscales": 0.3, "signal_sd": 3, "noise_sd": 0.3, "mean": 8}
 """A model that need not be learned: decisions take milliseconds."""
@@ -104,10 +104,10 @@ class Process:
         if self.alive:
             self.process.terminate()
             try:
-                self.process.wait(10.0)
+                self.process.wait(WITHIN_S)
             except subprocess.TimeoutExpired:
                 self.process.kill()
-                self.process.wait(10.0)
+                self.process.wait(WITHIN_S)
 
     def until(self, happened: Callable[[], T], what: str) -> T:
         """As `wait_until`, but fails at once if the process ends first."""
@@ -139,7 +139,7 @@ def rows(state: Path, sql: str, *parameters: object) -> list[sqlite3.Row]:
     file = state / "journal.sqlite"
     if not file.exists():
         return []
-    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=10.0)) as connection:
+    with closing(sqlite3.connect(f"{file.as_uri()}?mode=ro", uri=True, timeout=WITHIN_S)) as connection:
         connection.row_factory = sqlite3.Row
         try:
             return list(connection.execute(sql, parameters))

@@ -117,7 +117,7 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     """
     config = greenhouse(tmp_path / "rig.yaml", edit=lambda rig: rig.update(policy={"name": "rotten"}))
     run = stack.run(config, tmp_path / "state", "--max-trials", 7, PYTHONPATH=installed)
-    assert run.wait(90.0) == 0, run.said
+    assert run.wait() == 0, run.said
     trials = run.rows("SELECT state, origin, note, json_extract(proposal, '$.setting[0]') AS u FROM trials")
     origins = ["policy", "timed-out", "policy", "rejected", "timed-out", "policy", "policy"]
     assert [r["origin"] for r in trials] == origins
@@ -130,7 +130,7 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     assert run.alarms("trial 5: the policy's process ended (exit code 3); playing its last good proposal again")
     assert run.answer["worst_tick_delay_s"] < 4.0
     replayed = stack.rigctl("replay", "--state", tmp_path / "state", "--json", PYTHONPATH=installed)
-    assert replayed.wait(60.0) == 0, replayed.said
+    assert replayed.wait() == 0, replayed.said
     assert replayed.answer == {"trials": 7, "agree": 7, "differing": []}
 
 
@@ -148,7 +148,7 @@ async def test_faults_50_and_60_a_policy_that_never_returns_is_ended_and_the_rig
     assert [(t.origin, t.state) for t in trials] == [("policy", "RECORDED")] * 2 + [("timed-out", "RECORDED")] * 2
     assert [t.setpoints for t in trials[2:]] == [trials[1].setpoints] * 2
     assert differences == [()] * 4
-    assert result.worst_tick_delay_s < 2.0
+    assert result.worst_tick_delay_s < spec.decision_limit_s
 
 
 @pytest.mark.parametrize(

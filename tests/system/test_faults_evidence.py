@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 
 import pytest
 
@@ -27,7 +26,6 @@ def only_by_its_doses(rig):
     rig["variables"]["ph"]["frozen_after"] = "off"
 
 
-@pytest.mark.timeout(timedelta(minutes=3).total_seconds())
 def test_fault_63_a_frozen_probe_latches_its_pump_over_all_trials(sim, stack, tmp_path):
     """However trials are interleaved and restarted: so many doses ever, then exit 3 until a person resets the trip."""
     sim.control({"fault": "sensor", "name": "ph_probe", "mode": "frozen"})
@@ -36,7 +34,7 @@ def test_fault_63_a_frozen_probe_latches_its_pump_over_all_trials(sim, stack, tm
     known = len(acid(sim))
     for _ in range(STARTS):
         run = stack.run(config, state)
-        if run.wait(60.0) == 3:
+        if run.wait() == 3:
             break
     assert run.process.returncode == 3, run.said[-2000:]
     assert "6 doses in a row, over" in run.said

@@ -7,12 +7,12 @@ import socket
 
 import pytest
 
-from tests.system.stack import WITH_CALCIUM, because, greenhouse, next_trial, wait_until
+from tests.system.stack import WITH_CALCIUM, WITHIN_S, because, greenhouse, next_trial, wait_until
 
 pytestmark = pytest.mark.system
 
-WINDOW_S = 120.0
-"""Wall seconds that 24 hours of rig time may take at most, with what is around them."""
+WINDOW_S = 300.0
+"""Wall seconds that 24 hours of rig time may take at most, with what is around them, on a loaded machine."""
 
 
 def starved(manager):
@@ -62,7 +62,7 @@ def test_fault_30_a_campaign_that_hangs_is_ended_by_its_watchdog_and_made_safe_b
     """The watchdog is fed by looks alone: stopped, it starves; after the service manager's kill a start makes safe."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(str(tmp_path / "notify"))
-        manager.settimeout(25.0)
+        manager.settimeout(WITHIN_S)
         config = greenhouse(tmp_path / "rig.yaml", settle="100 min")
         run = stack.run(config, tmp_path / "state", NOTIFY_SOCKET=str(tmp_path / "notify"))
         run.until(lambda: run.count("RUNNING"), "a trial that settles")
@@ -74,5 +74,5 @@ def test_fault_30_a_campaign_that_hangs_is_ended_by_its_watchdog_and_made_safe_b
         run.process.wait()
     assert sim.state()["plant"]["setpoints"] != {}
     again = stack.run(config, tmp_path / "state")
-    sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "let go", within_s=25.0)
+    sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "let go")
     assert again.until(lambda: again.count("LOST"), "the lost trial closed") == 1

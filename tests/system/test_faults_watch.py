@@ -77,7 +77,7 @@ def test_fault_62_a_pump_that_starts_by_itself_is_stopped_and_booked(sim, stack,
     assert dose["dispensed_ml"] < 30.0
     (booked,) = run.until(lambda: run.rows("SELECT * FROM doses WHERE note = 'not asked for by us'"), "the volume")
     assert booked["dispensed_ml"] == pytest.approx(dose["dispensed_ml"], abs=0.5)
-    assert "that nobody asked for" in because(run, trial)
+    assert "nobody asked for" in because(run, trial)
     assert run.alarms("ph_doser", "nobody asked for", severity="MAJOR")
 
 
@@ -104,7 +104,7 @@ def test_a_probe_that_goes_silent_fires_the_interlock_over_it(sim, stack, tmp_pa
     run = stack.run(config, tmp_path / "state")
     settling(run)
     sim.control({"fault": "drop_reply", "bus": "ph", "count": 9999})
-    assert run.wait(60.0) == 3
+    assert run.wait() == 3
     assert sim.state()["plant"]["setpoints"] == {}
     assert "interlock acid" in run.said
     again = stack.run(config, tmp_path / "state")
@@ -118,7 +118,7 @@ def test_fault_68_a_file_deleted_under_the_campaign_is_noticed(sim, stack, tmp_p
     settling(run)
     (tmp_path / "state" / name).unlink()
     run.until(lambda: run.alarms("files", severity="MAJOR"), "the alarm")
-    sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "let go", within_s=20.0)
+    sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "let go")
     assert run.alive
 
 
@@ -142,7 +142,7 @@ def test_fault_73_a_journal_locked_by_another_program_is_waited_for(sim, stack, 
     with closing(sqlite3.connect(tmp_path / "state" / "journal.sqlite", isolation_level=None, timeout=30)) as stranger:
         stranger.execute("BEGIN IMMEDIATE")
         run.until(lambda: run.alarms("journal", severity="MAJOR"), "the alarm")
-        sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "let go", within_s=20.0)
+        sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "let go")
         stranger.execute("ROLLBACK")
     assert next_trial(run, "RECORDED", after=done)["trial"] > done
     assert run.alive

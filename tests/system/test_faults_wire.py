@@ -15,7 +15,7 @@ ON, OFF = "050005ff00", "0500050000"
 @pytest.fixture(scope="module")
 def campaign_config(tmp_path_factory):
     """Valves only, and a wait after the refill has been commanded that is long enough to strike in."""
-    return greenhouse(tmp_path_factory.mktemp("config") / "rig.yaml", prepare="8 min")
+    return greenhouse(tmp_path_factory.mktemp("config") / "rig.yaml", prepare="40 min")
 
 
 def strike_the_next_write(sim, fault) -> None:
@@ -30,8 +30,8 @@ def strike_the_next_write(sim, fault) -> None:
 )
 def test_fault_01_13_a_write_without_reply_is_sent_once(sim, campaign, fault):
     """The reply to a write is lost, or the connection reset: UNKNOWN, sent once, the read-back decides."""
-    strike_the_next_write(sim, fault)
     alarms = len(campaign.alarms("refill", "unknown whether it arrived, not sent again"))
+    strike_the_next_write(sim, fault)
     campaign.until(
         lambda: campaign.alarms("refill", "unknown whether it arrived, not sent again")[alarms:], "the alarm"
     )

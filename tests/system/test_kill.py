@@ -12,7 +12,6 @@ KILLS = 50
 
 
 @pytest.mark.system
-@pytest.mark.timeout(280)
 def test_fault_27_the_daemon_survives_fifty_kills(tmp_path):
     """SIGKILL at commits and at random moments: the simulator saw no dose twice, every cost is kept, replay agrees."""
     command = [sys.executable, LOOP, "--kills", str(KILLS), "--keep", tmp_path / "lives"]

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import lognorm
@@ -18,6 +18,7 @@ from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.money import to_micros, to_units
 from tests.core.conftest import make_history
+from tests.profiles import share
 
 X = (0.5, 0.5)
 
@@ -126,7 +127,7 @@ def test_nothing_is_predicted_dearer_than_can_be():
     assert capped.gradient(np.array([[0.43]]))[0, 0] == 0.0
 
 
-@settings(deadline=None, max_examples=15)
+@share(0.15)
 @given(st.floats(1e-2, 1e6), st.integers(0, 99))
 def test_the_currency_does_not_matter(rate, seed):
     """The same costs in another currency: the same predictions in that currency."""

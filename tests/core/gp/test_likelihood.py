@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 
 from rigctl.core.gp.learning import ProductCovariance
 from rigctl.core.gp.likelihood import LogLikelihood
+from tests.profiles import share
 
 KERNELS = ["squared-exponential", "matern-5/2"]
 
@@ -20,7 +21,7 @@ def trials(n, d, seed=0):
     return x, np.sin(4 * x[:, 0]) + 0.1 * rng.standard_normal(n)
 
 
-@settings(deadline=None, max_examples=30)
+@share(0.3)
 @given(
     st.sampled_from(KERNELS),
     st.integers(1, 25),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import gamma, lognorm
 
@@ -12,6 +12,7 @@ from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.priors import log_prior
 from rigctl.core.gp.surrogate import fit
+from tests.profiles import share
 
 NAMES = ["dimension-scaled", "gamma"]
 
@@ -29,7 +30,7 @@ def log_gamma(signal, noise, lengthscales):
     return variance + scales + lognorm.logpdf(noise, 1.5, scale=0.01) + np.log(noise)
 
 
-@settings(deadline=None, max_examples=30)
+@share(0.3)
 @given(
     st.sampled_from(NAMES),
     st.floats(-3, 2),

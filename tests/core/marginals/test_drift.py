@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, mood
 
 from rigctl.core.marginals.drift import LEVEL_THRESHOLD, SIDE, SPREAD_THRESHOLD, WINDOW, changes, scan
+from tests.profiles import share
 
 SHIFTS = {
     "1 sd": (lambda r: r + 1, 110, 25),
@@ -112,7 +113,6 @@ READINGS = st.lists(st.integers(0, 12), min_size=0, max_size=90).map(lambda v: n
 STEPPED = st.tuples(READINGS, READINGS, st.sampled_from([0.0, 9.0, 30.0])).map(lambda v: np.append(v[0], v[1] + v[2]))
 
 
-@settings(deadline=None, max_examples=60)
 @given(STEPPED, st.integers(0, 180))
 def test_later_readings_alter_nothing(readings, count):
     """What was found in the first readings is found in all of them, and going on is the same as beginning anew."""
@@ -122,7 +122,7 @@ def test_later_readings_alter_nothing(readings, count):
     assert scan(readings, earlier) == scan(readings)
 
 
-@settings(deadline=None, max_examples=40)
+@share(0.4)
 @given(STEPPED, st.floats(1e-3, 1e3), st.floats(-1e3, 1e3))
 def test_only_ranks_matter(readings, scale, shift):
     """Other units, a curved scale or a scale turned round: the same changes."""
@@ -132,7 +132,7 @@ def test_only_ranks_matter(readings, scale, shift):
     assert changes(-readings) == found
 
 
-@settings(deadline=None, max_examples=30)
+@share(0.3)
 @given(st.permutations(range(12)))
 def test_the_order_after_a_change_does_not_move_it(after):
     """Between readings that have nothing in common it is put exactly, however the later ones are ordered."""

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm, truncnorm
@@ -131,7 +131,6 @@ def test_pairs_are_the_same_by_quadrature_and_in_closed_form():
         np.testing.assert_allclose(below, above, rtol=1e-4, atol=1e-9)
 
 
-@settings(deadline=None)
 @given(
     b=st.floats(-0.5, 1.5),
     loc=st.floats(-50, 50),
@@ -147,7 +146,6 @@ def test_integrals_are_correlations(b, loc, scale, lengthscale):
     assert 0 <= zz <= 1 + 1e-9
 
 
-@settings(deadline=None)
 @given(mean=st.floats(0.001, 0.999), share=st.floats(1e-3, 0.999))
 def test_moments_are_met(mean, share):
     """A truncated normal declared by its own mean and sd has them."""

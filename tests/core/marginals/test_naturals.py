@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.stats import kstest, truncnorm
@@ -34,6 +34,7 @@ from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policy import Proposal, trial_rng
 from rigctl.core.recommend import recommend
 from tests.core.conftest import FIXED, make_space
+from tests.profiles import share
 
 A, B, BOTH = 0, 1, 2
 """The control sets of the fixture `problem`."""
@@ -163,7 +164,6 @@ def test_expectations_come_to_those_of_the_truth():
         np.testing.assert_allclose(fitted(drawn(truth, 4000)).z(at, kernel), truth.z(at, kernel), atol=0.02)
 
 
-@settings(deadline=None, max_examples=80)
 @given(st.lists(st.floats(-0.2, 1.2) | st.sampled_from([0.0, 0.5, 1.0, 1e-12, 0.5 + 1e-9]), min_size=1, max_size=30))
 def test_any_readings_make_a_marginal_whatever_their_order(readings):
     """Finite, a correlation, bit for bit the same from the other end, and about where the readings are."""
@@ -260,7 +260,7 @@ def test_beliefs_change_seldom(problem):
     assert seen[7] != Uniform()
 
 
-@settings(deadline=None, max_examples=12)
+@share(0.12)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=40), st.floats(0, 0.6))
 def test_a_history_that_grew_tells_what_a_new_one_does(readings, jump):
     """What is carried along from one decision to the next decides nothing, whoever else used it meanwhile."""
@@ -279,7 +279,7 @@ def _problem(space, model):
     return Problem(space, 10_000_000, floor=0.0, model=model)
 
 
-@settings(deadline=None, max_examples=25)
+@share(0.25)
 @given(st.floats(1e-3, 1e3), st.floats(-1e3, 1e3), st.integers(0, 99))
 def test_units_do_not_matter(span, low, seed):
     """The same supply, read in other units on another range, is believed alike."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -42,7 +42,6 @@ def test_boxes_known_by_hand():
 cells = arrays(float, st.tuples(st.integers(0, 6), st.just(3)), elements=st.integers(-1, 4).map(float))
 
 
-@settings(max_examples=60)
 @given(cells)
 def test_whole_cells_are_counted(values):
     """On a grid it is the number of unit cells below some point."""
