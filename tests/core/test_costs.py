@@ -5,7 +5,7 @@ from math import log, sqrt
 
 import pytest
 
-from rigctl.core.costs import FREE_SHARE, believe, booked, horizon
+from rigctl.core.costs import believe, booked, horizon
 from rigctl.core.history import History, Observation
 from rigctl.core.money import to_micros
 from tests.core.conftest import make_history
@@ -94,7 +94,7 @@ def test_taking_turns_a_free_trial_counts_a_little(problem):
     """By spend a free set would else have its turn for ever; the points known beforehand count for nobody."""
     history = charged((-1, 0.0, True), *[(0, 0.0, True)] * 4, (1, 2.0, True))
     beliefs = believe(problem, history, "hoeffding")
-    assert booked(history, beliefs) == (4 * to_micros(2 * FREE_SHARE), to_micros(2), 0)
+    assert booked(history, beliefs) == (4 * to_micros(2 * 0.02), to_micros(2), 0)
 
 
 def test_a_set_with_few_trials_is_taken_to_vary_as_the_others_do(problem):
