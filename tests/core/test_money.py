@@ -54,7 +54,7 @@ def test_display_returns_currency_units():
     ],
 )
 def test_half_a_micro_unit_goes_to_the_even_neighbour(amount, micros):
-    """Halves of both signs go to the even micro-unit, what is not quite a half to the nearest: no drift in long sums."""
+    """Halves of both signs go to the even micro-unit, all else to the nearest: long sums do not drift."""
     assert to_micros(amount) == micros
 
 
@@ -67,5 +67,5 @@ def test_rounding_does_not_depend_on_the_decimal_context_of_whoever_asks():
 
 def test_a_float_is_what_it_is_written_as():
     """1.0000065 in binary is a little more than its decimals: above the half, and yet the half is meant."""
-    assert Decimal(1.0000065) > Decimal("1.0000065")
+    assert Decimal.from_float(1.0000065) > Decimal("1.0000065")
     assert to_micros(1.0000065) == 1_000_006

@@ -147,11 +147,11 @@ async def test_a_refusal_says_what_would_have_been_done(guard, valve, pump):
     """Before its turn, and at its turn if the trip came while it waited; nothing is sent."""
     permit = await guard.admit_dose(pump, 10.0)
     valve.meanwhile = pump.meanwhile = lambda: guard.trip("acid")
-    with pytest.raises(Tripped, match="^valve: apply 30 uM: refused, tripped: acid. Find the cause"):
+    with pytest.raises(Tripped, match=r"^valve: apply 30 uM: refused, tripped: acid. Find the cause"):
         await guard.apply(valve, 30.0)
-    with pytest.raises(Tripped, match="^pump: dose 10 mL: refused, tripped: acid"):
+    with pytest.raises(Tripped, match=r"^pump: dose 10 mL: refused, tripped: acid"):
         await guard.start_dose(permit)
-    with pytest.raises(Tripped, match="^valve: setpoint 30 uM: refused, tripped: acid"):
+    with pytest.raises(Tripped, match=r"^valve: setpoint 30 uM: refused, tripped: acid"):
         await guard.apply(valve, 30.0)
     assert (valve.device.applied, pump.device.started) == ([], [])
 
