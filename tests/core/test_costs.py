@@ -176,3 +176,11 @@ def test_a_single_trial_and_a_pair_say_how_much_costs_vary(problem):
     varying = [(0, c, True) for c in (0.8, 1.0, 1.2, 0.9, 1.1)]
     steady = believe(problem, charged(*varying, (1, 2.0, True), (1, 2.0, True)), "hoeffding")[1]
     assert steady.upper == pytest.approx(to_micros(2 * (1 + 2 * sqrt(2 * 0.02 / 3))), abs=1)
+
+
+@pytest.mark.parametrize(("cost", "trials"), [(0.000023, (2, 7)), (0.000962, (3, 3)), (9.193853, (2, 6))])
+def test_few_equal_costs_predict_exactly_themselves_too(problem, cost, trials):
+    """The mean of equal numbers may be off by its last bit: that is no scatter, and the last trial is not lost."""
+    played = [(i, cost, True) for i, n in enumerate(trials) for _ in range(n)]
+    beliefs = believe(problem, charged(*played), "hoeffding")
+    assert [b.upper for b in beliefs[:2]] == [to_micros(cost)] * 2
