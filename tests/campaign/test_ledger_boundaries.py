@@ -202,6 +202,17 @@ def test_without_an_interruption_nothing_is_idle(unattended_s, meters):
     assert len(idle_in_trial([LABOUR], used, charge([LABOUR], used, ("a",), ()), (), "why")) == meters
 
 
+@pytest.mark.parametrize("unattended_s", [0.0, -1.0])
+def test_what_a_coarse_counter_rose_beyond_its_power_is_nobody_s_idling(unattended_s):
+    """Somebody was in charge all the time: the rounding of the counter is not booked beside the trial."""
+    first = {"power": kwh(412.7), by_power("power"): kwh(7.0)}
+    last = {"power": kwh(412.9, HOUR_S), by_power("power"): kwh(7.1, HOUR_S)}
+    used = Consumption(first, last, HOUR_S, unattended_s=unattended_s)
+    lines = charge([POWER], used, ("a",), ())
+    assert lines[0].quantity == 0.1
+    assert idle_in_trial([POWER], used, lines, (), "why") == ()
+
+
 def between(gap_s=HOUR_S, meter=POWER, was=12.25, now=12.5, **changes):
     """What is idle on one meter between two trials."""
     reading = ml if meter.kind == "volume" else kwh
@@ -342,6 +353,7 @@ def test_the_counter_s_step_is_that_of_either_reading():
         (86_400.0, 0.0, 24.0, "between trials"),
         (86_400.5, 0.0, 24.0, "between trials: limited, it took 24.0 h"),
         (260_000.0, 20.0, 4.0, "between trials: limited, it took 72.2 h"),
+        (36_000_000.0, 0.0, 24.0, "between trials: limited, it took 10000.0 h"),
         (HOUR_S, 0.25, 0.75, "between trials"),
         (HOUR_S, 1.0, None, ""),
         (HOUR_S, 1.5, None, ""),
