@@ -170,6 +170,13 @@ def test_the_nearest_evidence_there_is_makes_the_estimate():
         assert line == LedgerLine("power", "energy", quantity, "kWh", amount, True, why + how)
 
 
+def test_a_rise_is_held_against_the_trials_of_its_own_control_set():
+    """Half a kilowatt-hour is nothing beside what another set uses, and far too much for this one."""
+    own, others = PastLine(("a",), "power", 3_100, HOUR_S), PastLine(("b",), "power", 310_000, HOUR_S)
+    assert line_of(POWER, kwh(1.25), kwh(1.75), HOUR_S, [own, own, own, others, others, others]).estimated
+    assert not line_of(POWER, kwh(1.25), kwh(1.75), HOUR_S, [own, own, others, others, others]).estimated
+
+
 def test_a_mean_is_rounded_half_to_even_and_is_exact():
     """10_001 and 10_002 make 10_002, 10_002 and 10_003 too; sums beyond 2^53 lose nothing."""
     for pair, mean in (((10_001, 10_002), 10_002), ((10_002, 10_003), 10_002), ((2**60 + 1, 2**60 + 3), 2**60 + 2)):

@@ -42,6 +42,7 @@ class Table:
         return self.now_s
 
     async def sleep(self, seconds):
+        assert len(self.slept) < 20, "for ever"
         self.slept.append(seconds)
         self.now_s += seconds
 
