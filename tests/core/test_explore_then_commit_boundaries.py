@@ -8,8 +8,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.core.costs import believe
 from rigctl.core.decision import Intersection
+from rigctl.core.marginals import Uniform
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
+from rigctl.core.space import Space, Variable
 from tests.core.conftest import make_history
 from tests.core.test_explore_then_commit import NOTHING_SEEN, X, outlook_of
 
@@ -131,3 +134,44 @@ def test_only_commit_trials_are_counted(problem):
     _, second = policy.propose(first, wide, make_history([*EVEN, EVEN[0]]), rng_of(2))
     assert (first["commit_trials"], second["commit_trials"]) == (1, 2)
     assert first["sobol_seed"] == second["sobol_seed"] == exploring["sobol_seed"]
+
+
+def test_the_first_state_says_that_nothing_was_committed(problem):
+    """And one without that word counts as such; in a single variable every commit trial halves."""
+    policy = ExploreThenCommit(tolerance=0.4, tolerance_decay="halving")
+    assert policy.initial_state(problem) == {"commit_trials": 0}
+    space = Space.of([Variable("a", "mM", 0.0, 1.0, Uniform())], [["a"]])
+    single = replace(problem, space=space, model=replace(problem.model, lengthscales=(0.3,)))
+    halved = [policy._tolerance_now(s, single, make_history([])) for s in ({}, {"commit_trials": 1})]
+    assert halved == [0.4, 0.2]
+
+
+def test_the_sobol_seed_is_the_generator_s_first_number(problem):
+    """Below 2^31, drawn before anything else, so that the same seed gives the same points."""
+    _, state = ExploreThenCommit().propose({}, problem, make_history([]), np.random.default_rng(5))
+    assert state["sobol_seed"] == int(np.random.default_rng(5).integers(2_147_483_648))
+
+
+@pytest.mark.parametrize("bound", ["hoeffding", "empirical-bernstein"])
+def test_costs_are_bounded_as_asked(problem, bound):
+    """What is told of each set's cost comes from the bound that the option names."""
+    history = make_history([(i, X, 1.0, 0.1 + 0.001 * (t % 2)) for t in range(8) for i in (0, 1, 2)])
+    proposal, _ = ExploreThenCommit(cost_bound=bound).propose({}, problem, history, np.random.default_rng(0))
+    told = [r.cost_lcb for r in proposal.sets]
+    assert told == [b.lcb for b in believe(problem, history, bound)]
+    assert (max(told) > 0.05) == (bound == "empirical-bernstein")
+
+
+@pytest.mark.parametrize(("changed", "exploration"), [(c, e) for c in (False, True) for e in (1, 9)])
+def test_bounds_are_remembered_until_the_model_changes(problem, changed, exploration):
+    """Exploring or committing: intersections go on, unless what varies freely is believed to vary otherwise now."""
+    policy = ExploreThenCommit(
+        tolerance=0.4, tolerance_decay="halving", explore=Exploration(plays=exploration, share=None)
+    )
+    _, state = policy.propose({}, problem, make_history(EVEN), np.random.default_rng(0))
+    remembered = {**state, "lcb": state["lcb"] + 0.25, "ucb": {str(i): 99.0 for i in range(3)}}
+    remembered |= {"naturals": "of another supply"} if changed else {}
+    proposal, after = policy.propose(remembered, problem, make_history(EVEN), np.random.default_rng(0))
+    assert proposal.phase == ("commit" if exploration == 1 else "explore")
+    assert after["lcb"] == state["lcb"] + (0.0 if changed else 0.25)
+    assert after["naturals"] == state["naturals"]
