@@ -14,6 +14,7 @@ from rigctl.core.marginals import Uniform
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from rigctl.core.space import Space, Variable
 from tests.core.conftest import make_history
+from tests.core.test_affording import Slope
 from tests.core.test_explore_then_commit import NOTHING_SEEN, X, outlook_of
 
 EVEN = [(i, X, 1.0, 0.1) for i in (0, 1, 2)]
@@ -58,7 +59,7 @@ def test_the_floor_is_what_shares_are_counted_from(problem):
         ((0.2, 0.1, 0.1), (1.0, 1.0, 1.0), 1),
         ((0.1, 0.1, 0.1), (1.0, 1.1, 1.1), 1),
         ((0.1, 0.1, 0.1 + 1e-14), (1.0, 1.0, 1.1), 2),
-        ((0.1 + 1e-9, 0.1, 0.2), (1.1, 1.0, 1.1), 1),
+        ((0.1 + 1e-11, 0.1, 0.2), (1.1, 1.0, 1.1), 1),
         ((1e-13, 0.0, 1.0), (1.1, 1.0, 1.1), 0),
         ((1e-9, 0.0, 1.0), (1.1, 1.0, 1.1), 1),
     ],
@@ -175,3 +176,36 @@ def test_bounds_are_remembered_until_the_model_changes(problem, changed, explora
     assert proposal.phase == ("commit" if exploration == 1 else "explore")
     assert after["lcb"] == state["lcb"] + (0.0 if changed else 0.25)
     assert after["naturals"] == state["naturals"]
+
+
+def test_a_commitment_says_why(problem):
+    """How many sets are good enough, which is the cheapest, and what it costs at least."""
+    proposal = committed(problem, (1.0, 0.1, 1.2), (0.5, 0.0, 0.9), 0.125, costs=(0.25, 0.1, 1.0))
+    assert (proposal.policy, proposal.phase) == ("explore-then-commit", "commit")
+    assert proposal.reason == (
+        "committing: 2 of 3 sets may be within 0.125 of the best, "
+        "and a may be the cheapest of them (cost at least 0.25)"
+    )
+
+
+def test_tolerance_that_shrinks_with_the_budget_is_that_of_the_decision(problem):
+    """At three tenths spent a tolerance of 0.4 is 0.28: state, budget and history all reach it."""
+    policy = ExploreThenCommit(tolerance=0.4, tolerance_decay="budget", explore=Exploration(plays=1, share=None))
+    history = make_history([(i, X, 1.0, 1.0) for i in (0, 1, 2)])
+    proposal, state = policy.propose({}, problem, history, np.random.default_rng(0))
+    assert proposal.threshold == pytest.approx((1 - 0.28) * state["lcb"])
+
+
+@pytest.mark.parametrize(("left", "where"), [(9.0, "Sobol point"), (1.0, "setting that fits")])
+def test_a_first_point_that_is_too_dear_gives_way_to_a_setting_that_fits(problem, left, where):
+    """Where costs depend on the setting: the point itself is priced, and not its control set."""
+    history = make_history([(0, None, None, 10.0 - left)])
+    outlook = replace(
+        outlook_of(replace(problem, known_cost_field=Slope()), history, (1, 1, 1), (0, 0, 0)),
+        field=Slope(),
+    )
+    low = replace(outlook.bounds[1], upper_at=np.array([0.0]))
+    outlook = replace(outlook, bounds=(outlook.bounds[0], low, outlook.bounds[2]))
+    proposal, _ = ExploreThenCommit()._explore(outlook, NOTHING_SEEN, 0)
+    assert (proposal.control_set, where in proposal.reason) == (1, True)
+    assert (proposal.setting == (0.0,)) == (left == 1.0)
