@@ -169,10 +169,12 @@ def test_what_a_free_trial_counts_as_comes_from_the_sets_whose_cost_is_known(pro
 
 
 def test_a_single_trial_and_a_pair_say_how_much_costs_vary(problem):
-    """One alone says nothing; from two on they do, and count with two degrees of freedom elsewhere."""
+    """One alone says nothing, nor do free ones; two do, and count with two degrees of freedom elsewhere."""
     assert believe(problem, charged((0, 0.7, True)), "hoeffding")[0].upper == 700_000
     pair = charged((0, 0.8, True), (0, 1.2, True), (1, 2.0, True))
     assert believe(problem, pair, "hoeffding")[1].upper == pytest.approx(to_micros(2 * (1 + 2 * sqrt(0.08))), abs=1)
+    beside_free = History((*pair.observations, *charged(*[(2, 0.0, True)] * 5).observations))
+    assert believe(problem, beside_free, "hoeffding")[1].upper == believe(problem, pair, "hoeffding")[1].upper
     varying = [(0, c, True) for c in (0.8, 1.0, 1.2, 0.9, 1.1)]
     steady = believe(problem, charged(*varying, (1, 2.0, True), (1, 2.0, True)), "hoeffding")[1]
     assert steady.upper == pytest.approx(to_micros(2 * (1 + 2 * sqrt(2 * 0.02 / 3))), abs=1)
