@@ -64,7 +64,7 @@ class Runner:
     _failures: int = 0
     """Failed trials in a row."""
     _held_by_the_watch: bool = False
-    """Whether the last trial was broken off for a hold."""
+    """Whether the last trial has failed because it was broken off for a hold."""
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
     _under_way: asyncio.Task[TrialRow] | None = None
     _demanded: Finding | None = None
@@ -204,7 +204,7 @@ class Runner:
         await self._hold(report)
         if tripping:
             raise Tripped(str(finding))
-        self._held_by_the_watch = finding.then == "hold"
+        self._held_by_the_watch = moving and finding.then == "hold"
         return row
 
     async def _make_safe(self) -> float:

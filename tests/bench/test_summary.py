@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 from rigctl.bench.tables.results import (
-    FLOOR_SHARE,
     Stat,
     at_share,
     best_set,
@@ -228,7 +227,7 @@ def test_being_worse_in_one_place_is_told() -> None:
 def test_regrets_of_zero_count_as_the_floor() -> None:
     """Zero against zero is 1, zero against 0.08 is the floor's share of it: 1e-4 of the range 0.8."""
     assert compared(0.0, (0.0, 0.5)).ratios[-1].ratio == 1.0
-    assert compared(0.0, (0.08, 0.5)).ratios[-1].ratio == pytest.approx(FLOOR_SHARE * 0.8 / 0.08)
+    assert compared(0.0, (0.08, 0.5)).ratios[-1].ratio == pytest.approx(1e-4 * 0.8 / 0.08)
     assert compared(1e-9, (0.0, 0.5)).ratios[-1].no_worse
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from rigctl.campaign.decide import FRUITLESS, Question, decide, without_answer
+from rigctl.campaign.decide import Question, decide, without_answer
 from rigctl.core.experiment.history import History, Observation
 from tests.campaign.fakes import make_spec
 
@@ -22,10 +22,10 @@ def after(*outcomes):
 
 def test_what_gives_no_outcome_is_not_asked_for_for_ever():
     """After a few trials of one control set without an outcome something else is tried, and said; once."""
-    fruitless = decide(after(1.0, *[None] * FRUITLESS))
+    fruitless = decide(after(1.0, *[None] * 3))
     assert (fruitless.origin, fruitless.control_set != ("a",)) == ("rejected", True)
-    assert f"the last {FRUITLESS} trials, of a, gave no outcome" in fruitless.note
-    for others in ([None] * (FRUITLESS - 1), [*[None] * FRUITLESS, 1.0]):
+    assert "the last 3 trials, of a, gave no outcome" in fruitless.note
+    for others in ([None] * 2, [*[None] * 3, 1.0]):
         assert decide(after(1.0, *others)).origin == "policy"
 
 
@@ -36,7 +36,7 @@ def test_fault_50_without_an_answer_the_last_good_proposal_is_played_again():
     assert (again.origin, again.policy_state, again.note) == ("timed-out", None, "late")
     assert (again.proposal.control_set, again.proposal.setting) == (good.control_set, good.setting)
     assert without_answer(after(1.0), None, "late").proposal.phase == "explore"
-    assert without_answer(after(1.0, *[None] * FRUITLESS), good, "late").control_set != ("a",)
+    assert without_answer(after(1.0, *[None] * 3), good, "late").control_set != ("a",)
 
 
 def test_deciding_needs_neither_the_journal_nor_what_it_brings():

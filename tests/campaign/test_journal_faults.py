@@ -7,7 +7,7 @@ import pytest
 
 from rigctl.campaign.journal import Journal, JournalThread, open_reader
 from rigctl.campaign.journal.database import open_for_writing
-from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from rigctl.campaign.journal.schema import MIGRATIONS, VERSION
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import JournalCorrupt, JournalNewer, JournalUnwritable, UsageError
@@ -90,7 +90,7 @@ def test_fault_34_a_newer_journal_is_refused(closed):
 def test_a_new_file_carries_our_mark_and_version(closed):
     """application_id and user_version are in the header."""
     file = sqlite3.connect(closed)
-    assert file.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+    assert file.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"RIGC"),)
     assert file.execute("PRAGMA user_version").fetchone() == (len(MIGRATIONS),) == (VERSION,)
     file.close()
 

@@ -9,11 +9,12 @@ import pytest
 
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.database import _check_before_writing, open_for_writing
-from rigctl.campaign.journal.log import FRAME, HEADER, damaged_log
+from rigctl.campaign.journal.log import damaged_log
 from rigctl.errors import JournalCorrupt
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock, make_decision, record_trial
 
+HEADER, FRAME = 32, 24
 FRAME_BYTES = FRAME + 4096
 
 

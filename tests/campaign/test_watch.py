@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from rigctl.campaign.watch import FULL_BYTES, Finding, Snapshot, Standing, look, rules_of
+from rigctl.campaign.watch import Finding, Snapshot, Standing, look, rules_of
 from rigctl.rig.conditions import Compare
 from rigctl.rig.spec import InterlockSpec, WatchSpec
 from rigctl.rig.values import Glance, Seen
@@ -68,7 +68,7 @@ def test_before_the_first_reading_there_is_time_for_it():
     [
         ({"journal_s": 5.0}, "journal"),
         ({"missing": "the journal was deleted"}, "files"),
-        ({"free_bytes": FULL_BYTES - 1}, "disk full"),
+        ({"free_bytes": 20 * 2**20 - 1}, "disk full"),
         ({"late_s": 10.1}, "watch very late"),
     ],
 )

@@ -11,7 +11,7 @@ import pytest
 
 from rigctl.config.load import Overrides, load, load_text
 from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
-from rigctl.core.natural import ENOUGH, Learned
+from rigctl.core.natural import Learned
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.errors import ConfigError
 from rigctl.rig.spec import ActuatorLimits, DosingSpec, MeasureSpec, VariableWiring
@@ -81,7 +81,7 @@ def test_empirical_values_stand_in_the_file_or_in_a_csv_beside_it(tmp_path):
 def test_a_marginal_may_be_learned():
     """By the word alone, or with the prior it begins with and how many readings end that."""
     word = loaded(SMALL.replace("natural: uniform", "natural: learned"))
-    assert word.problem.space.variables[1].marginal == Learned(Uniform(), ENOUGH)
+    assert word.problem.space.variables[1].marginal == Learned(Uniform(), 8)
     prior = "{learned: {prior: {truncated_normal: {mean: 3.85 mM, sd: 0.77}}, at_least: 20}}"
     learned = loaded(SMALL.replace("natural: uniform", f"natural: {prior}")).problem.space.variables[1].marginal
     assert isinstance(learned, Learned)

@@ -11,7 +11,7 @@ import pytest
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
-from rigctl.console.by_hand import MOST_ROWS, memory
+from rigctl.console.by_hand import memory
 from rigctl.core.experiment.history import History, Observation
 from tests.campaign.fakes import SoonContent
 from tests.console.conftest import BENCH, TRIALS
@@ -113,7 +113,7 @@ def test_bounds_of_the_next_trial_are_the_models_not_the_memorys(bench):
 def test_a_long_list_is_not_folded(bench):
     """Beyond the limit a list leaves the memory as it was, rather than take minutes."""
     loaded = load(bench.folder / "bench.yaml")
-    rows = [Observation(n, 0, (0.5, 0.5), 1.0, 1000) for n in range(1, MOST_ROWS + 2)]
+    rows = [Observation(n, 0, (0.5, 0.5), 1.0, 1000) for n in range(1, 202)]
     assert memory(loaded, History.of(rows)) is None
     assert memory(loaded, History.of(rows[:1])) is not None
 

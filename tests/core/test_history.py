@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.memo import MOST_ENTRIES, Memo
+from rigctl.core.experiment.memo import Memo
 
 unit = st.floats(0, 1)
 observations = st.builds(
@@ -94,9 +94,9 @@ def test_the_memo_goes_with_the_history_but_is_no_part_of_it():
 
 
 def test_a_memo_forgets_the_oldest():
-    """It holds a few entries, the last kept among them; keeping one again makes it young."""
+    """It holds four entries, the last kept among them; keeping one again makes it young."""
     memo = Memo()
-    for i in range(MOST_ENTRIES):
+    for i in range(4):
         memo.keep(i, i)
     memo.keep(0, "again")
     memo.keep("new", "new")

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.experiment.problem import ModelOptions, sign, value_floor, values
 from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policy import trial_rng
+from tests.core.conftest import make_history
 
 
 def outcome(x):
@@ -51,3 +52,74 @@ def test_what_is_kept_between_trials_is_used(problem):
     other = replace(problem, model=replace(problem.model, noise_sd=0.3))
     assert fit_history(other, history).posterior.L is not first.posterior.L
     assert fit_history(problem, history).posterior.L is first.posterior.L
+
+
+LEARNED = ModelOptions(hyperparameters="learned")
+
+
+def grown(n):
+    """So many trials of one campaign, the first the same whatever `n` is."""
+    points = np.random.default_rng(2).random((40, 2))[:n]
+    return History.of(Observation(t, 0, tuple(x), outcome(x), 1) for t, x in enumerate(points, start=1))
+
+
+@pytest.mark.parametrize(
+    ("fitted_at", "n", "due"),
+    [(4, 4, False), (4, 5, True), (8, 9, False), (8, 10, True), (20, 24, False), (20, 25, True)],
+)
+def test_hyper_parameters_are_learned_again_when_the_data_have_grown_by_a_quarter(problem, fitted_at, n, due):
+    """At a quarter more, not one trial sooner; how many there were is remembered then, and that bounds have moved."""
+    problem = replace(problem, model=LEARNED)
+    first = fit_history(problem, grown(fitted_at))
+    assert (first.fitted_at, first.refitted) == (fitted_at, False)
+    then = fit_history(problem, grown(n), first.hyperparameters, first.fitted_at)
+    assert then.fitted_at == (n if due else fitted_at)
+    assert then.refitted == due == (then.hyperparameters != first.hyperparameters)
+
+
+def test_the_first_trial_of_all_is_a_quarter_more_than_none(problem):
+    """Hyper-parameters from before any trial hold until there are two, and are fitted again then."""
+    problem = replace(problem, model=LEARNED)
+    nothing = fit_history(problem, History())
+    assert nothing.fitted_at == 0
+    assert fit_history(problem, grown(1), nothing.hyperparameters, 0).fitted_at == 0
+    assert fit_history(problem, grown(2), nothing.hyperparameters, 0).fitted_at == 2
+
+
+def test_fixed_hyper_parameters_are_never_fitted(problem):
+    """Nor remembered as if they had been."""
+    first = fit_history(problem, grown(4))
+    later = fit_history(problem, grown(30), first.hyperparameters, first.fitted_at)
+    assert (first.fitted_at, later.fitted_at, first.refitted, later.refitted) == (0, 0, False, False)
+
+
+def test_what_is_minimised_is_turned_and_so_are_its_mean_and_its_floor(problem):
+    """A value is the outcome with its sign turned: the model of -y has the mean -m, and its worst is the largest y."""
+    turned = replace(problem, maximise=False, floor=None, model=replace(problem.model, mean=5.0))
+    history = make_history([(0, (0.1, 0.1), 3.0, 0.1), (0, (0.9, 0.9), 7.0, 0.1)])
+    assert (sign(problem), sign(turned)) == (1.0, -1.0)
+    assert values(turned, history).tolist() == [-3.0, -7.0]
+    far = fit_history(turned, history).posterior.mean(np.array([[50.0, 50.0]]))[0]
+    assert far == pytest.approx(-5.0)
+    upright = replace(problem, model=replace(problem.model, mean=5.0))
+    assert fit_history(upright, history).posterior.mean(np.array([[50.0, 50.0]]))[0] == pytest.approx(5.0)
+    assert value_floor(turned, history) == -7.0
+
+
+@pytest.mark.parametrize(
+    ("maximise", "floor", "outcomes", "worst"),
+    [
+        (True, 2.0, (3.0, 7.0), 2.0),
+        (True, 4.0, (3.0, 7.0), 3.0),
+        (False, 9.0, (3.0, 7.0), -9.0),
+        (False, 5.0, (3.0, 7.0), -7.0),
+        (True, None, (3.0, 7.0), 3.0),
+        (True, None, (), 0.0),
+        (True, -2.0, (), -2.0),
+        (False, None, (), 0.0),
+    ],
+)
+def test_the_floor_is_the_worst_that_was_configured_or_seen(problem, maximise, floor, outcomes, worst):
+    """A configured one holds until an outcome lies below it; with nothing seen and nothing configured it is zero."""
+    problem = replace(problem, maximise=maximise, floor=floor)
+    assert value_floor(problem, make_history([(0, (0.5, 0.5), y, 0.1) for y in outcomes])) == worst

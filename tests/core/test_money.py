@@ -1,6 +1,6 @@
 """Money adds up."""
 
-from decimal import Decimal
+from decimal import ROUND_DOWN, Decimal, localcontext
 
 import pytest
 from hypothesis import given
@@ -33,3 +33,39 @@ def test_money_is_finite(amount):
 def test_display_returns_currency_units():
     """Micro-units are shown in units."""
     assert to_units(1_250_000) == 1.25
+
+
+@pytest.mark.parametrize(
+    ("amount", "micros"),
+    [
+        ("0.0000005", 0),
+        ("0.0000015", 2),
+        ("0.0000025", 2),
+        ("0.0000035", 4),
+        ("-0.0000005", 0),
+        ("-0.0000015", -2),
+        ("-0.0000025", -2),
+        ("0.00000250000001", 3),
+        ("0.0000014999999", 1),
+        (2.5e-06, 2),
+        (3.5e-06, 4),
+        (Decimal("1234567.0000005"), 1_234_567_000_000),
+        (Decimal("1234567.0000015"), 1_234_567_000_002),
+    ],
+)
+def test_half_a_micro_unit_goes_to_the_even_neighbour(amount, micros):
+    """Halves of both signs go to the even micro-unit, all else to the nearest: long sums do not drift."""
+    assert to_micros(amount) == micros
+
+
+def test_rounding_does_not_depend_on_the_decimal_context_of_whoever_asks():
+    """A library that changes the way its decimals are rounded changes no cost."""
+    with localcontext() as context:
+        context.rounding = ROUND_DOWN
+        assert to_micros("0.0000015") == 2
+
+
+def test_a_float_is_what_it_is_written_as():
+    """1.0000065 in binary is a little more than its decimals: above the half, and yet the half is meant."""
+    assert Decimal.from_float(1.0000065) > Decimal("1.0000065")
+    assert to_micros(1.0000065) == 1_000_006

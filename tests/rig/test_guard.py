@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import rigctl.rig
 from rigctl.errors import GuardRefused, Tripped
 from rigctl.rig.bus import Bus
-from rigctl.rig.guard import DAY_S, Command, Facts, Guard, objections
+from rigctl.rig.guard import Command, Facts, Guard, objections
 from rigctl.rig.handle import Handle
 from rigctl.rig.spec import ActuatorLimits
 from tests.rig.fakes import FakeActuator, FakeClock, FakeDoseLog, FakeLine, FakePump
@@ -98,7 +98,7 @@ async def test_caps_count_open_intents_of_the_last_day(world):
     world.doses.booked_ml = 70.0
     with pytest.raises(GuardRefused, match="after 70 mL in 24 h, allowed 100 mL"):
         await world.guard.admit_dose(world.pump_handle, 40.0)
-    assert since == [("pump", 1000.0 - DAY_S)] * 2
+    assert since == [("pump", 1000.0 - 86_400.0)] * 2
 
 
 async def test_a_permit_admits_one_dose(world):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rigctl.errors import DeviceFault, DeviceTimeout
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
-from rigctl.rig.measuring import Probe, judged, planned_samples, reduced, sample_window
+from rigctl.rig.measuring import Probe, Record, judged, planned_samples, reduced, sample_window
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeasureSpec
 from tests.rig.fakes import FakeClock, FakeLine, FakeSensor
@@ -145,3 +145,44 @@ def test_how_bad_a_measurement_is(values, severity):
 def test_rounding_does_not_lose_a_sample(count, every_s):
     """A window of n intervals holds n samples, however the division rounds."""
     assert planned_samples(MeasureSpec(count * every_s, every_s, "median", 1)) == count
+
+
+def taken(*steps, rate=0.1):
+    """Which of these readings, (rig time, value) each, are believed where 0.1 mM per second is plausible."""
+    record = Record()
+    return [record.take(Reading(value, "mM", time_s), rate, 0.0).valid for time_s, value in steps]
+
+
+@pytest.mark.parametrize(
+    ("steps", "believed"),
+    [
+        ([(0, 1.0), (10, 2.0)], [True, True]),
+        ([(0, 1.0), (10, 2.0001)], [True, False]),
+        ([(0, 1.0), (1, 2.0)], [True, True]),
+        ([(0, 1.0), (20, 3.0)], [True, True]),
+        ([(0, 1.0), (20, 3.0001)], [True, False]),
+        ([(0, 9.0), (20, 6.9999)], [True, False]),
+    ],
+)
+def test_what_the_plausible_rate_just_allows_is_believed(steps, believed):
+    """Rate times elapsed time, but ten seconds at least, up and down; the limit itself is plausible."""
+    assert taken(*steps) == believed
+
+
+def test_three_readings_that_agree_confirm_a_step():
+    """Not two; and a reading that agrees with neither starts the count again."""
+    assert taken((0, 1.0), (1, 8.0), (2, 8.0), (3, 8.0)) == [True, False, False, True]
+    assert taken((0, 1.0), (1, 8.0), (2, 8.0), (3, 5.0), (4, 5.0), (5, 5.0)) == [True, *[False] * 4, True]
+
+
+def test_a_step_that_was_refuted_or_confirmed_confirms_no_later_one():
+    """What was held is forgotten: after a return to normal, and after the step was believed and has faded."""
+    assert taken((0, 1.0), (1, 8.0), (2, 8.0), (3, 1.0), (4, 8.0), (5, 8.0)) == [True, False, False, True, False, False]
+    faded = [(10 * n, 8.0 - n) for n in range(1, 7)]
+    seen = taken((0, 1.0), (1, 8.0), (2, 8.0), (3, 8.0), *faded, (61, 8.0), (62, 2.0))
+    assert seen == [True, False, False, True, *[True] * 6, False, True]
+
+
+def test_without_a_plausible_rate_any_step_is_believed():
+    """And so is the first reading of all."""
+    assert taken((0, 1.0), (1, 8.0), rate=None) == [True, True]

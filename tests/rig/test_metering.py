@@ -10,7 +10,7 @@ from decimal import Decimal
 import pytest
 
 from rigctl.errors import DeviceTimeout
-from rigctl.rig.metering import ASLEEP, Metering, PowerIntegral, by_power, is_own
+from rigctl.rig.metering import Metering, PowerIntegral, by_power, is_own
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
 from tests.rig.fakes import FakeMeter
@@ -115,8 +115,8 @@ async def test_a_clock_that_knows_of_suspend_is_asked_with_the_meters(bench, met
     """The machine's sleep is kept under a name that no meter has."""
     bench.clock.suspended_s = lambda: 42.0
     metering = Metering({}, bench.spec().timing, bench.clock, bench.alarms.append)
-    assert await metering.read() == {ASLEEP: Reading(42.0, "s", bench.clock.now_s())}
-    assert is_own(ASLEEP)
+    assert await metering.read() == {"(asleep)": Reading(42.0, "s", bench.clock.now_s())}
+    assert is_own("(asleep)")
     assert is_own(by_power("power"))
     assert not is_own("power")
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sim_rig.plants import lathe as lathe_physics
-from sim_rig.plants import tunnel as tunnel_physics
 from sim_rig.plants.lathe import Lathe
 from sim_rig.plants.tunnel import SelfNoise, Tunnel
 
@@ -73,7 +72,7 @@ def test_lathe_energy_is_power_times_time():
     lathe.advance(100.0)
     before = lathe.energy.total_kwh
     lathe.advance(7200.0)
-    expected_w = lathe_physics.BASE_W + lathe_physics.DRIVE_W["depth"]
+    expected_w = 1400.0 + 3600.0
     assert lathe.power_w() == expected_w
     assert lathe.energy.total_kwh - before == pytest.approx(2 * expected_w / 1000.0)
 
@@ -112,7 +111,7 @@ def test_the_fan_is_the_larger_load_at_speed(response):
     tunnel.drives.channels["velocity"].impose(35.65)
     tunnel.advance(300.0)
     slow_w = tunnel.power_w()
-    fixed_w = tunnel_physics.BASE_W + tunnel_physics.DRIVE_W["velocity"]
+    fixed_w = 1500.0 + 1100.0
     assert (fast_w - fixed_w) / (slow_w - fixed_w) == pytest.approx(8.0, rel=0.1)
     before = tunnel.energy.total_kwh
     tunnel.advance(3600.0)

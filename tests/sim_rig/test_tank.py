@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from sim_rig.errors import PlantError
-from sim_rig.plants import tank as physics
 from sim_rig.plants.tank import VARIABLES, Tank, growth
 
 
@@ -60,8 +59,8 @@ def test_treatments_give_a_known_start():
     tank.softener = tank.alkaliser = True
     refilled(tank)
     values = dict(zip((v.name for v in VARIABLES), tank.composition(), strict=True))
-    assert values["ca"] == pytest.approx(physics.SOFTENED_MM)
-    assert values["ph"] == pytest.approx(physics.ALKALISED_PH)
+    assert values["ca"] == pytest.approx(0.45)
+    assert values["ph"] == pytest.approx(7.06)
 
 
 def test_only_a_rising_command_refills():
@@ -82,7 +81,7 @@ def test_calcium_is_conserved():
     before = tank.channels["ca"].value
     tank.ca_pump.start(20.0, 58.5, 1)
     tank.advance(200.0)
-    assert tank.channels["ca"].value - before == pytest.approx(tank.ca_pump.delivered_ml * physics.CA_PER_ML, rel=1e-6)
+    assert tank.channels["ca"].value - before == pytest.approx(tank.ca_pump.delivered_ml * 0.048, rel=1e-6)
     assert tank.ca_pump.delivered_ml == pytest.approx(20.0, rel=0.02)
 
 
@@ -111,7 +110,7 @@ def test_energy_is_power_times_time():
     more_w = tank.power_w()
     before = tank.energy.total_kwh
     tank.advance(3600.0)
-    assert more_w == power_w + physics.SOFTENER_W + sum(physics.VALVE_W["k"])
+    assert more_w == power_w + 900.0 + 900.0 + 1400.0
     assert tank.energy.total_kwh - before == pytest.approx(more_w / 1000.0)
 
 
@@ -122,7 +121,7 @@ def test_pumps_and_refill_are_charged_for_the_time_they_ran():
     tank.ca_pump.start(29.25, 58.5, 1)
     before = tank.energy.total_kwh
     tank.advance(3600.0)
-    joules = physics.BASE_W * 3600 + physics.REFILL_W * physics.REFILL_S + physics.PUMP_W * 30
+    joules = 550 * 3600 + 750 * 90 + 12 * 30
     assert tank.energy.total_kwh - before == pytest.approx(joules / 3.6e6, rel=1e-6)
 
 

@@ -102,7 +102,8 @@ def _relative_scatter(costs: Sequence[FloatArray]) -> float:
     """Variance of repeated trials' costs around their set's mean, as a share of its square; 0 without any."""
     repeated = [c for c in costs if c.size > 1 and c.mean() > 0]
     freedom = sum(c.size - 1 for c in repeated)
-    return fsum(float(c.var() * c.size / c.mean() ** 2) for c in repeated) / freedom if freedom else 0.0
+    varying = [c for c in repeated if np.ptp(c) > 0]  # of equal costs `var` may be the rounding of their mean
+    return fsum(float(c.var() * c.size / c.mean() ** 2) for c in varying) / freedom if freedom else 0.0
 
 
 def _belief(costs: FloatArray, bound: CostBound, dearest: float, log_horizon: float, scatter: float) -> CostBelief:

@@ -5,7 +5,7 @@ from math import log, sqrt
 
 import pytest
 
-from rigctl.core.costs.beliefs import FREE_SHARE, believe, booked, horizon
+from rigctl.core.costs.beliefs import CostBelief, believe, booked, booked_when_free, horizon
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.money import to_micros
 from tests.core.conftest import make_history
@@ -94,7 +94,7 @@ def test_taking_turns_a_free_trial_counts_a_little(problem):
     """By spend a free set would else have its turn for ever; the points known beforehand count for nobody."""
     history = charged((-1, 0.0, True), *[(0, 0.0, True)] * 4, (1, 2.0, True))
     beliefs = believe(problem, history, "hoeffding")
-    assert booked(history, beliefs) == (4 * to_micros(2 * FREE_SHARE), to_micros(2), 0)
+    assert booked(history, beliefs) == (4 * to_micros(2 * 0.02), to_micros(2), 0)
 
 
 def test_a_set_with_few_trials_is_taken_to_vary_as_the_others_do(problem):
@@ -105,3 +105,84 @@ def test_a_set_with_few_trials_is_taken_to_vary_as_the_others_do(problem):
     assert few.upper == pytest.approx(to_micros(2.0 * (1 + 2 * sqrt(scatter))), abs=1)
     several = believe(problem, charged(*varying, *[(1, 2.0, True)] * 4), "hoeffding")[1]
     assert several.upper == to_micros(2)
+
+
+def test_bernstein_width_is_ucb_v_s(problem):
+    """Eq. 2 by hand: variance term plus range term, the range of four draws widened by 5 / 3 to the true one's mean."""
+    history = make_history([(0, X, 1.0, c) for c in (0.9, 1.1, 1.0, 1.2)])
+    log_horizon = log(4 + 5.8 / 1.05)
+    width = sqrt(2 * 0.0125 * log_horizon / 4) + 3 * 0.5 * log_horizon / 4
+    (belief, *_) = believe(problem, history, "empirical-bernstein")
+    assert (belief.trials, belief.mean) == (4, pytest.approx(1.05))
+    assert belief.lcb == pytest.approx(1.05 - width)
+    assert 0 < belief.lcb < 1.05 - sqrt(2 * 0.0125 * log_horizon / 4)
+
+
+def test_the_narrower_width_counts(problem):
+    """Two trials say little of a range; a ceiling that is known says more."""
+    history = make_history([(0, X, 1.0, 1.0), (0, X, 1.0, 2.0)])
+    problem = replace(problem, cost_ceiling=0.5, budget=to_micros(4))
+    log_horizon = log(2 + 1.0 / 1.5)
+    for bound in ("hoeffding", "empirical-bernstein"):
+        assert believe(problem, history, bound)[0].lcb == pytest.approx(1.5 - 0.5 * sqrt(2 * log_horizon / 2))
+
+
+def test_there_are_two_trials_on_the_horizon_at_least(problem):
+    """The logarithm of one would leave no width at all."""
+    history = make_history([(0, X, 1.0, 1.0)])
+    problem = replace(problem, cost_ceiling=0.5, budget=to_micros(1))
+    assert horizon(problem, history) == 1.0
+    for bound in ("hoeffding", "empirical-bernstein"):
+        assert believe(problem, history, bound)[0].lcb == pytest.approx(1.0 - 0.5 * sqrt(2 * log(2)))
+
+
+def test_the_horizon_of_nothing_of_free_trials_and_of_an_overspent_budget_is_what_was_played(problem):
+    """No mean cost says how many more there will be, nor does money that is not there."""
+    assert horizon(problem, History()) == 0.0
+    assert horizon(problem, charged((0, 0.0, True))) == 1.0
+    assert horizon(problem, charged((0, 6.0, True), (1, 6.0, True))) == 2.0
+    assert horizon(problem, charged((0, 5.5, True), (1, 4.0, True))) == 2.0 + 0.5 / 4.75
+
+
+def test_before_the_first_trial_nothing_is_known(problem):
+    """Not the cost of any set, nor the dearest: all may be free."""
+    for bound in ("hoeffding", "empirical-bernstein"):
+        assert believe(problem, History(), bound) == (CostBelief(0, None, 0.0, 0),) * 3
+
+
+def test_known_costs_are_believed_whole(problem):
+    """Trials, mean, bound and the most that the next one costs; one cost for each control set, no fewer."""
+    known = replace(problem, known_costs=(0.1, 0.2, 1.0))
+    assert believe(known, charged((1, 7.0, True)), "hoeffding") == (
+        CostBelief(0, 0.1, 0.1, 100_000),
+        CostBelief(1, 0.2, 0.2, 200_000),
+        CostBelief(0, 1.0, 1.0, 1_000_000),
+    )
+    with pytest.raises(ValueError, match="argument 2 is shorter"):
+        believe(replace(problem, known_costs=(0.1, 0.2)), History(), "hoeffding")
+
+
+def test_what_a_free_trial_counts_as_comes_from_the_sets_whose_cost_is_known(problem):
+    """A set never tried makes nothing dearer; without any set nothing counts."""
+    assert booked_when_free(()) == 0
+    assert booked_when_free(believe(problem, charged((0, 0.0, True), (1, 0.5, True)), "hoeffding")) == 10_000
+
+
+def test_a_single_trial_and_a_pair_say_how_much_costs_vary(problem):
+    """One alone says nothing, nor do free ones; two do, and count with two degrees of freedom elsewhere."""
+    assert believe(problem, charged((0, 0.7, True)), "hoeffding")[0].upper == 700_000
+    pair = charged((0, 0.8, True), (0, 1.2, True), (1, 2.0, True))
+    assert believe(problem, pair, "hoeffding")[1].upper == pytest.approx(to_micros(2 * (1 + 2 * sqrt(0.08))), abs=1)
+    beside_free = History((*pair.observations, *charged(*[(2, 0.0, True)] * 5).observations))
+    assert believe(problem, beside_free, "hoeffding")[1].upper == believe(problem, pair, "hoeffding")[1].upper
+    varying = [(0, c, True) for c in (0.8, 1.0, 1.2, 0.9, 1.1)]
+    steady = believe(problem, charged(*varying, (1, 2.0, True), (1, 2.0, True)), "hoeffding")[1]
+    assert steady.upper == pytest.approx(to_micros(2 * (1 + 2 * sqrt(2 * 0.02 / 3))), abs=1)
+
+
+@pytest.mark.parametrize(("cost", "trials"), [(0.000023, (2, 7)), (0.000962, (3, 3)), (9.193853, (2, 6))])
+def test_few_equal_costs_predict_exactly_themselves_too(problem, cost, trials):
+    """The mean of equal numbers may be off by its last bit: that is no scatter, and the last trial is not lost."""
+    played = [(i, cost, True) for i, n in enumerate(trials) for _ in range(n)]
+    beliefs = believe(problem, charged(*played), "hoeffding")
+    assert [b.upper for b in beliefs[:2]] == [to_micros(cost)] * 2

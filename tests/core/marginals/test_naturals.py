@@ -20,8 +20,6 @@ from rigctl.core.explain import explain
 from rigctl.core.kernels import SquaredExponential
 from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.natural import (
-    ENOUGH,
-    MOST_READINGS,
     Learned,
     distance,
     fingerprint,
@@ -98,7 +96,7 @@ def test_the_distance_is_kolmogorovs():
 def test_a_fit_that_holds_is_rarely_refused():
     """The test has about the level it says, 5 %, for few readings and many, in the middle and at the border."""
     for truth in (NORMAL, TruncatedNormal(-0.3, 0.4)):
-        for count in (ENOUGH, 100):
+        for count in (8, 100):
             fits = [fitted(drawn(truth, count, seed)) for seed in range(100)]
             assert sum(isinstance(f, Empirical) for f in fits) <= 12
 
@@ -118,7 +116,7 @@ def test_two_supplies_are_not_taken_for_one():
     assert between < 1e-3
 
 
-@pytest.mark.parametrize("count", [ENOUGH, 40])
+@pytest.mark.parametrize("count", [8, 40])
 def test_an_outlier_weighs_as_much_as_one_reading(count):
     """It does not stretch what is believed of the others."""
     steady = drawn(TruncatedNormal(0.3, 0.02), count - 1)
@@ -152,7 +150,7 @@ def test_many_readings_are_kept_as_quantiles():
     tanks = np.append(drawn(TruncatedNormal(0.2, 0.05), 3000), drawn(TruncatedNormal(0.8, 0.1), 2000))
     found = fitted(tanks)
     assert isinstance(found, Empirical)
-    assert len(found.sample) == MOST_READINGS
+    assert len(found.sample) == 200
     at, kernel = np.linspace(-0.1, 1.1, 13), SquaredExponential(0.1)
     np.testing.assert_allclose(found.z(at, kernel), Empirical(tuple(tanks)).z(at, kernel), atol=1e-3)
 

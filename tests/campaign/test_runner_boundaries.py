@@ -1,0 +1,109 @@
+"""The runner where one thing just ends and the next begins."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.campaign import patience
+from rigctl.campaign.trial import State
+from rigctl.core.money import to_micros
+from rigctl.errors import DeviceError, DeviceTimeout
+from tests.campaign.fakes import METERS, TenLines, ThreadDecider, make_rig_spec, make_spec
+from tests.campaign.test_holding import ACID, for_ever, reads, watching
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    """Roll calls follow each other at once."""
+    monkeypatch.setattr(patience, "FIRST_CALL_S", 0.001)
+
+
+class HeldWhileDeciding(ThreadDecider):
+    """The interlock fires during the first decision, which is broken off."""
+
+    def __init__(self, stage):
+        self.stage = stage
+        self.asked = 0
+
+    async def decide(self, question, limit_s):
+        self.asked += 1
+        if self.asked == 1:
+            self.stage.rig.glance = reads(0.5)
+            await for_ever()
+        return await super().decide(question, limit_s)
+
+
+async def test_a_hold_that_broke_off_a_decision_excuses_no_later_failure(stage):
+    """Nothing had moved, so no trial failed for the hold: the next one that fails is a failure like any other."""
+
+    def fine_again():
+        stage.rig.glance = reads(3.0)
+
+    spec = watching(ACID, max_trials=None, max_failures=1)
+    fail = {"measure": DeviceTimeout("scale: no answer"), "safe": fine_again}
+    with pytest.raises(DeviceError, match="1 trials in a row failed, the last one, 1: scale: no answer"):
+        await stage.run(spec, decider=HeldWhileDeciding(stage), glance=reads(3.0), fail=fail)
+    assert stage.world.count("control") == 1
+
+
+async def test_a_hold_excuses_the_trial_that_it_broke_off_and_no_other(stage):
+    """One trial is broken off by a hold, the next two fail by themselves: two failures, the limit."""
+    measured = []
+
+    async def measure():
+        measured.append(stage.rig.calls.count("measure"))
+        if len(measured) == 1:
+            stage.rig.glance = reads(0.5)
+            await for_ever()
+        raise DeviceTimeout("scale: no answer")
+
+    def fine_again():
+        stage.rig.glance = reads(3.0)
+
+    spec = watching(ACID, max_trials=None, max_failures=2)
+    with pytest.raises(DeviceError, match="2 trials in a row failed, the last one, 3: scale: no answer"):
+        await stage.run(spec, glance=reads(3.0), fail={"measure": measure, "safe": fine_again})
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.FAILED] * 3
+        assert "interlock acid" in journal.trial(1).because
+
+
+@pytest.mark.parametrize(("budget", "trials"), [("0.15", 3), ("0.150001", 4), ("0.149999", 3)])
+async def test_the_campaign_ends_when_exactly_all_is_spent(stage, budget, trials):
+    """The policy pays no attention: with a micro-unit left one more trial runs, with none it does not."""
+    water = make_rig_spec(meters=METERS[3:])
+    result = await stage.run(make_spec(budget=budget, rig=water, policy=TenLines(cost=-1e9), max_trials=None))
+    assert (result.ending, result.trials, result.spent) == ("budget", trials, trials * to_micros("0.05"))
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2])
+async def test_as_many_trials_run_as_were_asked_for(stage, limit):
+    """None for none; those of an earlier run count."""
+    assert (await stage.run(make_spec(max_trials=limit))).trials == limit
+    assert (await stage.run(make_spec(max_trials=limit))).trials == limit
+    assert stage.world.count("control") == limit
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+async def test_the_last_failure_that_is_allowed_ends_it_and_not_the_one_before(stage, failures):
+    """Of `max_failures` in a row exactly so many are tried; a good one in between starts the count again."""
+    trials = []
+
+    def measure():
+        trials.append(1)
+        if len(trials) != failures:
+            raise DeviceTimeout("scale: no answer")
+
+    with pytest.raises(DeviceError, match=f"{failures} trials in a row failed, the last one, {2 * failures}:"):
+        await stage.run(make_spec(max_trials=None, max_failures=failures), fail={"measure": measure})
+    assert len(trials) == 2 * failures
+
+
+@pytest.mark.parametrize(("budget", "trials"), [("0.1125", 1), ("0.112501", 2)])
+async def test_what_was_used_between_trials_may_be_the_last_of_the_budget(stage, budget, trials):
+    """A trial takes 0.25 kWh and the time until the next start 0.125: no trial begins on money that is gone."""
+    power = make_rig_spec(meters=METERS[:1])
+    spec = {"budget": budget, "rig": power, "policy": TenLines(cost=-1e9)}
+    await stage.run(make_spec(**spec, max_trials=1), idle_kwh=0.125)
+    result = await stage.run(make_spec(**spec, max_trials=None), idle_kwh=0.125)
+    assert (result.ending, result.trials) == ("budget", trials)
