@@ -24,7 +24,6 @@ _TRIALS: Final = re.compile(r"\s*(\d{1,4})\s*trials?\s*")
 
 
 def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingSpec:
-    """Return how a pump brings its variable to a setpoint."""
     path: KeyPath = ("dosing", pump)
     findings, units = context.findings, context.units
     context.known(path, pump, ["devices"], "device: ")
@@ -50,7 +49,6 @@ def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingS
 
 
 def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
-    """Return range, safe state and caps of every actuator."""
     config, findings = context.config, context.findings
     ranges = _actuator_ranges(context)
     all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial"))

@@ -199,7 +199,6 @@ def can_hold(*conditions: Condition) -> bool:
 
 
 def comparisons(condition: Condition) -> Iterator[Compare]:
-    """Yield every comparison in it."""
     if isinstance(condition, Compare):
         yield condition
     elif isinstance(condition, Not):

@@ -46,11 +46,9 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return all of them, in the order of the file."""
         return tuple(map(str, sorted(self._warnings, key=_line_of)))
 
     def mute(self, path: KeyPath) -> None:
-        """Ignore what else is found at or below `path`."""
         self._muted.add(path)
 
     def muted(self, path: KeyPath) -> bool:
@@ -73,7 +71,6 @@ class Findings:
             return instead
 
     def raise_any(self) -> None:
-        """Raise ConfigError with every mistake, in the order of the file, if there is any."""
         if self._mistakes:
             raise ConfigError(sorted(self._mistakes, key=_line_of))
 

@@ -16,7 +16,6 @@ DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 
 def json_schema(registry: Registry) -> dict[str, Any]:
-    """Return the schema, with the options of every installed driver and policy."""
     schema = RigConfig.model_json_schema(by_alias=True)
     definitions = schema["$defs"]
     drivers = {name: registry.driver(name) for name in registry.drivers}

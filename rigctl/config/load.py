@@ -69,7 +69,6 @@ class LoadedConfig:
 
     @property
     def wired(self) -> bool:
-        """Tell whether there are instruments at all."""
         return bool(self.rig.devices)
 
     @property

@@ -74,7 +74,6 @@ class Units:
         """None: the configuration names none (which is reported elsewhere), so any will do."""
 
     def unit(self, text: str) -> Any:
-        """Look up a unit."""
         if not _UNIT.fullmatch(text) or _LONG_NUMBER.search(text):
             raise ValueError(f'got "{text}", must be a unit such as "mM", "L/min" or "pH"')
         try:
@@ -121,7 +120,6 @@ class Units:
         return converted
 
     def money(self, value: str, kind: Kind = PER_TRIAL) -> Micros:
-        """Return an amount in the rig's currency, as micro-units."""
         return to_micros(self.price(value, kind))
 
     def price(self, value: str, kind: Kind) -> Decimal:

@@ -23,7 +23,6 @@ from rigctl.rig.values import Alarm
 
 
 def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:
-    """Return what the campaign is started with."""
     return CampaignSpec(
         rig=loaded.rig,
         problem=loaded.problem,
@@ -61,7 +60,6 @@ def require_devices(loaded: LoadedConfig) -> None:
 
 
 def state_directory(given: Path | None, rig: str) -> Path:
-    """Return `--state`, or `./state/<rig>`."""
     return STATES / rig if given is None else given
 
 

@@ -125,7 +125,6 @@ def _told(attempt: Attempt) -> str:
 
 
 def ran_json(ran: Ran) -> Mapping[str, Any]:
-    """Return what was run, for programs."""
     return {
         "cells": ran.cells,
         "skipped": ran.skipped,
@@ -173,7 +172,6 @@ def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> 
 
 
 def tell_files(files: Sequence[Path], *, json: bool, **more: Any) -> None:
-    """Tell which files were written."""
     if json:
         print_json({**more, "files": list(files)})
     else:

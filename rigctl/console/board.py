@@ -44,7 +44,6 @@ class Labels:
 
     @classmethod
     def of(cls, loaded: LoadedConfig) -> Labels:
-        """Return the names and units of a configuration."""
         problem = loaded.problem
         outcomes = {loaded.rig.outcome_name: loaded.outcome_unit, **{f.name: f.unit for f in problem.further}}
         better = (problem.maximise, *(f.maximise for f in problem.further))
@@ -58,12 +57,10 @@ class Labels:
 
     @property
     def outcome(self) -> str:
-        """Return the first outcome's name."""
         return next(iter(self.outcomes))
 
     @property
     def further(self) -> tuple[str, ...]:
-        """Return the names of the others."""
         return tuple(self.outcomes)[1:]
 
 
@@ -93,7 +90,6 @@ class Board:
     result: CampaignResult | None = None
 
     def follow(self, event: CampaignEvent) -> None:
-        """Take in one event."""
         match event:
             case CampaignStarted():
                 self.trials, self.spent, self.budget = event.trials, event.spent, event.budget

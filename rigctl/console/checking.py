@@ -123,7 +123,6 @@ def _rig(loaded: LoadedConfig) -> Rig:
 
 
 def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
-    """Return what the configuration says in short, and what was found, for programs."""
     loaded, times = found.loaded, found.times
     space, rig = loaded.problem.space, loaded.rig
     return {
@@ -149,7 +148,6 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
 
 
 def show(found: Checked, console: Console) -> None:
-    """Show what was found, for people."""
     loaded, times = found.loaded, found.times
     space, rig = loaded.problem.space, loaded.rig
     sets, lines = len(space.control_sets), len({d.url for d in rig.devices.values()})

@@ -80,7 +80,6 @@ def common(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Set up what holds for every verb."""
     from rigctl.console.sink import configure_logs
 
     configure_logs(debug=debug)

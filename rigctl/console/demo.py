@@ -112,7 +112,6 @@ def _place(keep: Path | None) -> Iterator[Path]:
 
 
 def to_json(done: Demo) -> Mapping[str, Any]:
-    """Return what came of it, for programs."""
     return {
         "scenario": done.options.scenario,
         "seed": done.loaded.seed,
@@ -124,7 +123,6 @@ def to_json(done: Demo) -> Mapping[str, Any]:
 
 
 def show(done: Demo, console: Console) -> None:
-    """Show what came of it, for people."""
     run.show(done.outcome, done.loaded, console, f"simulator's truth: {_truth(done)}")
     console.print()
     console.print(f"simulated rig: {done.options.scenario}, seed {done.loaded.seed}, {done.campaign_s:.1f} s")

@@ -41,7 +41,6 @@ def plain(value: Any) -> Any:
 
 
 def print_json(answer: Any) -> None:
-    """Print one JSON document on standard output."""
     sys.stdout.write(json.dumps(plain(answer), indent=2, allow_nan=False) + "\n")
 
 

@@ -79,7 +79,6 @@ def _beside(show: Listener, console: Console) -> Iterator[Listener]:
 
 
 def display(board: Board) -> RenderableType:
-    """Draw everything on one screen."""
     group: Group = Group(
         _now(board),
         _money_bar(board),

@@ -102,11 +102,9 @@ def replayed(campaign: OpenCampaign) -> tuple[ReplayedTrial, ...]:
 
 
 def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
-    """Tell people every difference, and how many decisions have none."""
     differing = [f"trial {t.trial}: {'; '.join(t.differences)}" for t in trials if not t.agrees]
     return [*differing, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
 
 
 def driver_lines(found: Sequence[DriverInfo]) -> Sequence[str]:
-    """List the drivers for people."""
     return [f"{d.name:10} {', '.join(d.schemes):28} {d.problem or d.summary}" for d in found]

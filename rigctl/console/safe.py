@@ -41,12 +41,10 @@ class Done:
         return 0 if self.report.ok else 1
 
     def to_json(self) -> Mapping[str, Any]:
-        """Return what came of it, for programs."""
         return {**safe_json(self.report), "by": self.by, "notes": self.notes}
 
 
 def safe_json(report: SafeReport) -> Mapping[str, Any]:
-    """Return what reached its safe state, and what did not and why."""
     return {"ok": report.ok, **plain(report)}
 
 

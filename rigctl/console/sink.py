@@ -110,23 +110,18 @@ class Outlet(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # TextIOBase has an attribute
-        """Return the original stream's encoding."""
         return self._stream.encoding
 
     def fileno(self) -> int:
-        """Return the original stream's descriptor."""
         return self._descriptor
 
     def isatty(self) -> bool:
-        """Tell whether a person is there."""
         return self._stream.isatty()
 
     def writable(self) -> bool:
-        """Return True."""
         return True
 
     def write(self, text: str) -> int:
-        """Have it written; returns at once."""
         if not isinstance(text, str):
             raise TypeError(f"got {type(text).__name__}, must be str")  # so are binary streams told apart
         if text:
@@ -134,7 +129,6 @@ class Outlet(io.TextIOBase):
         return len(text)
 
     def end(self, within_s: float) -> bool:
-        """See `Sink.close`."""
         return self._sink.close(within_s)
 
     def _out(self, text: str) -> None:
@@ -178,7 +172,6 @@ def _lost_record(count: int) -> str:
 
 
 def configure_logs(*, debug: bool = False) -> None:
-    """Set up structlog for this process."""
     terminal = sys.stderr.isatty()
     level = logging.DEBUG if debug else logging.WARNING if terminal else logging.INFO
     render: Any = structlog.dev.ConsoleRenderer() if terminal else structlog.processors.JSONRenderer()

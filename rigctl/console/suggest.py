@@ -129,7 +129,6 @@ def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mappin
 
 
 def to_lines(loaded: LoadedConfig, suggestion: Suggestion) -> tuple[str, ...]:
-    """Return the answer for people, in sentences."""
     return explain(
         suggestion.proposal,
         loaded.problem,
