@@ -8,13 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from rigctl.config.findings import Context, unknown
-from rigctl.config.schema import (
-    DeclaredNatural,
-    LearnedNatural,
-    NaturalSection,
-    OutcomeSection,
-    VariableSection,
-)
+from rigctl.config.schema import DeclaredNatural, LearnedNatural, NaturalSection, OutcomeSection, VariableSection
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.marginals.families import Marginal, marginal_from_engineering
@@ -24,8 +18,6 @@ from rigctl.errors import KeyPath
 
 MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""
-
-
 COLUMNS = frozenset(
     {"trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"}
 )

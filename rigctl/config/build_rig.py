@@ -11,12 +11,7 @@ from pydantic import ValidationError
 
 from rigctl.config.build_safety import build_dosing, build_limits, build_watch, range_of
 from rigctl.config.findings import Context, unknown
-from rigctl.config.schema import (
-    DeviceSection,
-    MeterSection,
-    TrialSection,
-    VariableSection,
-)
+from rigctl.config.schema import DeviceSection, MeterSection, TrialSection, VariableSection
 from rigctl.config.shape import problems_of
 from rigctl.config.units import DURATION, ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
 from rigctl.errors import BrokenPlugin, KeyPath
@@ -48,13 +43,13 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
     devices = {n: _device(context, registry, n, section) for n, section in config.devices.items()}
     wired = bool(context.declared["devices"])
     _references(context, wired)
-    wiring = tuple(_wiring(context, n, v) for n, v in config.variables.items())
+    variables = tuple(_wiring(context, n, v) for n, v in config.variables.items())
     dosing = {n: build_dosing(context, n, section) for n, section in config.dosing.items()}
-    path, within = ("safety", "safe_within"), config.safety.safe_within
+    within = context.quantity(("safety", "safe_within"), config.safety.safe_within, DURATION, None, or_nothing=False)
     return RigSpec(
         name=config.rig,
         devices={n: d for n, d in devices.items() if d is not None},
-        variables=wiring,
+        variables=variables,
         outcome_sensor=config.outcome.sensor or "",
         outcome_name=config.outcome.name,
         further=tuple(OutcomeWiring(o.name, o.sensor or "") for o in config.further_outcomes),
@@ -65,7 +60,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         plausible=_plausible(context),
         speedup=config.clock.speedup,
         watch=build_watch(context, devices, registry),
-        safe_within_s=None if within is None else context.quantity(path, within, DURATION, None, or_nothing=False),
+        safe_within_s=within,
         unanswered_doses=config.safety.unanswered_doses,
     )
 
@@ -96,21 +91,17 @@ def _device(context: Context, registry: Registry, name: str, section: DeviceSect
 
 
 def _url(context: Context, path: KeyPath, bus: str, schemes: tuple[str, ...]) -> str:
-    findings, config = context.findings, context.config
-    where = path
-    url = bus
+    findings, buses = context.findings, context.config.buses
+    url, where = bus, path
     if "://" not in bus:
-        if not context.known(path, bus, ["buses"], "URL or a bus from buses, "):
+        if not context.known(path, bus, ["buses"], "URL or a bus from buses, ") or bus not in buses:
             return bus
-        if bus not in config.buses:
-            return bus
-        url, where = config.buses[bus], ("buses", bus)
+        url, where = buses[bus], ("buses", bus)
     found = _URL.fullmatch(url)
     if found is None:
         findings.add(where, f'got "{url}", must be a URL such as modbus_tcp://127.0.0.1:502 or serial:///dev/ttyUSB0')
     elif found[1] not in schemes:
-        allowed = ", ".join(schemes)
-        findings.add(path, f"got {found[1]}://, this driver talks over {allowed}")
+        findings.add(path, f"got {found[1]}://, this driver talks over {', '.join(schemes)}")
     return url
 
 
@@ -183,9 +174,10 @@ def _wiring(context: Context, name: str, section: VariableSection) -> VariableWi
 
 
 def _timing(context: Context, section: TrialSection | None, wired: bool) -> TrialTiming:
+    findings = context.findings
     if section is None:
         if wired:
-            context.findings.add(("trial",), "is missing, must say how long to settle and how to measure")
+            findings.add(("trial",), "is missing, must say how long to settle and how to measure")
         return BY_HAND
 
     def duration_s(path: KeyPath, text: str) -> float:
@@ -194,31 +186,23 @@ def _timing(context: Context, section: TrialSection | None, wired: bool) -> Tria
     steps = []
     for i, step in enumerate(section.prepare):
         context.known(("trial", "prepare", i, "actuator"), step.actuator, ["devices"], "device: ")
-        value = _bare_number(context, ("trial", "prepare", i, "value"), step.value)
+        value = step.value
+        if isinstance(value, str):
+            findings.add(("trial", "prepare", i, "value"), f'got "{value}", must be a number')
+            value = 0.0
         steps.append(PrepareStep(step.actuator, value, duration_s(("prepare", i, "wait"), step.wait)))
-    window_s = duration_s(("measure", "for"), section.measure.for_)
-    every_s = duration_s(("measure", "every"), section.measure.every)
+    window = section.measure
+    window_s, every_s = duration_s(("measure", "for"), window.for_), duration_s(("measure", "every"), window.every)
+    path: KeyPath = ("trial", "measure", "every")
     if every_s <= 0:
-        context.findings.add(("trial", "measure", "every"), f'got "{section.measure.every}", must be more than nothing')
+        findings.add(path, f'got "{window.every}", must be more than nothing')
     elif every_s > window_s:
-        context.findings.add(
-            ("trial", "measure", "every"),
-            f'got "{section.measure.every}", must be at most the window, for: {section.measure.for_}',
-        )
-    elif section.measure.min_count > window_s / every_s + 1:
-        context.findings.add(
-            ("trial", "measure", "min_count"),
-            f"got {section.measure.min_count}, but the window has room for {window_s / every_s:.0f} samples only",
-        )
-    measure = MeasureSpec(window_s, every_s, section.measure.statistic, section.measure.min_count)
+        findings.add(path, f'got "{window.every}", must be at most the window, for: {window.for_}')
+    elif window.min_count > window_s / every_s + 1:
+        what = f"got {window.min_count}, but the window has room for {window_s / every_s:.0f} samples only"
+        findings.add(("trial", "measure", "min_count"), what)
+    measure = MeasureSpec(window_s, every_s, window.statistic, window.min_count)
     return TrialTiming(tuple(steps), duration_s(("settle",), section.settle), measure)
-
-
-def _bare_number(context: Context, path: KeyPath, value: float | str) -> float:
-    if isinstance(value, str):
-        context.findings.add(path, f'got "{value}", must be a number')
-        return 0.0
-    return value
 
 
 def _meters(context: Context) -> tuple[MeterSpec, ...]:

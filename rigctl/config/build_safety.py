@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from rigctl.config.conditions import can_hold, parse
+from rigctl.config.conditions import UnitOf, can_hold, parse
 from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import DosingSection, InterlockSection, LimitSection, OutcomeSection, VariableSection
 from rigctl.config.units import DURATION, VOLUME
@@ -141,78 +141,68 @@ def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
         return None
 
 
-class Readings:
-    """Knows what a condition may speak of: variables, outcomes, and devices that are sensors."""
+def _unit_of(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> UnitOf:
+    """Return what knows the units a condition may speak in: of variables, outcomes, and devices that are sensors."""
+    units = {name: section.unit for _, name, section in context.measured}
 
-    def __init__(self, context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> None:
-        self._units = {name: section.unit for _, name, section in context.measured}
-        self._devices = devices
-        self._registry = registry
+    def made(name: str) -> Device | None:
+        device = devices[name]
+        both = None if device is None else built(device, registry)
+        return None if both is None else both[1]
 
-    def is_device(self, name: str) -> bool:
-        """Tell whether a known name is neither a variable's nor an outcome's."""
-        return name not in self._units
-
-    def unit(self, name: str) -> str:
-        """Return the unit of a reading.
-
-        Raises:
-            ValueError: there is none of this name.
-        """
-        if name in self._units:
-            return self._units[name]
-        if name not in self._devices:
-            known = sorted({*self._units, *(n for n in self._devices if isinstance(self._made(n), Sensor))})
+    def unit_of(name: str) -> str:
+        if name in units:
+            return units[name]
+        if name not in devices:
+            known = sorted({*units, *(n for n in devices if isinstance(made(n), Sensor))})
             raise ValueError(unknown(name, known, "a variable, an outcome or a sensor: "))
-        made = self._made(name)
-        if made is not None and not isinstance(made, Sensor):
+        device = made(name)
+        if device is not None and not isinstance(device, Sensor):
             raise ValueError(f'got "{name}", which is no sensor; must be a variable, an outcome or a sensor')
-        return "" if made is None else made.unit  # None: told where the device is described
+        return "" if device is None else device.unit  # None: told where the device is described
 
-    def _made(self, name: str) -> Device | None:
-        device = self._devices[name]
-        made = None if device is None else built(device, self._registry)
-        return None if made is None else made[1]
+    return unit_of
 
 
 def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> WatchSpec:
     """Return the watch; only to be used if nothing was found."""
-    section, readings = context.config.safety.watch, Readings(context, devices, registry)
-    interlocks = _interlocks(context, readings)
+    section = context.config.safety.watch
+    interlocks = _interlocks(context, _unit_of(context, devices, registry))
     needed = frozenset[str]().union(*(i.when.names for i in interlocks))
-    every_s = context.quantity(("safety", "watch", "every"), section.every, DURATION, 1.0, or_nothing=False)
-    clear_for_s = context.quantity(
-        ("safety", "watch", "clear_for"), section.clear_for, DURATION, 60.0, or_nothing=False
-    )
+    path: KeyPath = ("safety", "watch")
+    measured = {name: _rules(context, at, s, name in needed) for at, name, s in context.measured}
     return WatchSpec(
-        every_s,
-        clear_for_s,
+        context.quantity((*path, "every"), section.every, DURATION, 1.0, or_nothing=False),
+        context.quantity((*path, "clear_for"), section.clear_for, DURATION, 60.0, or_nothing=False),
         interlocks,
-        tuple(WatchedSensor(n, SensorRules(WATCHED_EVERY_S)) for n in sorted(needed) if readings.is_device(n)),
-        {name: _rules(context, path, s, name in needed) for path, name, s in context.measured},
+        tuple(WatchedSensor(n, SensorRules(WATCHED_EVERY_S)) for n in sorted(needed - measured.keys())),
+        measured,
     )
 
 
 # interlocks -------------------------------------------------------------------------------------------------------
 
 
-def _interlocks(context: Context, readings: Readings) -> tuple[InterlockSpec, ...]:
+def _interlocks(context: Context, unit_of: UnitOf) -> tuple[InterlockSpec, ...]:
     found: list[InterlockSpec] = []
     for i, section in enumerate(context.config.safety.interlocks):
         path: KeyPath = ("safety", "interlocks", i)
         if section.name in [s.name for s in context.config.safety.interlocks[:i]]:
             context.findings.add((*path, "name"), f'got "{section.name}" a second time, must differ')
-        interlock = _interlock(context, readings, path, section)
+        interlock = _interlock(context, unit_of, path, section)
         if interlock is not None:
             found.append(interlock)
     return tuple(found)
 
 
-def _interlock(context: Context, readings: Readings, path: KeyPath, section: InterlockSection) -> InterlockSpec | None:
+def _interlock(context: Context, unit_of: UnitOf, path: KeyPath, section: InterlockSection) -> InterlockSpec | None:
     findings = context.findings
+
+    def condition(key: str, text: str | None) -> Condition | None:
+        return None if text is None else findings.attempt((*path, key), None, parse, text, unit_of, context.units)
+
     for_s = context.quantity((*path, "for"), section.for_, DURATION, 0.0)
-    when = _condition(context, readings, (*path, "when"), section.when)
-    until = None if section.until is None else _condition(context, readings, (*path, "until"), section.until)
+    when, until = condition("when", section.when), condition("until", section.until)
     if when is None:
         return None
     if not can_hold(when):
@@ -220,10 +210,6 @@ def _interlock(context: Context, readings: Readings, path: KeyPath, section: Int
     if until is not None:
         _ends(context, (*path, "until"), when, until)
     return InterlockSpec(section.name, when, section.then, for_s, until)
-
-
-def _condition(context: Context, readings: Readings, path: KeyPath, text: str) -> Condition | None:
-    return context.findings.attempt(path, None, parse, text, readings.unit, context.units)
 
 
 def _ends(context: Context, path: KeyPath, when: Condition, until: Condition) -> None:
@@ -241,30 +227,26 @@ def _ends(context: Context, path: KeyPath, when: Condition, until: Condition) ->
 
 
 def _rules(context: Context, path: KeyPath, section: VariableSection | OutcomeSection, needed: bool) -> SensorRules:
+    findings, stale_after_s = context.findings, None
     every_s = WATCHED_EVERY_S if needed else None
     if section.watch_every is not None:
         every_s = context.quantity((*path, "watch_every"), section.watch_every, DURATION, 1.0, or_nothing=False)
-    stale_after_s = None
     if section.stale_after is not None:
-        stale_after_s = context.quantity((*path, "stale_after"), section.stale_after, DURATION, 1.0, or_nothing=False)
+        stale: KeyPath = (*path, "stale_after")
+        stale_after_s = context.quantity(stale, section.stale_after, DURATION, 1.0, or_nothing=False)
         if every_s is None:
-            context.findings.add(
-                (*path, "stale_after"),
-                "needs watch_every: no interlock speaks of this reading, so the watch would take none",
-            )
+            findings.add(stale, "needs watch_every: no interlock speaks of this reading, so the watch would take none")
         elif stale_after_s <= every_s:
-            context.findings.add(
-                (*path, "stale_after"),
-                f'got "{section.stale_after}", must be more than the {every_s:g} s between two readings of the watch',
-            )
+            what = f"must be more than the {every_s:g} s between two readings of the watch"
+            findings.add(stale, f'got "{section.stale_after}", {what}')
     # what is played again, or moved by nobody, may well read the same; an outcome and a dosed liquid do not
     moves = isinstance(section, OutcomeSection) or section.actuator in context.declared["dosing"]
     frozen: tuple[float | None, int | None] = (None, SensorRules().frozen_after_trials if moves else None)
     if section.frozen_after is not None:
-        frozen = context.findings.attempt((*path, "frozen_after"), frozen, _frozen, context, section.frozen_after)
+        frozen = findings.attempt((*path, "frozen_after"), frozen, _frozen, context, section.frozen_after)
     most = None
     if section.max_rate is not None:
-        most = context.findings.attempt((*path, "max_rate"), None, _rate_per_s, context, section.max_rate, section.unit)
+        most = findings.attempt((*path, "max_rate"), None, _rate_per_s, context, section.max_rate, section.unit)
     return SensorRules(every_s, stale_after_s, *frozen, most)
 
 

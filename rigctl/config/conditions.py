@@ -36,7 +36,8 @@ _UNIT: Final = (
 )
 _TOKEN: Final = re.compile(
     rf"\s*(?:(?P<quantity>{_NUMBER}(?:\s*{_UNIT}|(?![\w.])))"
-    r"|(?P<word>[A-Za-z][A-Za-z0-9_-]*)|(?P<sign><=|>=|<|>)|(?P<bracket>[()]))"
+    r"|(?P<joint>(?:and|or|not)(?![A-Za-z0-9_-]))|(?P<name>[A-Za-z][A-Za-z0-9_-]*)"
+    r"|(?P<sign><=|>=|<|>)|(?P<bracket>[()]))"
 )
 _MIRRORED: Final[dict[Comparison, Comparison]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SIGNS: Final[dict[str, Comparison]] = {"<": "<", "<=": "<=", ">": ">", ">=": ">="}
@@ -44,7 +45,8 @@ _SIGNS: Final[dict[str, Comparison]] = {"<": "<", "<=": "<=", ">": ">", ">=": ">
 
 @dataclass(frozen=True, slots=True)
 class _Token:
-    kind: Literal["quantity", "name", "sign", "bracket", "joint", "end"]
+    kind: str
+    """A group of the tokenizer's, or `end`."""
     text: str
     column: int
 
@@ -70,15 +72,8 @@ def _tokens(text: str) -> Iterator[_Token]:
             raise _error(
                 text, column, text[column - 1 :].split(maxsplit=1)[0], "a name, a quantity, <, <=, >, >= or brackets"
             )
-        kind = found.lastgroup
-        piece = found[kind or 0]
-        column = found.end() - len(piece) + 1
-        if kind == "quantity":
-            yield _Token("quantity", piece, column)
-        elif kind == "word":
-            yield _Token("joint" if piece in ("and", "or", "not") else "name", piece, column)
-        else:
-            yield _Token("sign" if kind == "sign" else "bracket", piece, column)
+        kind = str(found.lastgroup)
+        yield _Token(kind, found[kind], found.start(kind) + 1)
         at = found.end()
     yield _Token("end", "", len(text) + 1)
 
@@ -191,11 +186,8 @@ def can_hold(*conditions: Condition) -> bool:
     cases = {name: _stretches(sorted(values)) for name, values in limits.items()}
     if math.prod(map(len, cases.values())) > MAX_CASES:
         return True
-    for values in product(*cases.values()):
-        readings = dict(zip(cases, values, strict=True))
-        if all(condition.holds(readings) for condition in conditions):
-            return True
-    return False
+    readings = (dict(zip(cases, values, strict=True)) for values in product(*cases.values()))
+    return any(all(condition.holds(case) for condition in conditions) for case in readings)
 
 
 def comparisons(condition: Condition) -> Iterator[Compare]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,7 +47,7 @@ class Findings:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        return tuple(map(str, sorted(self._warnings, key=_line_of)))
+        return tuple(map(str, sorted(self._warnings, key=attrgetter("line"))))
 
     def mute(self, path: KeyPath) -> None:
         self._muted.add(path)
@@ -72,11 +73,7 @@ class Findings:
 
     def raise_any(self) -> None:
         if self._mistakes:
-            raise ConfigError(sorted(self._mistakes, key=_line_of))
-
-
-def _line_of(mistake: Mistake) -> int:
-    return mistake.line
+            raise ConfigError(sorted(self._mistakes, key=attrgetter("line")))
 
 
 def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
@@ -120,8 +117,12 @@ class Context:
             self.findings.add(path, unknown(name, names, f"a {what}"))
         return name in names
 
-    def quantity(self, path: KeyPath, text: str, kind: Kind, instead: T, *, or_nothing: bool = True) -> float | T:
-        """Return a quantity in the kind's unit; where it does not hold, that is a finding, and `instead` stands in."""
+    def quantity(
+        self, path: KeyPath, text: str | None, kind: Kind, instead: T, *, or_nothing: bool = True
+    ) -> float | T:
+        """Return a quantity in the kind's unit; `instead` where there is none, or (a finding) it does not hold."""
+        if text is None:
+            return instead
         convert: Callable[..., Any] = self.units.quantity
         amount: float | T = self.findings.attempt(path, instead, convert, text, kind)
         if amount == 0 and not or_nothing:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Final
 
@@ -31,7 +31,7 @@ NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""
 _NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
 _REAL: Final = re.compile(r"/dev/(?!pts/)")
-"""A pseudo-terminal has a program at its other end; every other port has a plug."""
+"""A port of this machine's own: a pseudo-terminal has a program at its other end, every other port has a plug."""
 _WHOLE_LINE: Final = Claim("the line", "keeps")
 
 
@@ -42,7 +42,9 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
     devices = {n: made[1] for n, d in spec.devices.items() if (made := built(d, registry)) is not None}
     _lines(context, spec.devices, registry)
     _units(context, devices)
-    _meters(context, spec)
+    if not spec.meters and context.findings.whole("meters"):
+        what = "is missing, must have at least one, e.g. {kind: time, price: 1 EUR/h}: trials would be free"
+        context.findings.add(("meters",), what)
     _clock(context, spec)
     _setpoints(context, spec, registry)
     _doses(context, spec, devices)
@@ -86,12 +88,6 @@ def _served(context: Context) -> Iterator[tuple[KeyPath, str, str, str]]:
             yield path, "actuator", str(section.actuator), section.unit
 
 
-def _meters(context: Context, spec: RigSpec) -> None:
-    if not spec.meters and context.findings.whole("meters"):
-        what = "is missing, must have at least one, e.g. {kind: time, price: 1 EUR/h}: trials would be free"
-        context.findings.add(("meters",), what)
-
-
 # what cannot be meant ---------------------------------------------------------------------------------------------
 
 
@@ -99,7 +95,8 @@ def _clock(context: Context, spec: RigSpec) -> None:
     if spec.speedup == 1:
         return
     path: KeyPath = ("clock", "speedup")
-    real = _real_ports(d.url for d in spec.devices.values())
+    urls = dict.fromkeys(d.url for d in spec.devices.values())
+    real = [url for url in urls if _REAL.match(taken_apart(url)[1]) or _REAL.match(line_of(url))]
     if real:
         context.findings.add(
             path,
@@ -182,35 +179,24 @@ def _lines(context: Context, devices: Mapping[str, DeviceSpec], registry: Regist
     by_line: dict[str, list[DeviceSpec]] = defaultdict(list)
     for device in devices.values():
         by_line[line_of(device.url)].append(device)
-    for sharing in by_line.values():
-        _one_url(context, sharing)
-        _no_numbers(context, sharing[0])
-        claims = [(d, _claims(d, registry)) for d in sharing]
-        for (first, held), (second, wanted) in combinations(claims, 2):
-            _at_odds(context, (first, held), (second, wanted))
+    for first, *others in by_line.values():
+        for device in others:
+            if device.url != first.url:
+                context.findings.add(
+                    _bus(device),
+                    f"got {device.url}, the same line as {first.url} of {first.name}; must be one URL and one "
+                    f"protocol, for two who open one wire read each other's answers",
+                )
+        _, place = taken_apart(first.url)
+        if _NUMBERED.fullmatch(place):
+            what = f"{place} may be another instrument after the next plugging in; use /dev/serial/by-id/..."
+            context.findings.warn(_bus(first), what)
+        for one, other in combinations(((d, _claims(d, registry)) for d in (first, *others)), 2):
+            _at_odds(context, one, other)
 
 
 def _bus(device: DeviceSpec) -> KeyPath:
     return ("devices", device.name, "bus")
-
-
-def _one_url(context: Context, sharing: Sequence[DeviceSpec]) -> None:
-    first = sharing[0]
-    for device in sharing[1:]:
-        if device.url != first.url:
-            context.findings.add(
-                _bus(device),
-                f"got {device.url}, the same line as {first.url} of {first.name}; must be one URL and one protocol, "
-                f"for two who open one wire read each other's answers",
-            )
-
-
-def _no_numbers(context: Context, device: DeviceSpec) -> None:
-    _, place = taken_apart(device.url)
-    if _NUMBERED.fullmatch(place):
-        context.findings.warn(
-            _bus(device), f"{place} may be another instrument after the next plugging in; use /dev/serial/by-id/..."
-        )
 
 
 def _claims(device: DeviceSpec, registry: Registry) -> Sequence[Claim]:
@@ -264,8 +250,3 @@ def _conflict(context: Context, first: str, held: Claim, second: str, wanted: Cl
             path, f"{wanted.use} {wanted.place}: {reader} reads what {writer} was sent, which is no measurement"
         )
     return True
-
-
-def _real_ports(urls: Iterable[str]) -> list[str]:
-    """Return the URLs that lead to a port of this machine's own; a simulated rig's stand elsewhere."""
-    return [url for url in dict.fromkeys(urls) if _REAL.match(taken_apart(url)[1]) or _REAL.match(line_of(url))]

@@ -26,8 +26,6 @@ from rigctl.rig.spec import RigSpec
 if TYPE_CHECKING:
     from rigctl.config.schema import PolicySection
 
-_NAMED = ("variables", "devices", "dosing", "buses")
-
 
 @dataclass(frozen=True, slots=True)
 class Overrides:
@@ -111,7 +109,9 @@ def load_text(
     findings = Findings(document, [*mistakes, *refused])
     config = check_shape(document, findings)
     currency = None if findings.muted(("currency",)) else config.currency
-    context = Context(config, Units(currency), findings, _declared(document), path.parent)
+    named = {name: document.data.get(name) for name in ("variables", "devices", "dosing", "buses")}
+    declared = {name: frozenset(section if isinstance(section, dict) else ()) for name, section in named.items()}
+    context = Context(config, Units(currency), findings, declared, path.parent)
     problem = build_problem(context)
     registry = registry or Registry.installed()
     rig = build_rig(context, registry)
@@ -150,11 +150,6 @@ def _read(path: Path) -> str:
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError([Mistake(str(path), f"cannot be read: {reason}")]) from error
-
-
-def _declared(document: Document) -> dict[str, frozenset[str]]:
-    sections = {name: document.data.get(name) for name in _NAMED}
-    return {name: frozenset(s) if isinstance(s, dict) else frozenset() for name, s in sections.items()}
 
 
 def _overridden(document: Document, overrides: Overrides) -> tuple[Document, list[Mistake]]:

@@ -99,22 +99,14 @@ class Units:
         if not isinstance(value, str):
             return float(value)
         amount, given = _split(value, what)
-        if not given:
-            return float(amount)
-        try:
-            return float(self._convert(amount, given, unit))
-        except ValueError as error:
-            raise ValueError(f'got "{value}", must be {what}') from error
+        return float(self._part(value, amount, given, unit, what) if given else amount)
 
     def quantity(self, value: str, kind: Kind) -> float:
         """Convert a quantity to the kind's unit; it is never negative."""
         amount, given = _split(value, str(kind))
         if not given:
             raise ValueError(f'got "{value}" without a unit, must be {kind}')
-        try:
-            converted = float(self._convert(amount, given, kind.unit))
-        except ValueError as error:
-            raise ValueError(f'got "{value}", must be {kind}') from error
+        converted = float(self._part(value, amount, given, kind.unit, str(kind)))
         if converted < 0:
             raise ValueError(f'got "{value}", must not be negative')
         return converted
@@ -132,13 +124,19 @@ class Units:
             raise ValueError(f'got "{value}", must be in the rig\'s currency {self.currency}')
         if amount < 0:
             raise ValueError(f'got "{value}", must not be negative')
-        try:
-            return _short(amount * self._convert(Decimal(1), kind.unit, per) if per else amount)
-        except ValueError as error:
-            raise ValueError(f'got "{value}", must be {self._in_currency(kind)}') from error
+        if per:
+            amount *= self._part(value, Decimal(1), kind.unit, per, self._in_currency(kind))
+        return _short(amount)
 
     def _in_currency(self, kind: Kind) -> str:
         return str(kind).replace("EUR", self.currency or "EUR")
+
+    def _part(self, value: str, amount: Decimal, unit: str, other: str, what: str) -> Decimal:
+        """Convert a part of `value`, which must be `what`."""
+        try:
+            return self._convert(amount, unit, other)
+        except ValueError as error:
+            raise ValueError(f'got "{value}", must be {what}') from error
 
     def _convert(self, amount: Decimal, unit: str, other: str) -> Decimal:
         source, target = self.unit(unit), self.unit(other)

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,11 +44,8 @@ def run(
             f"rigctl: {len(other)} of the cells finished before were made by another version of the code or of its "
             f"numerical libraries; give another --out to run them again\n"
         )
-    with_progress = _with_bar if screen.is_terminal else _with_lines
-    with _told_when_stopped(out):
-        ran = with_progress(
-            screen, left, lambda tell: run_grid(grid, cells, store, jobs=jobs, dask=dask, on_attempt=tell)
-        )
+    with _told_when_stopped(out), _progress(screen, left) as tell:
+        ran = run_grid(grid, cells, store, jobs=jobs, dask=dask, on_attempt=tell)
     for attempt in ran.failed:
         sys.stderr.write(f"rigctl: cell {attempt.cell.id} failed: {attempt.error}\n")
     if ran.failed:
@@ -56,11 +54,7 @@ def run(
 
 
 def _same_labels(cells: Sequence[Cell], finished: Collection[str], out: Path) -> None:
-    """Refuse a label that stands for something else in finished cells: tables could not tell them apart.
-
-    Raises:
-        UsageError: one did.
-    """
+    """Refuse a label that stands for something else in finished cells: tables could not tell them apart."""
     before = {cell.rpartition("-")[0]: cell for cell in finished}
     for cell in cells:
         other = before.get(cell.id.rpartition("-")[0], cell.id)
@@ -92,30 +86,19 @@ def _told_when_stopped(out: Path) -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _with_lines(screen: Console, left: int, run_with: Callable[[Callable[[Attempt], None]], Ran]) -> Ran:
-    done = 0
+@contextmanager
+def _progress(screen: Console, left: int) -> Iterator[Callable[[Attempt], None]]:
+    """Give what tells of each attempt: by a bar at a terminal, by lines elsewhere."""
+    if not screen.is_terminal:
+        done = count(1)
+        yield lambda attempt: screen.print(f"{next(done)}/{left} {_told(attempt)}")
+        return
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn  # noqa: PLC0415
 
-    def tell(attempt: Attempt) -> None:
-        nonlocal done
-        done += 1
-        screen.print(f"{done}/{left} {_told(attempt)}")
-
-    return run_with(tell)
-
-
-def _with_bar(screen: Console, left: int, run_with: Callable[[Callable[[Attempt], None]], Ran]) -> Ran:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-
-    bar = (
-        TextColumn("cells"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*bar, console=screen) as progress:
+    columns = ("cells", BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), "{task.description}")
+    with Progress(*columns, console=screen) as progress:
         task = progress.add_task("", total=left)
-        return run_with(lambda attempt: progress.update(task, advance=1, description=_told(attempt)))
+        yield lambda attempt: progress.update(task, advance=1, description=_told(attempt))
 
 
 def _told(attempt: Attempt) -> str:
@@ -146,12 +129,8 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
     others = published or sorted({row.policy for row in rows} - {ours})
     comparison = None if ours is None else compare(frame, ours, others)
     if json:
-        print_json(
-            {
-                "summary": [row.by_name() for row in rows],
-                "comparison": None if comparison is None else comparison.by_name(),
-            }
-        )
+        compared = None if comparison is None else comparison.by_name()
+        print_json({"summary": [row.by_name() for row in rows], "comparison": compared})
         return
     console().print(summary_text(rows))
     if comparison is not None:
