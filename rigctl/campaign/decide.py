@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rigctl.campaign.decision import Decision, Origin, proposal_from_json, proposal_to_json
+from rigctl.campaign.decision import Decision, Origin
+from rigctl.codec import from_json, to_json
 from rigctl.core.fallback import REPEAT, fallback, repeat
 from rigctl.core.history import History
 from rigctl.core.nature.naturals import initial_state, propose
@@ -123,7 +124,7 @@ def _ask_policy(question: Question) -> tuple[Proposal, Mapping[str, Any]]:
         raise PolicyError("; ".join(wrong))
     # The journal's form is the one that counts, so that a resumed process continues from exactly the same values.
     kept: Mapping[str, Any] = json.loads(json.dumps(dict(after)))
-    return proposal_from_json(proposal_to_json(replace(proposal, trial=question.trial))), kept
+    return from_json(Proposal, to_json(replace(proposal, trial=question.trial))), kept
 
 
 def _decision(

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.idle import IdleRow
-from rigctl.campaign.journal.rows import LedgerRow, TrialRow
+from rigctl.campaign.journal.rows import IdleRow, LedgerRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import Campaign
 from rigctl.console.output import plain
@@ -63,14 +62,14 @@ def _rows(reader: Reader, space: Space, outcomes: Sequence[str], records: str) -
     }
     for row in sources[records]:
         fields = plain(row)
-        if "amount" in fields:
-            fields["amount"] = exact(fields["amount"])
+        if records == "ledger":
+            fields = {"trial": fields.pop("trial"), **fields, "amount": exact(row.amount)}
         yield fields
 
 
 def _idle(row: IdleRow) -> LedgerRow:
-    """What no trial used, in the ledger's columns: of the kind `idle`, with the trial that came after it."""
-    return LedgerRow(row.before_trial, row.meter, "idle", row.quantity, row.unit, row.amount, False, row.note)
+    """Return what no trial used in the ledger's columns: of the kind `idle`, with the trial that came after it."""
+    return LedgerRow(row.meter, "idle", row.quantity, row.unit, row.amount, note=row.note, trial=row.before_trial)
 
 
 def _trial_columns(space: Space, outcomes: Sequence[str]) -> tuple[str, ...]:

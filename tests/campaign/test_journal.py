@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from rigctl.campaign.decision import proposal_from_json, proposal_to_json
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.trial import Event, State
+from rigctl.codec import from_json, to_json
 from rigctl.core.history import Observation
 from rigctl.core.policy import Proposal, SetReport
 from rigctl.errors import JournalError, UsageError
@@ -179,7 +179,7 @@ def test_a_proposal_survives_as_json():
     """Reports with infinities and nested tuples come back equal."""
     report = SetReport(("a", "b"), math.inf, -math.inf, {"a": 1 / 3}, {"a": 2 / 3}, 0.1, 0.2, None, 0.0, 3, True)
     proposal = Proposal(4, "p", "commit", 2, (0.1, 1 / 3), "because", (report,), 0.7, 1.5)
-    assert proposal_from_json(proposal_to_json(proposal)) == proposal
+    assert from_json(Proposal, to_json(proposal)) == proposal
 
 
 def test_a_raised_budget_is_taken_over_and_a_lowered_one_refused(journal, clock):

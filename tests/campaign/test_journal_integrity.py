@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.database import open_for_reading
+from rigctl.campaign.journal.rows import Pin
 from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, SEALED_TABLES, VERSION
 from rigctl.campaign.journal.seals import SealingConnection, broken_seal, unsealed
 from rigctl.campaign.trial import Event
@@ -51,7 +52,7 @@ def write_something(journal):
         journal.answers.keep("pump", "ph", 0.0, -0.2, answered=False)
     journal.trips.latch("pump runs on")
     journal.trips.reset()
-    journal.pins.keep([("pump", "EZO-PMP", "ACID", "")])
+    journal.pins.keep([Pin("pump", "EZO-PMP", "ACID", "")])
     journal.phase("HOLDING", "no meter", 60.0)
     journal.beat(ended="done", safe=True)
 

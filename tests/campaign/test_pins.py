@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.campaign.pins import Pin
+from rigctl.campaign.journal.rows import Pin
+from rigctl.campaign.pins import pin_of
 from rigctl.errors import IdentityMismatch
 from rigctl.rig import places
 from rigctl.rig.protocols import DeviceOptions, Identity, Severity
@@ -67,7 +68,7 @@ async def test_what_a_person_accepted_is_expected_from_then_on(stage):
     """The last pin of a device counts, and says who accepted it."""
     await stage.run(spec(), found=pumps())
     journal = open_journal(stage.state, stage.clock())
-    journal.pins.keep([("acid", "EZO-PMP", "NEW", "")], accepted_by="ada (uid 1000)")
+    journal.pins.keep([Pin("acid", "EZO-PMP", "NEW", "")], accepted_by="ada (uid 1000)")
     journal.close()
     await stage.run(spec(), found=pumps(acid="NEW"))
     with pytest.raises(IdentityMismatch):
@@ -117,8 +118,8 @@ def test_a_device_without_a_number_is_pinned_by_its_port(tmp_path, monkeypatch):
     """Adapters that were numbered anew are noticed; with a number of its own an instrument may move."""
     plain, by_id, _ = serial_port(tmp_path, monkeypatch)
     device = DeviceSpec("probe", "ezo-ph", f"serial://{plain}", DeviceOptions(), 1.0)
-    assert Pin.of(device, Identity("EZO pH")) == Pin("probe", "EZO pH", "", str(by_id))
-    assert Pin.of(device, Identity("EZO pH", "2.1", "X1")) == Pin("probe", "EZO pH", "X1", "")
+    assert pin_of(device, Identity("EZO pH")) == Pin("probe", "EZO pH", "", str(by_id))
+    assert pin_of(device, Identity("EZO pH", "2.1", "X1")) == Pin("probe", "EZO pH", "X1", "")
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
@@ -13,7 +14,10 @@ from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lo
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from rigctl.campaign.journal.seals import SealingConnection, seal, sealing, unsealed, watch
+from rigctl.codec import row_decoder
 from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalNewer, JournalUnwritable, UsageError
+
+T = TypeVar("T")
 
 BUSY_MS = 3000
 """How long a statement waits for another program's lock; longer, and the campaign goes safe meanwhile (fault 73)."""
@@ -271,6 +275,17 @@ def ask(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[s
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     return list(cursor.execute(sql, parameters))
+
+
+def fetch(connection: sqlite3.Connection, kind: type[T], sql: str, *parameters: object) -> tuple[T, ...]:
+    """Return all rows as values of this type; see `row_decoder`."""
+    cursor = connection.execute(sql, parameters)
+    return tuple(map(row_decoder(kind, columns(cursor)), cursor))
+
+
+def columns(cursor: sqlite3.Cursor) -> tuple[str, ...]:
+    """Return the names of a query's columns."""
+    return tuple(column[0] for column in cursor.description)
 
 
 @contextmanager

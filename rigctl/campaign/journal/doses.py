@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Literal
 
-from rigctl.campaign.journal.database import ask, transaction
+from rigctl.campaign.journal.database import ask, fetch, transaction
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.errors import JournalError
 from rigctl.rig.guard import DAY_S
@@ -93,10 +93,8 @@ class DoseBook:
 
     def open(self) -> tuple[OpenDose, ...]:
         """The doses whose end is not known, in order."""
-        rows = ask(self._connection, "SELECT * FROM doses WHERE state IN ('INTENT', 'SENT') ORDER BY id")
-        return tuple(
-            OpenDose(r["id"], r["actuator"], r["volume_ml"], r["total_before_ml"], r["state"] == "SENT") for r in rows
-        )
+        sql = "SELECT *, id AS dose, state = 'SENT' AS sent FROM doses WHERE state IN ('INTENT', 'SENT') ORDER BY id"
+        return fetch(self._connection, OpenDose, sql)
 
 
 def _exactly_one(changed: int, dose: int, what: str) -> None:

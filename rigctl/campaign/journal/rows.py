@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from rigctl.campaign.decision import Origin
+from rigctl.campaign.decision import Decision
+from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.trial import Event, State
 from rigctl.core.money import Micros
-from rigctl.core.policy import Proposal
 from rigctl.rig.protocols import Severity
 
 Phase = Literal["before", "after"]
@@ -41,23 +41,11 @@ class CampaignRow:
     starts: int
 
 
-@dataclass(frozen=True, slots=True)
-class TrialRow:
-    """One trial, and what became of it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRow(Decision):
+    """A decision, and what became of it."""
 
-    trial: int
     state: State
-    control_set: tuple[str, ...]
-    setpoints: Mapping[str, float]
-    """Engineering units."""
-    origin: Origin
-    proposal: Proposal | None
-    policy_state: Mapping[str, Any] | None
-    """After the decision; None when no policy took part."""
-    seed: int
-    history_length: int
-    budget: Micros
-    note: str
     measured: Mapping[str, float]
     """Variables that could be measured, engineering units."""
     outcome: float | None
@@ -112,18 +100,20 @@ class StateRow:
     setpoint: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerRow:
-    """One line of a trial's cost."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow(LedgerLine):
+    """A line of a trial's cost, and which trial that was."""
 
     trial: int
-    meter: str
-    kind: str
-    quantity: float | None
-    unit: str
-    amount: Micros
-    estimated: bool
-    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleRow(IdleLine):
+    """A line of what no trial used, and when it was booked."""
+
+    before_trial: int
+    """The trial that came after it, or that it interrupted."""
+    utc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,19 +165,24 @@ class PhaseRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PinRow:
-    """By what an instrument is known."""
+class Pin:
+    """By what an instrument is known; two pins are equal if they are of the same one."""
 
     device: str
     model: str
     serial: str
     place: str
-    """Stable name of its port; empty where it has a number of its own, or the port has none."""
-    utc: str
-    accepted: bool
+    """Stable name of its port, where it has no number of its own and the port has such a name."""
+    utc: str = field(default="", compare=False)
+    accepted: bool = field(default=False, compare=False)
     """By a person; False: as it was first found."""
-    who: str
+    who: str = field(default="", compare=False)
     """That person."""
+
+    def __str__(self) -> str:
+        if self.serial:
+            return f"{self.model} {self.serial}"
+        return f"{self.model} without a number of its own" + (f" on {self.place}" if self.place else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,6 +195,14 @@ class AnswerRow:
     expected: float
     answered: bool
     forgiven: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TripRow:
+    """A trip that nobody has reset yet."""
+
+    reason: str
+    utc: str
 
 
 @dataclass(frozen=True, slots=True)
