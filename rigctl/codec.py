@@ -17,6 +17,10 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 Decode = Callable[[Any], Any]
+Load = Callable[[str, str], Any]
+"""From a column's name and the JSON in it to the plain value."""
+Store = Callable[[str, Any], str]
+"""The other way."""
 
 MONEY = ("amount", "budget")
 """Fields in whole micro-units; their columns end in `_micros`."""
@@ -68,23 +72,21 @@ def from_json(kind: type[T], text: str) -> T:
     return typed(kind, json.loads(text))
 
 
-def cell(value: Any) -> Any:
-    """Return a value as SQLite takes it: what has parts as JSON."""
-    return value if isinstance(value, _ATOMS) else to_json(value)
+def row(values: Mapping[str, Any], store: Store) -> dict[str, Any]:
+    """Return values by field as values by column, as SQLite takes them: what has parts is stored as JSON."""
+    return {
+        f"{name}_micros" if name in MONEY else name: value if isinstance(value, _ATOMS) else store(name, value)
+        for name, value in values.items()
+    }
 
 
-def row(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by field as values by column."""
-    return {f"{name}_micros" if name in MONEY else name: cell(value) for name, value in values.items()}
-
-
-def row_decoder(kind: type[T], columns: tuple[str, ...]) -> Callable[..., T]:
+def row_decoder(kind: type[T], columns: tuple[str, ...], load: Load) -> Callable[..., T]:
     """Return what makes a value of this type of a row with these columns, and of the fields it is given besides.
 
     Columns that are no fields are left out; fields that have no column must have a default.
     """
     hashable: Any = kind
-    wanted = _wanted(hashable, columns)
+    wanted = _wanted(hashable, columns, load)
 
     def decode(cells: Sequence[Any], **more: Any) -> T:
         return kind(**{n: cells[i] if d is None else d(cells[i]) for n, i, d in wanted}, **more)
@@ -93,21 +95,21 @@ def row_decoder(kind: type[T], columns: tuple[str, ...]) -> Callable[..., T]:
 
 
 @cache
-def _wanted(kind: Any, columns: tuple[str, ...]) -> list[tuple[str, int, Decode | None]]:
+def _wanted(kind: Any, columns: tuple[str, ...], load: Load) -> list[tuple[str, int, Decode | None]]:
     names = [column.removesuffix("_micros") for column in columns]
     hints = get_type_hints(kind)
-    return [(name, names.index(name), _cell_decoder(hint)) for name, hint in hints.items() if name in names]
+    return [(name, names.index(name), _of_cell(name, hint, load)) for name, hint in hints.items() if name in names]
 
 
-def _cell_decoder(kind: Any) -> Decode | None:
+def _of_cell(name: str, kind: Any, load: Load) -> Decode | None:
     members = [member for member in get_args(kind) if member is not NoneType]
     alone = members[0] if get_origin(kind) in (Union, UnionType) and len(members) == 1 else kind
     if kind is float:
         return lambda value: math.nan if value is None else value
-    decode = _decoder(alone)
-    if dataclasses.is_dataclass(alone) or _is_mapping(alone) or get_origin(alone) is tuple:
-        return lambda text: None if text is None else decode(json.loads(text)) if decode else json.loads(text)
-    return _decoder(kind)
+    if not (dataclasses.is_dataclass(alone) or _is_mapping(alone) or get_origin(alone) is tuple):
+        return _decoder(kind)
+    decode = _decoder(alone) or (lambda value: value)
+    return lambda text: None if text is None else decode(load(name, text))
 
 
 @cache

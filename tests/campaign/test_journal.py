@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-import json
 import math
 from datetime import UTC, datetime
 
 import pytest
 
 from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.trial import Event, State
 from rigctl.codec import from_json, to_json
@@ -204,9 +204,10 @@ def test_another_configuration_is_refused_by_name(journal, clock):
 
 def test_an_option_that_a_newer_version_adds_is_no_change(journal, clock):
     """A key that only one side knows does not stop a campaign from going on."""
-    known = json.loads(journal._connection.execute("SELECT identity FROM campaign").fetchone()[0])
+    known = dict(journal.read.campaign().identity)
     del known["model.nodes"]
-    journal._connection.execute("UPDATE campaign SET identity = ?", (json.dumps({**known, "old.option": "1"}),))
+    changed = stored("identity", {**known, "old.option": "1"})
+    journal._connection.execute("UPDATE campaign SET identity = ?", (changed,))
     journal.begin(make_spec(), "0.0")
     assert journal.read.campaign().starts == 2
 

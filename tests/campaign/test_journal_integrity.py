@@ -103,24 +103,40 @@ def test_fault_80_one_bit_flipped_anywhere_is_found_or_changes_nothing(path):
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "words", "row"),
     [
-        ("measurements", bytes.fromhex("40140a3d70a3d70a")),  # 5.01
-        ("trials", b"its turn"),
-        ("doses", b"by the counter"),
-        ("starts", b"rig: fake"),
-        ("pins", b"ACID"),
+        ("measurements", bytes.fromhex("40140a3d70a3d70a"), "trial [123]"),  # 5.01
+        ("trials", b"its turn", "trial [123]"),
+        ("doses", b"by the counter", "id [123]"),
+        ("starts", b"rig: fake", "id 1"),
+        ("pins", b"ACID", "id 1"),
     ],
 )
-def test_fault_80_what_stands_in_a_row_is_sealed(path, table, words):
-    """SQLite's own check would let it pass: it looks at the structure around it."""
+def test_fault_80_what_stands_in_a_row_is_sealed(path, table, words, row):
+    """SQLite's own check would let it pass: it looks at the structure around it. The row is named."""
     data = path.read_bytes()
     position = data.rindex(words)
     path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    with pytest.raises(JournalCorrupt, match=f"the checksum of its table {table} does not hold"), open_reader(path):
+    told = f"the checksum of its table {table} does not hold: look at {row}[)]"
+    with pytest.raises(JournalCorrupt, match=told), open_reader(path):
         pass
+
+
+def test_fault_80_a_row_that_is_gone_is_named_and_of_many_none(path):
+    """The differences of two sums give the key of one row; of more they give nothing that could be one."""
+    with closing(sqlite3.connect(path)) as file, file:
+        kept = file.execute("SELECT digest, place FROM seals WHERE name = 'ledger'").fetchone()
+        file.execute("DELETE FROM ledger WHERE id = 4")
+        file.execute("UPDATE seals SET digest = ?, place = ? WHERE name = 'ledger'", kept)
+    with pytest.raises(JournalCorrupt, match=r"ledger does not hold: look at id 4[)]"):
+        opened(path.parent)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE ledger SET note = 'x'")
+        file.execute("UPDATE seals SET digest = ?, place = ? WHERE name = 'ledger'", kept)
+    with pytest.raises(JournalCorrupt, match=r"ledger does not hold[)]"):
+        opened(path.parent)
 
 
 def test_the_seals_hold_through_every_kind_of_change(tmp_path):
@@ -303,6 +319,20 @@ def test_fault_79_a_log_that_is_there_is_never_missed_and_a_lost_one_always(tmp_
         assert left["doses"] == there["doses"], instant
         assert left["ledger"] == there["ledger"], instant
     assert refused > 0 or (work is trip_reset and past != "crashed")
+
+
+@pytest.mark.parametrize("left", ["none of it", "an empty file"])
+def test_fault_79_a_log_without_its_journal_is_no_new_campaign(tmp_path, left):
+    """SQLite would make a new file and drop the log: refused, to readers too, and the log stays as it is."""
+    path, log = crashed(tmp_path), tmp_path / "journal.sqlite-wal"
+    path.unlink()
+    if left == "an empty file":
+        path.touch()
+    before = log.read_bytes()
+    for attempt in (opened, lambda directory: open_for_reading(directory / "journal.sqlite")):
+        with pytest.raises(JournalCorrupt, match="missing or empty, but its log"):
+            attempt(tmp_path)
+    assert log.read_bytes() == before
 
 
 def crashed(directory):

@@ -9,7 +9,7 @@ import sqlite3
 from typing import TypeVar
 
 from rigctl.campaign.journal.database import fetch
-from rigctl.campaign.journal.rows import AnswerRow, IdleRow, PhaseRow, Pin
+from rigctl.campaign.journal.rows import AnswerRow, DeciderRow, IdleRow, PhaseRow, Pin
 from rigctl.campaign.journal.schema import has_table
 from rigctl.core.money import Micros
 
@@ -58,6 +58,11 @@ class Beside:
     def answers(self) -> tuple[AnswerRow, ...]:
         """Return what each dose did to the reading that judges it, in order."""
         return _all(self._connection, AnswerRow, "answers", "dose")
+
+    def deciders(self) -> dict[int, DeciderRow]:
+        """Return which code decided each trial that was not done by hand, by its number."""
+        sql = "SELECT s.*, e.trial FROM events e JOIN starts s ON s.id = e.start WHERE e.event = 'PROPOSE'"
+        return {row.trial: row for row in fetch(self._connection, DeciderRow, sql)}
 
 
 def _all(connection: sqlite3.Connection, kind: type[T], table: str, order: str) -> tuple[T, ...]:

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 import structlog
 
-from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_log
+from rigctl.campaign.journal.documents import loaded
+from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_file, lost_its_log
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from rigctl.campaign.journal.seals import SealingConnection, seal, sealing, unsealed, watch
@@ -63,6 +64,14 @@ def recovery_advice(path: Path, found: str) -> str:
     )
 
 
+def _without_file(path: Path) -> str:
+    return (
+        f"{path}: the journal is missing or empty, but its log {log_of(path).name} is there: to begin anew beside it "
+        "would lose what it holds, and start budget and caps anew. Nothing was changed, and nothing will move. To "
+        "recover: put the journal back; or choose another --state directory"
+    )
+
+
 def _without_log(path: Path) -> str:
     accept = "UPDATE starts SET closed = 1"
     return (
@@ -87,6 +96,8 @@ def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = l
         JournalNewer: a newer rigctl wrote it.
         JournalUnwritable: it cannot be created or written.
     """
+    if lost_its_file(path):
+        raise JournalCorrupt(_without_file(path))
     if path.exists() and path.stat().st_size > 0:
         _check_before_writing(path)
     with guarded(path):
@@ -149,6 +160,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         JournalCorrupt: it is damaged, or no journal.
         JournalNewer: a newer rigctl wrote it.
     """
+    if lost_its_file(path):
+        raise JournalCorrupt(_without_file(path))
     if not path.exists():
         raise _no_journal(path)
     _check_header(path)
@@ -280,12 +293,12 @@ def ask(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[s
 def fetch(connection: sqlite3.Connection, kind: type[T], sql: str, *parameters: object) -> tuple[T, ...]:
     """Return all rows as values of this type; see `row_decoder`."""
     cursor = connection.execute(sql, parameters)
-    return tuple(map(row_decoder(kind, columns(cursor)), cursor))
+    return tuple(map(decoder(kind, cursor), cursor))
 
 
-def columns(cursor: sqlite3.Cursor) -> tuple[str, ...]:
-    """Return the names of a query's columns."""
-    return tuple(column[0] for column in cursor.description)
+def decoder(kind: type[T], cursor: sqlite3.Cursor) -> Callable[..., T]:
+    """Return what makes values of this type of a query's rows."""
+    return row_decoder(kind, tuple(column[0] for column in cursor.description), loaded)
 
 
 @contextmanager

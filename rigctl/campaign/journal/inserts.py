@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.journal.rows import Phase
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.campaign.ledger import LedgerLine
@@ -25,7 +26,7 @@ class Statements:
 
     def insert(self, table: str, values: Mapping[str, object], on_conflict: str = "") -> int:
         """Insert one row of values by field and return its id; table and clause are this package's own words."""
-        cells = row(values)
+        cells = row(values, stored)
         marks = ", ".join("?" * len(cells))
         conflict = f" ON CONFLICT {on_conflict}" if on_conflict else ""
         sql = f"INSERT INTO {table} ({', '.join(cells)}) VALUES ({marks}){conflict}"  # noqa: S608

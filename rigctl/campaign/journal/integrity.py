@@ -68,20 +68,28 @@ def _broken(connection: sqlite3.Connection) -> str:
     if found != ["ok"]:
         return "; ".join(found)
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != VERSION:
+    if version > VERSION:
         return ""
     with closing(sqlite3.connect(":memory:")) as ideal:
-        for migration in MIGRATIONS:
+        for migration in MIGRATIONS[:version]:
             for statement in migration:
                 ideal.execute(statement)
         lost = sorted(name for name, _ in _objects(ideal) - _objects(connection))
-    return f"not as it was made: {', '.join(lost)}" if lost else broken_seal(connection)
+    if lost:
+        return f"not as it was made: {', '.join(lost)}"
+    return broken_seal(connection) if has_table(connection, "seals") else ""
 
 
 def _objects(connection: sqlite3.Connection) -> set[tuple[str, str]]:
     """Tables, indexes and triggers, by name and definition without its comments."""
     rows = connection.execute("SELECT type || ' ' || name, tbl_name || ' ' || coalesce(sql, '') FROM sqlite_master")
     return {(name, " ".join(re.sub(r"--[^\n]*", "", sql).split())) for name, sql in rows}
+
+
+def lost_its_file(path: Path) -> bool:
+    """Tell whether there is a log, but not what it is the log of: SQLite would make a new file and drop the log."""
+    there, log = (p.stat().st_size if p.exists() else 0 for p in (path, log_of(path)))
+    return log > 0 and not there
 
 
 def lost_its_log(connection: sqlite3.Connection, path: Path) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +12,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from rigctl.campaign.journal.beside import Beside, IdleRows
-from rigctl.campaign.journal.database import ask, columns, fetch, guarded, open_for_reading, recovery_advice
+from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
+from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.rows import (
     AlarmRow,
     CampaignRow,
@@ -28,7 +28,6 @@ from rigctl.campaign.journal.rows import (
 )
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.trial import TRANSITIONS, State
-from rigctl.codec import row_decoder
 from rigctl.core.history import History, Observation
 from rigctl.core.space import Space
 from rigctl.errors import JournalCorrupt, UsageError
@@ -173,8 +172,7 @@ class Reader:
             "SELECT policy_state FROM trials WHERE policy_state IS NOT NULL AND trial < ? ORDER BY trial DESC LIMIT 1",
             _ALL_TRIALS if before is None else before,
         )
-        state: Mapping[str, Any] | None = json.loads(rows[0]["policy_state"]) if rows else None
-        return state
+        return loaded("policy_state", rows[0]["policy_state"]) if rows else None
 
     def events(self, trial: int | None = None) -> tuple[EventRow, ...]:
         """Return every step of one trial or of all, in order."""
@@ -233,6 +231,6 @@ def _trials(
     for trial, name, value, outcome in connection.execute(_BESIDE_THE_OUTCOME, (number,)):
         (further if outcome else measured).setdefault(trial, {})[name] = value
     cursor = connection.execute(f"{_TRIALS} {which}", parameters)
-    decode = row_decoder(TrialRow, columns(cursor))
+    decode = decoder(TrialRow, cursor)
     rows = {row[0]: row for row in cursor}
     return tuple(decode(r, measured=measured.get(n, {}), further=further.get(n, {})) for n, r in rows.items())

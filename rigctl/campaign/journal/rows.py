@@ -33,7 +33,6 @@ class CampaignRow:
     spent: Micros
     """Sum of all ledger and idle lines."""
     outcome: str
-    fingerprint: str
     identity: Mapping[str, str]
     created_utc: str
     config_text: str
@@ -61,6 +60,17 @@ class TrialRow(Decision):
     """What its last event says of why; mostly empty."""
     further: Mapping[str, float] = field(default_factory=dict)
     """Outcomes besides the first that could be measured, by name, in the order they are declared in."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeciderRow:
+    """Which code decided a trial."""
+
+    trial: int
+    version: str
+    """Of rigctl."""
+    code: Mapping[str, str] | None = None
+    """See `rigctl.provenance.deciding_code`; None: release 0.1.0 did not note it."""
 
 
 @dataclass(frozen=True, slots=True)

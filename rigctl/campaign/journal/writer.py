@@ -29,6 +29,7 @@ from rigctl.campaign.trial import Event, State, advance
 from rigctl.codec import fields_of
 from rigctl.core.money import Micros
 from rigctl.errors import JournalError
+from rigctl.provenance import deciding_code
 from rigctl.rig.protocols import ActuatorState, Clock, Reading
 from rigctl.rig.values import Alarm, Measurement
 
@@ -112,7 +113,7 @@ class Journal:
             "currency": spec.currency,
             "budget": budget,
             "outcome": spec.rig.outcome_name,
-            "fingerprint": spec.fingerprint,
+            "fingerprint": "",
             "identity": spec.identity,
             "created_utc": now,
         }
@@ -123,6 +124,7 @@ class Journal:
             "offset_s": self.time.offset_s,
             "pid": os.getpid(),
             "version": version,
+            "code": deciding_code(spec.policy),
             "config": spec.config_text,
             "budget": budget,
             "seen_utc": now,
