@@ -332,7 +332,8 @@ def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fa
         trials = query.replayed(campaign)
     differing = [t for t in trials if not t.agrees]
     agree = len(trials) - len(differing)
-    _say({"trials": len(trials), "agree": agree, "differing": differing}, query.replay_lines(trials), json)
+    answer = {"trials": len(trials), "agree": agree, "differing": differing, "other_code": query.other_code(trials)}
+    _say(answer, query.replay_lines(trials), json)
     raise typer.Exit(1 if differing else 0)
 
 

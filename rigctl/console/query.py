@@ -101,10 +101,23 @@ def replayed(campaign: Campaign) -> tuple[ReplayedTrial, ...]:
     return tuple(trial for trial in trials if trial.origin != "manual")
 
 
+def other_code(trials: Sequence[ReplayedTrial]) -> Sequence[Mapping[str, Any]]:
+    """Return which trials were decided by other code than today's, and what of it is different."""
+    found: dict[str, list[int]] = {}
+    for trial in trials:
+        if trial.code:
+            found.setdefault(trial.code, []).append(trial.trial)
+    return [{"code": code, "trials": numbers} for code, numbers in found.items()]
+
+
 def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
-    """For people: every difference, and how many have none."""
+    """Return every difference, other code that may be why, and how many have none, for people."""
     differing = [f"trial {t.trial}: {'; '.join(t.differences)}" for t in trials if not t.agrees]
-    return [*differing, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
+    other = [
+        f"{len(found['trials'])} decisions were made by other code, and may come out differently: {found['code']}"
+        for found in other_code(trials)
+    ]
+    return [*differing, *other, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
 
 
 def drivers() -> Sequence[Mapping[str, Any]]:

@@ -70,7 +70,8 @@ def test_a_demo_runs_a_campaign_and_tells_the_truth_about_it(tmp_path):
     assert answer["safe"]["ok"]
     assert answer["recommendation"]["control_set"] == answer["simulators_truth"]["control_set"]
     state = tmp_path / "kept/state"
-    assert json.loads(rigctl("replay", "--state", state, "--json").stdout) == {"trials": 9, "agree": 9, "differing": []}
+    replayed = json.loads(rigctl("replay", "--state", state, "--json").stdout)
+    assert replayed == {"trials": 9, "agree": 9, "differing": [], "other_code": []}
     explained = json.loads(rigctl("explain", "--state", state, "--trial", "9", "--json").stdout)
     assert len(explained["proposal"]["sets"]) == 7
     rigctl("export", "--state", state, "--out", tmp_path / "trials.csv")

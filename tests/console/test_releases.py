@@ -76,6 +76,15 @@ def test_what_a_release_decided_is_replayed(bench, tmp_path, left):
     found = bench.rigctl("replay", "--state", str(unpacked(left, tmp_path / "state")), "--json").json
     assert found["differing"] == []
     assert found["trials"] == found["agree"] == 12
+    assert sum(len(other["trials"]) for other in found["other_code"]) == 12
+
+
+def test_replay_says_that_release_0_1_0_decided(bench, tmp_path):
+    """It kept no word of its code but its version."""
+    state = unpacked(RELEASES / "0.1.0/finished", tmp_path / "state")
+    said = bench.rigctl("replay", "--state", str(state)).out
+    why = "rigctl 0.1.0, which did not note its code"
+    assert f"12 decisions were made by other code, and may come out differently: {why}\n" in said
 
 
 class StandIn(FakeRig):
