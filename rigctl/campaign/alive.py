@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from rigctl.campaign.clock import boot_id
 
@@ -37,15 +36,6 @@ class Writer:
     def is_this_process(self) -> bool:
         """Whether it is us."""
         return self.pid == os.getpid() and self.alive
-
-    def to_json(self) -> Mapping[str, Any]:
-        """By field."""
-        return {"pid": self.pid, "started": self.started, "boot": self.boot}
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """As `to_json` wrote it; raises `KeyError` or `ValueError` for anything else."""
-        return cls(int(content["pid"]), str(content["started"]), str(content["boot"]))
 
 
 def _started(pid: int) -> str:

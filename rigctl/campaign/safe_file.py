@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import structlog
 
 from rigctl.campaign.alive import Writer
+from rigctl.codec import plain, typed
 from rigctl.errors import JournalError, JournalUnwritable, RigctlError
 from rigctl.rig.spec import RigSpec
 
@@ -90,7 +91,7 @@ def write(directory: Path, content: SafeFile) -> None:
     new = path.with_suffix(".new")
     try:
         with new.open("w", encoding="utf-8") as out:
-            json.dump(_to_json(content), out, indent=1, allow_nan=False)
+            json.dump({"version": VERSION, **plain(content)}, out, indent=1, allow_nan=False)
             out.flush()
             os.fsync(out.fileno())
         new.replace(path)
@@ -150,34 +151,14 @@ def read(directory: Path) -> SafeFile | None:
     path = directory / FILE_NAME
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["version"] > VERSION:
+        version = content.pop("version")
+        if version > VERSION:
             raise RigctlError(
-                f"{path}: written by a newer rigctl (version {content['version']}, this one knows up to {VERSION}); "
+                f"{path}: written by a newer rigctl (version {version}, this one knows up to {VERSION}); "
                 f"update rigctl. {BY_CONFIGURATION}"
             )
-        return _from_json(content)
+        return typed(SafeFile, content)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RigctlError(f"{path}: cannot be read ({type(error).__name__}: {error}). {BY_CONFIGURATION}") from error
-
-
-def _to_json(content: SafeFile) -> Mapping[str, Any]:
-    return {
-        "version": VERSION,
-        "driven": content.driven,
-        "rig": content.rig,
-        "speedup": content.speedup,
-        "writer": content.writer.to_json(),
-        "devices": [{f: getattr(d, f) for f in Driven.__slots__} for d in content.devices],
-    }
-
-
-def _from_json(content: Mapping[str, Any]) -> SafeFile:
-    return SafeFile(
-        rig=str(content["rig"]),
-        driven=bool(content["driven"]),
-        speedup=float(content["speedup"]),
-        devices=tuple(Driven(**device) for device in content["devices"]),
-        writer=Writer.from_json(content["writer"]),
-    )

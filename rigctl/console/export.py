@@ -14,7 +14,7 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import IdleRow, LedgerRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import Campaign
-from rigctl.console.output import plain
+from rigctl.console.output import told
 from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.core.space import Space
 from rigctl.errors import UsageError
@@ -41,7 +41,7 @@ def write(campaign: Campaign, records: str, form: str, out: TextIO) -> None:
     space, outcomes = campaign.loaded.problem.space, campaign.loaded.rig.outcome_names
     rows = list(_rows(campaign.reader, space, outcomes, records))
     if form == "jsonl":
-        out.writelines(json.dumps(plain(row), allow_nan=False) + "\n" for row in rows)
+        out.writelines(json.dumps(told(row), allow_nan=False) + "\n" for row in rows)
         return
     header = _trial_columns(space, outcomes) if records == "trials" else list(rows[0]) if rows else []
     writer = csv.DictWriter(out, header, lineterminator="\n")
@@ -61,7 +61,7 @@ def _rows(reader: Reader, space: Space, outcomes: Sequence[str], records: str) -
         "alarms": reader.alarms(),
     }
     for row in sources[records]:
-        fields = plain(row)
+        fields = told(row)
         if records == "ledger":
             fields = {"trial": fields.pop("trial"), **fields, "amount": exact(row.amount)}
         yield fields

@@ -18,7 +18,7 @@ from rigctl.core.explain import explain
 from rigctl.core.history import History
 from rigctl.core.money import Micros, to_units
 from rigctl.core.nature.naturals import initial_state
-from rigctl.core.policy import BudgetSpent, Finished, JsonState, Proposal, SetReport
+from rigctl.core.policy import BudgetSpent, Finished, JsonState, Proposal
 from rigctl.errors import PolicyError, UsageError
 
 SQLITE = b"SQLite format 3"
@@ -119,29 +119,13 @@ def to_json(loaded: LoadedConfig, past: Past, suggestion: Suggestion) -> Mapping
         "seed": loaded.seed,
         "decision_s": suggestion.decision_s,
         "reason": proposal.reason,
-        "control_sets": [_set_json(report) for report in proposal.sets],
+        "control_sets": proposal.sets,
         "threshold": proposal.threshold,
         "budget": {
             "total": to_units(loaded.problem.budget),
             "spent": to_units(past.history.spent + past.idle),
             "predicted_next": proposal.predicted_cost,
         },
-    }
-
-
-def _set_json(report: SetReport) -> Mapping[str, Any]:
-    return {
-        "control_set": list(report.control_set),
-        "upper": report.upper,
-        "lower": report.lower,
-        "upper_at": dict(report.upper_at),
-        "lower_at": dict(report.lower_at),
-        "mean": report.mean,
-        "sd": report.sd,
-        "cost_mean": report.cost_mean,
-        "cost_lcb": report.cost_lcb,
-        "trials": report.trials,
-        "eligible": report.eligible,
     }
 
 

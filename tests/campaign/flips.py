@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign.journal import Journal, Reader, open_reader
+from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
 from rigctl.errors import JournalCorrupt
-from tests.campaign.records import SetClock
+from tests.campaign.records import SetClock, rows
 
 FILES = ("journal.sqlite", "journal.sqlite-wal")
 ADVICE = ".recover"
@@ -36,16 +37,11 @@ class Flip:
 
 
 def everything(reader: Reader) -> list[Any]:
-    """Whatever can be asked of a journal; as text, so that NaN equals NaN."""
-    trials, beside = reader.trials(), reader.beside
-    questions = (reader.campaign, reader.policy_state, reader.events, reader.measurements, reader.ledger, reader.doses)
-    others = (reader.alarms, reader.starts, reader.idle.rows, beside.phases, beside.all_pins, beside.answers)
-    phases = ("before", "after")
-    readings = [reader.meter_readings(row.trial, phase) for row in trials for phase in phases]
-    states = [reader.states(row.trial) for row in trials]
-    return [
-        repr(found) for found in (trials, readings, states, beside.deciders(), *(q() for q in (*questions, *others)))
-    ]
+    """Whatever can be asked of a journal, and what stands in the tables; as text, so that NaN equals NaN."""
+    questions = (reader.campaign, reader.trials, reader.policy_state, reader.starts, reader.idle.rows)
+    others = (reader.beside.pins, reader.beside.deciders)
+    tables = [tuple(map(tuple, rows(reader, table))) for table in SEALED_TABLES if has_table(reader._connection, table)]
+    return [repr(found) for found in (*tables, *(ask() for ask in (*questions, *others)))]
 
 
 def flips(state: Path, count: int, seed: int) -> Iterator[Flip]:

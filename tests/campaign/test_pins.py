@@ -9,6 +9,7 @@ from rigctl.rig import places
 from rigctl.rig.protocols import DeviceOptions, Identity, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
+from tests.campaign.records import rows
 
 PUMPS = ("acid", "calcium")
 DOSING = {name: DosingSpec("a_probe", 0.5, 0.1, 0.0, 1) for name in PUMPS}
@@ -57,8 +58,8 @@ async def test_a_device_that_is_new_is_pinned_beside_the_others(stage):
     await stage.run(spec(), found={"acid": pumps()["acid"]})
     await stage.run(spec(), found=pumps())
     with stage.journal() as journal:
-        kept = journal.beside.all_pins()
-    assert [(p.device, p.serial, p.accepted, p.who) for p in kept] == [
+        kept = rows(journal, "pins")
+    assert [(p["device"], p["serial"], bool(p["accepted"]), p["who"]) for p in kept] == [
         ("acid", "ACID", False, ""),
         ("calcium", "CALCIUM", False, ""),
     ]

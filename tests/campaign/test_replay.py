@@ -119,7 +119,7 @@ async def test_trials_done_by_hand_are_history_without_a_decision(stage):
     await stage.run(spec)
     journal = Journal(stage.state, stage.clock(), "boot-1")
     by_hand = make_decision(2, ("a", "b"), origin="manual", proposal=None, policy_state=None, history_length=1)
-    journal.ingest(ManualTrial(by_hand, {"a": 1.0, "b": 0.5}, 99.0, 1000), ("y",))
+    journal.ingest([ManualTrial(by_hand, {"a": 1.0, "b": 0.5}, 99.0, 1000)], ("y",))
     journal.close()
     await stage.run(make_spec(max_trials=3))
     assert replayed(stage, spec) == {1: (), 2: (), 3: ()}

@@ -1,4 +1,4 @@
-"""What is kept beside the trials: what none of them used, the campaign's phases, pinned instruments, doses' effects.
+"""What is kept beside the trials: what none of them used, pinned instruments, who decided.
 
 A journal that an older version wrote has none of it.
 """
@@ -9,7 +9,7 @@ import sqlite3
 from typing import TypeVar
 
 from rigctl.campaign.journal.database import fetch
-from rigctl.campaign.journal.rows import AnswerRow, DeciderRow, IdleRow, PhaseRow, Pin
+from rigctl.campaign.journal.rows import DeciderRow, IdleRow, Pin
 from rigctl.campaign.journal.schema import has_table
 from rigctl.core.money import Micros
 
@@ -24,7 +24,7 @@ class IdleRows:
 
     def rows(self) -> tuple[IdleRow, ...]:
         """Return all lines, in order."""
-        return _all(self._connection, IdleRow, "idle", "id")
+        return _all(self._connection, IdleRow, "idle")
 
     def spent(self) -> Micros:
         """Return their sum."""
@@ -43,21 +43,9 @@ class Beside:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def phases(self) -> tuple[PhaseRow, ...]:
-        """Return every change of the campaign's own state, in order."""
-        return _all(self._connection, PhaseRow, "phases", "id")
-
     def pins(self) -> dict[str, Pin]:
         """Return the pin that counts, by device."""
-        return {pin.device: pin for pin in self.all_pins()}
-
-    def all_pins(self) -> tuple[Pin, ...]:
-        """Return every pin there ever was, in order."""
-        return _all(self._connection, Pin, "pins", "id")
-
-    def answers(self) -> tuple[AnswerRow, ...]:
-        """Return what each dose did to the reading that judges it, in order."""
-        return _all(self._connection, AnswerRow, "answers", "dose")
+        return {pin.device: pin for pin in _all(self._connection, Pin, "pins")}
 
     def deciders(self) -> dict[int, DeciderRow]:
         """Return which code decided each trial that was not done by hand, by its number."""
@@ -65,7 +53,7 @@ class Beside:
         return {row.trial: row for row in fetch(self._connection, DeciderRow, sql)}
 
 
-def _all(connection: sqlite3.Connection, kind: type[T], table: str, order: str) -> tuple[T, ...]:
+def _all(connection: sqlite3.Connection, kind: type[T], table: str) -> tuple[T, ...]:
     if not has_table(connection, table):
         return ()
-    return fetch(connection, kind, f"SELECT * FROM {table} ORDER BY {order}")  # noqa: S608 - our own words
+    return fetch(connection, kind, f"SELECT * FROM {table} ORDER BY id")  # noqa: S608 - our own words

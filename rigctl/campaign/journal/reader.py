@@ -23,7 +23,6 @@ from rigctl.campaign.journal.rows import (
     MeasurementRow,
     Phase,
     StartRow,
-    StateRow,
     TrialRow,
 )
 from rigctl.campaign.journal.seals import unsealed
@@ -132,7 +131,7 @@ class Reader:
         rows = fetch(
             self._connection,
             CampaignRow,
-            "SELECT *, (SELECT count(*) FROM starts) AS starts, "
+            "SELECT *, "
             "coalesce((SELECT config FROM starts ORDER BY id DESC LIMIT 1), '') AS config_text, "
             "(SELECT coalesce(sum(amount_micros), 0) FROM ledger) + ? AS spent FROM campaign",
             self.idle.spent(),
@@ -184,10 +183,6 @@ class Reader:
         """Return what was measured in one trial or in all."""
         sql = "SELECT *, outcome AS is_outcome FROM measurements WHERE trial = coalesce(?, trial) ORDER BY trial, name"
         return fetch(self._connection, MeasurementRow, sql, trial)
-
-    def states(self, trial: int) -> tuple[StateRow, ...]:
-        """Return what the actuators read back in one trial."""
-        return fetch(self._connection, StateRow, "SELECT * FROM states WHERE trial = ? ORDER BY variable", trial)
 
     def meter_readings(self, trial: int, phase: Phase) -> dict[str, Reading]:
         """Return the counters before or after a trial, by meter name; their times are campaign time."""

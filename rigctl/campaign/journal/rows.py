@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.ledger import IdleLine, LedgerLine
@@ -25,19 +25,14 @@ class CampaignRow:
     """The campaign this journal is about."""
 
     rig: str
-    policy: str
-    policy_options: Mapping[str, Any]
     seed: int
     currency: str
     budget: Micros
     spent: Micros
     """Sum of all ledger and idle lines."""
-    outcome: str
     identity: Mapping[str, str]
-    created_utc: str
     config_text: str
     """As last started; empty before the first start."""
-    starts: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,16 +95,6 @@ class MeasurementRow:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class StateRow:
-    """What an actuator said of itself once the setpoints were imposed."""
-
-    trial: int
-    variable: str
-    controlled: bool
-    setpoint: float | None
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow(LedgerLine):
     """A line of a trial's cost, and which trial that was."""
@@ -161,20 +146,6 @@ class AlarmRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseRow:
-    """One change of the campaign's own state."""
-
-    phase: CampaignPhase
-    why: str
-    until_s: float | None
-    """Campaign time at which it will be over, where that is known."""
-    utc: str
-    at_s: float
-    start: int | None
-    """Of the process that said so."""
-
-
-@dataclass(frozen=True, slots=True)
 class Pin:
     """By what an instrument is known; two pins are equal if they are of the same one."""
 
@@ -196,18 +167,6 @@ class Pin:
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRow:
-    """What a dose did to the reading that judges it, the probe's units."""
-
-    dose: int
-    probe: str
-    moved: float
-    expected: float
-    answered: bool
-    forgiven: bool
-
-
-@dataclass(frozen=True, slots=True)
 class TripRow:
     """A trip that nobody has reset yet."""
 
@@ -220,13 +179,10 @@ class StartRow:
     """One process that ran the campaign."""
 
     start: int
-    utc: str
     at_s: float
-    pid: int
     version: str
-    seen_utc: str
-    """Last heartbeat."""
     seen_s: float
+    """Last heartbeat."""
     ended: str | None
     """Why; None while it runs, or if it died."""
     safe: bool | None

@@ -237,12 +237,8 @@ class Journal:
             self._do.add_lines(trial, lines)
             self.idle.add(trial, idle)
 
-    def ingest(self, manual: ManualTrial, outcomes: Sequence[str]) -> None:
-        """Record a trial that a person did, whole, in one transaction."""
-        self.ingest_all([manual], outcomes)
-
-    def ingest_all(self, manuals: Sequence[ManualTrial], outcomes: Sequence[str]) -> None:
-        """Record all of these trials in one transaction: a list that was cut short can be given again."""
+    def ingest(self, manuals: Sequence[ManualTrial], outcomes: Sequence[str]) -> None:
+        """Record trials that a person did in one transaction: a list that was cut short can be given again."""
         with self._change():
             for manual in manuals:
                 decision = manual.decision
