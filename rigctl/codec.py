@@ -114,7 +114,7 @@ def _of_cell(name: str, kind: Any, load: Load) -> Decode | None:
 
 @cache
 def _decoder(kind: Any) -> Decode | None:
-    """What turns a plain value into one of this type; None: there is nothing to be done."""
+    """Return what turns a plain value into one of this type; None: there is nothing to be done."""
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _of_fields(kind)
     if kind is bool or (isinstance(kind, type) and issubclass(kind, Enum)):
@@ -123,7 +123,6 @@ def _decoder(kind: Any) -> Decode | None:
 
 
 def _of_members(kind: Any) -> Decode | None:
-    """The same of a tuple, a mapping or something optional."""
     origin, members = get_origin(kind), get_args(kind)
     inner = next((d for m in members if m not in (NoneType, ...) and (d := _decoder(m)) is not None), None)
     if inner is None:

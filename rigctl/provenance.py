@@ -36,20 +36,19 @@ def deciding_code(policy: object) -> dict[str, str]:
 
 
 def difference(then: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Return in words what of the code is not as it was; empty if nothing is."""
+    """Say what of the code is not as it was; empty if nothing is."""
     names = [name for name in {**then, **now} if then.get(name) != now.get(name)]
     return ", ".join(f"{name} {then.get(name, '-')} (now {now.get(name, '-')})" for name in names)
 
 
 def _plug_in(policy: object) -> dict[str, str]:
-    """The digest of the file that a policy from outside is written in."""
+    """Return the digest of the file that a policy from outside is written in."""
     kind = type(policy)
     file = None if kind.__module__.startswith("rigctl.") else inspect.getsourcefile(kind)
     return {} if file is None else {"policy": hashlib.sha256(Path(file).read_bytes()).hexdigest()[:8]}
 
 
 def _sources(part: Traversable) -> list[Traversable]:
-    """Every Python file of it, in the order of names."""
     if part.is_dir():
         return [source for entry in sorted(part.iterdir(), key=lambda e: e.name) for source in _sources(entry)]
     return [part] if part.name.endswith(".py") else []

@@ -24,22 +24,22 @@ class Writer:
 
     @classmethod
     def this_process(cls) -> Self:
-        """We."""
+        """Return ourselves."""
         return cls(os.getpid(), _started(os.getpid()), boot_id())
 
     @property
     def alive(self) -> bool:
-        """Whether it still runs; one that has ended and was not waited for does not."""
+        """Tell whether it still runs; one that has ended and was not waited for does not."""
         return self.boot == boot_id() and self.started != UNKNOWN and self.started == _started(self.pid)
 
     @property
     def is_this_process(self) -> bool:
-        """Whether it is us."""
+        """Tell whether it is us."""
         return self.pid == os.getpid() and self.alive
 
 
 def _started(pid: int) -> str:
-    """When a process started, and nothing of one that has ended; see proc(5), fields 3 and 22 of `stat`."""
+    """Say when a process started, and nothing of one that has ended; see proc(5), fields 3 and 22 of `stat`."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

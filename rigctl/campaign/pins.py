@@ -52,7 +52,7 @@ async def hold_pins(
 
 
 def _alike(pumps: Iterable[Pin]) -> list[str]:
-    """Pumps that could change places without anybody noticing."""
+    """Name the pumps that could change places without anybody noticing."""
     loose = [p for p in pumps if not (p.serial or p.place)]
     models = Counter(p.model for p in loose)
     return [

@@ -72,7 +72,7 @@ def _differences(reader: Reader, spec: CampaignSpec, row: TrialRow, history: His
 
 
 def _again(reader: Reader, row: TrialRow, played: Proposal, question: Question) -> Decision:
-    """The decision made anew; a policy that gave no answer is not asked again: it might do as it did then."""
+    """Decide anew; a policy that gave no answer is not asked again: it might do as it did then."""
     if row.origin != "timed-out":
         return decide(question)
     if played.phase != REPEAT:

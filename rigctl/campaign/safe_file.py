@@ -43,7 +43,7 @@ class Driven:
 
     @property
     def place(self) -> tuple[str, str, str, str]:
-        """Equal for two that are the same instrument, whatever it is called."""
+        """Return what is equal for two that are the same instrument, whatever it is called."""
         return self.driver, self.url, json.dumps(dict(self.options), sort_keys=True), self.kind
 
 
@@ -60,7 +60,7 @@ class SafeFile:
 
 
 def driven_by(spec: RigSpec) -> tuple[Driven, ...]:
-    """All that a rig may drive."""
+    """Return all that a rig may drive."""
     return tuple(
         Driven(
             name=name,
@@ -77,7 +77,7 @@ def driven_by(spec: RigSpec) -> tuple[Driven, ...]:
 
 
 def of_rig(spec: RigSpec, *, driven: bool) -> SafeFile:
-    """This process's word."""
+    """Return this process's word."""
     return SafeFile(spec.name, driven, spec.speedup, driven_by(spec), Writer.this_process())
 
 
@@ -120,7 +120,7 @@ class Word:
         self._left = False
 
     async def leave(self) -> None:
-        """Before the first command; when this returns, it is on disk.
+        """Leave word before the first command; when this returns, it is on disk.
 
         Raises:
             JournalUnwritable: it cannot be, so nothing may move.
@@ -129,7 +129,7 @@ class Word:
         self._left = True
 
     async def take_back(self) -> None:
-        """Once everything is confirmed safe; harmless if there is nothing to take back."""
+        """Take it back once everything is confirmed safe; harmless if there is nothing to take back."""
         if not self._left:
             return
         try:
@@ -143,7 +143,7 @@ class Word:
 
 
 def read(directory: Path) -> SafeFile | None:
-    """What is there; None: nothing.
+    """Return what is there; None: nothing.
 
     Raises:
         RigctlError: something is, but it cannot be read.

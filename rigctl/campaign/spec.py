@@ -43,7 +43,7 @@ class CampaignSpec:
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What makes results comparable, as dotted key -> JSON; a resumed campaign must have the same.
+        """Return what makes results comparable, as dotted key -> JSON; a resumed campaign must have the same.
 
         Left out on purpose: the budget (may be raised), ports and timeouts (cables move), safety limits and dosing
         steps (may be tightened), trial limits and the clock's speedup.
@@ -58,7 +58,7 @@ NATURALS: Final[Mapping[type, str]] = MappingProxyType(
 
 
 def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
-    """See `CampaignSpec.identity`."""
+    """Return what `CampaignSpec.identity` says."""
     space, problem, rig = spec.problem.space, spec.problem, spec.rig
     options = spec.policy if is_dataclass(spec.policy) else spec.policy_options
     parts: dict[str, Any] = {

@@ -37,7 +37,7 @@ def export(campaign: Campaign, records: str, form: str, out: Path | None) -> Non
 
 
 def write(campaign: Campaign, records: str, form: str, out: TextIO) -> None:
-    """All records of one kind, as `csv` or `jsonl`."""
+    """Write all records of one kind, as `csv` or `jsonl`."""
     space, outcomes = campaign.loaded.problem.space, campaign.loaded.rig.outcome_names
     rows = list(_rows(campaign.reader, space, outcomes, records))
     if form == "jsonl":
@@ -100,12 +100,12 @@ def _trial(row: TrialRow, space: Space, outcomes: Sequence[str]) -> Mapping[str,
 
 
 def exact(amount: Micros) -> Decimal:
-    """Currency units, every micro-unit kept."""
+    """Return an amount in currency units, every micro-unit kept."""
     return (Decimal(amount) / MICROS_PER_UNIT).normalize() + 0
 
 
 def _cell(value: Any) -> Any:
-    """Floats in the shortest form that reads back the same."""
+    """Return what stands in a CSV cell; floats in the shortest form that reads back the same."""
     if isinstance(value, Decimal):
         return f"{value:f}"
     return "" if value is None else repr(value) if isinstance(value, float) else value

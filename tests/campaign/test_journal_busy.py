@@ -9,8 +9,8 @@ from contextlib import closing, contextmanager
 import pytest
 
 from rigctl.campaign import runner, safe_state
-from rigctl.campaign.files import Held
 from rigctl.campaign.journal import JournalThread, database
+from rigctl.campaign.lock import Held
 from rigctl.campaign.trial import State
 from rigctl.errors import JournalBusy, JournalUnwritable
 from tests.campaign.fakes import make_spec, open_journal

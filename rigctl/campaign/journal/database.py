@@ -54,7 +54,7 @@ def guarded(path: Path) -> Iterator[None]:
 
 
 def recovery_advice(path: Path, found: str) -> str:
-    """What to tell of a damaged journal, and how its contents can be saved."""
+    """Say what is damaged, and how the journal's contents can be saved."""
     accept = "DELETE FROM seals; UPDATE starts SET closed = 1"
     return (
         f"{path}: the journal is damaged ({found}). Nothing was changed, and nothing will move. To recover: copy "
@@ -83,7 +83,7 @@ def _without_log(path: Path) -> str:
 
 
 def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = lambda _: None) -> SealingConnection:
-    """The journal's file, created, checked and migrated as needed.
+    """Open the journal's file, created, checked and migrated as needed.
 
     A file that does not check out is only ever opened read-only, so it stays as it was found.
 
@@ -153,7 +153,7 @@ def close_in_good_order(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """The journal's file read-only, also while a daemon writes it; checked as a whole.
+    """Open the journal's file read-only, also while a daemon writes it; it is checked as a whole.
 
     Raises:
         UsageError: there is no journal.
@@ -187,7 +187,7 @@ def _no_journal(path: Path) -> UsageError:
 
 
 def _check_before_writing(path: Path) -> None:
-    """Everything, without leaving a trace; the caller holds the state directory's lock."""
+    """Check everything, without leaving a trace; the caller holds the state directory's lock."""
     _check_header(path)
     with guarded(path):
         # Without a log nobody else has it open, and SQLite need not make the files that it shares with others.
@@ -199,7 +199,7 @@ def _check_before_writing(path: Path) -> None:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> int:
-    """Its version, if it is whole and ours."""
+    """Return its version, if it is whole and ours."""
     found = damage(connection)
     if found:
         raise JournalCorrupt(recovery_advice(path, found))
@@ -214,7 +214,7 @@ def _check_header(path: Path) -> None:
 
 @contextmanager
 def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Inside, the file stands still, whoever writes."""
+    """Let the file stand still, whoever writes."""
     connection.execute("BEGIN")
     try:
         yield
@@ -228,7 +228,7 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
 
 
 def _connect_without_log(path: Path) -> sqlite3.Connection | None:
-    """To a file that has lost its log: what is left may be read, but no new log made, which would hide the loss."""
+    """Open a file that has lost its log: what is left may be read, but no new log made, which would hide the loss."""
     if log_of(path).exists():
         return None
     connection = _connect(path, "?mode=ro&immutable=1")
@@ -284,7 +284,7 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def ask(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[sqlite3.Row]:
-    """All rows, with columns by name."""
+    """Return all rows, with columns by name."""
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     return list(cursor.execute(sql, parameters))
@@ -303,7 +303,7 @@ def decoder(kind: type[T], cursor: sqlite3.Cursor) -> Callable[..., T]:
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it on disk when the block ends, or none of it."""
+    """Have all that the block writes on disk when it ends, or none of it."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         with sealing(connection):

@@ -20,8 +20,7 @@ Upgrader = Callable[[Any], Any]
 
 
 def _enveloped(value: Any) -> Any:
-    """Version 0 to 1 of most: only the envelope is new."""
-    return value
+    return value  # the envelope is all that is new
 
 
 _NATURALS = MappingProxyType(
@@ -31,7 +30,7 @@ _NATURALS = MappingProxyType(
 
 
 def _without_classes(identity: Mapping[str, str]) -> Mapping[str, str]:
-    """Version 0 to 1 of `identity`: kinds are called by their words in a configuration, or not at all.
+    """Take an `identity` to version 1: kinds are called by their words in a configuration, or not at all.
 
     In 0.1.0 every `kind` that begins with a capital is the name of a Python class.
     """
@@ -49,7 +48,7 @@ def _without_classes(identity: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _with_versions(state: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Version 0 to 1 of `policy_state`: the hyper-parameters in it say their own version."""
+    """Take a `policy_state` to version 1: the hyper-parameters in it say their own version."""
     known = state.get("hyperparameters")
     return state if known is None else {**state, "hyperparameters": {"version": 1, **known}}
 

@@ -57,7 +57,7 @@ _BESIDE_THE_OUTCOME = """
 
 @contextmanager
 def open_reader(path: Path) -> Iterator[Reader]:
-    """The journal at `path` (a file or a state directory), read-only, also while a daemon writes it.
+    """Open the journal at `path` (a file or a state directory) read-only, also while a daemon writes it.
 
     Raises:
         UsageError: there is none.
@@ -88,7 +88,7 @@ def check_readable(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def observation(space: Space, row: TrialRow, further: Sequence[str] | None = None) -> Observation:
-    """A charged trial as a policy sees it: measured engineering values on the unit cube.
+    """Return a charged trial as a policy sees it: measured engineering values on the unit cube.
 
     Further outcomes are those of these names, up to the first that was not measured; None: all, as they were declared.
 

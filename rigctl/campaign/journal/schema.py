@@ -220,5 +220,5 @@ VERSION: Final = len(MIGRATIONS)
 
 
 def has_table(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether there is such a table; an older version's file lacks those that came later."""
+    """Tell whether there is such a table; an older version's file lacks those that came later."""
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None

@@ -41,7 +41,7 @@ class SealingConnection(sqlite3.Connection):
 
 
 def watch(connection: SealingConnection) -> None:
-    """From now on every change of a row is counted towards its table's seal."""
+    """Count every change of a row towards its table's seal from now on."""
     changes: dict[str, Sums] = {}
 
     def count(table: str, sign: int, *row: Any) -> None:
@@ -64,7 +64,7 @@ def watch(connection: SealingConnection) -> None:
 
 @contextmanager
 def sealing(connection: sqlite3.Connection) -> Iterator[None]:
-    """Inside a transaction: what the block changes is sealed when it ends."""
+    """Seal what the block changes when it ends; inside a transaction."""
     if not isinstance(connection, SealingConnection) or connection.changes is None:
         yield
         return
@@ -80,7 +80,7 @@ def sealing(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def seal(connection: sqlite3.Connection, version: int) -> None:
-    """Inside a transaction: seal what is not sealed."""
+    """Seal what is not sealed; inside a transaction."""
     sealed = {name for name, sums in _seals(connection).items() if sums is not None}
     made = {VERSION_SEAL: (version, 0)} | {t: _sums(connection, t) for t in SEALED_TABLES if t not in sealed}
     rows = [(name, *sums) for name, sums in made.items()]
@@ -88,7 +88,7 @@ def seal(connection: sqlite3.Connection, version: int) -> None:
 
 
 def unsealed(connection: sqlite3.Connection) -> bool:
-    """Whether a table has no seal: an older version wrote it, another program has changed it or recovered the file."""
+    """Tell whether a table has no seal: an older version wrote it, another program has changed or recovered it."""
     if not has_table(connection, "seals"):
         return True
     (sealed,) = connection.execute("SELECT count(digest) FROM seals").fetchone()
@@ -96,7 +96,7 @@ def unsealed(connection: sqlite3.Connection) -> bool:
 
 
 def broken_seal(connection: sqlite3.Connection) -> str:
-    """Return what is not as it was sealed; empty if everything is."""
+    """Say what is not as it was sealed; empty if everything is."""
     seals = _seals(connection)
     if not seals:  # as a person leaves it who has recovered the file and checked it
         return ""
@@ -110,7 +110,7 @@ def broken_seal(connection: sqlite3.Connection) -> str:
 
 
 def _where(connection: sqlite3.Connection, table: str, sealed: Sums, found: Sums) -> str:
-    """Which row it is, in words, where it is one."""
+    """Say which row it is, where it is one."""
     off, weighted = ((was - now) % _FIELD for was, now in zip(sealed, found, strict=True))
     key = weighted * pow(off, -1, _FIELD) % _FIELD if off else _FIELD
     (column, *_), *_ = connection.execute(f"SELECT * FROM {table} LIMIT 0").description  # noqa: S608 - our own names
@@ -118,7 +118,7 @@ def _where(connection: sqlite3.Connection, table: str, sealed: Sums, found: Sums
 
 
 def _seals(connection: sqlite3.Connection) -> dict[str, Sums | None]:
-    """By table; None where it is void. Before version 4 there was but one sum."""
+    """Return the seals by table, None where one is void; before version 4 there was but one sum."""
     rows = connection.execute("SELECT * FROM seals")
     return {name: None if digest is None else (digest, *place, 0)[:2] for name, digest, *place in rows}
 
