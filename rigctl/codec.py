@@ -11,7 +11,7 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -31,10 +31,10 @@ def plain(value: Any, leaf: Callable[[Any], Any] = lambda value: value) -> Any:
     """Return a value with dictionaries for dataclasses and mappings, lists for sequences, and `leaf` of the rest."""
     if isinstance(value, _ATOMS):
         return leaf(value)
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(inner, leaf) for name, inner in fields_of(value).items()}
     if isinstance(value, Mapping):
         return {str(key): plain(inner, leaf) for key, inner in value.items()}
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(inner, leaf) for name, inner in fields_of(value).items()}
     if isinstance(value, Sequence):
         return [plain(inner, leaf) for inner in value]
     return leaf(value)
@@ -109,7 +109,12 @@ def _of_cell(name: str, kind: Any, load: Load) -> Decode | None:
     if not (dataclasses.is_dataclass(alone) or _is_mapping(alone) or get_origin(alone) is tuple):
         return _decoder(kind)
     decode = _decoder(alone) or (lambda value: value)
-    return lambda text: None if text is None else decode(load(name, text))
+
+    def decode_cell(text: str | None) -> Any:
+        return None if text is None else decode(load(name, text))
+
+    # Tuples do not change, and the same few come again and again, e.g. control sets.
+    return lru_cache(maxsize=256)(decode_cell) if get_origin(alone) is tuple else decode_cell
 
 
 @cache

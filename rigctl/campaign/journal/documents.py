@@ -79,8 +79,8 @@ def loaded(column: str, text: str) -> Any:
         JournalNewer: a newer rigctl wrote it.
     """
     found, upgraders = json.loads(text), UPGRADERS[column]
-    enveloped = isinstance(found, dict) and found.keys() == {"version", column}
-    version, value = (int(found["version"]), found[column]) if enveloped else (0, found)
+    enveloped = isinstance(found, dict) and len(found) == 2 and "version" in found and column in found
+    version, value = (found["version"], found[column]) if enveloped else (0, found)
     if version > len(upgraders):
         raise JournalNewer(
             f"the journal's {column} was written by a newer rigctl (version {version}, this one knows up to "

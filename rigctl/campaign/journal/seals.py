@@ -15,7 +15,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import reduce
 from typing import Any, Final
 from zlib import crc32
 
@@ -45,7 +44,9 @@ def watch(connection: SealingConnection) -> None:
     changes: dict[str, Sums] = {}
 
     def count(table: str, sign: int, *row: Any) -> None:
-        changes[table] = _added(changes.get(table, (0, 0)), _of(row), sign)
+        digest, place = changes.get(table, (0, 0))
+        checksum, weighted = _of(row)
+        changes[table] = digest + sign * checksum, place + sign * weighted
 
     connection.create_function("count_towards_seal", -1, count)
     connection.execute("PRAGMA temp_store = MEMORY")
@@ -72,9 +73,9 @@ def sealing(connection: sqlite3.Connection) -> Iterator[None]:
     connection.changes.clear()
     yield
     after = [
-        (*_added(sums, connection.changes[table]), table)
-        for table, sums in before.items()
-        if sums is not None and table in connection.changes
+        (sums[0] + change[0], (sums[1] + change[1]) % _FIELD, table)
+        for table, change in connection.changes.items()
+        if (sums := before.get(table)) is not None
     ]
     connection.executemany("UPDATE seals SET digest = ?, place = ? WHERE name = ?", after)
 
@@ -124,14 +125,13 @@ def _seals(connection: sqlite3.Connection) -> dict[str, Sums | None]:
 
 
 def _sums(connection: sqlite3.Connection, table: str) -> Sums:
-    rows = connection.execute(f"SELECT * FROM {table}")  # noqa: S608 - our own names
-    return reduce(_added, map(_of, rows), (0, 0))
-
-
-def _added(one: Sums, other: Sums, sign: int = 1) -> Sums:
-    return one[0] + sign * other[0], (one[1] + sign * other[1]) % _FIELD
+    digest = place = 0
+    for row in connection.execute(f"SELECT * FROM {table}"):  # noqa: S608 - our own names
+        checksum, weighted = _of(row)
+        digest, place = digest + checksum, place + weighted
+    return digest, place % _FIELD
 
 
 def _of(row: tuple[Any, ...]) -> Sums:
     checksum = crc32(repr(row).encode())
-    return checksum, checksum * (row[0] if isinstance(row[0], int) else 0) % _FIELD
+    return checksum, checksum * row[0] if isinstance(row[0], int) else 0
