@@ -101,21 +101,31 @@ def replayed(campaign: Campaign) -> tuple[ReplayedTrial, ...]:
     return tuple(trial for trial in trials if trial.origin != "manual")
 
 
-def other_code(trials: Sequence[ReplayedTrial]) -> Sequence[Mapping[str, Any]]:
-    """Return which trials were decided by other code than today's, and what of it is different."""
+def replay_json(trials: Sequence[ReplayedTrial]) -> Mapping[str, Any]:
+    """Return how many decisions agree, those that do not, and which were made by what other code."""
+    differing, other = [t for t in trials if not t.agrees], _by_other_code(trials)
+    return {
+        "trials": len(trials),
+        "agree": len(trials) - len(differing),
+        "differing": differing,
+        "other_code": [{"code": code, "trials": numbers} for code, numbers in other.items()],
+    }
+
+
+def _by_other_code(trials: Sequence[ReplayedTrial]) -> Mapping[str, Sequence[int]]:
     found: dict[str, list[int]] = {}
     for trial in trials:
         if trial.code:
             found.setdefault(trial.code, []).append(trial.trial)
-    return [{"code": code, "trials": numbers} for code, numbers in found.items()]
+    return found
 
 
 def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
     """Return every difference, other code that may be why, and how many have none, for people."""
     differing = [f"trial {t.trial}: {'; '.join(t.differences)}" for t in trials if not t.agrees]
     other = [
-        f"{len(found['trials'])} decisions were made by other code, and may come out differently: {found['code']}"
-        for found in other_code(trials)
+        f"{len(numbers)} decisions were made by other code, and may come out differently: {code}"
+        for code, numbers in _by_other_code(trials).items()
     ]
     return [*differing, *other, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
 

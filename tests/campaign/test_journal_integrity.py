@@ -322,20 +322,6 @@ def test_fault_79_a_log_that_is_there_is_never_missed_and_a_lost_one_always(tmp_
     assert refused > 0 or (work is trip_reset and past != "crashed")
 
 
-@pytest.mark.parametrize("left", ["none of it", "an empty file"])
-def test_fault_79_a_log_without_its_journal_is_no_new_campaign(tmp_path, left):
-    """SQLite would make a new file and drop the log: refused, to readers too, and the log stays as it is."""
-    path, log = crashed(tmp_path), tmp_path / "journal.sqlite-wal"
-    path.unlink()
-    if left == "an empty file":
-        path.touch()
-    before = log.read_bytes()
-    for attempt in (opened, lambda directory: open_for_reading(directory / "journal.sqlite")):
-        with pytest.raises(JournalCorrupt, match="missing or empty, but its log"):
-            attempt(tmp_path)
-    assert log.read_bytes() == before
-
-
 def crashed(directory):
     """What a process leaves that is killed in its first trial."""
     assert life(directory, half_a_trial, None)[0] == -signal.SIGKILL
