@@ -11,6 +11,9 @@ import numpy as np
 from rigctl.core.kernels import KernelName, ProductKernel
 from rigctl.errors import RigctlError
 
+VERSION = 1
+"""Of their JSON form, which policies keep in their state."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
@@ -29,20 +32,23 @@ class Hyperparameters:
     kernel: KernelName = "squared-exponential"
 
     def to_json(self) -> dict[str, Any]:
-        """What `json.dumps` takes; floats survive exactly."""
-        return {**asdict(self), "lengthscales": list(self.lengthscales)}
+        """Return what `json.dumps` takes; floats survive exactly."""
+        return {"version": VERSION, **asdict(self), "lengthscales": list(self.lengthscales)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Hyperparameters:
-        """The inverse of `to_json`.
+        """Return the inverse of `to_json`; release 0.1.0 gave no version, and is understood.
 
         Raises:
-            ValueError: keys are missing or unknown.
+            ValueError: keys are missing or unknown, or a newer rigctl wrote them.
         """
+        version, values = stored.get("version", 0), {k: v for k, v in stored.items() if k != "version"}
+        if version > VERSION:
+            raise ValueError(f"hyper-parameters: of version {version}, this rigctl knows up to {VERSION}")
         known = {f.name for f in fields(cls)}
-        if set(stored) != known:
-            raise ValueError(f"hyper-parameters: got keys {sorted(stored)}, must be exactly {sorted(known)}")
-        return cls(**{**stored, "lengthscales": tuple(stored["lengthscales"])})
+        if set(values) != known:
+            raise ValueError(f"hyper-parameters: got keys {sorted(values)}, must be exactly {sorted(known)}")
+        return cls(**{**values, "lengthscales": tuple(values["lengthscales"])})
 
     @property
     def product_kernel(self) -> ProductKernel:
