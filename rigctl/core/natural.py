@@ -1,8 +1,8 @@
 """Marginals learned from the rig: what is believed now of variables that are left alone (algorithms, section 3).
 
 `Learned` is what a configuration declares; `present` turns it into a concrete marginal, a pure function of the history.
-Whoever asks a policy or recommends goes through `propose`, `initial_state` or `present`, so policies only ever
-see concrete marginals.
+Policies are asked by `core.policy.next_proposal`, which presents the problem, as recommending does: so decisions only
+ever see concrete marginals. A kernel integral over one that is not is refused.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History
-from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
 from rigctl.core.kernels import Kernel1D
 from rigctl.core.marginals.drift import Change, Scan, scan
 from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.marginals.gaussian import log_integral
 from rigctl.core.marginals.moments import largest_sd
-from rigctl.core.policy import Policy, Proposal
+from rigctl.errors import PolicyError
 
 ENOUGH = 8
 """Readings from which on they are believed rather than the prior: their mean is then known to a third of their sd."""
@@ -46,8 +46,6 @@ WIDEST = 0.999
 class Learned:
     """A marginal to be learned from readings taken while the variable was uncontrolled.
 
-    Until it is presented it behaves as its prior.
-
     Raises:
         ValueError: fewer than two readings would be enough.
     """
@@ -67,20 +65,24 @@ class Learned:
         return self.prior.mean
 
     def quantile(self, p: FloatArray) -> FloatArray:
-        """Of the prior."""
+        """Return the prior's quantiles, elementwise."""
         return self.prior.quantile(p)
 
-    def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        """E[k(X, b)] under the prior, (n,)."""
-        return self.prior.z(b, kernel)
+    def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: ARG002  # the protocol's signature
+        """Refuse: nothing is decided by a marginal that is not concrete.
 
-    def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        """E[k(X, b) k(X, b2)] under the prior, (n, m)."""
-        return self.prior.Z(b, b2, kernel)
+        Raises:
+            PolicyError: always.
+        """
+        raise PolicyError("a learned marginal is concrete in a decision only; ask policies by `next_proposal`")
+
+    def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: ARG002, N802
+        """Refuse, as `z` does."""
+        return self.z(b, kernel)
 
     def zz(self, kernel: Kernel1D) -> float:
-        """E[k(X, X')] under the prior."""
-        return self.prior.zz(kernel)
+        """Refuse, as `z` does."""
+        return float(self.z(np.empty(0), kernel)[0])
 
 
 def present(problem: Problem, history: History) -> tuple[Problem, tuple[str, ...]]:
@@ -98,24 +100,6 @@ def present(problem: Problem, history: History) -> tuple[Problem, tuple[str, ...
     )
     space = replace(problem.space, variables=learned)
     return replace(problem, space=space), tuple(n.note for n in found if n is not None and n.note)
-
-
-def initial_state(policy: Policy, problem: Problem) -> JsonState:
-    """The policy's state before the first trial, when nothing has been learned yet."""
-    return policy.initial_state(present(problem, History())[0])
-
-
-def propose(
-    policy: Policy, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
-) -> tuple[Proposal, JsonState]:
-    """Ask the policy about the problem as it is believed now; what was learned goes into the proposal's notes.
-
-    Raises:
-        Finished, PolicyError: as `Policy.propose`.
-    """
-    presented, notes = present(problem, history)
-    proposal, after = policy.propose(state, presented, history, rng)
-    return replace(proposal, notes=(*proposal.notes, *notes)), after
 
 
 def fingerprint(space: Space) -> str:

@@ -6,14 +6,17 @@ committed together with the proposal, and is all it remembers; so a decision can
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.natural import present
+from rigctl.errors import PolicyError
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +104,39 @@ class Particular(Protocol):
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
         """What does not fit, as (dotted configuration key, what is wrong with it); empty if it fits."""
         ...
+
+
+def next_proposal(
+    policy: Policy, state: JsonState | None, problem: Problem, history: History, rng: np.random.Generator
+) -> tuple[Proposal, JsonState]:
+    """Ask a policy for the next trial, as a campaign does; everybody who asks one asks here.
+
+    It is asked about the problem as it is believed now, with a concrete marginal for every variable; what was learned
+    goes into the proposal's notes. Its answer can be played, and its state is as a journal gives it back.
+
+    Args:
+        policy: which.
+        state: after its last decision; None before the first.
+        problem: with declared marginals, or marginals that are learned.
+        history: all trials.
+        rng: `trial_rng` of the trial.
+
+    Raises:
+        Finished: it proposes nothing more; `BudgetSpent` or `NotWorthIt`.
+        PolicyError: it cannot decide, or its proposal cannot be played.
+    """
+    presented, notes = present(problem, history)
+    before = first_state(policy, problem) if state is None else state
+    proposal, after = policy.propose(before, presented, history, rng)
+    wrong = validate(proposal, problem)
+    if wrong:
+        raise PolicyError(f"{policy.name}: {'; '.join(wrong)}")
+    return replace(proposal, notes=(*proposal.notes, *notes)), json.loads(json.dumps(dict(after)))
+
+
+def first_state(policy: Policy, problem: Problem) -> JsonState:
+    """Return the policy's state before the first trial, when nothing has been learned yet."""
+    return policy.initial_state(present(problem, History())[0])
 
 
 def trial_rng(seed: int, trial: int) -> np.random.Generator:

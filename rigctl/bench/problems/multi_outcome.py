@@ -18,7 +18,7 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.core.multi_objective.hypervolume import hypervolume
-from rigctl.core.policy import Policy, trial_rng
+from rigctl.core.policy import Policy, next_proposal, trial_rng
 
 INITIAL = 5
 """Random points known beforehand; they count neither as trials nor as use of the dear input."""
@@ -90,11 +90,11 @@ def run_multi(
         further=tuple(FurtherOutcome(f"y{k + 2}") for k in range(len(problem.reference) - 1)),
         model=ModelOptions(max_points=500) if model is None else model,
     )
-    state: JsonState = policy.initial_state(told)
+    state: JsonState | None = None
     history, seen = _known(problem, initial, seed)
     used = np.zeros(problem.dimension)
     for trial in range(1, trials + 1):
-        proposal, state = policy.propose(state, told, history, trial_rng(seed, trial))
+        proposal, state = next_proposal(policy, state, told, history, trial_rng(seed, trial))
         x = np.array(proposal.setting)
         y = problem.f(x[None, :])[0]
         seen, used = np.vstack([seen, y]), used + x

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -18,10 +17,9 @@ from rigctl.bench.running.provenance import code_version
 from rigctl.bench.running.regrets import columns
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.money import to_micros
-from rigctl.core.policy import Finished, Policy, Proposal, trial_rng, validate
-from rigctl.errors import PolicyError
+from rigctl.core.policy import Finished, Policy, Proposal, next_proposal, trial_rng
 
 Row = dict[str, Any]
 
@@ -78,22 +76,18 @@ def simulate(bench: BenchProblem, policy: Policy, problem: Problem, seed: int) -
     """Propose, draw what is uncontrolled, observe, charge; until the policy has finished or the budget is spent."""
     streams = Streams.of(seed)
     history = _known_beforehand(bench, streams)
-    state = policy.initial_state(problem)
+    state: JsonState | None = None
     plays: list[Play] = []
     finished = "the budget is spent"
     while history.spent < problem.budget:
         rng = trial_rng(streams.policy_seed, len(plays) + 1)
         begin = time.thread_time()
         try:
-            proposal, after = policy.propose(state, problem, history, rng)
+            proposal, state = next_proposal(policy, state, problem, history, rng)
         except Finished as reason:
             finished = str(reason)
             break
         spent_s = time.thread_time() - begin
-        wrong = validate(proposal, problem)
-        if wrong:
-            raise PolicyError(f"{policy.name}, trial {len(plays) + 1}: {'; '.join(wrong)}")
-        state = json.loads(json.dumps(dict(after)))  # as a journal would give it back
         plays.append(Play(proposal, spent_s, state))
         history = history.append(_played(bench, proposal, len(plays), streams))
     return Campaign(problem, history, tuple(plays), finished, streams.policy_seed)
