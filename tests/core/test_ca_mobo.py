@@ -17,7 +17,7 @@ from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros
 from rigctl.core.multi_objective.outcomes import as_first, fit_further, outcome_values, reference_of
 from rigctl.core.multi_objective.preference import CostPreference
-from rigctl.core.multi_objective.scalarise import Scalarised, maximise
+from rigctl.core.multi_objective.scalarise import Scalarised, best_trade_offs
 from rigctl.core.multi_objective.trade_off import front_of
 from rigctl.core.policies.ca_mobo import CaMobo, MoUcb, Width
 from rigctl.core.policies.check import check_policy
@@ -140,7 +140,7 @@ def test_below_the_reference_less_is_not_more():
 def test_the_maximum_is_found_on_every_control_set(weights):
     """No point of a fine grid beats it by more than the stand-in may lose, also where the maximum is on the ridge."""
     target = acquisition(make_problem(), make_history(), weights=weights)
-    found = maximise(target, np.random.default_rng(0))
+    found = best_trade_offs(target, np.random.default_rng(0))
     line = np.linspace(0, 1, 201)
     grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
     for f in found:

@@ -60,14 +60,8 @@ def join(*parts: Settings) -> Settings:
 
 def peaks(bounds: Sequence[SetBounds], space: Space) -> Settings:
     """Every control set's maximisers of the mean and of the upper bound."""
-    points, sets = [], []
-    for b in bounds:
-        for setting in (b.best_mean_at, b.upper_at):
-            point = np.full(space.dimension, 0.5)
-            point[list(space.control_sets[b.control_set].indices)] = setting
-            points.append(point)
-            sets.append(b.control_set)
-    return Settings(np.array(points), np.array(sets))
+    points = [space.rows(b.control_set, np.array([b.best_mean_at, b.upper_at])) for b in bounds]
+    return Settings(np.concatenate(points), np.repeat([b.control_set for b in bounds], 2))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

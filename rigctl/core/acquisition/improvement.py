@@ -25,7 +25,7 @@ LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scored:
+class Acquired:
     """An acquisition's values and their derivatives by what it is a function of, (b,) each."""
 
     value: FloatArray
@@ -83,7 +83,7 @@ def expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> Float
     )
 
 
-def log_expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> Scored:
+def log_expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> Acquired:
     """The logarithm of EI, (b,), and its derivatives; -inf where sd is 0 and the mean does not exceed the best."""
     wide = sd > 0
     s = np.where(wide, sd, 1.0)
@@ -91,7 +91,7 @@ def log_expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> S
     with np.errstate(divide="ignore"):  # no improvement at all: ln 0
         certain = np.log(np.maximum(mean - best, 0.0))
         slope = np.where(mean > best, 1.0 / np.where(mean > best, mean - best, 1.0), 0.0)
-    return Scored(
+    return Acquired(
         value=np.where(wide, np.log(s) + height.log_h, certain),
         by_mean=np.where(wide, height.Phi_share / s, slope),
         by_sd=np.where(wide, height.phi_share / s, 0.0),
@@ -99,7 +99,7 @@ def log_expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> S
     )
 
 
-def log_improvement_per_cost(mean: FloatArray, sd: FloatArray, best: float, cost: FloatArray) -> Scored:
+def log_improvement_per_cost(mean: FloatArray, sd: FloatArray, best: float, cost: FloatArray) -> Acquired:
     """The logarithm of EI / c, (b,), and its derivatives; cost is (b,), positive."""
     plain = log_expected_improvement(mean, sd, best)
-    return Scored(plain.value - np.log(cost), plain.by_mean, plain.by_sd, -1.0 / cost)
+    return Acquired(plain.value - np.log(cost), plain.by_mean, plain.by_sd, -1.0 / cost)

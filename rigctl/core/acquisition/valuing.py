@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.acquisition.candidates import Settings, Surroundings, by_members, join, peaks
-from rigctl.core.acquisition.cost_aware import best_so_far
 from rigctl.core.acquisition.knowledge import Knowledge
 from rigctl.core.acquisition.outlook import Outlook
+from rigctl.core.acquisition.search import Peak
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.pointwise import natural_nodes
@@ -43,17 +43,6 @@ def guessed_costs(outlook: Outlook) -> Mapping[int, float]:
     return {i: each * sizes[i] for i in unknown}
 
 
-@dataclass(frozen=True, slots=True)
-class Play:
-    """A control set and a setting of it."""
-
-    control_set: int
-    setting: tuple[float, ...]
-    """(k,), unit cube."""
-    score: float = 0.0
-    """What it was chosen by; standardised, per unit of currency."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Valuing:
     """Alternatives that could be recommended, candidates that could be played, and what they are worth."""
@@ -80,8 +69,7 @@ class Valuing:
         expectations = Expectations.of(posterior, problem.space)
         nodes = natural_nodes(problem.space, NODES, rng)
         knowledge = Knowledge(expectations, problem.space, alternatives, nodes)
-        attained = best_so_far(problem, outlook.history, outlook.fitted)
-        return cls(outlook, knowledge, candidates, around, attained, guessed_costs(outlook))
+        return cls(outlook, knowledge, candidates, around, outlook.attained(), guessed_costs(outlook))
 
     def costs(self, settings: Settings) -> FloatArray:
         """Expected cost of a trial of each, (b,), currency units."""
@@ -97,7 +85,7 @@ class Valuing:
         e = self.knowledge.expectations
         return e.mean(e.inner(settings.points, settings.sets), settings.sets)
 
-    def gain_per_cost(self, sets: Sequence[int], attain: float) -> Play:
+    def gain_per_cost(self, sets: Sequence[int], attain: float) -> Peak:
         """The play of these sets with the largest (gain + attain * rise of the best mean played) / cost."""
 
         def score(settings: Settings) -> FloatArray:
@@ -106,7 +94,7 @@ class Valuing:
 
         return self._best(score, sets)
 
-    def reduction_per_cost(self, sets: Sequence[int], rng: np.random.Generator) -> Play:
+    def reduction_per_cost(self, sets: Sequence[int], rng: np.random.Generator) -> Peak:
         """The play of these sets with the largest fall of the best's variance / cost."""
         probabilities = self.knowledge.probabilities(rng)
 
@@ -115,13 +103,11 @@ class Valuing:
 
         return self._best(score, sets)
 
-    def _best(self, score: Callable[[Settings], FloatArray], sets: Sequence[int]) -> Play:
+    def _best(self, score: Callable[[Settings], FloatArray], sets: Sequence[int]) -> Peak:
         """Of those that fit the budget; at least the upper maximisers do, or their sets would not be among `sets`."""
         settings, scores = self.surroundings.best(score, self.candidates.among(sets), BETWEEN)
         for row in np.argsort(-scores, kind="stable"):
-            play = Play(
-                int(settings.sets[row]), settings.setting(int(row), self.outlook.problem.space), float(scores[row])
-            )
-            if self.outlook.fits(play.control_set, play.setting):
-                return play
+            i, setting = int(settings.sets[row]), settings.setting(int(row), self.outlook.problem.space)
+            if self.outlook.fits(i, setting):
+                return Peak(i, setting, float(scores[row]))
         raise AssertionError("unreachable: the upper maximiser of an affordable control set fits")

@@ -183,11 +183,9 @@ def _warm(space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, In
     """Starts that skip the screening, (r, d), and their groups (r,)."""
     points, groups = [np.empty((0, space.dimension))], [np.empty(0, dtype=np.int64)]
     for index, settings in sorted(given.items()):
-        rows = np.atleast_2d(np.asarray(settings, dtype=float))
-        full = np.full((len(rows), space.dimension), 0.5)
-        full[:, list(space.control_sets[index].indices)] = np.clip(rows, 0.0, 1.0)
+        rows = space.rows(index, np.clip(np.atleast_2d(np.asarray(settings, dtype=float)), 0.0, 1.0))
         for kind in range(3):
-            points.append(full)
+            points.append(rows)
             groups.append(np.full(len(rows), 3 * index + kind))
     return np.concatenate(points), np.concatenate(groups)
 

@@ -4,8 +4,7 @@ F_i(x^i) = E[f([x^i, X^-i])] is a linear functional of a Gaussian process, so gi
 kernel and marginals are products, so its moments are sums of products of one-dimensional integrals.
 
 Inside, everything is standardised and several control sets are looked at in one batch: a row is a point of the unit
-cube (d,), of which only the controlled columns count, and the number of its control set. `SetIntegrals` shows one
-control set, in the outcome's own units.
+cube (d,), of which only the controlled columns count, and the number of its control set.
 """
 
 from __future__ import annotations

@@ -12,7 +12,6 @@ from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.experiment.problem import CostField, Problem
-from rigctl.core.experiment.space import ControlSet
 from rigctl.core.gp.surrogate import Posterior
 
 SETTINGS = 256
@@ -50,7 +49,6 @@ def within(
         field: what every setting is believed to cost.
         rng: settings to price.
     """
-    sets = problem.space.control_sets
     both = [np.array([b.upper_at, b.best_mean_at], dtype=float) for b in bounds]
     dear = [i for i, at in enumerate(both) if field.upper(i, at).max() > left]
     if not dear:
@@ -61,7 +59,7 @@ def within(
         priced = _settings(both[i], field, i, rng)
         fitting = priced[field.upper(i, priced) <= share * left]
         if len(fitting):
-            out[i] = _best_of(fitting, sets[i], expectations, problem.model.beta, bounds[i])
+            out[i] = _best_of(fitting, problem, expectations, bounds[i])
     return tuple(out)
 
 
@@ -73,16 +71,14 @@ def _settings(maximisers: FloatArray, field: CostField, i: int, rng: np.random.G
     return np.concatenate([*(at + share * (cheapest - at) for at in maximisers), everywhere])
 
 
-def _best_of(settings: FloatArray, chosen: ControlSet, e: Expectations, beta: float, b: SetBounds) -> SetBounds:
+def _best_of(settings: FloatArray, problem: Problem, e: Expectations, b: SetBounds) -> SetBounds:
     """The set's upper maximiser and best mean among these settings (b, k); its lower bound stays what it is."""
     h = e.posterior.hyperparameters
-    points = np.full((len(settings), e.mask.shape[1]), 0.5)
-    points[:, list(chosen.indices)] = settings
     of = np.full(len(settings), b.control_set)
-    inner = e.inner(points, of)
+    inner = e.inner(problem.space.rows(b.control_set, settings), of)
     mean = h.y_shift + h.y_scale * e.mean(inner, of)
     sd = h.y_scale * ValueSpread(e).sd(inner, of)
-    upper, best = mean + beta * sd, int(mean.argmax())
+    upper, best = mean + problem.model.beta * sd, int(mean.argmax())
     top = int(upper.argmax())
     return replace(
         b,

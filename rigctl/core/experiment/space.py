@@ -110,6 +110,12 @@ class Space:
         """(..., d) unit cube -> engineering units."""
         return np.asarray(self.lows + self.spans * np.asarray(u, dtype=float))
 
+    def rows(self, control_set: int, settings: FloatArray) -> FloatArray:
+        """Return settings (b, k) of a control set as points (b, d) of the unit cube, 0.5 in all other columns."""
+        points = np.full((len(settings), self.dimension), 0.5)
+        points[:, self.control_sets[control_set].indices] = settings
+        return points
+
     def setpoints(self, control_set: int, setting: Sequence[float]) -> dict[str, float]:
         """A setting (k,) on the unit cube as named setpoints in engineering units, clipped to the range.
 

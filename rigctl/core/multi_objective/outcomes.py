@@ -14,8 +14,7 @@ from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.model import Fitted, fit_history
+from rigctl.core.gp.model import Fitted, fit_again
 from rigctl.core.multi_objective.pareto import reference_point
 
 MEMO = "further outcomes"
@@ -58,7 +57,7 @@ def fit_further(problem: Problem, history: History, remembered: Sequence[JsonSta
     Args:
         problem: with K - 1 further outcomes.
         history: all trials.
-        remembered: what `to_state` gave of the last fits, found by name; empty before the first.
+        remembered: `Fitted.to_state` of the last fits, each with the outcome's `name`; empty before the first.
     """
     memos: Mapping[int, Memo] = history.memo.get(MEMO) or {}
     kept = {k: memos.get(k) or Memo() for k in range(len(problem.further))}
@@ -67,15 +66,8 @@ def fit_further(problem: Problem, history: History, remembered: Sequence[JsonSta
     fits = []
     for k, memo in kept.items():
         last = by_name.get(problem.further[k].name, {})
-        stored = last.get("hyperparameters")
-        previous = None if stored is None else Hyperparameters.from_json(stored)
-        fits.append(fit_history(*as_first(problem, history, k, memo), previous, int(last.get("fitted_at", 0))))
+        fits.append(fit_again(*as_first(problem, history, k, memo), last))
     return tuple(fits)
-
-
-def to_state(name: str, fitted: Fitted) -> dict[str, object]:
-    """What `fit_further` wants to find next time of the outcome of that name; JSON."""
-    return {"name": name, "hyperparameters": fitted.hyperparameters.to_json(), "fitted_at": fitted.fitted_at}
 
 
 def as_first(problem: Problem, history: History, k: int, memo: Memo | None = None) -> tuple[Problem, History]:

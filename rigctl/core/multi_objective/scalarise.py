@@ -40,7 +40,7 @@ MOST_VALUES = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class TradeOff:
     """The best setting of one control set."""
 
     control_set: int
@@ -131,18 +131,16 @@ class Scalarised:
         damped = np.where(lowest > 0, kept, 1.0)[:, None]
         return _times(lowest, kept), damped * slope + rising * kept_slope
 
-    def at(self, control_set: int, setting: Sequence[float]) -> Found:
+    def at(self, control_set: int, setting: Sequence[float]) -> TradeOff:
         """What is believed of one setting (k,)."""
-        point = np.full(self.space.dimension, 0.5)
-        point[list(self.space.control_sets[control_set].indices)] = setting
-        return self.found(control_set, point)
+        return self.found(control_set, self.space.rows(control_set, np.array([setting]))[0])
 
-    def found(self, control_set: int, point: FloatArray) -> Found:
+    def found(self, control_set: int, point: FloatArray) -> TradeOff:
         """What is believed of one setting, given as a row (d,)."""
         rows, sets = point[None, :], np.array([control_set])
         mean, sd = self.moments(rows, sets)
         columns = list(self.space.control_sets[control_set].indices)
-        return Found(
+        return TradeOff(
             control_set=control_set,
             setting=tuple(float(u) for u in point[columns]),
             score=float(self.score(rows, sets)[0]),
@@ -160,7 +158,7 @@ class Scalarised:
         return self.preference.kept(points, self.mask[sets])
 
 
-def maximise(acquisition: Scalarised, rng: np.random.Generator) -> tuple[Found, ...]:
+def best_trade_offs(acquisition: Scalarised, rng: np.random.Generator) -> tuple[TradeOff, ...]:
     """The best setting of every control set: a few hundred are screened, the best climb together."""
     points, sets = _candidates(acquisition, rng)
     scores = acquisition.score(points, sets)

@@ -18,16 +18,15 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.acquisition.outlook import Outlook, look, remember
-from rigctl.core.acquisition.proposing import Choice, fitting_sets, label_of, proposal_of, too_few_outcomes
+from rigctl.core.acquisition.outlook import Choice, Outlook, look, sobol_seed_of
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.explain import plus_minus
 from rigctl.core.gp.model import Fitted
-from rigctl.core.multi_objective.outcomes import fit_further, outcome_values, reference_of, signs, to_state
+from rigctl.core.multi_objective.outcomes import fit_further, outcome_values, reference_of, signs
 from rigctl.core.multi_objective.preference import CostPreference, Sorting
-from rigctl.core.multi_objective.scalarise import Found, Scalarised, maximise
+from rigctl.core.multi_objective.scalarise import Scalarised, TradeOff, best_trade_offs
 from rigctl.core.policy import Proposal
 from rigctl.errors import PolicyError
 
@@ -93,8 +92,7 @@ class MoUcb:
             PolicyError: the problem has one outcome only.
         """
         _raise_any(self.name, self.mistakes(problem))
-        turn = _Turn(self.name, self.width, self.units, *_look(problem, history, state, rng), preference=None)
-        return _played(turn, state, rng)
+        return _played(self, None, state, problem, history, rng=rng)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +114,14 @@ class CaMobo:
     units: Units = "range"
 
     def __post_init__(self) -> None:
-        names = [_plain(entry) for entry in self.order]
+        names = [_variable(entry) for entry in self.order]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"order: got {list(self.order)}, must name variables, dearest first, each once")
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
         """What of the problem does not fit, by configuration key."""
         known = problem.space.names
-        unknown = [entry for entry in self.order if _plain(entry) not in known]
+        unknown = [entry for entry in self.order if _variable(entry) not in known]
         wrong = [("policy.order", f"got {', '.join(unknown)}, must be among {', '.join(known)}")] if unknown else []
         return [*_too_few(self.name, problem), *wrong]
 
@@ -142,14 +140,13 @@ class CaMobo:
         """
         _raise_any(self.name, self.mistakes(problem))
         names = problem.space.names
-        columns = [names.index(_plain(entry)) for entry in self.order]
+        columns = [names.index(_variable(entry)) for entry in self.order]
         falling = [entry.startswith("-") for entry in self.order]
         preference = CostPreference.drawn(columns, falling, _number(history), self.sorted, rng)
-        turn = _Turn(self.name, self.width, self.units, *_look(problem, history, state, rng), preference=preference)
-        return _played(turn, state, rng)
+        return _played(self, preference, state, problem, history, rng=rng)
 
 
-def _plain(entry: str) -> str:
+def _variable(entry: str) -> str:
     return entry.removeprefix("-")
 
 
@@ -173,9 +170,7 @@ def _number(history: History) -> int:
 class _Turn:
     """One turn of Algorithm 1's loop; without a preference that of MO-UCB."""
 
-    policy: str
-    width: Width
-    units: Units
+    policy: MoUcb | CaMobo
     outlook: Outlook
     further: Sequence[Fitted]
     preference: CostPreference | None
@@ -186,17 +181,17 @@ class _Turn:
         Raises:
             BudgetSpent: nothing fits the remaining budget.
         """
-        fitting, history = fitting_sets(self.outlook), self.outlook.history
-        if too_few_outcomes(self.outlook):
+        fitting, history = self.outlook.fitting(), self.outlook.history
+        if self.outlook.too_few_outcomes:
             chosen = min(fitting, key=lambda i: (history.trials_of(i), i))
-            return Choice(chosen, "explore", f"{label_of(self.outlook, chosen)} has been tried least", fitting)
+            return Choice(chosen, "explore", f"{self.outlook.label(chosen)} has been tried least", fitting)
         weights = rng.dirichlet(np.ones(len(self.further) + 1))
         acquisition = self._acquisition(weights)
-        best = maximise(acquisition, rng)
+        best = best_trade_offs(acquisition, rng)
         found = max(self._affordable(acquisition, [best[i] for i in fitting]), key=lambda f: f.score)
         return Choice(found.control_set, "trade-off", self._reason(found, weights), fitting, setting=found.setting)
 
-    def _affordable(self, acquisition: Scalarised, best: Sequence[Found]) -> Sequence[Found]:
+    def _affordable(self, acquisition: Scalarised, best: Sequence[TradeOff]) -> Sequence[TradeOff]:
         """Those that fit the budget; where costs depend on the setting one may not, though its set does elsewhere.
 
         If none does, the sets' upper maximisers, of which that is known.
@@ -208,18 +203,18 @@ class _Turn:
         """Outcomes are weighed from a reference below the worst seen, else Q would be negative somewhere."""
         problem, history = self.outlook.problem, self.outlook.history
         reference, seen = reference_of(problem, history), outcome_values(problem, history)
-        ranged = self.units == "range" and len(seen) > 0
+        ranged = self.policy.units == "range" and len(seen) > 0
         return Scalarised.of(
             problem.space,
             (self.outlook.fitted.posterior, *(f.posterior for f in self.further)),
             weights=weights,
             reference=reference,
             scale=_ranges(seen, reference) if ranged else np.ones_like(reference),
-            width=self.width.at(_number(history), problem.space.dimension),
+            width=self.policy.width.at(_number(history), problem.space.dimension),
             preference=self.preference,
         )
 
-    def _reason(self, found: Found, weights: FloatArray) -> str:
+    def _reason(self, found: TradeOff, weights: FloatArray) -> str:
         problem = self.outlook.problem
         names = ("the outcome", *(f.name for f in problem.further))
         units = ("", *("" if f.unit == "1" else f.unit for f in problem.further))
@@ -229,16 +224,9 @@ class _Turn:
                 names, weights, signs(problem) * np.array(found.means), found.sds, units, strict=True
             )
         ]
-        label = label_of(self.outlook, found.control_set)
+        label = self.outlook.label(found.control_set)
         reason = f"trading {' against '.join(parts)}; {label} has the best prospects"
         return reason if self.preference is None else f"{reason}, of which the order of costs leaves {found.kept:.0%}"
-
-    def proposal(self, choice: Choice, sobol_seed: int) -> Proposal:
-        """With what went wrong in any outcome's fit."""
-        proposal = proposal_of(self.policy, self.outlook, choice, sobol_seed)
-        named = zip(self.outlook.problem.further, self.further, strict=True)
-        notes = [f"{outcome.name}: {note}" for outcome, fitted in named for note in fitted.posterior.notes]
-        return replace(proposal, notes=(*proposal.notes, *notes))
 
 
 def _ranges(seen: FloatArray, reference: FloatArray) -> FloatArray:
@@ -250,16 +238,23 @@ def _ranges(seen: FloatArray, reference: FloatArray) -> FloatArray:
     return np.where(ranges > 0, ranges, np.where(size > 0, size, 1.0))
 
 
-def _look(
-    problem: Problem, history: History, state: JsonState, rng: np.random.Generator
-) -> tuple[Outlook, tuple[Fitted, ...]]:
-    outlook = look(problem, history, state, "empirical-bernstein", rng)
-    return outlook, fit_further(problem, history, state.get("further", ()))
-
-
-def _played(turn: _Turn, state: JsonState, rng: np.random.Generator) -> tuple[Proposal, JsonState]:
-    sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
-    proposal = turn.proposal(turn.choice(rng), sobol_seed)
-    names = (outcome.name for outcome in turn.outlook.problem.further)
-    remembered = [to_state(name, fitted) for name, fitted in zip(names, turn.further, strict=True)]
-    return proposal, {**remember(turn.outlook), "further": remembered, "sobol_seed": sobol_seed}
+def _played(
+    policy: MoUcb | CaMobo,
+    preference: CostPreference | None,
+    state: JsonState,
+    problem: Problem,
+    history: History,
+    *,
+    rng: np.random.Generator,
+) -> tuple[Proposal, JsonState]:
+    """The proposal, with what went wrong in any outcome's fit, and what to remember of all of them."""
+    outlook = look(problem, history, state, rng)
+    fits = fit_further(problem, history, state.get("further", ()))
+    sobol_seed = sobol_seed_of(state, rng)
+    choice = _Turn(policy, outlook, fits, preference).choice(rng)
+    proposal = outlook.proposal(policy.name, choice, sobol_seed)
+    named = [(outcome.name, fitted) for outcome, fitted in zip(problem.further, fits, strict=True)]
+    notes = [f"{name}: {note}" for name, fitted in named for note in fitted.posterior.notes]
+    further = [{"name": name, **fitted.to_state()} for name, fitted in named]
+    kept = {**outlook.to_state(), "further": further, "sobol_seed": sobol_seed}
+    return replace(proposal, notes=(*proposal.notes, *notes)), kept

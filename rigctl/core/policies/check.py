@@ -63,7 +63,7 @@ def check_policy(policy: Policy, *, outcomes: int = 1) -> PolicyReport:
 
 
 def _campaign(policy: Policy, problem: Problem) -> tuple[int, str]:
-    history, state = History(), _plain(policy.initial_state(problem), policy, "initial_state")
+    history, state = History(), _kept(policy.initial_state(problem), policy, "initial_state")
     nature = np.random.default_rng(SEED)
     for trial in range(1, MOST_TRIALS + 1):
         try:
@@ -98,7 +98,7 @@ def _decision(
     again, after_again = _copy(policy).propose(json.loads(before), problem, history, trial_rng(SEED, trial))
     if json.dumps(state) != before:
         raise PolicyError(f"{where}: the state it was given has changed; return a new one")
-    if proposal != again or json.dumps(_plain(after, policy, where)) != json.dumps(_plain(after_again, policy, where)):
+    if proposal != again or json.dumps(_kept(after, policy, where)) != json.dumps(_kept(after_again, policy, where)):
         raise PolicyError(f"{where}: asked twice, it answers differently; use the generator it is given, and only that")
     wrong = list(validate(proposal, problem))
     if proposal.trial != trial:
@@ -108,10 +108,10 @@ def _decision(
     wrong += [f"it has no {field}" for field in ("phase", "reason") if not getattr(proposal, field)]
     if wrong:
         raise PolicyError(f"{where}: {'; '.join(wrong)}")
-    return proposal, _plain(after, policy, where)
+    return proposal, _kept(after, policy, where)
 
 
-def _plain(state: Mapping[str, Any], policy: Policy, where: str) -> Mapping[str, Any]:
+def _kept(state: Mapping[str, Any], policy: Policy, where: str) -> Mapping[str, Any]:
     """The state as the journal will give it back."""
     try:
         kept: Mapping[str, Any] = json.loads(json.dumps(dict(state), allow_nan=False))

@@ -25,26 +25,24 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rigctl.core.acquisition.cost_aware import (
-    View,
-    all_variables,
-    best_so_far,
-    best_that_fits,
-    proposal_of,
-    stopped,
-    typical_cost,
-)
+from rigctl.core.acquisition.cost_aware import View, best_that_fits, proposal_of, stopped, typical_cost
 from rigctl.core.acquisition.gittins import gittins_index
-from rigctl.core.acquisition.improvement import Scored, log_expected_improvement, log_improvement_per_cost
-from rigctl.core.acquisition.maximisers import Found, Score, best_settings
-from rigctl.core.acquisition.outlook import first_point
+from rigctl.core.acquisition.improvement import Acquired, log_expected_improvement, log_improvement_per_cost
+from rigctl.core.acquisition.maximisers import BestSetting, Score, best_settings
+from rigctl.core.acquisition.outlook import (
+    Context,
+    all_variables,
+    fewest_outcomes,
+    first_point,
+    sobol_seed_of,
+    warm_starts,
+)
 from rigctl.core.arrays import FloatArray
 from rigctl.core.costs.feasibility import margin
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.model import fit_history
+from rigctl.core.gp.model import fit_again
 from rigctl.core.policy import Proposal
 
 
@@ -96,9 +94,8 @@ class CostAware(ABC):
             BudgetSpent: nothing fits the remaining budget.
             NotWorthIt: no trial is worth its cost, and that is to end the campaign.
         """
-        sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
+        sobol_seed = sobol_seed_of(state, rng)
         view = self._look(state, problem, history)
-        warm = {int(i): np.array(at) for i, at in state.get("maximisers", {}).items()}
         found = best_settings(
             view.fitted.posterior,
             problem.space,
@@ -106,13 +103,12 @@ class CostAware(ABC):
             self._score(view),
             view.fits,
             rng=rng,
-            warm_starts=warm,
+            warm_starts=warm_starts(state),
             margin=margin(problem),
         )
         kept = {
             **state,
-            "hyperparameters": view.fitted.hyperparameters.to_json(),
-            "fitted_at": view.fitted.fitted_at,
+            **view.fitted.to_state(),
             "maximisers": {str(f.control_set): list(f.setting) for f in found},
             "sobol_seed": sobol_seed,
         }
@@ -132,7 +128,7 @@ class CostAware(ABC):
         """What to maximise, of standardised means and sds: a logarithm, or in spreads of the outcome."""
 
     @abstractmethod
-    def _praise(self, view: View, chosen: Found) -> str:
+    def _praise(self, view: View, chosen: BestSetting) -> str:
         """Why this setting, as a part of a sentence."""
 
     def _weight(self, state: JsonState) -> float:  # noqa: ARG002 - what is remembered may change lambda
@@ -143,7 +139,7 @@ class CostAware(ABC):
         """Whether a setting is worth its cost although the one chosen is not: never where the score weighs costs."""
         return False
 
-    def _not_worth_it(self, view: View, chosen: Found) -> tuple[str, dict[str, object]]:
+    def _not_worth_it(self, view: View, chosen: BestSetting) -> tuple[str, dict[str, object]]:
         """What follows when the stopping rule fires: more for the reason, and more to remember.
 
         Raises:
@@ -156,19 +152,17 @@ class CostAware(ABC):
     # What they share --------------------------------------------------------------------------------------------
 
     def _look(self, state: JsonState, problem: Problem, history: History) -> View:
-        stored = state.get("hyperparameters")
-        previous = None if stored is None else Hyperparameters.from_json(stored)
-        fitted = fit_history(problem, history, previous, int(state.get("fitted_at", 0)))
-        field, h = cost_field(problem, history), fitted.hyperparameters
+        fitted, field = fit_again(problem, history, state), cost_field(problem, history)
+        h = fitted.hyperparameters
         spread = h.signal_sd if problem.model.hyperparameters == "fixed" else 1.0
         value = spread if self.outcome_unit is None else self.outcome_unit / h.y_scale
         cost = typical_cost(problem, field) if self.cost_unit is None else self.cost_unit
         return View(
-            problem=problem,
-            history=history,
-            fitted=fitted,
-            field=field,
-            best=best_so_far(problem, history, fitted),
+            problem,
+            history,
+            fitted,
+            field,
+            best=Context(problem, history, fitted, field).attained(),
             spread=spread,
             weight=self._weight(state),
             unit=value / cost,
@@ -180,9 +174,9 @@ class CostAware(ABC):
             return self.initial
         if len(problem.space.control_sets) == 1 and all_variables(problem) == [0]:
             return 2 * (problem.space.dimension + 1)
-        return problem.space.dimension + 1 if problem.model.hyperparameters == "learned" else 1
+        return fewest_outcomes(problem)
 
-    def _sobol_point(self, view: View, found: tuple[Found, ...], sobol_seed: int) -> Proposal:
+    def _sobol_point(self, view: View, found: tuple[BestSetting, ...], sobol_seed: int) -> Proposal:
         """The control set with the fewest trials, of those that fit, at its next Sobol point.
 
         Raises:
@@ -214,19 +208,19 @@ class GittinsIndex(CostAware):
     by_lambda = True
 
     def _score(self, view: View) -> Score:
-        def score(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Scored:
+        def score(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Acquired:
             index = gittins_index(mean, sd, view.rate * cost, view.rate)
             above = 1.0 / view.spread
-            return Scored(
+            return Acquired(
                 above * (index.value - view.best), above * index.by_mean, above * index.by_sd, above * index.by_cost
             )
 
         return score
 
-    def _praise(self, view: View, chosen: Found) -> str:
+    def _praise(self, view: View, chosen: BestSetting) -> str:
         index = view.own(view.best + view.spread * chosen.score)
         return (
-            f"{view.label(chosen)} has the setting with the best Gittins index, {index:.4g} at lambda = "
+            f"{view.label(chosen.control_set)} has the setting with the best Gittins index, {index:.4g} at lambda = "
             f"{view.weight:.3g}; the best so far is {view.own(view.best):.4g}"
         )
 
@@ -261,7 +255,7 @@ class DecayingGittinsIndex(GittinsIndex):
     def _weight(self, state: JsonState) -> float:
         return float(state.get("cost_weight", self.cost_weight))
 
-    def _not_worth_it(self, view: View, chosen: Found) -> tuple[str, dict[str, object]]:
+    def _not_worth_it(self, view: View, chosen: BestSetting) -> tuple[str, dict[str, object]]:
         if self.stopping == "cost-per-sample" and view.weight <= self.last_weight:
             raise stopped(view, chosen)
         lower = self.decay * view.weight
@@ -286,16 +280,16 @@ class ExpectedImprovement(CostAware):
         if self.stopping != "cost-per-sample":
             return False
 
-        def per_cost(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Scored:
+        def per_cost(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Acquired:
             return log_improvement_per_cost(mean, sd, view.best, cost)
 
         found = best_settings(view.fitted.posterior, view.problem.space, view.field, per_cost, view.fits, rng=rng)
         return any(view.worth_it(f) for f in found if f.fits)
 
-    def _praise(self, view: View, chosen: Found) -> str:
+    def _praise(self, view: View, chosen: BestSetting) -> str:
         return (
-            f"{view.label(chosen)} has the setting that promises the largest improvement, {view.gain(chosen):.3g} "
-            f"expected on the best so far, {view.own(view.best):.4g}"
+            f"{view.label(chosen.control_set)} has the setting that promises the largest improvement, "
+            f"{view.gain(chosen):.3g} expected on the best so far, {view.own(view.best):.4g}"
         )
 
 
@@ -312,8 +306,8 @@ class ExpectedImprovementPerCost(CostAware):
     def _score(self, view: View) -> Score:
         return lambda mean, sd, cost: log_improvement_per_cost(mean, sd, view.best, cost)
 
-    def _praise(self, view: View, chosen: Found) -> str:
+    def _praise(self, view: View, chosen: BestSetting) -> str:
         return (
-            f"{view.label(chosen)} has the setting that promises the largest improvement for its cost, "
+            f"{view.label(chosen.control_set)} has the setting that promises the largest improvement for its cost, "
             f"{view.gain(chosen):.3g} for {chosen.cost:.3g}; the best so far is {view.own(view.best):.4g}"
         )

@@ -10,11 +10,11 @@ from scipy.integrate import quad
 
 from rigctl.core.acquisition.fourier import SampledFunction, characteristic, spectral_draw
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.bounds.set_moments import SetIntegrals
 from rigctl.core.gp.surrogate import fit
 from rigctl.core.kernels import ProductKernel
 from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from tests.core.plain import LOC, SCALE, make_case
+from tests.core.set_moments import SetIntegrals
 
 KERNELS = ("squared-exponential", "matern-5/2")
 FREQUENCIES = np.array([0.0, 0.3, -2.0, 17.0, -60.0, 240.0])
