@@ -44,7 +44,7 @@ WIDEST = 0.999
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A marginal to be learned from readings taken while the variable was uncontrolled.
+    """Declare a marginal to be learned from readings taken while the variable was uncontrolled.
 
     Raises:
         ValueError: fewer than two readings would be enough.
@@ -61,7 +61,7 @@ class Learned:
 
     @property
     def mean(self) -> float:
-        """Of the prior."""
+        """Return the prior's mean."""
         return self.prior.mean
 
     def quantile(self, p: FloatArray) -> FloatArray:
@@ -86,7 +86,7 @@ class Learned:
 
 
 def present(problem: Problem, history: History) -> tuple[Problem, tuple[str, ...]]:
-    """The problem as believed now, with a concrete marginal for every variable; and what a person should know of it.
+    """Return the problem as believed now, all marginals concrete, and what a person should know of them.
 
     A reading counts if it was measured in a trial that left the variable alone, whether or not the trial gave an
     outcome. Readings taken while it was controlled never count, nor do points known beforehand.
@@ -103,7 +103,7 @@ def present(problem: Problem, history: History) -> tuple[Problem, tuple[str, ...
 
 
 def fingerprint(space: Space) -> str:
-    """The same while what is believed of the variables left alone is the same; for a policy's state.
+    """Return what is the same while what is believed of the variables left alone is; for a policy's state.
 
     Confidence bounds of F_i hold for one set of marginals: what is kept of them from earlier decisions (running
     intersections) must be dropped when this changes, as when hyper-parameters do.
@@ -113,7 +113,7 @@ def fingerprint(space: Space) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Series:
-    """The readings of one variable while it was left alone."""
+    """Hold the readings of one variable while it was left alone."""
 
     name: str
     readings: FloatArray
@@ -126,7 +126,7 @@ class _Series:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Natural:
-    """What is believed of one variable, and what another decision can go on from."""
+    """Hold what is believed of one variable, and what another decision can go on from."""
 
     marginal: Marginal
     note: str
@@ -138,7 +138,7 @@ class _Natural:
 
 
 def _naturals(problem: Problem, history: History) -> list[_Natural | None]:
-    """By variable; None where its marginal is declared."""
+    """Return what is believed by variable; None where its marginal is declared."""
     space = problem.space
     rows = [o for o in history.observations if o.x is not None and o.control_set >= 0]
     table = np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension)
@@ -159,7 +159,7 @@ def _naturals(problem: Problem, history: History) -> list[_Natural | None]:
 
 
 def _believed(learned: Learned, series: _Series, earlier: _Natural | None) -> _Natural:
-    """Going on from an earlier belief, if it was of these readings."""
+    """Go on from an earlier belief, if it was of these readings."""
     readings = series.readings
     if earlier is not None and not np.array_equal(earlier.readings, readings[: len(earlier.readings)]):
         earlier = None
@@ -186,7 +186,7 @@ def _note(learned: Learned, series: _Series, last: Change | None, *, enough: boo
 
 
 def _heeded(series: _Series, begins: int, enough: int, noticed: int) -> int:
-    """How many readings from the first are heeded.
+    """Return how many readings from the first are heeded.
 
     Those of the first 1, 2, 3, 4, 5, 7, 9, 12, ... trials since the supply began, but as soon as there are enough so
     many, and all that gave a change away: were every reading heeded at once, nothing that was computed for one belief
@@ -200,7 +200,7 @@ def _heeded(series: _Series, begins: int, enough: int, noticed: int) -> int:
 
 
 def fitted(readings: FloatArray) -> Marginal:
-    """The marginal that readings (n,) on the unit interval, in any order, speak for.
+    """Return the marginal that readings (n,) on the unit interval, in any order, speak for.
 
     A truncated normal by maximum likelihood (its sufficient statistics are x and x^2, so that is matching mean and
     spread) as long as the largest distance D between its distribution function and that of the readings is no more than
@@ -230,7 +230,7 @@ def fitted(readings: FloatArray) -> Marginal:
 
 
 def _truncated_normal(readings: FloatArray) -> TruncatedNormal | None:
-    """The most likely one; None where the readings are as good as equal.
+    """Return the most likely one; None where the readings are as good as equal.
 
     Readings more spread out than any truncated normal of their mean are given the widest one, nearly a truncated
     exponential or uniform distribution.
@@ -242,7 +242,7 @@ def _truncated_normal(readings: FloatArray) -> TruncatedNormal | None:
 
 
 def distance(normal: TruncatedNormal, ordered: FloatArray) -> float:
-    """Kolmogorov's D: the largest difference from the distribution function of readings (n,), rising."""
+    """Return Kolmogorov's D: the largest difference from the distribution function of readings (n,), rising."""
     n = len(ordered)
     expected = _distribution(normal, ordered)
     steps = np.arange(n + 1) / n
@@ -250,7 +250,7 @@ def distance(normal: TruncatedNormal, ordered: FloatArray) -> float:
 
 
 def _distribution(normal: TruncatedNormal, x: FloatArray) -> FloatArray:
-    """P(X <= x), elementwise, from the same integrals as all else of the marginal."""
+    """Return P(X <= x), elementwise, from the same integrals as all else of the marginal."""
     mode, precision = min(max(normal.loc, 0.0), 1.0), normal.scale**-2
     slope, low = (normal.loc - mode) * precision, -mode
     upper = np.minimum(x, 1.0) - mode

@@ -21,7 +21,7 @@ from rigctl.errors import PolicyError
 
 @dataclass(frozen=True, slots=True)
 class SetReport:
-    """What a decision believed about one control set. Values in the outcome's own units, costs in currency."""
+    """Say what a decision believed about one control set. Values are in the outcome's own units, costs in currency."""
 
     control_set: tuple[str, ...]
     upper: float
@@ -45,7 +45,7 @@ class SetReport:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What to do in the next trial, and why."""
+    """Say what to do in the next trial, and why."""
 
     trial: int
     policy: str
@@ -64,15 +64,15 @@ class Proposal:
 
 
 class Finished(Exception):
-    """The policy proposes nothing more; says why. Not an error: the campaign ends and recommends."""
+    """Says why the policy proposes nothing more. Not an error: the campaign ends and recommends."""
 
 
 class NotWorthIt(Finished):
-    """No trial is expected to be worth its cost: the policy's own stopping rule fired."""
+    """Says that no trial is expected to be worth its cost: the policy's own stopping rule fired."""
 
 
 class BudgetSpent(Finished):
-    """No control set fits the remaining budget any more; says which was the cheapest."""
+    """Says which control set was the cheapest, where none fits the remaining budget any more."""
 
 
 class Policy(Protocol):
@@ -81,13 +81,13 @@ class Policy(Protocol):
     name: str
 
     def initial_state(self, problem: Problem) -> JsonState:
-        """The state before the first trial."""
+        """Return the state before the first trial."""
         ...
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """The next trial, and the state to commit with it.
+        """Return the next trial, and the state to commit with it.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
@@ -99,10 +99,10 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Particular(Protocol):
-    """What a policy has that does not fit every problem: a configuration is refused with its reasons."""
+    """Says why a policy does not fit a problem: a configuration is refused with its reasons."""
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
-        """What does not fit, as (dotted configuration key, what is wrong with it); empty if it fits."""
+        """Return what does not fit, as (dotted configuration key, what is wrong with it); empty if it fits."""
         ...
 
 
@@ -140,12 +140,12 @@ def first_state(policy: Policy, problem: Problem) -> JsonState:
 
 
 def trial_rng(seed: int, trial: int) -> np.random.Generator:
-    """The one source of randomness of a trial's decision: depends on nothing but seed and trial number."""
+    """Return the one source of randomness of a trial's decision: depends on nothing but seed and trial number."""
     return np.random.default_rng([seed, trial])
 
 
 def validate(proposal: Proposal, problem: Problem) -> Sequence[str]:
-    """What is wrong with a proposal; empty if it may be played (fault 42)."""
+    """Return what is wrong with a proposal; empty if it may be played (fault 42)."""
     space = problem.space
     if not 0 <= proposal.control_set < len(space.control_sets):
         return [f"control set {proposal.control_set} does not exist"]

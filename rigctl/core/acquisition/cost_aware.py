@@ -16,7 +16,7 @@ from rigctl.core.policy import NotWorthIt, Proposal, SetReport
 
 @dataclass(frozen=True, slots=True, eq=False)
 class View(Context):
-    """What one decision knows. Values are larger the better; standardised ones are those of the posterior inside."""
+    """Hold what one decision knows besides. Standardised values are those of the posterior inside."""
 
     best: float
     """The best value so far, standardised."""
@@ -31,26 +31,26 @@ class View(Context):
 
     @property
     def rate(self) -> float:
-        """Lambda, as standardised value per unit of currency."""
+        """Return Lambda, as standardised value per unit of currency."""
         return self.weight * self.unit
 
     def own(self, standardised: float) -> float:
-        """That value as an outcome, in its own units."""
+        """Return that value as an outcome, in its own units."""
         h = self.fitted.hyperparameters
         return sign(self.problem) * (h.y_shift + h.y_scale * standardised)
 
     def fits(self, cost: float) -> bool:
-        """Whether a trial that may cost so much, currency, fits what is left of the budget."""
+        """Tell whether a trial that may cost so much, currency, fits what is left of the budget."""
         return self.affords(to_micros(cost))
 
     def gain(self, found: BestSetting) -> float:
-        """How much a trial there is expected to improve on the best so far, outcome units."""
+        """Return how much a trial there is expected to improve on the best so far, outcome units."""
         h = self.fitted.hyperparameters
         best = h.y_shift + h.y_scale * self.best
         return float(expected_improvement(np.array([found.mean]), np.array([found.sd]), best)[0])
 
     def worth_it(self, found: BestSetting) -> bool:
-        """The stopping rule (section 3.2) turned round: whether a trial there gains more than it costs.
+        """Turn the stopping rule (section 3.2) round: tell whether a trial there gains more than it costs.
 
         EI(best) > lambda c exactly where the index exceeds the best: the answer for a setting chosen by its index, or
         by EI per cost, holds for all settings; for another choice it holds for that one only.
@@ -58,7 +58,7 @@ class View(Context):
         return self.gain(found) > self.fitted.hyperparameters.y_scale * self.rate * found.cost
 
     def report(self, found: BestSetting) -> SetReport:
-        """One control set, at the best setting found: both bounds are those of that setting, not of others.
+        """Report one control set at the best setting found: both bounds are those of that setting, not of others.
 
         The cost's lower bound is as far below its mean as the predicted most is above.
         """
@@ -82,13 +82,13 @@ class View(Context):
 
 
 def typical_cost(problem: Problem, field: CostField) -> float:
-    """What a trial costs with every controlled variable in the middle of its range, averaged over the control sets."""
+    """Return what a trial costs in the middle of its ranges, averaged over the control sets."""
     sets = problem.space.control_sets
     return float(np.mean([field.mean(i, np.full((1, len(s.indices)), 0.5))[0] for i, s in enumerate(sets)]))
 
 
 def best_that_fits(view: View, found: tuple[BestSetting, ...]) -> BestSetting:
-    """The highest score of those that fit; the first of equals.
+    """Return the highest score of those that fit; the first of equals.
 
     Raises:
         BudgetSpent: none does.
@@ -100,7 +100,7 @@ def best_that_fits(view: View, found: tuple[BestSetting, ...]) -> BestSetting:
 
 
 def stopped(view: View, chosen: BestSetting) -> NotWorthIt:
-    """What to raise when the stopping rule fired at the most promising setting and is to end the campaign."""
+    """Return what to raise when the stopping rule fired at the most promising setting and is to end the campaign."""
     return NotWorthIt(
         f"no trial is worth its cost at lambda = {view.weight:.3g}: {view.label(chosen.control_set)}, the most "
         f"promising, is expected to improve the best so far, {view.own(view.best):.4g}, by {view.gain(chosen):.3g} "
@@ -111,7 +111,7 @@ def stopped(view: View, chosen: BestSetting) -> NotWorthIt:
 def proposal_of(
     policy: str, view: View, found: tuple[BestSetting, ...], chosen: BestSetting, *, reason: str, phase: str = "search"
 ) -> Proposal:
-    """One of the settings found, or a Sobol point in its place, as a proposal."""
+    """Return one of the settings found, or a Sobol point in its place, as a proposal."""
     return Proposal(
         trial=len(view.history) + 1,
         policy=policy,

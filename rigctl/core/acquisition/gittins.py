@@ -26,7 +26,7 @@ CLOSE = 4 * float(np.finfo(float).eps)
 
 
 def inverse_height(log_q: FloatArray) -> FloatArray:
-    """The v with ln h(v) = log_q, elementwise, for log_q from -1e6 to 700.
+    """Solve ln h(v) = log_q for v, elementwise, for log_q from -1e6 to 700.
 
     Newton's method on ln h, which rises and is concave: from anywhere the first step ends below the root, all further
     ones rise towards it. In logarithms, as q itself is 1e-12 and smaller where h has no digits left. The bracket
@@ -48,7 +48,7 @@ def inverse_height(log_q: FloatArray) -> FloatArray:
 
 
 def gittins_index(mean: FloatArray, sd: FloatArray, price: FloatArray, rate: float = 1.0) -> Acquired:
-    """g, (b,), and its derivatives (the paper's eq. 8: dg = dmu + phi/Phi ds - lambda/Phi dc).
+    """Return g, (b,), and its derivatives (the paper's eq. 8: dg = dmu + phi/Phi ds - lambda/Phi dc).
 
     Args:
         mean: (b,), value, larger is better.

@@ -26,7 +26,7 @@ LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Acquired:
-    """An acquisition's values and their derivatives by what it is a function of, (b,) each."""
+    """Hold an acquisition's values and their derivatives by what it is a function of, (b,) each."""
 
     value: FloatArray
     by_mean: FloatArray
@@ -36,7 +36,7 @@ class Acquired:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogHeight:
-    """ln h(v), and phi and Phi as shares of h: none of them under- or overflows for any v up to 1e150 either way."""
+    """Hold ln h(v), and phi and Phi as shares of h; none under- or overflows for any v up to 1e150 either way."""
 
     log_h: FloatArray
     phi_share: FloatArray
@@ -46,7 +46,7 @@ class LogHeight:
 
 
 def log_height(v: FloatArray) -> LogHeight:
-    """h(v) = phi(v) + v Phi(v) = E[max(v + Z, 0)], in logarithms, elementwise.
+    """Return h(v) = phi(v) + v Phi(v) = E[max(v + Z, 0)], in logarithms, elementwise.
 
     Below 0, h = phi (1 - t R(t)) with t = -v and Mills' ratio R(t) = Phi(-t) / phi(t); above, h = v + h(-v).
     """
@@ -71,7 +71,7 @@ def log_height(v: FloatArray) -> LogHeight:
 
 
 def expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> FloatArray:
-    """EI, (b,), of normally distributed values over the best so far; where sd is 0, what the mean exceeds it by.
+    """Return EI, (b,), of normally distributed values over the best; where sd is 0, what the mean exceeds it by.
 
     Args:
         mean: (b,), outcome units (any, but the same throughout), larger is better.
@@ -84,7 +84,7 @@ def expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> Float
 
 
 def log_expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> Acquired:
-    """The logarithm of EI, (b,), and its derivatives; -inf where sd is 0 and the mean does not exceed the best."""
+    """Return ln EI, (b,), and its derivatives; -inf where sd is 0 and the mean does not exceed the best."""
     wide = sd > 0
     s = np.where(wide, sd, 1.0)
     height = log_height((mean - best) / s)
@@ -100,6 +100,6 @@ def log_expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> A
 
 
 def log_improvement_per_cost(mean: FloatArray, sd: FloatArray, best: float, cost: FloatArray) -> Acquired:
-    """The logarithm of EI / c, (b,), and its derivatives; cost is (b,), positive."""
+    """Return ln(EI / c), (b,), and its derivatives; cost is (b,), positive."""
     plain = log_expected_improvement(mean, sd, best)
     return Acquired(plain.value - np.log(cost), plain.by_mean, plain.by_sd, -1.0 / cost)

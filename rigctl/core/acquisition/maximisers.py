@@ -37,7 +37,7 @@ Fits = Callable[[float], bool]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BestSetting:
-    """The best setting of one control set. Values in the outcome's own units, larger is better; costs in currency."""
+    """Hold the best setting of one control set. Values are in outcome units, larger is better; costs in currency."""
 
     control_set: int
     setting: tuple[float, ...]
@@ -55,7 +55,7 @@ class BestSetting:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Scored:
-    """The score as a function of settings: a `Surface`. Standardised."""
+    """See the score as a function of settings: a `Surface`. Standardised."""
 
     expectations: Expectations
     spread: ValueSpread
@@ -69,7 +69,7 @@ class _Scored:
         return self.score(mean, sd, self.costs(points, sets, self.field.mean)).value
 
     def moments(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and sd, (b,) each, of settings given as rows (b, d); the sd is floored as its slope is."""
+        """Return mean and sd, (b,) each, of settings given as rows (b, d); the sd is floored as its slope is."""
         e = self.expectations
         mean, sd = np.empty(len(points)), np.empty(len(points))
         block = max(1, MOST_VALUES // max(len(e.posterior.x), 1))
@@ -80,7 +80,7 @@ class _Scored:
         return mean, np.asarray(np.maximum(sd, np.sqrt(FLOOR * e.prior_variance[sets])))
 
     def costs(self, points: FloatArray, sets: IntArray, of: Callable[[int, FloatArray], FloatArray]) -> FloatArray:
-        """`of` (mean or upper of the cost field) at settings given as rows (b, d), (b,)."""
+        """Return `of` (mean or upper of the cost field) at settings given as rows (b, d), (b,)."""
         out = np.empty(len(points))
         for i in np.unique(sets):
             rows = np.flatnonzero(sets == i)
@@ -88,7 +88,7 @@ class _Scored:
         return out
 
     def cost_slopes(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """Derivatives of the mean cost by the setting, (b, d), 0 for uncontrolled variables."""
+        """Return derivatives of the mean cost by the setting, (b, d), 0 for uncontrolled variables."""
         out = np.zeros_like(points)
         for i in np.unique(sets):
             rows = np.flatnonzero(sets == i)
@@ -97,7 +97,7 @@ class _Scored:
         return out
 
     def value_and_gradient(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The score, (b,), and its gradient, (b, d): by the chain rule from mean, sd and cost."""
+        """Return the score, (b,), and its gradient, (b, d): by the chain rule from mean, sd and cost."""
         e = self.expectations
         inner = e.inner(points, sets)
         mean = e.mean(inner, sets)
@@ -122,7 +122,7 @@ def best_settings(
     warm_starts: Mapping[int, FloatArray] | None = None,
     margin: float = 1.0,
 ) -> tuple[BestSetting, ...]:
-    """Every control set's best setting that fits the budget, in the order of the space's control sets.
+    """Return every control set's best setting that fits the budget, in the order of the space's control sets.
 
     Args:
         posterior: of the value: larger is better.
@@ -143,7 +143,7 @@ def best_settings(
 
 
 def _pick(surface: _Scored, i: int, found: tuple[Looked, Looked], fits: Fits, margin: float) -> BestSetting:
-    """The best of one control set's settings that fits the budget; the best of all if none does."""
+    """Return the best of one control set's settings that fits the budget; the best of all if none does."""
     points, values = (np.concatenate(parts) for parts in zip(*(looked.of(i) for looked in found), strict=True))
     order = np.argsort(-values, kind="stable")
     rows, sets = points[order], np.full(len(order), i)

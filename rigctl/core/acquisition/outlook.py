@@ -30,7 +30,7 @@ from rigctl.core.policy import BudgetSpent, Proposal, SetReport
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A control set, where to play it, and why."""
+    """Name a control set, where to play it, and why."""
 
     control_set: int
     phase: str
@@ -49,7 +49,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Context:
-    """What every decision by a model begins with. Values are larger the better; costs in currency."""
+    """Hold what every decision by a model begins with. Values are larger the better; costs in currency."""
 
     problem: Problem
     history: History
@@ -59,7 +59,7 @@ class Context:
 
     @property
     def too_few_outcomes(self) -> bool:
-        """Whether hyper-parameters still have to be learned from d + 1 outcomes; fixed ones hold from the start."""
+        """Tell whether hyper-parameters still wait for d + 1 outcomes; fixed ones hold from the start."""
         return len(self.history.complete) < fewest_outcomes(self.problem)
 
     def label(self, control_set: int) -> str:
@@ -101,7 +101,7 @@ class Context:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Outlook(Context):
-    """Today's beliefs about every control set."""
+    """Hold today's beliefs about every control set."""
 
     bounds: tuple[SetBounds, ...]
     costs: tuple[CostBelief, ...]
@@ -114,12 +114,12 @@ class Outlook(Context):
 
     @property
     def upper(self) -> tuple[float, ...]:
-        """u_i, per control set."""
+        """Return u_i, per control set."""
         return tuple(b.upper for b in self.bounds)
 
     @property
     def lower(self) -> float:
-        """The largest l_i."""
+        """Return the largest l_i."""
         return max(b.lower for b in self.bounds)
 
     def predicted(self, control_set: int, setting: Sequence[float] | None = None) -> Micros:
@@ -245,7 +245,7 @@ def look(
 
 
 class OutlookPolicy(ABC):
-    """A policy that chooses by the outlook: everything but the choice.
+    """Choose by the outlook: this is all of a policy but the choice.
 
     A subclass is a frozen dataclass with a `name`, whose fields are its options.
     """
@@ -255,7 +255,7 @@ class OutlookPolicy(ABC):
 
     @property
     def cost_bound(self) -> CostBound:
-        """Which lower bounds the outlook has of costs."""
+        """Say which lower bounds the outlook has of costs."""
         return "empirical-bernstein"
 
     @abstractmethod

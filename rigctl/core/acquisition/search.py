@@ -25,7 +25,7 @@ APART = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """How many settings are looked at, and where. Triples are for a control set of one, two, and more variables."""
+    """Say how many settings are looked at, and where; triples are for a set of one, two, and more variables."""
 
     cube: tuple[int, int, int]
     """Sobol points of the whole cube."""
@@ -43,7 +43,7 @@ class Screening:
     def settings(
         self, e: Expectations, among: Sequence[int], scale: FloatArray, rng: np.random.Generator
     ) -> tuple[FloatArray, IntArray]:
-        """Rows (c, d) of the unit cube and their control sets (c,), each of `among` in turn.
+        """Return rows (c, d) of the unit cube and their control sets (c,), each of `among` in turn.
 
         Args:
             e: of all control sets of the space; for their masks, data and means.
@@ -75,7 +75,7 @@ class Screening:
 def starts(
     e: Expectations, points: FloatArray, sets: IntArray, values: FloatArray, scale: FloatArray, *, count: int
 ) -> tuple[FloatArray, IntArray]:
-    """Of every control set greedily up to `count` of the best settings that are apart: rows (b, d) and sets (b,).
+    """Return up to `count` of the best settings of every control set that are apart: rows (b, d) and sets (b,).
 
     Without this all climbs would start on the same hill.
     """
@@ -94,7 +94,7 @@ def starts(
 
 
 class Surface(Protocol):
-    """What is maximised. Points are rows (b, d) of the unit cube, each with the index of its control set (b,)."""
+    """Is maximised. Points are rows (b, d) of the unit cube, each with the index of its control set (b,)."""
 
     def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
         """Return values (b,); may be a little less exact than `value_and_gradient`: it only ranks starts."""
@@ -107,7 +107,7 @@ class Surface(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The best setting found of a control set."""
+    """Hold the best setting found of a control set."""
 
     control_set: int
     setting: tuple[float, ...]
@@ -118,7 +118,7 @@ class Peak:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Looked:
-    """Settings that were looked at."""
+    """Hold settings that were looked at."""
 
     points: FloatArray
     """(p, d)."""
@@ -135,7 +135,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """Where to look, and how long to climb."""
+    """Say where to look, and how long to climb."""
 
     expectations: Expectations
     """Of all control sets of the space, in their order; for their masks, data and lengthscales."""

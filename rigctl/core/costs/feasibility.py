@@ -23,7 +23,7 @@ predicted to fit, the one chosen is likely to be one whose cost is predicted too
 
 
 def margin(problem: Problem) -> float:
-    """`MARGIN` where costs are learned, 1 where they are known."""
+    """Return `MARGIN` where costs are learned, 1 where they are known."""
     return 1.0 if problem.known_cost_field is not None else MARGIN
 
 
@@ -36,7 +36,7 @@ def within(
     *,
     rng: np.random.Generator,
 ) -> tuple[SetBounds, ...]:
-    """The bounds with maximisers moved to where a trial is predicted to cost no more than what is left.
+    """Move the bounds' maximisers to where a trial is predicted to cost no more than what is left.
 
     A control set whose dear settings are out of reach would else count as out of reach altogether. Rarely needed: while
     little is known of costs, and at the end of a campaign. A set without any setting that fits is left as it is.
@@ -64,7 +64,7 @@ def within(
 
 
 def _settings(maximisers: FloatArray, field: CostField, i: int, rng: np.random.Generator) -> FloatArray:
-    """(b, k): the whole range, and the ways from the maximisers to the cheapest setting."""
+    """Return the whole range, and the ways from the maximisers to the cheapest setting, (b, k)."""
     everywhere = lattice(maximisers.shape[1], SETTINGS, rng)
     cheapest = everywhere[int(field.upper(i, everywhere).argmin())]
     share = np.linspace(0.0, 1.0, STEPS)[:, None]
@@ -72,7 +72,7 @@ def _settings(maximisers: FloatArray, field: CostField, i: int, rng: np.random.G
 
 
 def _best_of(settings: FloatArray, problem: Problem, e: Expectations, b: SetBounds) -> SetBounds:
-    """The set's upper maximiser and best mean among these settings (b, k); its lower bound stays what it is."""
+    """Find upper maximiser and best mean among these settings (b, k); the lower bound stays what it is."""
     h = e.posterior.hyperparameters
     of = np.full(len(settings), b.control_set)
     inner = e.inner(problem.space.rows(b.control_set, settings), of)

@@ -42,7 +42,7 @@ _FAILED = 1e25
 
 
 class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries no types
-    """signal^2 prod_l k_l + noise^2 I in scikit-learn's form; `theta` = ln of (signal_sd, noise_sd, lengthscales)."""
+    """Give signal^2 prod_l k_l + noise^2 I; `theta` = ln of (signal_sd, noise_sd, lengthscales)."""
 
     def __init__(self, values: FloatArray, name: KernelName = "squared-exponential") -> None:
         self.values = values
@@ -50,7 +50,7 @@ class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries n
 
     @property
     def hyperparameter_values(self) -> Hyperparameter:
-        """Name and box of what is learned, (d + 2,)."""
+        """Return name and box of what is learned, (d + 2,)."""
         box = np.array([SIGNAL_BOX, NOISE_BOX, *[LENGTHSCALE_BOX] * (len(self.values) - 2)])
         return Hyperparameter("values", "numeric", box, len(self.values))
 
@@ -82,7 +82,7 @@ class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries n
 
 
 class MapRegressor(GaussianProcessRegressor):  # type: ignore[misc]  # scikit-learn carries no types
-    """scikit-learn's Gaussian process, fitted where the posterior of its hyper-parameters is largest.
+    """Fit scikit-learn's Gaussian process where the posterior of its hyper-parameters is largest.
 
     Args:
         kernel: where learning begins if there are no `starts`.

@@ -19,7 +19,7 @@ LARGEST_KEPT = 32_000_000
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """A posterior, and what to remember of its fit."""
+    """Hold a posterior, and what to remember of its fit."""
 
     posterior: Posterior
     hyperparameters: Hyperparameters

@@ -41,7 +41,7 @@ MOST_VALUES = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class TradeOff:
-    """The best setting of one control set."""
+    """Hold the best setting of one control set."""
 
     control_set: int
     setting: tuple[float, ...]
@@ -58,7 +58,7 @@ class TradeOff:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalarised:
-    """One trial's acquisition function."""
+    """Score settings in one trial."""
 
     space: Space
     expectations: tuple[Expectations, ...]
@@ -85,17 +85,17 @@ class Scalarised:
         width: float,
         preference: CostPreference | None,
     ) -> Scalarised:
-        """From the outcomes' posteriors."""
+        """Make it of the outcomes' posteriors."""
         models = tuple(Expectations.of(p, space) for p in posteriors)
         return cls(space, models, weights, reference, scale, width, preference)
 
     @property
     def mask(self) -> FloatArray:
-        """(m, d), 1 where the control set controls the variable."""
+        """Return 1 where the control set controls the variable, (m, d)."""
         return self.expectations[0].mask
 
     def score(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """The acquisition itself, (b,), for rows (b, d) of these control sets (b,)."""
+        """Return the acquisition itself, (b,), for rows (b, d) of these control sets (b,)."""
         out = np.empty(len(points))
         block = max(1, MOST_VALUES // max(len(self.expectations[0].posterior.x), 1))
         for begin in range(0, len(points), block):
@@ -106,7 +106,7 @@ class Scalarised:
         return out
 
     def moments(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Means mu and spreads s of the values, (b, K) each, own units."""
+        """Return means mu and spreads s of the values, (b, K) each, own units."""
         means, sds = [], []
         for model in self.expectations:
             h, inner = model.posterior.hyperparameters, model.inner(points, sets)
@@ -115,7 +115,7 @@ class Scalarised:
         return np.stack(means, axis=1), np.stack(sds, axis=1)
 
     def smooth(self, points: FloatArray, sets: IntArray, sharpness: float) -> tuple[FloatArray, FloatArray]:
-        """The smooth stand-in, (b,), and its gradient, (b, d)."""
+        """Return the smooth stand-in, (b,), and its gradient, (b, d)."""
         uppers, slopes = [], []
         for model in self.expectations:
             h, widths = model.posterior.hyperparameters, np.full(len(points), self.width)
@@ -132,11 +132,11 @@ class Scalarised:
         return _times(lowest, kept), damped * slope + rising * kept_slope
 
     def at(self, control_set: int, setting: Sequence[float]) -> TradeOff:
-        """What is believed of one setting (k,)."""
+        """Return what is believed of one setting (k,)."""
         return self.found(control_set, self.space.rows(control_set, np.array([setting]))[0])
 
     def found(self, control_set: int, point: FloatArray) -> TradeOff:
-        """What is believed of one setting, given as a row (d,)."""
+        """Return what is believed of one setting, given as a row (d,)."""
         rows, sets = point[None, :], np.array([control_set])
         mean, sd = self.moments(rows, sets)
         columns = list(self.space.control_sets[control_set].indices)
@@ -159,7 +159,7 @@ class Scalarised:
 
 
 def best_trade_offs(acquisition: Scalarised, rng: np.random.Generator) -> tuple[TradeOff, ...]:
-    """The best setting of every control set: a few hundred are screened, the best climb together."""
+    """Return the best setting of every set: a few hundred are screened, the best climb together."""
     points, sets = _candidates(acquisition, rng)
     scores = acquisition.score(points, sets)
     starts = np.concatenate([_best(scores, sets, i) for i in range(len(acquisition.mask))])
@@ -180,7 +180,7 @@ def best_trade_offs(acquisition: Scalarised, rng: np.random.Generator) -> tuple[
 
 
 def _candidates(acquisition: Scalarised, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-    """Sobol points, the trials that score best, and their neighbourhood, for every control set."""
+    """Return Sobol points, the trials that score best, and their neighbourhood, for every control set."""
     d = acquisition.space.dimension
     x = np.clip(acquisition.expectations[0].posterior.x, 0.0, 1.0)
     lengthscales = np.min([m.posterior.hyperparameters.lengthscales for m in acquisition.expectations], axis=0)
@@ -199,13 +199,13 @@ def _candidates(acquisition: Scalarised, rng: np.random.Generator) -> tuple[Floa
 
 
 def _best(scores: FloatArray, sets: IntArray, control_set: int) -> IntArray:
-    """The rows of a control set with the best scores, best first."""
+    """Return the rows of a control set with the best scores, best first."""
     mine = np.flatnonzero(sets == control_set)
     return np.asarray(mine[np.argsort(-scores[mine], kind="stable")[:CLIMBERS]])
 
 
 def _soft_minimum(terms: FloatArray, sharpness: float) -> tuple[FloatArray, FloatArray]:
-    """(sum_k a_k^-p)^(-1/p) of terms (b, K), (b,), and its gradient by the terms, (b, K).
+    """Return (sum_k a_k^-p)^(-1/p) of terms (b, K), (b,), and its gradient by the terms, (b, K).
 
     Where a term is not positive the minimum itself, which the stand-in meets at 0.
     """
@@ -223,5 +223,5 @@ def _soft_minimum(terms: FloatArray, sharpness: float) -> tuple[FloatArray, Floa
 
 
 def _times(q: FloatArray, kept: FloatArray) -> FloatArray:
-    """Q (1 - C); where Q is not positive, Q: a share of something negative would be the better the less is kept."""
+    """Return Q (1 - C), but Q where it is not positive: a share of it would be the better the less is kept."""
     return np.asarray(np.where(q > 0, q * kept, q))

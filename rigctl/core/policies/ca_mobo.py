@@ -40,7 +40,7 @@ so that units do not matter; or its own units, where the outcome with the smalle
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """How optimistic the upper bounds are: mu + sqrt(beta_t) s.
+    """Say how optimistic the upper bounds are: mu + sqrt(beta_t) s.
 
     Raises:
         ValueError: a number is out of its range.
@@ -58,7 +58,7 @@ class Width:
             raise ValueError(f"width.settings: got {self.settings}, must be finite and >= 3, or beta_1 is negative")
 
     def at(self, t: int, dimension: int) -> float:
-        """sqrt(beta_t) in trial t >= 1 of a problem of so many variables."""
+        """Return sqrt(beta_t) in trial t >= 1 of a problem of so many variables."""
         if self.beta is not None:
             return sqrt(self.beta)
         count = float(PER_VARIABLE**dimension) if self.settings is None else self.settings
@@ -67,7 +67,7 @@ class Width:
 
 @dataclass(frozen=True, slots=True)
 class MoUcb:
-    """The policy `mo-ucb` (eq. 7); its fields are its options."""
+    """Play the policy `mo-ucb` (eq. 7); its fields are its options."""
 
     name = "mo-ucb"
 
@@ -75,17 +75,17 @@ class MoUcb:
     units: Units = "range"
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
-        """What of the problem does not fit, by configuration key."""
+        """Return what of the problem does not fit, by configuration key."""
         return _too_few(self.name, problem)
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Nothing fitted."""
+        """Return the state before the first trial: nothing fitted."""
         return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """The next trial.
+        """Propose the next trial.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
@@ -97,7 +97,7 @@ class MoUcb:
 
 @dataclass(frozen=True, slots=True)
 class CaMobo:
-    """The policy `ca-mobo` (Algorithm 1, eq. 9); its fields are its options.
+    """Play the policy `ca-mobo` (Algorithm 1, eq. 9); its fields are its options.
 
     Raises:
         ValueError: an option does not hold.
@@ -119,20 +119,20 @@ class CaMobo:
             raise ValueError(f"order: got {list(self.order)}, must name variables, dearest first, each once")
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
-        """What of the problem does not fit, by configuration key."""
+        """Return what of the problem does not fit, by configuration key."""
         known = problem.space.names
         unknown = [entry for entry in self.order if _variable(entry) not in known]
         wrong = [("policy.order", f"got {', '.join(unknown)}, must be among {', '.join(known)}")] if unknown else []
         return [*_too_few(self.name, problem), *wrong]
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Nothing fitted."""
+        """Return the state before the first trial: nothing fitted."""
         return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """The next trial.
+        """Propose the next trial.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
@@ -162,13 +162,13 @@ def _raise_any(policy: str, mistakes: Sequence[tuple[str, str]]) -> None:
 
 
 def _number(history: History) -> int:
-    """t: which trial this is, not counting points known beforehand."""
+    """Return t: which trial this is, not counting points known beforehand."""
     return 1 + sum(o.control_set >= 0 for o in history.observations)
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One turn of Algorithm 1's loop; without a preference that of MO-UCB."""
+    """Turn once through Algorithm 1's loop; without a preference that of MO-UCB."""
 
     policy: MoUcb | CaMobo
     outlook: Outlook
@@ -176,7 +176,7 @@ class _Turn:
     preference: CostPreference | None
 
     def choice(self, rng: np.random.Generator) -> Choice:
-        """The setting with the best acquisition among the sets that fit; Sobol points while models lack data.
+        """Choose the best acquisition among the sets that fit; Sobol points while models lack data.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
@@ -192,7 +192,7 @@ class _Turn:
         return Choice(found.control_set, "trade-off", self._reason(found, weights), fitting, setting=found.setting)
 
     def _affordable(self, acquisition: Scalarised, best: Sequence[TradeOff]) -> Sequence[TradeOff]:
-        """Those that fit the budget; where costs depend on the setting one may not, though its set does elsewhere.
+        """Keep those that fit; where costs depend on the setting one may not, though its set does elsewhere.
 
         If none does, the sets' upper maximisers, of which that is known.
         """
@@ -200,7 +200,7 @@ class _Turn:
         return fitting or [acquisition.at(f.control_set, self.outlook.bounds[f.control_set].upper_at) for f in best]
 
     def _acquisition(self, weights: FloatArray) -> Scalarised:
-        """Outcomes are weighed from a reference below the worst seen, else Q would be negative somewhere."""
+        """Weigh outcomes from a reference below the worst seen, else Q would be negative somewhere."""
         problem, history = self.outlook.problem, self.outlook.history
         reference, seen = reference_of(problem, history), outcome_values(problem, history)
         ranged = self.policy.units == "range" and len(seen) > 0
@@ -230,7 +230,7 @@ class _Turn:
 
 
 def _ranges(seen: FloatArray, reference: FloatArray) -> FloatArray:
-    """(K,), from the reference to the best of the values seen (n, K).
+    """Return the ranges from the reference to the best of the values seen (n, K), (K,).
 
     Where nothing better than a declared floor was seen there is none yet: then the floor's size, or 1.
     """
@@ -247,7 +247,7 @@ def _played(
     *,
     rng: np.random.Generator,
 ) -> tuple[Proposal, JsonState]:
-    """The proposal, with what went wrong in any outcome's fit, and what to remember of all of them."""
+    """Propose, and say what went wrong in any outcome's fit; remember all of them."""
     outlook = look(problem, history, state, rng)
     fits = fit_further(problem, history, state.get("further", ()))
     sobol_seed = sobol_seed_of(state, rng)

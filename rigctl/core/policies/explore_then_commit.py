@@ -21,7 +21,7 @@ from rigctl.core.money import to_units
 
 @dataclass(frozen=True, slots=True)
 class Intersection:
-    """Running intersections of confidence bounds (U Algorithm 1, lines 10 to 20).
+    """Intersect confidence bounds as trials go by (U Algorithm 1, lines 10 to 20).
 
     Valid for one fit and one belief about the marginals only: `restarted` when `Outlook.changed`.
     """
@@ -57,7 +57,7 @@ class Intersection:
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """How exploration goes round, and when it ends: at `plays` of each set or `share` of the budget, whichever first.
+    """Say how exploration goes round, and ends: at `plays` of each set or `share` of the budget, whichever is first.
 
     Raises:
         ValueError: a number is out of its range, or nothing would end exploration.
@@ -81,7 +81,7 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True)
 class ExploreThenCommit(OutlookPolicy):
-    """The policy `explore-then-commit`; its fields are its options.
+    """Play the policy `explore-then-commit`; its fields are its options.
 
     Raises:
         ValueError: an option is out of its range.
@@ -118,7 +118,7 @@ class ExploreThenCommit(OutlookPolicy):
         return self._commit(outlook, seen, played)
 
     def _exploring(self, outlook: Outlook) -> bool:
-        """Plays are only asked of sets that still fit: one too dear for what is left would keep it from ending."""
+        """Tell whether it still explores; plays are only asked of sets that fit, else it might never end."""
         problem, history, share = outlook.problem, outlook.history, self.explore.share
         fitting = [i for i in range(len(outlook.bounds)) if outlook.fits(i)]
         played = self.explore.plays is not None and all(history.trials_of(i) >= self.explore.plays for i in fitting)
@@ -126,7 +126,7 @@ class ExploreThenCommit(OutlookPolicy):
         return not (played or spent)
 
     def _explore(self, outlook: Outlook, seen: Intersection, commit_trials: int) -> Choice:
-        """The set that has had least, at its upper maximiser; scrambled Sobol points until a model can be fitted."""
+        """Take the set that has had least, at its upper maximiser; Sobol points until a model can be fitted."""
         history, sets = outlook.history, range(len(outlook.bounds))
         if self.explore.by == "spend":
             had = booked(history, outlook.costs)
@@ -142,7 +142,7 @@ class ExploreThenCommit(OutlookPolicy):
         return Choice(chosen, "explore", reason, sets, first=few, remembered=remembered)
 
     def _commit(self, outlook: Outlook, seen: Intersection, commit_trials: int) -> Choice:
-        """Lines 14 to 26: the cheapest-looking of the sets that may be good enough."""
+        """Take the cheapest-looking of the sets that may be good enough (lines 14 to 26)."""
         count, tolerance = len(outlook.bounds), self._tolerance_now(outlook, commit_trials)
         today = {i: u for i, u in enumerate(outlook.upper) if i not in outlook.moved}
         seen = seen.narrowed(outlook.lower, today)
@@ -172,5 +172,5 @@ class ExploreThenCommit(OutlookPolicy):
 
 
 def _good_enough(seen: Intersection, floor: float, tolerance: float) -> list[int]:
-    """S1 of line 16, above the floor."""
+    """Return S1 of line 16, above the floor."""
     return [i for i, u in enumerate(seen.ucb) if u - floor > (1 - tolerance) * (seen.lcb - floor)]

@@ -48,7 +48,7 @@ from rigctl.core.policy import Proposal
 
 @dataclass(frozen=True, slots=True)
 class CostAware(ABC):
-    """What the four policies share: their options, and everything but the score.
+    """Share what the four policies have in common: their options, and everything but the score.
 
     Raises:
         ValueError: an option is out of its range.
@@ -82,13 +82,13 @@ class CostAware(ABC):
             raise ValueError(f"initial: got {self.initial}, must be >= 0")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Nothing fitted."""
+        """Return the state before the first trial: nothing fitted."""
         return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """The next trial: a Sobol point at first, then wherever the score is largest.
+        """Propose a Sobol point at first, then wherever the score is largest.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
@@ -125,22 +125,21 @@ class CostAware(ABC):
 
     @abstractmethod
     def _score(self, view: View) -> Score:
-        """What to maximise, of standardised means and sds: a logarithm, or in spreads of the outcome."""
+        """Return what to maximise, of standardised means and sds: a logarithm, or in spreads of the outcome."""
 
     @abstractmethod
     def _praise(self, view: View, chosen: BestSetting) -> str:
-        """Why this setting, as a part of a sentence."""
+        """Say why this setting, as a part of a sentence."""
 
     def _weight(self, state: JsonState) -> float:  # noqa: ARG002 - what is remembered may change lambda
-        """Today's lambda."""
         return self.cost_weight
 
     def _other_is_worth_it(self, view: View, rng: np.random.Generator) -> bool:  # noqa: ARG002 - some have to look
-        """Whether a setting is worth its cost although the one chosen is not: never where the score weighs costs."""
+        """Tell whether another setting is worth its cost: never where the score weighs costs."""
         return False
 
     def _not_worth_it(self, view: View, chosen: BestSetting) -> tuple[str, dict[str, object]]:
-        """What follows when the stopping rule fires: more for the reason, and more to remember.
+        """Return what follows when the stopping rule fires: more for the reason, and more to remember.
 
         Raises:
             NotWorthIt: it ends the campaign.
@@ -177,7 +176,7 @@ class CostAware(ABC):
         return fewest_outcomes(problem)
 
     def _sobol_point(self, view: View, found: tuple[BestSetting, ...], sobol_seed: int) -> Proposal:
-        """The control set with the fewest trials, of those that fit, at its next Sobol point.
+        """Propose the control set with the fewest trials, of those that fit, at its next Sobol point.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
@@ -198,7 +197,7 @@ class CostAware(ABC):
 
 @dataclass(frozen=True, slots=True)
 class GittinsIndex(CostAware):
-    """The policy `pbgi`: the box with the highest index (eq. 6), at a fixed lambda; its fields are its options.
+    """Play the policy `pbgi`: the box with the highest index (eq. 6), at a fixed lambda; its fields are its options.
 
     Raises:
         ValueError: an option is out of its range.
@@ -227,7 +226,7 @@ class GittinsIndex(CostAware):
 
 @dataclass(frozen=True, slots=True)
 class DecayingGittinsIndex(GittinsIndex):
-    """The policy `pbgi-d`: lambda shrinks when the stopping rule fires (section 3.3, 3); its fields are its options.
+    """Play the policy `pbgi-d`: lambda shrinks when the stopping rule fires (section 3.3, 3); fields are options.
 
     Lambda starts where the authors' published code starts. The trial of the decision in which the rule fires is still
     chosen by the lambda it fired at.
@@ -264,7 +263,7 @@ class DecayingGittinsIndex(GittinsIndex):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedImprovement(CostAware):
-    """The policy `ei`: the largest expected improvement, whatever it costs (eq. 3, c = 1); its fields are its options.
+    """Play the policy `ei`: the largest expected improvement, whatever it costs (eq. 3, c = 1); fields are options.
 
     Raises:
         ValueError: an option is out of its range.
@@ -276,7 +275,7 @@ class ExpectedImprovement(CostAware):
         return lambda mean, sd, _cost: log_expected_improvement(mean, sd, view.best)
 
     def _other_is_worth_it(self, view: View, rng: np.random.Generator) -> bool:
-        """Asked of the largest improvement per cost, which the rule spares longest; this policy does not go there."""
+        """Ask the largest improvement per cost, which the rule spares longest; this policy does not go there."""
         if self.stopping != "cost-per-sample":
             return False
 
@@ -295,7 +294,7 @@ class ExpectedImprovement(CostAware):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedImprovementPerCost(CostAware):
-    """The policy `eipc`: the largest expected improvement per unit of cost (eq. 3); its fields are its options.
+    """Play the policy `eipc`: the largest expected improvement per unit of cost (eq. 3); its fields are its options.
 
     Raises:
         ValueError: an option is out of its range.

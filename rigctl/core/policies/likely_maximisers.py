@@ -37,7 +37,7 @@ LEAST_RISE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ExplorationShare:
-    """How much of the money goes into exploration.
+    """Say how much of the money goes into exploration.
 
     Raises:
         ValueError: a share is not between 0 and 1.
@@ -57,13 +57,13 @@ class ExplorationShare:
                 raise ValueError(f"explore.{name}: got {value}, must be between 0 and 1")
 
     def harvest(self, spent: float) -> float:
-        """What harvest may have had, as a share of the budget, when this share of it is spent."""
+        """Return what harvest may have had, as a share of the budget, when this share of it is spent."""
         return (1 - self.first) * min(spent, self.until) + (1 - self.then) * max(0.0, spent - self.until)
 
 
 @dataclass(frozen=True, slots=True)
 class LikelyMaximisers(OutlookPolicy):
-    """The policy `likely-maximisers`; its fields are its options.
+    """Play the policy `likely-maximisers`; its fields are its options.
 
     Raises:
         ValueError: an option is out of its range.
@@ -110,7 +110,7 @@ class LikelyMaximisers(OutlookPolicy):
         return replace(choice, remembered=remembered)
 
     def _harvest(self, valuing: Valuing, fitting: Sequence[int], harvested: Micros) -> Choice | None:
-        """The best there is, if harvest's share of the money allows for it now."""
+        """Take the best there is, if harvest's share of the money allows for it now."""
         outlook = valuing.outlook
         problem, spent = outlook.problem, sum(booked(outlook.history, outlook.costs))
         best, why = _best_known(valuing, fitting)
@@ -127,7 +127,7 @@ class LikelyMaximisers(OutlookPolicy):
         return Choice(best.control_set, "harvest", reason, fitting, setting=best.setting)
 
     def _explore(self, valuing: Valuing, fitting: Sequence[int], explored: int, rng: np.random.Generator) -> Choice:
-        """What teaches most about the likely maximisers for its money."""
+        """Take what teaches most about the likely maximisers for its money."""
         outlook = valuing.outlook
         sets, cheapest = _cheap(outlook, fitting)
         if self.spread and explored % self.spread == self.spread - 1:
@@ -143,7 +143,7 @@ class LikelyMaximisers(OutlookPolicy):
 
 
 def _harvested(state: Mapping[str, Any], outlook: Outlook) -> Micros:
-    """All that was booked for harvest, the trial of the last decision included if it was one."""
+    """Return all that was booked for harvest, the trial of the last decision included if it was one."""
     total: Micros = int(state.get("harvested", 0))
     place, history = state.get("harvesting"), outlook.history
     if place is None or place >= len(history):
@@ -152,7 +152,7 @@ def _harvested(state: Mapping[str, Any], outlook: Outlook) -> Micros:
 
 
 def _meter(outlook: Outlook, fitting: Sequence[int]) -> Choice:
-    """Before there is a model: the cheap set tried least, of these the one with the fewest variables."""
+    """Choose, before there is a model, the cheap set tried least, of these the one with the fewest variables."""
     sets = outlook.problem.space.control_sets
     cheap, _ = _cheap(outlook, fitting)
     chosen = min(cheap, key=lambda i: (outlook.history.trials_of(i), len(sets[i].indices), i))
@@ -160,7 +160,7 @@ def _meter(outlook: Outlook, fitting: Sequence[int]) -> Choice:
 
 
 def _best_known(valuing: Valuing, fitting: Sequence[int]) -> tuple[Peak, str]:
-    """The best mean if it promises more than what was played, else the best bound; the cheapest of near-equals."""
+    """Take the best mean if it promises more than what was played, else the best bound; of near-equals the cheapest."""
     outlook = valuing.outlook
     h = outlook.fitted.hyperparameters
     attained = h.y_shift + h.y_scale * valuing.attained
@@ -178,14 +178,14 @@ def _best_known(valuing: Valuing, fitting: Sequence[int]) -> tuple[Peak, str]:
 
 
 def _cheapest_of_the_best(outlook: Outlook, rises: Mapping[int, float], at: Mapping[int, tuple[float, ...]]) -> int:
-    """Of the control sets that, at these settings, rise nearly as far as the best: the cheapest; of equals the best."""
+    """Return the cheapest of the sets that, at these settings, rise nearly as far as the best; of equals the best."""
     top = max(rises.values())
     near = [i for i, rise in rises.items() if rise >= top - (1 - NEARLY) * abs(top)]
     return min(near, key=lambda i: (outlook.cost_at(i, at[i]), -rises[i], i))
 
 
 def _cheap(outlook: Outlook, fitting: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Control sets to explore with, and the cheapest of them: no more than half again as dear as the cheapest one.
+    """Return control sets to explore with, and the cheapest of them: at most half again as dear as the cheapest one.
 
     One that was never tried counts as cheap, unless it controls all that the others do: what it costs is seen when
     harvest plays it.

@@ -35,7 +35,7 @@ ARRIVED = 1e-5
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """The best score of each of some control sets, and where."""
+    """Hold the best score of each of some control sets, and where it is."""
 
     what: str
     """Name of the score, for reasons."""
@@ -61,7 +61,7 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Psq(OutlookPolicy):
-    """What the three policies share: they play the best score, or score per cost."""
+    """Play the best score, or score per cost: what the three policies share."""
 
     per_cost: bool = False
     """Divide by the set's mean cost (appendix B)."""
@@ -94,7 +94,7 @@ class Psq(OutlookPolicy):
 
 @dataclass(frozen=True, slots=True)
 class UcbPsq(Psq):
-    """The policy `ucb-psq`: the setting with the largest upper bound, whatever it costs (Algorithm 1 with eps = 0)."""
+    """Play the policy `ucb-psq`: the largest upper bound, whatever it costs (Algorithm 1 with eps = 0)."""
 
     name = "ucb-psq"
 
@@ -104,7 +104,7 @@ class UcbPsq(Psq):
 
 @dataclass(frozen=True, slots=True)
 class TsPsq(Psq):
-    """The policy `ts-psq`: Thompson sampling, the best setting of one function drawn from the posterior.
+    """Play the policy `ts-psq`: Thompson sampling, the best setting of one function drawn from the posterior.
 
     Raises:
         ValueError: an option is out of its range.
@@ -129,7 +129,7 @@ class TsPsq(Psq):
 
 @dataclass(frozen=True, slots=True)
 class EiPsq(Psq):
-    """The policy `ei-psq`: the largest expected improvement of a setting's value (appendix C.2).
+    """Play the policy `ei-psq`: the largest expected improvement of a setting's value (appendix C.2).
 
     Over the best fantasised value of the points seen so far, as full queries, also where no control set is one. Before
     there is any outcome to improve on it goes by upper bounds.
@@ -177,7 +177,7 @@ def _peaks(
 
 
 def _affordable(outlook: Outlook, peaks: Mapping[int, Peak]) -> Mapping[int, Peak]:
-    """The peaks that fit the budget; where costs depend on the setting a peak may not, though its set does elsewhere.
+    """Keep the peaks that fit; where costs depend on the setting one may not, though its set does elsewhere.
 
     If none does, the sets' upper maximisers, of which that is known.
     """

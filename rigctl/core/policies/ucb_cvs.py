@@ -23,7 +23,7 @@ from rigctl.core.experiment.problem import JsonState, Problem
 
 @dataclass(frozen=True, slots=True)
 class Epsilon:
-    """The eps schedule (Tay et al., NeurIPS 2023, section 4.1): never negative; 0 ignores all costs.
+    """Follow the eps schedule (Tay et al., NeurIPS 2023, section 4.1): never negative; 0 ignores all costs.
 
     Raises:
         ValueError: an option is out of its range, or does not belong to the schedule.
@@ -53,7 +53,7 @@ class Epsilon:
             raise ValueError(f"epsilon.values: got {list(self.values)}, must all be finite and >= 0")
 
     def now(self, problem: Problem, history: History, spread: float) -> float:
-        """eps_t of the next trial, outcome units; points known before the campaign are no trials.
+        """Return eps_t of the next trial, outcome units; points known before the campaign are no trials.
 
         Args:
             problem: for its budget.
@@ -74,7 +74,7 @@ class Epsilon:
 
 @dataclass(frozen=True, slots=True)
 class UcbCvs(OutlookPolicy):
-    """The policy `ucb-cvs` (Algorithm 1); its fields are its options.
+    """Play the policy `ucb-cvs` (Algorithm 1); its fields are its options.
 
     Costs are the known ones, else estimated from the meters: then "equally cheap" are the sets of one cost group, as
     means of metered costs never tie exactly. A set that was never tried may be the cheapest, and counts as that.
@@ -97,7 +97,7 @@ class UcbCvs(OutlookPolicy):
 
 
 def relaxed_choice(outlook: Outlook, epsilon: float) -> Choice:
-    """Lines 3 to 6 among the sets that fit: of those within epsilon of the best bound, the best of the cheapest.
+    """Choose the best of the cheapest of the sets that fit and are within epsilon of the best bound (lines 3 to 6).
 
     Raises:
         BudgetSpent: nothing fits the remaining budget.
@@ -117,7 +117,7 @@ def relaxed_choice(outlook: Outlook, epsilon: float) -> Choice:
 
 @dataclass(frozen=True, slots=True)
 class CostGroupEtc(OutlookPolicy):
-    """The policy `ucb-cvs-etc` (section 4.2): ETC-50, ETC-100 and ETC-Ada; its fields are its options.
+    """Play the policy `ucb-cvs-etc` (section 4.2): ETC-50, ETC-100 and ETC-Ada; its fields are its options.
 
     Every group below the dearest is played a number of times, cheapest group first, each time the member with the
     largest upper bound; then always the set with the largest upper bound of all.
@@ -174,7 +174,7 @@ class CostGroupEtc(OutlookPolicy):
         return Choice(chosen, "commit", reason, fitting)
 
     def _due(self, group: CostGroup, dearest: CostGroup) -> int:
-        """Plays of a group. One where there is no cost to divide by: never metered, or free, which would never end."""
+        """Return a group's plays; one where no cost divides: never metered, or free, which would never end."""
         if self.plays != "adaptive":
             return self.plays
         if not group.cost or dearest.cost is None:

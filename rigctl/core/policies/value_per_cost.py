@@ -22,7 +22,7 @@ WIDELY = 8
 
 @dataclass(frozen=True, slots=True)
 class ValuePerCost(OutlookPolicy):
-    """The policy `value-per-cost`; its fields are its options.
+    """Play the policy `value-per-cost`; its fields are its options.
 
     Raises:
         ValueError: an option is out of its range.
