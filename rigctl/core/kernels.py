@@ -106,10 +106,6 @@ class ProductKernel:
         """Prepare the rows of c (n, d), where many others are compared with the same ones."""
         return Correlations(self, c)
 
-    def contract_slopes(self, a: FloatArray, c: FloatArray, g: FloatArray) -> FloatArray:
-        """Contract as `Correlations.contract_slopes` does; c is (n, d)."""
-        return self.to(c).contract_slopes(a, g)
-
 
 @dataclass(frozen=True, eq=False)
 class Correlations:

@@ -76,7 +76,10 @@ class BudgetSpent(Finished):
 
 
 class Policy(Protocol):
-    """Chooses the next control set and setting."""
+    """Chooses the next control set and setting.
+
+    It is a frozen dataclass whose fields are its options; where one is out of its range, making it raises ValueError.
+    """
 
     name: str
 

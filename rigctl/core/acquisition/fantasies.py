@@ -78,8 +78,7 @@ class FantasyImprovement:
         sd, sd_slope = ValueSpread(e).sd_and_slope(inner, sets)
         value, by_mean, by_sd = self._log_improvement(inner, sets, sd)
         slope = (by_mean @ self.weights) * e.outside[sets] + by_sd[:, None] * sd_slope
-        kernel = e.posterior.hyperparameters.product_kernel
-        return value, kernel.contract_slopes(points, e.posterior.x, inner * slope) * e.mask[sets]
+        return value, e.posterior.correlations.contract_slopes(points, inner * slope) * e.mask[sets]
 
     def _least(self, sets: IntArray) -> FloatArray:
         """Return the spread below which the gradient's is cut off too."""

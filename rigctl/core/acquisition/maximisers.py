@@ -104,8 +104,7 @@ class _Scored:
         sd, sd_slope = self.spread.sd_and_slope(inner, sets)
         scored = self.score(mean, sd, self.costs(points, sets, self.field.mean))
         slope = scored.by_mean[:, None] * e.alpha[sets] + scored.by_sd[:, None] * sd_slope
-        kernel = e.posterior.hyperparameters.product_kernel
-        gradient = kernel.contract_slopes(points, e.posterior.x, inner * slope) * e.mask[sets]
+        gradient = e.posterior.correlations.contract_slopes(points, inner * slope) * e.mask[sets]
         if np.any(scored.by_cost):
             gradient += scored.by_cost[:, None] * self.cost_slopes(points, sets)
         return scored.value, gradient

@@ -6,7 +6,7 @@ apart, with the analytic gradient.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Protocol
@@ -19,6 +19,8 @@ from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.pointwise import sobol
 from rigctl.core.experiment.space import Space
 
+Rank = Callable[[FloatArray, IntArray], FloatArray]
+"""Points (b, d) of the unit cube and their control sets (b,) -> (b,); the highest is the best."""
 APART = 0.5
 """Climbs start at least this far from each other in some variable, lengthscales."""
 
@@ -34,14 +36,19 @@ class Screening:
     reaches: tuple[float, ...]
     """How far from them, lengthscales, in turn."""
     trials: int = 32
-    """How many trials count as the best: those whose settings have the highest means."""
+    """How many trials count as the best."""
     trials_too: bool = False
     """Whether the trials' own settings are looked at as well."""
     most_moved: float = inf
     """Settings around a trial differ from it in about this many variables at most."""
 
     def settings(
-        self, e: Expectations, among: Sequence[int], scale: FloatArray, rng: np.random.Generator
+        self,
+        e: Expectations,
+        among: Sequence[int],
+        scale: FloatArray,
+        rng: np.random.Generator,
+        rank: Rank | None = None,
     ) -> tuple[FloatArray, IntArray]:
         """Return rows (c, d) of the unit cube and their control sets (c,), each of `among` in turn.
 
@@ -50,6 +57,7 @@ class Screening:
             among: control sets to look at.
             scale: (d,), lengthscales.
             rng: the same generator state gives the same settings bit for bit.
+            rank: by what trials count as the best; None: the mean.
         """
         d = e.mask.shape[1]
         x = np.clip(e.posterior.x, 0.0, 1.0)
@@ -63,7 +71,8 @@ class Screening:
             controlled = int(e.mask[i].sum())
             size = min(controlled, len(self.cube)) - 1
             here = np.full(len(x), i)
-            best = x[np.argsort(-e.mean(e.inner(x, here), here), kind="stable")[:kept]]
+            worth = e.mean(e.inner(x, here), here) if rank is None else rank(x, here)
+            best = x[np.argsort(-worth, kind="stable")[:kept]]
             near = np.resize(best, (count, d)) + steps * (moved < self.most_moved / controlled)
             near = np.clip(near[: self.around[size]], 0.0, 1.0)
             mine = [common[: self.cube[size]], *([best] if self.trials_too else []), near]

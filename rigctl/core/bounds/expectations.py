@@ -94,6 +94,12 @@ class Expectations:
         """Return E[mu], (b,)."""
         return np.asarray(self.posterior.hyperparameters.mean + np.vecdot(inner, self.alpha[sets]))
 
+    def values(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return E[mu] and sd[F_i | D], (b,) each, in the outcome's own units, for rows (b, d) of these sets (b,)."""
+        h, inner = self.posterior.hyperparameters, self.inner(points, sets)
+        mean, sd = self.mean(inner, sets), ValueSpread(self).sd(inner, sets)
+        return np.asarray(h.y_shift + h.y_scale * mean), np.asarray(h.y_scale * sd)
+
     def value_and_gradient(
         self, points: FloatArray, sets: IntArray, width: FloatArray, spread: Spread
     ) -> tuple[FloatArray, FloatArray]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import SetBounds
-from rigctl.core.bounds.expectations import Expectations, ValueSpread
+from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.experiment.problem import CostField, Problem
 from rigctl.core.gp.surrogate import Posterior
@@ -73,11 +73,7 @@ def _settings(maximisers: FloatArray, field: CostField, i: int, rng: np.random.G
 
 def _best_of(settings: FloatArray, problem: Problem, e: Expectations, b: SetBounds) -> SetBounds:
     """Find upper maximiser and best mean among these settings (b, k); the lower bound stays what it is."""
-    h = e.posterior.hyperparameters
-    of = np.full(len(settings), b.control_set)
-    inner = e.inner(problem.space.rows(b.control_set, settings), of)
-    mean = h.y_shift + h.y_scale * e.mean(inner, of)
-    sd = h.y_scale * ValueSpread(e).sd(inner, of)
+    mean, sd = e.values(problem.space.rows(b.control_set, settings), np.full(len(settings), b.control_set))
     upper, best = mean + problem.model.beta * sd, int(mean.argmax())
     top = int(upper.argmax())
     return replace(

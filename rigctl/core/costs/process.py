@@ -71,7 +71,7 @@ class CostProcess:
         solved = p.unwhiten(p.whiten(w))
         # d(m + v/2): m = w alpha, v = s2 - w (K + lam I)^-1 w'; see `contract_slopes` for the weights
         weights = w * (h.y_scale * p.alpha - h.y_scale**2 * solved)
-        slope = h.product_kernel.contract_slopes(settings, p.x, weights)
+        slope = p.correlations.contract_slopes(settings, weights)
         logs = self._log_mean(settings)
         inside = (logs > log(LEAST)) & (logs < self.most)
         return np.asarray(slope * (np.exp(np.minimum(logs, self.most)) * inside)[:, None])

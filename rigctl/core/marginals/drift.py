@@ -53,15 +53,10 @@ class Scan:
     """Readings that need not be looked at again."""
 
 
-def changes(readings: FloatArray) -> tuple[Change, ...]:
-    """Find all changes in readings (n,), in order; after a change only the readings since it began are looked at."""
-    return scan(readings).changes
-
-
 def scan(readings: FloatArray, before: Scan | None = None) -> Scan:
     """Find the changes in readings (n,), going on from the scan of as many of them as there were before.
 
-    The result is the same whether it goes on or begins anew.
+    The result is the same whether it goes on or begins anew. After a change only the readings since it began count.
     """
     readings = np.asarray(readings, dtype=float)
     so_far = Scan() if before is None else before

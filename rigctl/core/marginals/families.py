@@ -69,10 +69,6 @@ class Uniform:
         """Return the mean on the unit interval."""
         return 0.5 * (self.low + self.high)
 
-    def density(self, x: FloatArray) -> FloatArray:
-        """Return the density, elementwise; 0 outside the interval."""
-        return np.where((x >= self.low) & (x <= self.high), 1.0 / (self.high - self.low), 0.0)
-
     def quantile(self, p: FloatArray) -> FloatArray:
         """Return the inverse distribution function, elementwise."""
         return np.asarray(self.low + (self.high - self.low) * np.asarray(p))
@@ -131,12 +127,6 @@ class TruncatedNormal:
         return float(weights @ nodes)
 
     @property
-    def sd(self) -> float:
-        """Return the standard deviation of the variable itself, not of the parent."""
-        nodes, weights = self.rule(self.scale)
-        return float(np.sqrt(weights @ np.square(nodes - weights @ nodes)))
-
-    @property
     def _origin(self) -> float:
         """Return the mode: log-densities are taken relative to it, so that a far-off parent does not swamp them."""
         return min(max(self.loc, 0.0), 1.0)
@@ -153,11 +143,6 @@ class TruncatedNormal:
             tails = erfc(r / (sqrt(2) * self.scale)) + erfc((1.0 - r) / (sqrt(2) * self.scale))
             return log(self.scale * sqrt(2 * pi) * (1.0 - 0.5 * tails))
         return float(log_integral((self.loc - r) * precision, precision, -r, 1.0 - r))
-
-    def density(self, x: FloatArray) -> FloatArray:
-        """Return the density, elementwise; 0 outside [0, 1]."""
-        inside = (x >= 0.0) & (x <= 1.0)
-        return np.where(inside, np.exp(self._log_relative(np.clip(x, 0.0, 1.0)) - self._log_mass()), 0.0)
 
     def quantile(self, p: FloatArray) -> FloatArray:
         """Return the inverse distribution function, elementwise; in logarithms of the nearer tail."""

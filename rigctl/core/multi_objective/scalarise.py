@@ -12,20 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rigctl.core.acquisition.search import Screening
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds.ascent import climb
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
-from rigctl.core.bounds.pointwise import sobol
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.preference import CostPreference
 
-SOBOL_STARTS = (64, 256, 512)
-"""Settings of the whole cube screened for a control set of one, two, and three or more variables."""
-DATA_STARTS = 32
-"""Trials that score best, as settings to screen."""
-NEIGHBOURS = 64
-"""Settings screened around those, half a lengthscale away or so."""
+SCREENING = Screening(cube=(64, 256, 512), around=(64, 64, 64), reaches=(0.5,), trials_too=True)
 CLIMBERS = 8
 """Starts refined per control set."""
 SHARPNESS = (8.0, 64.0, 512.0)
@@ -107,11 +102,7 @@ class Scalarised:
 
     def moments(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
         """Return means mu and spreads s of the values, (b, K) each, own units."""
-        means, sds = [], []
-        for model in self.expectations:
-            h, inner = model.posterior.hyperparameters, model.inner(points, sets)
-            means.append(h.y_shift + h.y_scale * model.mean(inner, sets))
-            sds.append(h.y_scale * ValueSpread(model).sd(inner, sets))
+        means, sds = zip(*(model.values(points, sets) for model in self.expectations), strict=True)
         return np.stack(means, axis=1), np.stack(sds, axis=1)
 
     def smooth(self, points: FloatArray, sets: IntArray, sharpness: float) -> tuple[FloatArray, FloatArray]:
@@ -160,11 +151,12 @@ class Scalarised:
 
 def best_trade_offs(acquisition: Scalarised, rng: np.random.Generator) -> tuple[TradeOff, ...]:
     """Return the best setting of every set: a few hundred are screened, the best climb together."""
-    points, sets = _candidates(acquisition, rng)
-    scores = acquisition.score(points, sets)
-    starts = np.concatenate([_best(scores, sets, i) for i in range(len(acquisition.mask))])
-    at, groups = points[starts], sets[starts]
     lengthscales = np.min([m.posterior.hyperparameters.lengthscales for m in acquisition.expectations], axis=0)
+    every, scale = range(len(acquisition.mask)), np.minimum(lengthscales, 0.5)
+    points, sets = SCREENING.settings(acquisition.expectations[0], every, scale, rng, acquisition.score)
+    scores = acquisition.score(points, sets)
+    starts = np.concatenate([_best(scores, sets, i) for i in every])
+    at, groups = points[starts], sets[starts]
     for sharpness in SHARPNESS:
 
         def objective(x: FloatArray, index: IntArray, p: float = sharpness) -> tuple[FloatArray, FloatArray]:
@@ -175,27 +167,8 @@ def best_trade_offs(acquisition: Scalarised, rng: np.random.Generator) -> tuple[
     # a climb of the stand-in may end lower than it began
     points, sets = np.concatenate([points[starts], at]), np.concatenate([groups, groups])
     scores = acquisition.score(points, sets)
-    winners = [_best(scores, sets, i)[0] for i in range(len(acquisition.mask))]
+    winners = [_best(scores, sets, i)[0] for i in every]
     return tuple(acquisition.found(i, points[row]) for i, row in enumerate(winners))
-
-
-def _candidates(acquisition: Scalarised, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-    """Return Sobol points, the trials that score best, and their neighbourhood, for every control set."""
-    d = acquisition.space.dimension
-    x = np.clip(acquisition.expectations[0].posterior.x, 0.0, 1.0)
-    lengthscales = np.min([m.posterior.hyperparameters.lengthscales for m in acquisition.expectations], axis=0)
-    common = sobol(d, SOBOL_STARTS[-1], rng)
-    noise = rng.standard_normal((NEIGHBOURS, d)) * 0.5 * np.minimum(lengthscales, 0.5)
-    points, sets = [], []
-    for row, controlled in enumerate(acquisition.mask.sum(axis=1).astype(int)):
-        mine = [common[: SOBOL_STARTS[min(controlled, len(SOBOL_STARTS)) - 1]]]
-        if len(x):
-            scores = acquisition.score(x, np.full(len(x), row))
-            best = x[np.argsort(-scores, kind="stable")[:DATA_STARTS]]
-            mine += [best, np.clip(np.resize(best, noise.shape) + noise, 0.0, 1.0)]
-        points.append(np.concatenate(mine))
-        sets.append(np.full(len(points[-1]), row))
-    return np.concatenate(points), np.concatenate(sets)
 
 
 def _best(scores: FloatArray, sets: IntArray, control_set: int) -> IntArray:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
-from rigctl.core.bounds.expectations import Expectations, ValueSpread
+from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.model import Fitted
@@ -95,12 +95,9 @@ def _expected(
     """Return means and spreads of every setting that was tried, as values, (n, K) each."""
     x = np.clip(np.array([o.x for o in whole], dtype=float), 0.0, 1.0)
     sets = np.array([o.control_set for o in whole])
-    means, sds = [], []
-    for fitted in models:
-        h, model = fitted.hyperparameters, Expectations.of(fitted.posterior, problem.space)
-        inner = model.inner(x, sets)
-        means.append(h.y_shift + h.y_scale * model.mean(inner, sets))
-        sds.append(h.y_scale * ValueSpread(model).sd(inner, sets))
+    means, sds = zip(
+        *(Expectations.of(fitted.posterior, problem.space).values(x, sets) for fitted in models), strict=True
+    )
     return np.stack(means, axis=1), np.stack(sds, axis=1)
 
 

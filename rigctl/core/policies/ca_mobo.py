@@ -40,11 +40,7 @@ so that units do not matter; or its own units, where the outcome with the smalle
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """Say how optimistic the upper bounds are: mu + sqrt(beta_t) s.
-
-    Raises:
-        ValueError: a number is out of its range.
-    """
+    """Say how optimistic the upper bounds are: mu + sqrt(beta_t) s."""
 
     beta: float | None = None
     """A constant beta_t; None: 2 ln(t^2 |X| / sqrt(2 pi)) (Theorem 1), which grows with the number t of the trial."""
@@ -97,11 +93,7 @@ class MoUcb:
 
 @dataclass(frozen=True, slots=True)
 class CaMobo:
-    """Play the policy `ca-mobo` (Algorithm 1, eq. 9); its fields are its options.
-
-    Raises:
-        ValueError: an option does not hold.
-    """
+    """Play the policy `ca-mobo` (Algorithm 1, eq. 9); its fields are its options."""
 
     name = "ca-mobo"
 

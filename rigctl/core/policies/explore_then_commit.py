@@ -57,11 +57,7 @@ class Intersection:
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """Say how exploration goes round, and ends: at `plays` of each set or `share` of the budget, whichever is first.
-
-    Raises:
-        ValueError: a number is out of its range, or nothing would end exploration.
-    """
+    """Say how exploration goes round, and ends: at `plays` of each set or `share` of the budget, whichever is first."""
 
     plays: int | None = None
     """Plays of each control set (tau of U); None: until the share is spent."""
@@ -81,11 +77,7 @@ class Exploration:
 
 @dataclass(frozen=True, slots=True)
 class ExploreThenCommit(OutlookPolicy):
-    """Play the policy `explore-then-commit`; its fields are its options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Play the policy `explore-then-commit`; its fields are its options."""
 
     name = "explore-then-commit"
 

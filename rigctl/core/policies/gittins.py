@@ -48,11 +48,7 @@ from rigctl.core.policy import Proposal
 
 @dataclass(frozen=True, slots=True)
 class CostAware(ABC):
-    """Share what the four policies have in common: their options, and everything but the score.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Share what the four policies have in common: their options, and everything but the score."""
 
     name: ClassVar[str]
     by_lambda: ClassVar[bool] = False
@@ -197,11 +193,7 @@ class CostAware(ABC):
 
 @dataclass(frozen=True, slots=True)
 class GittinsIndex(CostAware):
-    """Play the policy `pbgi`: the box with the highest index (eq. 6), at a fixed lambda; its fields are its options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Play the policy `pbgi`: the box with the highest index (eq. 6), at a fixed lambda; its fields are its options."""
 
     name = "pbgi"
     by_lambda = True
@@ -230,9 +222,6 @@ class DecayingGittinsIndex(GittinsIndex):
 
     Lambda starts where the authors' published code starts. The trial of the decision in which the rule fires is still
     chosen by the lambda it fired at.
-
-    Raises:
-        ValueError: an option is out of its range.
     """
 
     name = "pbgi-d"
@@ -263,11 +252,7 @@ class DecayingGittinsIndex(GittinsIndex):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedImprovement(CostAware):
-    """Play the policy `ei`: the largest expected improvement, whatever it costs (eq. 3, c = 1); fields are options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Play the policy `ei`: the largest expected improvement, whatever it costs (eq. 3, c = 1); fields are options."""
 
     name = "ei"
 
@@ -294,11 +279,7 @@ class ExpectedImprovement(CostAware):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedImprovementPerCost(CostAware):
-    """Play the policy `eipc`: the largest expected improvement per unit of cost (eq. 3); its fields are its options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Play the policy `eipc`: the largest expected improvement per unit of cost (eq. 3); its fields are its options."""
 
     name = "eipc"
 

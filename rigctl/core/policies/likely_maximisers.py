@@ -37,11 +37,7 @@ LEAST_RISE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class ExplorationShare:
-    """Say how much of the money goes into exploration.
-
-    Raises:
-        ValueError: a share is not between 0 and 1.
-    """
+    """Say how much of the money goes into exploration."""
 
     first: float = 0.75
     """Of what is spent until `until`."""
@@ -63,11 +59,7 @@ class ExplorationShare:
 
 @dataclass(frozen=True, slots=True)
 class LikelyMaximisers(OutlookPolicy):
-    """Play the policy `likely-maximisers`; its fields are its options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Play the policy `likely-maximisers`; its fields are its options."""
 
     name = "likely-maximisers"
 

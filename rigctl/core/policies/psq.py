@@ -104,11 +104,7 @@ class UcbPsq(Psq):
 
 @dataclass(frozen=True, slots=True)
 class TsPsq(Psq):
-    """Play the policy `ts-psq`: Thompson sampling, the best setting of one function drawn from the posterior.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Play the policy `ts-psq`: Thompson sampling, the best setting of one function drawn from the posterior."""
 
     name = "ts-psq"
 
@@ -133,9 +129,6 @@ class EiPsq(Psq):
 
     Over the best fantasised value of the points seen so far, as full queries, also where no control set is one. Before
     there is any outcome to improve on it goes by upper bounds.
-
-    Raises:
-        ValueError: an option is out of its range.
     """
 
     name = "ei-psq"

@@ -23,11 +23,7 @@ from rigctl.core.experiment.problem import JsonState, Problem
 
 @dataclass(frozen=True, slots=True)
 class Epsilon:
-    """Follow the eps schedule (Tay et al., NeurIPS 2023, section 4.1): never negative; 0 ignores all costs.
-
-    Raises:
-        ValueError: an option is out of its range, or does not belong to the schedule.
-    """
+    """Follow the eps schedule (Tay et al., NeurIPS 2023, section 4.1): never negative; 0 ignores all costs."""
 
     schedule: Literal["constant", "linear", "list"] = "linear"
     start: float = 1.0
@@ -126,9 +122,6 @@ class CostGroupEtc(OutlookPolicy):
     what the dearest costs: sets of few variables first. Groups are then formed anew before every trial from all costs
     metered so far, and what a group has had is counted from the history, so plays are never lost to a regrouping. Where
     costs depend on the setting, a set's cost is what its trials have cost on average.
-
-    Raises:
-        ValueError: an option is out of its range.
     """
 
     name = "ucb-cvs-etc"

@@ -22,11 +22,7 @@ WIDELY = 8
 
 @dataclass(frozen=True, slots=True)
 class ValuePerCost(OutlookPolicy):
-    """Play the policy `value-per-cost`; its fields are its options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Play the policy `value-per-cost`; its fields are its options."""
 
     name = "value-per-cost"
 
