@@ -211,7 +211,7 @@ def test_units_change_nothing(policy):
 
 def test_trials_spread_along_the_front():
     """The trade-off is played from one end to the other, not at one compromise."""
-    problem, history, policy = make_problem([("a", "b")]), make_history(8, sets=1), MoUcb(Width(beta=1.0))
+    problem, history, policy = make_problem([("a", "b")]), make_history(8, sets=1), MoUcb(width=Width(beta=1.0))
     played, state = [], policy.initial_state(problem)
     for trial in range(9, 25):
         proposal, state = policy.propose(state, problem, history, trial_rng(0, trial))
@@ -228,8 +228,8 @@ def test_points_known_beforehand_do_not_count_as_trials():
     problem = make_problem()
     known = History.of(replace(o, control_set=-1, cost=0) for o in make_history().observations)
     widths = Width(settings=3.0)
-    first, _ = decided(MoUcb(widths), problem, known)
-    pinned, _ = decided(MoUcb(Width(beta=widths.at(1, 2) ** 2)), problem, known)
+    first, _ = decided(MoUcb(width=widths), problem, known)
+    pinned, _ = decided(MoUcb(width=Width(beta=widths.at(1, 2) ** 2)), problem, known)
     assert first.setting == pinned.setting
 
 

@@ -61,7 +61,7 @@ class Width:
         return sqrt(2 * log(t**2 * count / sqrt(2 * pi)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MoUcb:
     """Play the policy `mo-ucb` (eq. 7); its fields are its options."""
 
@@ -72,7 +72,10 @@ class MoUcb:
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
         """Return what of the problem does not fit, by configuration key."""
-        return _too_few(self.name, problem)
+        if problem.further:
+            return []
+        needed = f"got none, but policy {self.name} weighs several; add them, or use another policy"
+        return [("further_outcomes", needed)]
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
         """Return the state before the first trial: nothing fitted."""
@@ -81,18 +84,38 @@ class MoUcb:
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """Propose the next trial.
+        """Propose the next trial, and say what went wrong in any outcome's fit.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
-            PolicyError: the problem has one outcome only.
+            PolicyError: the problem has one outcome only, or something else that does not fit (`mistakes`).
         """
-        _raise_any(self.name, self.mistakes(problem))
-        return _played(self, None, state, problem, history, rng=rng)
+        mistakes = self.mistakes(problem)
+        if mistakes:
+            raise PolicyError(f"{self.name}: " + "; ".join(f"{key}: {what}" for key, what in mistakes))
+        preference = self._preference(problem, history, rng)
+        outlook = look(problem, history, state, rng)
+        fits = fit_further(problem, history, state.get("further", ()))
+        sobol_seed = sobol_seed_of(state, rng)
+        choice = _Turn(self, outlook, fits, preference).choice(rng)
+        proposal = outlook.proposal(self.name, choice, sobol_seed)
+        named = [(outcome.name, fitted) for outcome, fitted in zip(problem.further, fits, strict=True)]
+        notes = [f"{name}: {note}" for name, fitted in named for note in fitted.posterior.notes]
+        further = [{"name": name, **fitted.to_state()} for name, fitted in named]
+        kept = {**outlook.to_state(), "further": further, "sobol_seed": sobol_seed}
+        return replace(proposal, notes=(*proposal.notes, *notes)), kept
+
+    def _preference(
+        self,
+        problem: Problem,  # noqa: ARG002 - `CaMobo` has one
+        history: History,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> CostPreference | None:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
-class CaMobo:
+class CaMobo(MoUcb):
     """Play the policy `ca-mobo` (Algorithm 1, eq. 9); its fields are its options."""
 
     name = "ca-mobo"
@@ -102,8 +125,6 @@ class CaMobo:
     dear ones; `-name` means the small ones (acid, where the variable is pH)."""
     sorted: Sorting = "ours"
     """Whether the dearest variable gets the smallest weight (`ours`) or the largest, as printed (`paper`)."""
-    width: Width = Width()
-    units: Units = "range"
 
     def __post_init__(self) -> None:
         names = [_variable(entry) for entry in self.order]
@@ -115,42 +136,17 @@ class CaMobo:
         known = problem.space.names
         unknown = [entry for entry in self.order if _variable(entry) not in known]
         wrong = [("policy.order", f"got {', '.join(unknown)}, must be among {', '.join(known)}")] if unknown else []
-        return [*_too_few(self.name, problem), *wrong]
+        # super() would look for the class that slots=True has replaced
+        return [*MoUcb.mistakes(self, problem), *wrong]
 
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Return the state before the first trial: nothing fitted."""
-        return {}
-
-    def propose(
-        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
-    ) -> tuple[Proposal, JsonState]:
-        """Propose the next trial.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-            PolicyError: the problem has one outcome only, or the order names what is no variable.
-        """
-        _raise_any(self.name, self.mistakes(problem))
-        names = problem.space.names
-        columns = [names.index(_variable(entry)) for entry in self.order]
+    def _preference(self, problem: Problem, history: History, rng: np.random.Generator) -> CostPreference:
+        columns = [problem.space.names.index(_variable(entry)) for entry in self.order]
         falling = [entry.startswith("-") for entry in self.order]
-        preference = CostPreference.drawn(columns, falling, _number(history), self.sorted, rng)
-        return _played(self, preference, state, problem, history, rng=rng)
+        return CostPreference.drawn(columns, falling, _number(history), self.sorted, rng)
 
 
 def _variable(entry: str) -> str:
     return entry.removeprefix("-")
-
-
-def _too_few(policy: str, problem: Problem) -> Sequence[tuple[str, str]]:
-    if problem.further:
-        return []
-    return [("further_outcomes", f"got none, but policy {policy} weighs several; add them, or use another policy")]
-
-
-def _raise_any(policy: str, mistakes: Sequence[tuple[str, str]]) -> None:
-    if mistakes:
-        raise PolicyError(f"{policy}: " + "; ".join(f"{key}: {what}" for key, what in mistakes))
 
 
 def _number(history: History) -> int:
@@ -162,7 +158,7 @@ def _number(history: History) -> int:
 class _Turn:
     """Turn once through Algorithm 1's loop; without a preference that of MO-UCB."""
 
-    policy: MoUcb | CaMobo
+    policy: MoUcb
     outlook: Outlook
     further: Sequence[Fitted]
     preference: CostPreference | None
@@ -228,25 +224,3 @@ def _ranges(seen: FloatArray, reference: FloatArray) -> FloatArray:
     """
     ranges, size = seen.max(axis=0) - reference, np.abs(seen).max(axis=0)
     return np.where(ranges > 0, ranges, np.where(size > 0, size, 1.0))
-
-
-def _played(
-    policy: MoUcb | CaMobo,
-    preference: CostPreference | None,
-    state: JsonState,
-    problem: Problem,
-    history: History,
-    *,
-    rng: np.random.Generator,
-) -> tuple[Proposal, JsonState]:
-    """Propose, and say what went wrong in any outcome's fit; remember all of them."""
-    outlook = look(problem, history, state, rng)
-    fits = fit_further(problem, history, state.get("further", ()))
-    sobol_seed = sobol_seed_of(state, rng)
-    choice = _Turn(policy, outlook, fits, preference).choice(rng)
-    proposal = outlook.proposal(policy.name, choice, sobol_seed)
-    named = [(outcome.name, fitted) for outcome, fitted in zip(problem.further, fits, strict=True)]
-    notes = [f"{name}: {note}" for name, fitted in named for note in fitted.posterior.notes]
-    further = [{"name": name, **fitted.to_state()} for name, fitted in named]
-    kept = {**outlook.to_state(), "further": further, "sobol_seed": sobol_seed}
-    return replace(proposal, notes=(*proposal.notes, *notes)), kept
