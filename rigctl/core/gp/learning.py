@@ -5,7 +5,7 @@ bounds, and what is learned is the kernel it fitted. What it maximises is the lo
 (n, n, d + 2) array of slopes that its own likelihood builds in every step (`core.gp.likelihood`).
 
 This module imports scikit-learn at its head, which takes 90 to 110 MB of a process's memory (with what it imports) for
-good, and half a second: import it only where a fit is due. A process that decides with fixed hyper-parameters never
+good, and 0.7 s of its time: import it only where a fit is due. A process that decides with fixed hyper-parameters never
 does.
 """
 
