@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -12,10 +11,8 @@ from rigctl.campaign.decision import Decision, Origin
 from rigctl.codec import from_json, to_json
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.natural import initial_state, propose
 from rigctl.core.policies.fallback import REPEAT, fallback, repeat
-from rigctl.core.policy import Finished, Policy, Proposal, trial_rng, validate
-from rigctl.errors import PolicyError
+from rigctl.core.policy import Finished, Policy, Proposal, next_proposal, trial_rng
 
 if TYPE_CHECKING:
     from rigctl.campaign.journal.rows import TrialRow
@@ -117,15 +114,10 @@ def _fruitless(history: History) -> int | None:
 
 def _ask_policy(question: Question) -> tuple[Proposal, Mapping[str, Any]]:
     policy, problem = question.policy, question.problem
-    before = initial_state(policy, problem) if question.state is None else question.state
     rng = trial_rng(question.seed, question.trial)
-    proposal, after = propose(policy, before, problem, question.history, rng)
-    wrong = validate(proposal, problem)
-    if wrong:
-        raise PolicyError("; ".join(wrong))
+    proposal, after = next_proposal(policy, question.state, problem, question.history, rng)
     # The journal's form is the one that counts, so that a resumed process continues from exactly the same values.
-    kept: Mapping[str, Any] = json.loads(json.dumps(dict(after)))
-    return from_json(Proposal, to_json(replace(proposal, trial=question.trial))), kept
+    return from_json(Proposal, to_json(replace(proposal, trial=question.trial))), after
 
 
 def _decision(

@@ -17,7 +17,7 @@ VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """All there is to know of a fit besides the data; with the data it gives the posterior back exactly.
+    """Hold all there is to know of a fit besides the data, which together give the posterior back exactly.
 
     The model describes y' = (y - y_shift) / y_scale; `signal_sd`, `noise_sd` and `mean` are on that scale.
     """
@@ -52,14 +52,14 @@ class Hyperparameters:
 
     @property
     def product_kernel(self) -> ProductKernel:
-        """Correlations; times `signal_sd`^2 they are covariances."""
+        """Return the kernel of correlations; times `signal_sd`^2 they are covariances."""
         return ProductKernel(self.kernel, np.array(self.lengthscales))
 
     @property
     def signal_variance(self) -> float:
-        """Prior variance, standardised."""
+        """Return the prior variance, standardised."""
         return self.signal_sd**2
 
 
 class FitFailed(RigctlError):
-    """No start led to a finite optimum; says why."""
+    """Says why no start led to a finite optimum."""
