@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from rigctl.core.acquisition.outlook import Intersection, look
+from rigctl.core.acquisition.outlook import look
 from rigctl.core.bounds.best import best_bounds
 from rigctl.core.costs.feasibility import margin, within
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_micros, to_units
-from rigctl.core.policies.explore_then_commit import ExploreThenCommit
+from rigctl.core.policies.explore_then_commit import ExploreThenCommit, Intersection
 from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.psq import UcbPsq
@@ -75,11 +75,12 @@ def test_bounds_of_what_is_affordable_now_are_not_kept(problem):
     x = np.random.default_rng(1).random((25, 2))
     short = replace(problem, known_cost_field=Slope(), budget=to_micros(29))
     history = make_history([(2, row, row[0], 1.0) for row in x])
-    outlook = look(short, history, {}, "hoeffding", np.random.default_rng(2))
+    outlook = look(short, history, {}, np.random.default_rng(2), "hoeffding")
     assert {0, 2} <= outlook.moved
-    _, seen = ExploreThenCommit()._commit(outlook, Intersection.restarted(3), 0.1)
+    choice = ExploreThenCommit()._commit(outlook, Intersection.restarted(3), 0)
+    seen = Intersection.of(choice.remembered, 3)
     assert [seen.ucb[i] == np.inf for i in (0, 2)] == [True, True]
-    rich = look(replace(short, budget=to_micros(99)), history, {}, "hoeffding", np.random.default_rng(2))
+    rich = look(replace(short, budget=to_micros(99)), history, {}, np.random.default_rng(2), "hoeffding")
     assert rich.moved == frozenset()
 
 
