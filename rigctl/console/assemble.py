@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
@@ -10,16 +10,15 @@ from pathlib import Path
 
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
-from rigctl.campaign.protocols import CampaignRig, RigFactory
+from rigctl.campaign.protocols import RigFactory
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig, Overrides, load, load_text
 from rigctl.console.options import STATES
-from rigctl.core.money import MICROS_PER_UNIT, Micros
+from rigctl.core.money import MICROS_PER_UNIT
 from rigctl.errors import UsageError
-from rigctl.rig.protocols import Clock, DoseLog
+from rigctl.rig.protocols import Clock
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
-from rigctl.rig.values import Alarm
 
 
 def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:
@@ -43,11 +42,7 @@ def rig_factory(loaded: LoadedConfig, clock: Clock) -> RigFactory:
         UsageError: the configuration has no devices.
     """
     require_devices(loaded)
-
-    def make(doses: DoseLog, on_alarm: Callable[[Alarm], None]) -> CampaignRig:
-        return Rig(loaded.rig, Registry.installed(), clock, doses, on_alarm)
-
-    return make
+    return lambda doses, on_alarm: Rig(loaded.rig, Registry.installed(), clock, doses, on_alarm)
 
 
 def require_devices(loaded: LoadedConfig) -> None:
@@ -85,7 +80,8 @@ def open_campaign(
     directory = find_state(config, state)
     with open_reader(directory) as reader:
         row = reader.campaign()
-        overrides = Overrides(buses or {}, seed=row.seed, budget=money_text(row.budget, row.currency))
+        budget = f"{Decimal(row.budget) / MICROS_PER_UNIT:f} {row.currency}"  # exact
+        overrides = Overrides(buses or {}, seed=row.seed, budget=budget)
         if config is not None:
             loaded = load(config, overrides)
         else:
@@ -116,8 +112,3 @@ def find_state(config: Path | None, state: Path | None) -> Path:
         return found[0]
     there = ", ".join(map(str, found)) or f"none under {STATES.resolve()}"
     raise UsageError(f"which campaign? give a configuration or --state DIR; found: {there}")
-
-
-def money_text(amount: Micros, currency: str) -> str:
-    """Write an amount exactly, e.g. `12.5 EUR`."""
-    return f"{Decimal(amount) / MICROS_PER_UNIT:f} {currency}"

@@ -8,17 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rigctl.campaign.events import (
-    AlarmRaised,
-    CampaignEnded,
-    CampaignEvent,
-    CampaignResult,
-    CampaignStarted,
-    PhaseChanged,
-    TrialEnded,
-    TrialProposed,
-    TrialStep,
-)
+from rigctl.campaign import events
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
@@ -78,7 +68,7 @@ class Board:
     trials: int = 0
     before: int = 0
     """Trials of earlier runs, whose outcomes the board does not know."""
-    proposed: TrialProposed | None = None
+    proposed: events.TrialProposed | None = None
     state: State | None = None
     best: TrialRow | None = None
     front: tuple[TrialRow, ...] = ()
@@ -87,27 +77,27 @@ class Board:
     alarms: deque[Alarm] = field(default_factory=lambda: deque(maxlen=3))
     pausing: str = ""
     """Why no trial goes on just now; empty while they do."""
-    result: CampaignResult | None = None
+    result: events.CampaignResult | None = None
 
-    def follow(self, event: CampaignEvent) -> None:
+    def follow(self, event: events.CampaignEvent) -> None:
         match event:
-            case CampaignStarted():
+            case events.CampaignStarted():
                 self.trials, self.spent, self.budget = event.trials, event.spent, event.budget
                 self.before = event.trials
-            case TrialProposed():
+            case events.TrialProposed():
                 self.proposed, self.state = event, State.PROPOSED
-            case TrialStep():
+            case events.TrialStep():
                 self.state = event.state
-            case TrialEnded():
+            case events.TrialEnded():
                 self.state, self.trials = event.row.state, event.row.trial
                 self.spent, self.budget = event.spent, event.budget
                 self.recent.append(event.row)
                 self._compare(event.row)
-            case PhaseChanged():
+            case events.PhaseChanged():
                 self.pausing = "" if event.phase == "RUNNING" else f"{event.phase.lower()}: {event.why}"
-            case AlarmRaised():
+            case events.AlarmRaised():
                 self.alarms.append(event.alarm)
-            case CampaignEnded():
+            case events.CampaignEnded():
                 self.result = event.result
 
     def _compare(self, row: TrialRow) -> None:

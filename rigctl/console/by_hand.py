@@ -38,8 +38,8 @@ class ManualRow:
     """Outcomes besides the first, in the order they are declared in; empty if the trial failed."""
 
 
-def read_rows(path: Path, space: Space, outcomes: Sequence[str]) -> tuple[ManualRow, ...]:
-    """Read every row of the file, with outcomes of these names; columns it does not need are ignored.
+def read_rows(loaded: LoadedConfig, path: Path) -> tuple[ManualRow, ...]:
+    """Read every row of the file; columns it does not need are ignored.
 
     Raises:
         ConfigError: the file cannot be read or does not hold; carries every problem with file, line and column.
@@ -51,6 +51,7 @@ def read_rows(path: Path, space: Space, outcomes: Sequence[str]) -> tuple[Manual
             table = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise ConfigError([Mistake(str(path), f"cannot be read as CSV: {error}")]) from error
+    space, outcomes = loaded.problem.space, loaded.rig.outcome_names
     mistakes = _header_mistakes(path, header, (*space.names, "control_set", *outcomes, "cost"))
     if mistakes:
         raise ConfigError(mistakes)

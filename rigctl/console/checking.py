@@ -60,7 +60,7 @@ def checked(loaded: LoadedConfig, *, probe: bool = False) -> Checked:
         require_devices(loaded)
     if not loaded.wired:
         return Checked(loaded, SafeTimes(0.0, 0.0), loaded.warnings)
-    rig = _rig(loaded)
+    rig = Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), NoDoses(), lambda _: None)
     times = rig.time_to_safe()
     slow = _slow(loaded, times)
     answers, totals = asyncio.run(_asked(rig)) if probe else ({}, {})
@@ -113,10 +113,6 @@ def _too_coarse(meter: MeterSpec, step: float, total: float, timing: TrialTiming
         return ""
     steps = f"{meter.device} counts in steps of {step:.2g} {unit} at {total:g} {unit}"
     return f"{steps}: too coarse for a trial of at most {used:.2g} {unit}"
-
-
-def _rig(loaded: LoadedConfig) -> Rig:
-    return Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), NoDoses(), lambda _: None)
 
 
 # telling ----------------------------------------------------------------------------------------------------------

@@ -99,10 +99,11 @@ def demo(
     json: AsJson = False,
 ) -> None:
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
+    from rigctl.config.load import Overrides
     from rigctl.console import demo as demonstration
 
-    options = demonstration.DemoOptions(scenario, seed, speed, data, keep, budget, max_trials)
-    done = demonstration.demo(options, console(stderr=json), ctx.obj)
+    changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
+    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep)
     if json:
         print_json(demonstration.to_json(done))
     else:
@@ -234,7 +235,7 @@ def suggest(
     loaded = _load(config, seed=seed, budget=budget)
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
     suggestion = suggesting.suggest(loaded, past)
-    _say(suggesting.to_json(loaded, past, suggestion), suggesting.to_lines(loaded, suggestion), json)
+    _say(suggesting.to_json(loaded, past, suggestion), suggesting.sentences(loaded, suggestion.proposal), json)
 
 
 @app.command()
@@ -252,12 +253,13 @@ def ingest(
     """Record trials done by hand."""
     from rigctl.console import ingest as ingesting
     from rigctl.console.assemble import state_directory
+    from rigctl.console.by_hand import read_rows
 
     loaded = _load(config)
     if source == "-":
         rows = ingesting.rows_from_json(loaded, sys.stdin.read())
     elif source is not None:
-        rows = ingesting.rows_from_csv(loaded, Path(source))
+        rows = read_rows(loaded, Path(source))
     elif control_set is not None and cost is not None:
         rows = (ingesting.row_from_options(loaded, control_set, values, outcome, cost),)
     else:

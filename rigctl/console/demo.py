@@ -9,7 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,26 +29,12 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class DemoOptions:
-    """What the command line asks for."""
+class Demo:
+    """Holds what came of it."""
 
     scenario: str
-    seed: int | None = None
-    """Of the campaign's decisions and the simulated rig; None: the configuration's."""
-    speedup: float | None = None
-    """Rig seconds that pass per wall second at most; None: the configuration's."""
-    data: Path | None = None
-    keep: Path | None = None
+    keep: Path | None
     """Where state stays; None: nowhere."""
-    budget: str | None = None
-    max_trials: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Demo:
-    """What came of it."""
-
-    options: DemoOptions
     loaded: LoadedConfig
     outcome: run.Ended
     truth: Mapping[str, Any] | None
@@ -73,22 +59,25 @@ def example(name: str) -> Path:
     raise UsageError(f"--scenario {name}: no such example configuration")
 
 
-def demo(options: DemoOptions, console: Console, signals: Signals | None = None) -> Demo:
+def demo(
+    name: str, changes: Overrides, console: Console, signals: Signals | None, *, data: Path | None, keep: Path | None
+) -> Demo:
     """Start the simulated rig, run the campaign on it, ask for the truth, stop the rig whatever happens.
+
+    One seed is that of the campaign's decisions and of the simulated rig.
 
     Raises:
         UsageError: there is no such scenario, or it needs what was not given.
         RigctlError: as a campaign, or the simulated rig does not come up.
     """
-    check_scenario(options.scenario, options.data)
-    config = example(options.scenario)
-    first = load(config, Overrides(seed=options.seed, speedup=options.speedup))
-    scenario = Scenario(options.scenario, first.rig.speedup, first.seed, options.data, stepped=True)
-    with _place(options.keep) as directory:
+    check_scenario(name, data)
+    config = example(name)
+    first = load(config, changes)
+    scenario = Scenario(name, first.rig.speedup, first.seed, data, stepped=True)
+    with _place(keep) as directory:
         began = time.monotonic()
         with simulator(scenario, directory) as buses:
-            overrides = Overrides(buses, options.budget, first.seed, options.max_trials, options.speedup)
-            loaded = load(config, overrides)
+            loaded = load(config, replace(changes, buses=buses))
             clock = SteppedClock(loaded.rig.speedup, Stepper(directory))
             outcome = run.run_campaign(loaded, directory / "state", console, signals, clock)
         campaign_s = time.monotonic() - began
@@ -98,7 +87,7 @@ def demo(options: DemoOptions, console: Console, signals: Signals | None = None)
             told, untold = truth(scenario, outcome.recommendation.choice), ""
         except RigctlError as error:  # the campaign's own result must not be lost for it
             untold = str(error)
-    return Demo(options, loaded, outcome, told, untold, campaign_s)
+    return Demo(name, keep, loaded, outcome, told, untold, campaign_s)
 
 
 @contextmanager
@@ -113,10 +102,10 @@ def _place(keep: Path | None) -> Iterator[Path]:
 
 def to_json(done: Demo) -> Mapping[str, Any]:
     return {
-        "scenario": done.options.scenario,
+        "scenario": done.scenario,
         "seed": done.loaded.seed,
         "campaign_s": done.campaign_s,
-        "state": None if done.options.keep is None else str(done.options.keep / "state"),
+        "state": None if done.keep is None else str(done.keep / "state"),
         **run.to_json(done.outcome),
         "simulators_truth": done.truth,
     }
@@ -125,9 +114,9 @@ def to_json(done: Demo) -> Mapping[str, Any]:
 def show(done: Demo, console: Console) -> None:
     run.show(done.outcome, done.loaded, console, f"simulator's truth: {_truth(done)}")
     console.print()
-    console.print(f"simulated rig: {done.options.scenario}, seed {done.loaded.seed}, {done.campaign_s:.1f} s")
-    if done.options.keep is not None:
-        console.print(f"kept in {done.options.keep / 'state'}")
+    console.print(f"simulated rig: {done.scenario}, seed {done.loaded.seed}, {done.campaign_s:.1f} s")
+    if done.keep is not None:
+        console.print(f"kept in {done.keep / 'state'}")
 
 
 def _truth(done: Demo) -> str:

@@ -17,7 +17,7 @@ from rigctl.campaign.lock import state_lock
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import campaign_spec
-from rigctl.console.by_hand import ManualRow, RowReader, memories, observation, read_rows
+from rigctl.console.by_hand import ManualRow, RowReader, memories, observation
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.money import to_units
@@ -99,11 +99,6 @@ def _cells(
             what = "a variable or further outcome: " if further else "a variable: "
             raise UsageError(f"{where}: {unknown(name, names, what)}")
     return {**values, first: outcome, "cost": cost}
-
-
-def rows_from_csv(loaded: LoadedConfig, path: Path) -> tuple[ManualRow, ...]:
-    """Read trials from a CSV file, as `suggest --history` takes it. Raises ConfigError."""
-    return read_rows(path, loaded.problem.space, loaded.rig.outcome_names)
 
 
 def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> Ingested:

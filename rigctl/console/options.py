@@ -28,11 +28,8 @@ HistoryFile = Annotated[
     Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
 ]
 
-
 Format = StrEnum("Format", "CSV JSONL")
-"""Of an export."""
 Records = StrEnum("Records", "TRIALS LEDGER MEASUREMENTS EVENTS DOSES ALARMS")
-"""What of a journal is exported."""
 
 
 def buses(given: Sequence[str] | None) -> dict[str, str]:

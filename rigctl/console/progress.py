@@ -12,17 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
-from rigctl.campaign.events import (
-    AlarmRaised,
-    CampaignEnded,
-    CampaignEvent,
-    CampaignResult,
-    CampaignStarted,
-    Listener,
-    PhaseChanged,
-    TrialEnded,
-    TrialProposed,
-)
+from rigctl.campaign import events
 from rigctl.campaign.patience import standing
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
@@ -37,7 +27,7 @@ FRONT_TRIALS = 8
 
 
 @contextmanager
-def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
+def watching(loaded: LoadedConfig, console: Console) -> Iterator[events.Listener]:
     """Give a listener that shows on this console what happens while the block runs, drawn in a thread of its own."""
     board = Board(Labels.of(loaded), loaded.problem.budget)
     if not console.is_terminal:
@@ -48,7 +38,7 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
     # refreshed by events only: rich's own refreshing would be one more thread
     with Live(display(board), console=console, auto_refresh=False, transient=True) as live:
 
-        def show(event: CampaignEvent) -> None:
+        def show(event: events.CampaignEvent) -> None:
             board.follow(event)
             live.update(display(board), refresh=True)
 
@@ -57,10 +47,10 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[Listener]:
 
 
 @contextmanager
-def _beside(show: Listener, console: Console) -> Iterator[Listener]:
+def _beside(show: events.Listener, console: Console) -> Iterator[events.Listener]:
     """Give a listener that never waits: a thread shows what it is told, while the block runs and shortly after."""
 
-    def shown(event: CampaignEvent) -> None:
+    def shown(event: events.CampaignEvent) -> None:
         try:
             show(event)
         except Exception:  # a display that fails must not stop the rig (fault 46)
@@ -68,7 +58,7 @@ def _beside(show: Listener, console: Console) -> Iterator[Listener]:
             log.warning("not shown", campaign_event=type(event).__name__, exc_info=True)
             raise
 
-    sink: Sink[CampaignEvent] = Sink("display", shown, lambda n: console.print(f"({n} events were not shown)"))
+    sink: Sink[events.CampaignEvent] = Sink("display", shown, lambda n: console.print(f"({n} events were not shown)"))
     try:
         yield sink.put
     finally:
@@ -89,7 +79,6 @@ def display(board: Board) -> RenderableType:
 
 
 def _now(board: Board) -> Table:
-
     grid = Table.grid(padding=(0, 2))
     proposed = board.proposed
     if proposed is None:
@@ -135,7 +124,6 @@ def _best(board: Board) -> str:
 
 
 def _money_bar(board: Board) -> RenderableType:
-
     share = min(1.0, board.spent / board.budget) if board.budget else 0.0
     filled = round(BAR_WIDTH * share)
     text = Text("spent        ")
@@ -150,7 +138,6 @@ def _spent(board: Board) -> str:
 
 
 def _recent(board: Board) -> Table:
-
     labels = board.labels
     table = Table(box=None, padding=(0, 2), header_style="dim")
     outcomes = (f"{name} {unit}" for name, unit in labels.outcomes.items())
@@ -167,43 +154,43 @@ def _recent(board: Board) -> Table:
 # in a pipe or a log -----------------------------------------------------------------------------------------------
 
 
-def _tell(board: Board, event: CampaignEvent, console: Console) -> None:
+def _tell(board: Board, event: events.CampaignEvent, console: Console) -> None:
     board.follow(event)
     line = line_for(board, event)
     if line:
         console.print(line, markup=False, emoji=False)
 
 
-def line_for(board: Board, event: CampaignEvent) -> str:
+def line_for(board: Board, event: events.CampaignEvent) -> str:
     """Return one line for an event that the board has followed; nothing for steps within a trial."""
     match event:
-        case CampaignStarted():
+        case events.CampaignStarted():
             resumed = f", {event.trials} trials done" if event.trials else ""
             lost = f", trial {event.lost} was lost and is charged" if event.lost is not None else ""
             line = f"rig {event.rig}: {_spent(board)} spent{resumed}{lost}"
-        case TrialProposed():
+        case events.TrialProposed():
             at = settings(event.setpoints, board.labels.units)
             chosen = "+".join(event.control_set)
             line = f"trial {event.trial} {event.proposal.phase}: control {chosen} at {at}; {event.proposal.reason}"
-        case TrialEnded():
+        case events.TrialEnded():
             line = _ended_line(board, event)
-        case PhaseChanged():
+        case events.PhaseChanged():
             line = board.pausing or f"going on: {event.why}"
-        case AlarmRaised():
+        case events.AlarmRaised():
             line = f"alarm {event.alarm.severity.name} {event.alarm.source}: {event.alarm.message}"
-        case CampaignEnded():
+        case events.CampaignEnded():
             line = _end_line(board, event.result)
         case _:
             line = ""
     return line
 
 
-def _end_line(board: Board, result: CampaignResult) -> str:
+def _end_line(board: Board, result: events.CampaignResult) -> str:
     unsafe = "" if result.safe.ok else f"; {standing(result.safe)}"
     return f"ended ({result.ending}): {result.reason}; {result.trials} trials, {_spent(board)} spent{unsafe}"
 
 
-def _ended_line(board: Board, event: TrialEnded) -> str:
+def _ended_line(board: Board, event: events.TrialEnded) -> str:
     row, labels = event.row, board.labels
     outcome = settings({labels.outcome: row.outcome, **row.further}, labels.outcomes)
     if row.state is not State.RECORDED:

@@ -12,7 +12,7 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.replay import ReplayedTrial, replay
 from rigctl.console.assemble import OpenCampaign, campaign_spec
 from rigctl.console.report import measured_front
-from rigctl.core.explain import explain
+from rigctl.console.suggest import sentences
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, UsageError
@@ -80,16 +80,10 @@ def explained(campaign: OpenCampaign, trial: int | None) -> Explanation:
     if not rows:
         raise UsageError("explain: the campaign has no trial yet")
     row = rows[-1] if trial is None else campaign.reader.trial(trial)
-    loaded, label = campaign.loaded, "+".join(row.control_set)
     if row.proposal is None:
-        return Explanation(row.trial, row.origin, (f"Trial {row.trial} was done by hand: {label}.",), None)
-    lines = explain(
-        row.proposal,
-        loaded.problem,
-        outcome=loaded.rig.outcome_name,
-        unit=loaded.outcome_unit,
-        currency=loaded.currency,
-    )
+        by_hand = f"Trial {row.trial} was done by hand: {'+'.join(row.control_set)}."
+        return Explanation(row.trial, row.origin, (by_hand,), None)
+    lines = sentences(campaign.loaded, row.proposal)
     if row.origin != "policy":
         lines = (f"Trial {row.trial} was not chosen by the policy ({row.origin}): {row.note}", *lines)
     return Explanation(row.trial, row.origin, lines, row.proposal)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from rich.console import Console
@@ -25,9 +25,6 @@ from rigctl.core.multi_objective.pareto import non_dominated, reference_point
 from rigctl.core.multi_objective.trade_off import Front
 from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import LEVEL, Recommendation, recommend
-
-_FIRST: Final[Mapping[str, str]] = {"maximise": "outcome.maximise", "floor": "floor"}
-"""Where the campaign's identity has what it says of each further outcome."""
 
 
 def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
@@ -73,7 +70,8 @@ def show(recommendation: Recommendation, labels: Labels, console: Console, note:
     console.print(f"  at        {settings(choice.setpoints, labels.units)}")
     interval = f"({LEVEL:.0%} interval {number(choice.low)} to {number(choice.high)})"
     console.print(f"  expect    {labels.outcome} {number(choice.expected)} {unit} {interval}")
-    console.print(f"  cost      {_money(choice.cost_per_trial, labels)} per trial, metered in {choice.trials} trials")
+    cost = "unknown" if choice.cost_per_trial is None else f"{choice.cost_per_trial:.4g} {labels.currency}"
+    console.print(f"  cost      {cost} per trial, metered in {choice.trials} trials")
     console.print(f"  because   {recommendation.reason}")
     if note:
         console.print(f"  {note}")
@@ -108,10 +106,6 @@ def _against(difference: float | None, positive: str, negative: str) -> str:
     if difference is None:
         return number(None)
     return f"{number(abs(difference), 3)} {positive if difference >= 0 else negative}"
-
-
-def _money(amount: float | None, labels: Labels) -> str:
-    return "unknown" if amount is None else f"{amount:.4g} {labels.currency}"
 
 
 def _front_json(front: Front) -> Mapping[str, Any]:
@@ -156,7 +150,8 @@ def measured_front(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping
     rows = [t for t in trials if t.state is State.RECORDED and t.outcome is not None and len(t.further) == len(further)]
     if not further or not rows:
         return {}
-    first = {key: json.loads(campaign.identity[name]) for key, name in _FIRST.items()}
+    names = {"maximise": "outcome.maximise", "floor": "floor"}  # what it says of each further outcome
+    first = {key: json.loads(campaign.identity[name]) for key, name in names.items()}
     signs = np.array([1.0 if outcome["maximise"] else -1.0 for outcome in (first, *further)])
     floors = np.array([np.nan if outcome["floor"] is None else outcome["floor"] for outcome in (first, *further)])
     values = signs * np.array([[t.outcome, *t.further.values()] for t in rows], dtype=float)

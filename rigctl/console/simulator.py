@@ -106,9 +106,11 @@ def simulator(scenario: Scenario, directory: Path) -> Iterator[Mapping[str, str]
         RigctlError: it does not come up; carries what it said.
     """
     ready = directory / "ready.json"
+    options = [scenario.name, "--speed", repr(scenario.speedup), "--seed", str(scenario.seed), "--port", "0"]
+    options += ["--with-parent", str(os.getpid()), *(["--stepped"] if scenario.stepped else [])]
     with (directory / "sim.log").open("w+", encoding="utf-8") as log:
         process = subprocess.Popen(  # noqa: S603  # our own module, in our own interpreter
-            [*_command(scenario), "--ready", str(ready), "--dir", str(directory)],
+            _command(scenario, *options, "--ready", str(ready), "--dir", str(directory)),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -127,10 +129,9 @@ def truth(scenario: Scenario, option: Option) -> Mapping[str, Any]:
         RigctlError: it does not say.
     """
     setpoints = ",".join(f"{name}={value!r}" for name, value in option.setpoints.items())
-    data = [] if scenario.data is None else ["--data", str(scenario.data)]
-    command = [sys.executable, "-m", MODULE, "truth", scenario.name, "--control-set", "+".join(option.control_set)]
+    options = ["--control-set", "+".join(option.control_set), "--setpoints", setpoints, "--json"]
     done = subprocess.run(  # noqa: S603  # our own module, in our own interpreter
-        [*command, "--setpoints", setpoints, "--json", *data],
+        _command(scenario, "truth", scenario.name, *options),
         capture_output=True,
         text=True,
         timeout=TRUTH_S,
@@ -142,11 +143,9 @@ def truth(scenario: Scenario, option: Option) -> Mapping[str, Any]:
     return told
 
 
-def _command(scenario: Scenario) -> list[str]:
-    command = [sys.executable, "-m", MODULE, scenario.name, "--speed", repr(scenario.speedup)]
+def _command(scenario: Scenario, *options: str) -> list[str]:
     data = [] if scenario.data is None else ["--data", str(scenario.data)]
-    stepped = ["--stepped"] if scenario.stepped else []
-    return [*command, "--seed", str(scenario.seed), "--port", "0", "--with-parent", str(os.getpid()), *stepped, *data]
+    return [sys.executable, "-m", MODULE, *options, *data]
 
 
 def _wait(process: subprocess.Popen[bytes], ready: Path, log: Path) -> Mapping[str, str]:

@@ -144,21 +144,16 @@ class Outlet(io.TextIOBase):
 def outlets() -> Iterator[None]:
     """Let nobody who writes to standard output or error wait for a reader while the block runs."""
     before = sys.stdout, sys.stderr
-    made: list[tuple[Outlet, float]] = []
-
-    def outlet(stream: TextIO, name: str, within_s: float, lost: Callable[[int], str]) -> TextIO:
+    for stream in before:
         stream.flush()
-        made.append((Outlet(stream, name, lost), within_s))
-        return made[-1][0]  # type: ignore[return-value]  # a TextIO in all but name
-
-    sys.stdout = outlet(sys.stdout, "stdout", LAST_ANSWER_S, _lost_words)
-    sys.stderr = outlet(sys.stderr, "stderr", LAST_MESSAGES_S, _lost_record)
+    answers, messages = Outlet(sys.stdout, "stdout", _lost_words), Outlet(sys.stderr, "stderr", _lost_record)
+    sys.stdout, sys.stderr = answers, messages
     try:
         yield
     finally:
         began_s = time.monotonic()
-        for made_one, within_s in reversed(made):
-            made_one.end(max(0.0, within_s - (time.monotonic() - began_s)))
+        messages.end(LAST_MESSAGES_S)
+        answers.end(max(0.0, LAST_ANSWER_S - (time.monotonic() - began_s)))
         sys.stdout, sys.stderr = before
 
 

@@ -57,7 +57,7 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Kn
         return Known(History(), fresh)
     source = directory if history is None else history
     if source.suffix.lower() == ".csv":
-        past = to_history(read_rows(source, space, loaded.rig.outcome_names), space)
+        past = to_history(read_rows(loaded, source), space)
         return Known(past, memory(loaded, past) or fresh)
     if not source.exists():
         raise UsageError(f"--history {source}: not there; give a .csv file, a journal or a state directory")
@@ -127,9 +127,10 @@ def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mappin
     }
 
 
-def to_lines(loaded: LoadedConfig, suggestion: Suggestion) -> tuple[str, ...]:
+def sentences(loaded: LoadedConfig, proposal: Proposal) -> tuple[str, ...]:
+    """Return why a trial is proposed, for people."""
     return explain(
-        suggestion.proposal,
+        proposal,
         loaded.problem,
         outcome=loaded.rig.outcome_name,
         unit=loaded.outcome_unit,
