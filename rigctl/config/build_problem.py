@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from rigctl.config.findings import Context, unknown
-from rigctl.config.schema import DeclaredNatural, LearnedNatural, NaturalSection, OutcomeSection, VariableSection
+from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.marginals.families import Marginal, marginal_from_engineering
@@ -22,8 +22,6 @@ COLUMNS = frozenset(
     {"trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"}
 )
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
-PAIRS = ({"mean", "sd"}, {"loc", "scale"})
-"""What a normal distribution may be given by."""
 
 
 def build_problem(context: Context) -> Problem | None:
@@ -57,14 +55,20 @@ def build_problem(context: Context) -> Problem | None:
 
 def _variable(context: Context, name: str, section: VariableSection) -> Variable | None:
     path: KeyPath = ("variables", name)
-    findings, units = context.findings, context.units
-    if findings.attempt((*path, "unit"), None, units.unit, section.unit) is None:
+    natural, unit = section.natural, section.unit
+    if context.findings.attempt((*path, "unit"), None, context.units.unit, unit) is None:
         return None
-    bounds = context.pair((*path, "range"), section.range, section.unit)
+    bounds = context.pair((*path, "range"), section.range, unit)
     if bounds is None:
         return None
-    distribution = _marginal(context, (*path, "natural"), section.natural, section.unit, bounds)
-    return None if distribution is None else Variable(name, section.unit, *bounds, distribution)
+    marginal: Marginal | None
+    if "learned" in natural.model_fields_set:
+        learned = natural.learned or LearnedNatural()
+        prior = _declared(context, (*path, "natural", "learned", "prior"), learned.prior, unit, bounds)
+        marginal = None if prior is None else Learned(prior, learned.at_least)
+    else:
+        marginal = _declared(context, (*path, "natural"), natural, unit, bounds)
+    return None if marginal is None else Variable(name, unit, *bounds, marginal)
 
 
 def _control_sets(context: Context) -> list[list[str]]:
@@ -194,20 +198,10 @@ def _lengthscales(context: Context) -> tuple[float, ...] | None:
     return tuple(given[n] for n in names)
 
 
-def _marginal(
-    context: Context, path: KeyPath, section: NaturalSection, unit: str, bounds: tuple[float, float]
-) -> Marginal | None:
-    """Return how a variable with these bounds (in `unit`) varies; None when it does not hold."""
-    if "learned" not in section.model_fields_set:
-        return _declared(context, path, section, unit, bounds)
-    given = section.learned or LearnedNatural()
-    prior = _declared(context, (*path, "learned", "prior"), given.prior, unit, bounds)
-    return None if prior is None else Learned(prior, given.at_least)
-
-
 def _declared(
     context: Context, path: KeyPath, section: DeclaredNatural, unit: str, bounds: tuple[float, float]
 ) -> Marginal | None:
+    """Return how a variable with these bounds (in `unit`) varies; None when it does not hold."""
     kind = next(iter(section.model_fields_set))
     path = (*path, kind)
     given: Mapping[Any, float | str]
@@ -217,7 +211,7 @@ def _declared(
     else:
         parameters = section.truncated_normal or section.uniform
         given = {} if parameters is None else parameters.model_dump(exclude_none=True)
-        if kind == "truncated_normal" and set(given) not in PAIRS:
+        if kind == "truncated_normal" and set(given) not in ({"mean", "sd"}, {"loc", "scale"}):
             context.findings.add(path, f"got {', '.join(given) or 'nothing'}, must be mean and sd, or loc and scale")
             return None
     attempt, to = context.findings.attempt, context.units.to

@@ -109,10 +109,8 @@ def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | N
     is_pump = name in context.declared["dosing"]
 
     def cap_ml(key: str, text: str | None) -> float | None:
-        if text is None:
-            if is_pump:  # one wrong reading decides a dose: no pump goes without a cap
-                context.findings.add((*path, key), 'is missing, must cap this pump, e.g. "20 mL"')
-            return None
+        if text is None and is_pump:  # one wrong reading decides a dose: no pump goes without a cap
+            context.findings.add((*path, key), 'is missing, must cap this pump, e.g. "20 mL"')
         return context.quantity((*path, key), text, VOLUME, None)
 
     per_dose, per_day = cap_ml("per_dose", section.per_dose), cap_ml("per_day", section.per_day)
@@ -184,15 +182,13 @@ def build_watch(context: Context, devices: Mapping[str, DeviceSpec | None], regi
 
 
 def _interlocks(context: Context, unit_of: UnitOf) -> tuple[InterlockSpec, ...]:
-    found: list[InterlockSpec] = []
-    for i, section in enumerate(context.config.safety.interlocks):
-        path: KeyPath = ("safety", "interlocks", i)
-        if section.name in [s.name for s in context.config.safety.interlocks[:i]]:
-            context.findings.add((*path, "name"), f'got "{section.name}" a second time, must differ')
-        interlock = _interlock(context, unit_of, path, section)
-        if interlock is not None:
-            found.append(interlock)
-    return tuple(found)
+    sections = context.config.safety.interlocks
+    for i, section in enumerate(sections):
+        if section.name in [s.name for s in sections[:i]]:
+            path: KeyPath = ("safety", "interlocks", i, "name")
+            context.findings.add(path, f'got "{section.name}" a second time, must differ')
+    made = (_interlock(context, unit_of, ("safety", "interlocks", i), s) for i, s in enumerate(sections))
+    return tuple(interlock for interlock in made if interlock is not None)
 
 
 def _interlock(context: Context, unit_of: UnitOf, path: KeyPath, section: InterlockSection) -> InterlockSpec | None:

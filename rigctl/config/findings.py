@@ -32,7 +32,6 @@ class Findings:
         self._muted: set[KeyPath] = set(document.unreadable)
 
     def add(self, path: KeyPath, what: str) -> None:
-        """Note a problem, unless it stands in a muted part."""
         if not self.muted(path):
             self._mistakes.append(self._document.mistake(path, what))
 
@@ -80,11 +79,6 @@ def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
     """Return `got "setle", must be one of ...; did you mean "settle"?`, as the end of a message."""
     listed = ", ".join(allowed) if allowed else "(none is declared)"
     return f'got "{got}", must be {what}one of {listed}{did_you_mean(got, allowed)}'
-
-
-def unknown_key(key: str, allowed: Sequence[str]) -> str:
-    """Say the same of a key that nothing reads."""
-    return f"unknown key, must be one of {', '.join(sorted(allowed))}{did_you_mean(key, allowed)}"
 
 
 @dataclass(frozen=True, slots=True)

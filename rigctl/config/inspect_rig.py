@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Final
 
@@ -67,25 +67,21 @@ def _roles(context: Context, spec: RigSpec, registry: Registry) -> None:
 
 
 def _units(context: Context, devices: dict[str, Device]) -> None:
-    for path, used, device, unit in _served(context):
-        made = devices.get(device)
-        if not isinstance(made, Sensor if used == "sensor" else Actuator) or not made.unit:
-            continue
-        if not context.units.same(made.unit, unit) and not context.findings.told((*path, used)):
-            context.findings.add(
-                (*path, used),
-                f'got "{device}", whose driver speaks {made.unit}; must be {unit} as here, for nothing converts '
-                f"between them: write {path[-1]} in {made.unit}, or make the instrument speak {unit}",
-            )
-
-
-def _served(context: Context) -> Iterator[tuple[KeyPath, str, str, str]]:
-    """Yield (path, sensor or actuator, device, unit) of all that is measured or imposed directly."""
+    """Check that what is measured or imposed directly speaks the unit of its device."""
     for path, _, section in context.measured:
-        if section.sensor is not None:
-            yield path, "sensor", section.sensor, section.unit
-        if isinstance(section, VariableSection) and section.actuator not in (None, *context.declared["dosing"]):
-            yield path, "actuator", str(section.actuator), section.unit
+        used = {"sensor": section.sensor}
+        if isinstance(section, VariableSection) and section.actuator not in context.declared["dosing"]:
+            used["actuator"] = section.actuator
+        for key, device in used.items():
+            made, unit = devices.get(device or ""), section.unit
+            if not isinstance(made, Sensor if key == "sensor" else Actuator) or not made.unit:
+                continue
+            if not context.units.same(made.unit, unit) and not context.findings.told((*path, key)):
+                context.findings.add(
+                    (*path, key),
+                    f'got "{device}", whose driver speaks {made.unit}; must be {unit} as here, for nothing converts '
+                    f"between them: write {path[-1]} in {made.unit}, or make the instrument speak {unit}",
+                )
 
 
 # what cannot be meant ---------------------------------------------------------------------------------------------
@@ -191,8 +187,10 @@ def _lines(context: Context, devices: Mapping[str, DeviceSpec], registry: Regist
         if _NUMBERED.fullmatch(place):
             what = f"{place} may be another instrument after the next plugging in; use /dev/serial/by-id/..."
             context.findings.warn(_bus(first), what)
-        for one, other in combinations(((d, _claims(d, registry)) for d in (first, *others)), 2):
-            _at_odds(context, one, other)
+        claims = [(device, _claims(device, registry)) for device in (first, *others)]
+        for (one, held), (other, wanted) in combinations(claims, 2):
+            if one.url == other.url:  # else told already
+                _at_odds(context, one, held, other, wanted)
 
 
 def _bus(device: DeviceSpec) -> KeyPath:
@@ -209,21 +207,17 @@ def _claims(device: DeviceSpec, registry: Registry) -> Sequence[Claim]:
 
 
 def _at_odds(
-    context: Context, first: tuple[DeviceSpec, Sequence[Claim]], second: tuple[DeviceSpec, Sequence[Claim]]
+    context: Context, first: DeviceSpec, held: Sequence[Claim], second: DeviceSpec, wanted: Sequence[Claim]
 ) -> None:
     """Report the first thing that two devices on one line cannot both have, or should know of."""
-    if first[0].url != second[0].url:
-        return  # told already
-    if _WHOLE_LINE in first[1] or _WHOLE_LINE in second[1]:
-        context.findings.add(
-            _bus(second[0]),
-            f"got the line of {first[0].name}, which cannot be shared; give each a port of its own",
-        )
+    if _WHOLE_LINE in held or _WHOLE_LINE in wanted:
+        what = f"got the line of {first.name}, which cannot be shared; give each a port of its own"
+        context.findings.add(_bus(second), what)
         return
-    held = {claim.place: claim for claim in first[1]}
-    for claim in second[1]:
-        other = held.get(claim.place)
-        if other is not None and _conflict(context, first[0].name, other, second[0].name, claim):
+    places = {claim.place: claim for claim in held}
+    for claim in wanted:
+        other = places.get(claim.place)
+        if other is not None and _conflict(context, first.name, other, second.name, claim):
             return
 
 

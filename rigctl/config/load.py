@@ -48,7 +48,6 @@ class LoadedConfig:
     text: str
     """As the user wrote it."""
     name: str
-    """The rig's."""
     currency: str
     seed: int
     max_trials: int | None
@@ -61,7 +60,6 @@ class LoadedConfig:
     rig: RigSpec
     """Without devices when a person does the trials."""
     document: Document = field(repr=False)
-    """Where each key stands."""
     warnings: tuple[str, ...] = ()
     """What a person should know but may want, each with file, line and key."""
 

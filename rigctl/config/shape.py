@@ -1,12 +1,14 @@
 """First check: do the sections have the right shape? Parts that do not are reported, then left out.
 
-Leaving them out lets the second check (units, names, consistency) find what is wrong elsewhere in the same run.
+Leaving them out lets the second check (units, names, consistency) find what is wrong elsewhere in the same run. The
+same shape, with the options of drivers and policies, is the JSON schema for completion and checks in an editor.
 """
 
 from __future__ import annotations
 
 import copy
 import dataclasses
+import json
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
@@ -14,9 +16,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from rigctl.config.document import Document
-from rigctl.config.findings import Findings, unknown_key
-from rigctl.config.schema import RigConfig
+from rigctl.config.findings import Findings
+from rigctl.config.schema import DeviceSection, PolicySection, RigConfig
+from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.errors import KeyPath
+from rigctl.plugins import did_you_mean
+from rigctl.rig.registry import Registry
 
 _ENTRIES: Final = ("variables", "devices", "dosing", "buses", "known_costs", "meters")
 """Sections whose entries stand on their own: a bad one is left out, the others are checked on."""
@@ -90,7 +95,8 @@ def _path(details: ErrorDetails) -> KeyPath:
 def _sentence(details: ErrorDetails, model: type[BaseModel]) -> str:
     path, kind = _path(details), details["type"]
     if kind == "extra_forbidden":
-        return unknown_key(str(path[-1]), keys_at(model, path[:-1]))
+        known = keys_at(model, path[:-1])
+        return f"unknown key, must be one of {', '.join(sorted(known))}{did_you_mean(str(path[-1]), known)}"
     if kind == "missing":
         return "is missing, must be given"
     template = _SENTENCES.get(kind)
@@ -199,3 +205,49 @@ def _instance(cls: type, checked: BaseModel) -> Any:
         for name, value in ((n, getattr(checked, n)) for n in type(checked).model_fields)
     }
     return cls(**values)
+
+
+# for editors --------------------------------------------------------------------------------------------------------
+
+
+def json_schema(registry: Registry) -> dict[str, Any]:
+    schema = RigConfig.model_json_schema(by_alias=True)
+    definitions = schema["$defs"]
+    drivers = {name: registry.driver(name) for name in registry.drivers}
+    definitions["DeviceSection"] = _one_of(
+        definitions, DeviceSection, "driver", {n: (d.options, d.summary) for n, d in drivers.items()}
+    )
+    policies = {name: options_model(policy_class(name)) for name in policy_names()}
+    definitions["PolicySection"] = _one_of(
+        definitions, PolicySection, "name", {n: (m, m.__doc__ or "") for n, m in policies.items()}
+    )
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def schema_text(schema: dict[str, Any]) -> str:
+    """Write the schema as it stands in `config/schema.json`."""
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+
+
+def _one_of(
+    definitions: dict[str, Any], section: type[BaseModel], key: str, options: dict[str, tuple[type[BaseModel], str]]
+) -> dict[str, Any]:
+    """Return one alternative per driver or policy: the section's own keys plus its options."""
+    common = definitions[section.__name__]
+    alternatives = []
+    for name, (model, summary) in sorted(options.items()):
+        own = model.model_json_schema(by_alias=True, ref_template=f"#/$defs/{name}.{{model}}")
+        for inner, definition in own.pop("$defs", {}).items():
+            definitions[f"{name}.{inner}"] = definition
+        named = {**common["properties"][key], "const": name, "type": "string"}
+        alternatives.append(
+            {
+                "title": name,
+                "description": summary,
+                "type": "object",
+                "properties": {**common["properties"], key: named, **own.get("properties", {})},
+                "required": sorted({key, *common.get("required", []), *own.get("required", [])}),
+                "additionalProperties": False,
+            }
+        )
+    return {"description": common["description"], "oneOf": alternatives}

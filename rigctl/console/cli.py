@@ -44,7 +44,6 @@ class Verbs(TyperGroup):
     """Turns errors into a message and an exit code, in this one place."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the verb; an error made on purpose is told in one message, with its exit code."""
         try:
             return super().invoke(ctx)
         except RigctlError as error:
@@ -351,10 +350,10 @@ def drivers(*, json: AsJson = False) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON schema of the configuration, for editors."""
-    from rigctl.config.json_schema import json_schema, to_text
+    from rigctl.config.shape import json_schema, schema_text
     from rigctl.rig.registry import Registry
 
-    typer.echo(to_text(json_schema(Registry.installed())), nl=False)
+    typer.echo(schema_text(json_schema(Registry.installed())), nl=False)
 
 
 def main(signals: Signals | None = None) -> None:

@@ -10,46 +10,43 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO
 
-from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import IdleRow, LedgerRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import OpenCampaign
+from rigctl.console.options import Records
 from rigctl.console.output import told
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.errors import UsageError
 
 
-def export(campaign: OpenCampaign, records: str, form: str, out: Path | None) -> None:
+def export(campaign: OpenCampaign, what: str, form: str, out: Path | None) -> None:
     """Write all records of one kind to a file or standard output.
 
     Raises:
         UsageError: the file cannot be written.
     """
     if out is None:
-        write(campaign, records, form, sys.stdout)
+        write(campaign, what, form, sys.stdout)
         return
     try:
         with out.open("w", encoding="utf-8", newline="") as stream:
-            write(campaign, records, form, stream)
+            write(campaign, what, form, stream)
     except OSError as error:
         raise UsageError(f"--out {out}: {error.strerror}") from error
 
 
-def write(campaign: OpenCampaign, records: str, form: str, out: TextIO) -> None:
+def write(campaign: OpenCampaign, what: str, form: str, out: TextIO) -> None:
     """Write all records of one kind, as `csv` or `jsonl`."""
     space, outcomes = campaign.loaded.problem.space, campaign.loaded.rig.outcome_names
-    rows = list(_rows(campaign.reader, space, outcomes, records))
+    rows = list(records(campaign, what))
     if form == "jsonl":
         out.writelines(json.dumps(told(row), allow_nan=False) + "\n" for row in rows)
         return
-    header = _trial_columns(space, outcomes) if records == "trials" else list(rows[0]) if rows else []
+    header = _trial_columns(space, outcomes) if what == Records.TRIALS else list(rows[0]) if rows else []
     writer = csv.DictWriter(out, header, lineterminator="\n")
     writer.writeheader()
     writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
-
-
-RECORDS = ("trials", "ledger", "measurements", "events", "doses", "alarms")
 
 
 def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
@@ -58,13 +55,11 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
     Raises:
         UsageError: there is no such kind.
     """
-    if what not in RECORDS:
-        raise UsageError(f"records: got {what!r}, must be one of {', '.join(RECORDS)}")
-    return _rows(campaign.reader, campaign.loaded.problem.space, campaign.loaded.rig.outcome_names, what)
-
-
-def _rows(reader: Reader, space: Space, outcomes: Sequence[str], records: str) -> Iterator[Mapping[str, Any]]:
-    if records == "trials":
+    if what not in list(Records):
+        raise UsageError(f"records: got {what!r}, must be one of {', '.join(Records)}")
+    reader, loaded = campaign.reader, campaign.loaded
+    if what == Records.TRIALS:
+        space, outcomes = loaded.problem.space, loaded.rig.outcome_names
         yield from (_trial(row, space, outcomes) for row in reader.trials() if row.state.final)
         return
     sources: Mapping[str, Iterable[Any]] = {
@@ -74,9 +69,9 @@ def _rows(reader: Reader, space: Space, outcomes: Sequence[str], records: str) -
         "doses": reader.doses(),
         "alarms": reader.alarms(),
     }
-    for row in sources[records]:
+    for row in sources[what]:
         fields = told(row)
-        if records == "ledger":
+        if what == Records.LEDGER:
             fields = {"trial": fields.pop("trial"), **fields, "amount": exact(row.amount)}
         yield fields
 

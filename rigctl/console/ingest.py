@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal
 from importlib.metadata import version
@@ -77,11 +78,8 @@ def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
         if not isinstance(entry, dict) or set(entry) - set(keys) or not {"control_set", "cost"} <= set(entry):
             raise UsageError(f"{where}: must be an object with {', '.join(keys)}")
         members, values = entry["control_set"], entry.get("values", {})
-        if (
-            not isinstance(members, list)
-            or not all(isinstance(m, str) for m in members)
-            or not isinstance(values, dict)
-        ):
+        named = isinstance(members, list) and all(isinstance(m, str) for m in members)
+        if not named or not isinstance(values, dict):
             raise UsageError(f"{where}: control_set must be a list of names, values an object")
         cells = _cells(loaded, f"{where}: values", values, entry.get("outcome"), entry["cost"])
         rows.append(reader.row(where, members, cells))
@@ -110,46 +108,39 @@ def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> 
         JournalError: the journal cannot be used.
     """
     problem = loaded.problem
-    with state_lock(directory):
-        journal = Journal(directory, RealClock(loaded.rig.speedup), boot_id())
-        try:
-            journal.begin(campaign_spec(loaded), version("rigctl"))
-            under_way = journal.read.open_trial()
-            if under_way is not None:
-                raise UsageError(f"trial {under_way.trial} is under way; `rigctl run` settles it")
-            known = journal.read.history(problem.space)
-            first = len(known) + 1
-            manuals = tuple(_manuals(loaded, known, journal.read.policy_state(), rows))
-            journal.ingest(manuals, loaded.rig.outcome_names)
-            journal.beat(ended="ingest")
-            spent = journal.read.campaign().spent
-        finally:
-            journal.close()
+    clock = RealClock(loaded.rig.speedup)
+    with state_lock(directory), closing(Journal(directory, clock, boot_id())) as journal:
+        journal.begin(campaign_spec(loaded), version("rigctl"))
+        under_way = journal.read.open_trial()
+        if under_way is not None:
+            raise UsageError(f"trial {under_way.trial} is under way; `rigctl run` settles it")
+        known = journal.read.history(problem.space)
+        first = len(known) + 1
+        manuals = tuple(_manuals(loaded, known, journal.read.policy_state(), rows))
+        journal.ingest(manuals, loaded.rig.outcome_names)
+        journal.beat(ended="ingest")
+        spent = journal.read.campaign().spent
     return Ingested(tuple(range(first, first + len(rows))), to_units(spent), to_units(problem.budget))
 
 
 def _manuals(
     loaded: LoadedConfig, known: History, state: JsonState | None, rows: Sequence[ManualRow]
 ) -> Iterator[ManualTrial]:
-    seen = [observation(n, row, loaded.problem.space) for n, row in enumerate(rows, start=len(known) + 1)]
+    problem = loaded.problem
+    seen = [observation(n, row, problem.space) for n, row in enumerate(rows, start=len(known) + 1)]
     for row, o, after in zip(rows, seen, memories(loaded, known, state, seen), strict=True):
-        yield _manual(loaded, o.trial, row, after)
-
-
-def _manual(loaded: LoadedConfig, trial: int, row: ManualRow, policy_state: JsonState | None) -> ManualTrial:
-    space = loaded.problem.space
-    names = space.control_sets[space.index_of(row.control_set)].names
-    decision = Decision(
-        trial=trial,
-        control_set=names,
-        # what a person set is known through what was measured
-        setpoints={n: row.values[n] for n in names if n in row.values},
-        origin="manual",
-        proposal=None,
-        policy_state=policy_state,
-        seed=loaded.seed,
-        history_length=trial - 1,
-        budget=loaded.problem.budget,
-    )
-    further = dict(zip((f.name for f in loaded.problem.further), row.further, strict=False))  # none if it failed
-    return ManualTrial(decision, row.values, row.outcome, row.cost, further)
+        names = problem.space.control_sets[o.control_set].names
+        decision = Decision(
+            trial=o.trial,
+            control_set=names,
+            # what a person set is known through what was measured
+            setpoints={n: row.values[n] for n in names if n in row.values},
+            origin="manual",
+            proposal=None,
+            policy_state=after,
+            seed=loaded.seed,
+            history_length=o.trial - 1,
+            budget=problem.budget,
+        )
+        further = dict(zip((f.name for f in problem.further), row.further, strict=False))  # none if it failed
+        yield ManualTrial(decision, row.values, row.outcome, row.cost, further)

@@ -31,7 +31,13 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[events.Listener
     """Give a listener that shows on this console what happens while the block runs, drawn in a thread of its own."""
     board = Board(Labels.of(loaded), loaded.problem.budget)
     if not console.is_terminal:
-        with _beside(lambda event: _tell(board, event, console), console) as listener:
+
+        def tell(event: events.CampaignEvent) -> None:
+            board.follow(event)
+            if line := line_for(board, event):
+                console.print(line, markup=False, emoji=False)
+
+        with _beside(tell, console) as listener:
             yield listener
         return
 
@@ -152,13 +158,6 @@ def _recent(board: Board) -> Table:
 
 
 # in a pipe or a log -----------------------------------------------------------------------------------------------
-
-
-def _tell(board: Board, event: events.CampaignEvent, console: Console) -> None:
-    board.follow(event)
-    line = line_for(board, event)
-    if line:
-        console.print(line, markup=False, emoji=False)
 
 
 def line_for(board: Board, event: events.CampaignEvent) -> str:

@@ -37,7 +37,6 @@ class Done:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if everything is confirmed safe."""
         return 0 if self.report.ok else 1
 
     def to_json(self) -> Mapping[str, Any]:

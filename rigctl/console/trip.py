@@ -63,8 +63,7 @@ def accept_device(loaded: LoadedConfig, directory: Path, name: str) -> Mapping[s
 
 
 async def _identity(rig: RigSpec, name: str, clock: Clock) -> Identity:
-    wiring = wired(rig, Registry.installed(), clock, lambda _: None)
-    handle = wiring.handles[name]
+    handle = wired(rig, Registry.installed(), clock, lambda _: None).handles[name]
     try:
         return await handle.identify()
     finally:

@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from rigctl.config.json_schema import json_schema, to_text
 from rigctl.config.schema import RigConfig
-from rigctl.config.shape import options_model
+from rigctl.config.shape import json_schema, options_model, schema_text
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.rig.registry import Registry
 
@@ -27,7 +26,7 @@ def built_in() -> Registry:
 
 def test_the_schema_in_the_repository_is_current():
     """config/schema.json is what `rigctl schema` prints; write it again after a change."""
-    assert (ROOT / "config/schema.json").read_text(encoding="utf-8") == to_text(json_schema(built_in()))
+    assert (ROOT / "config/schema.json").read_text(encoding="utf-8") == schema_text(json_schema(built_in()))
 
 
 def test_every_driver_is_one_alternative_with_its_options():
