@@ -150,7 +150,7 @@ def measured_front(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping
     rows = [t for t in trials if t.state is State.RECORDED and t.outcome is not None and len(t.further) == len(further)]
     if not further or not rows:
         return {}
-    names = {"maximise": "outcome.maximise", "floor": "floor"}  # what it says of each further outcome
+    names = {"maximise": "outcome.maximise", "floor": "floor"}  # where the identity has the same of the first one
     first = {key: json.loads(campaign.identity[name]) for key, name in names.items()}
     signs = np.array([1.0 if outcome["maximise"] else -1.0 for outcome in (first, *further)])
     floors = np.array([np.nan if outcome["floor"] is None else outcome["floor"] for outcome in (first, *further)])
