@@ -77,7 +77,6 @@ class LikelyMaximisers(OutlookPolicy):
             raise ValueError(f"spread: got {self.spread}, must be >= 0")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Return the state before the first trial: nothing harvested."""
         return {"harvested": 0, "explored": 0}
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:
