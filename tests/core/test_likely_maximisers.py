@@ -10,6 +10,7 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros, to_units
+from rigctl.core.play import play
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from rigctl.core.policy import BudgetSpent, trial_rng
@@ -33,20 +34,17 @@ def hill(x):
 def campaign(policy, problem, costs=COSTS, outcome=hill, seed=0, most=400):
     """Play until the budget is spent."""
     nature = np.random.default_rng(seed)
-    history, state, proposals = History(), policy.initial_state(problem), []
-    for trial in range(1, most):
-        try:
-            proposal, state = policy.propose(state, problem, history, trial_rng(seed, trial))
-        except BudgetSpent:
-            return proposals, history
+
+    def observe(proposal):
         chosen = problem.space.control_sets[proposal.control_set]
         x = nature.normal(0.5, 0.2, len(NAMES)).clip(0, 1)
         x[list(chosen.indices)] = proposal.setting
         y = outcome(x) + 0.01 * nature.standard_normal()
         cost = to_micros(costs[proposal.control_set])
-        history = history.append(Observation(trial, proposal.control_set, tuple(map(float, x)), float(y), cost))
-        proposals.append(proposal)
-    return proposals, history
+        return Observation(proposal.trial, proposal.control_set, tuple(map(float, x)), float(y), cost)
+
+    played = play(policy, problem, observe, seed, most=most)
+    return [decided.proposal for decided in played.decisions], played.history
 
 
 @pytest.fixture(scope="module")
