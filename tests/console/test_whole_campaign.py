@@ -41,6 +41,7 @@ def test_a_demo_runs_a_campaign_and_tells_the_truth_about_it(tmp_path):
         "trials": trials,
         "agree": trials,
         "differing": [],
+        "other_code": [],
     }
     explained = json.loads(rigctl("explain", "--state", state, "--trial", trials, "--json"))
     assert len(explained["proposal"]["sets"]) == 7
