@@ -218,8 +218,7 @@ def test_trials_spread_along_the_front():
         y = two(np.array(proposal.setting))
         return Observation(proposal.trial, 0, proposal.setting, y[0], to_micros(1), further=(y[1],))
 
-    decisions = play(policy, problem, observe, 0, known=history, most=16).decisions
-    played = [decided.proposal.setting[0] for decided in decisions]
+    played = [d.proposal.setting[0] for d in play(policy, problem, observe, 0, known=history, most=16).decisions]
     assert min(played) < 0.1
     assert max(played) > 0.4
 
