@@ -41,11 +41,9 @@ class SquaredExponential:
     lengthscale: float
 
     def value(self, delta: FloatArray) -> FloatArray:
-        """Return k(delta), elementwise."""
         return np.asarray(np.exp(-0.5 * np.square(delta / self.lengthscale)))
 
     def log_slope(self, delta: FloatArray) -> FloatArray:
-        """Return the slope of ln k by delta, elementwise."""
         return np.asarray(-delta / self.lengthscale**2)
 
 
@@ -56,7 +54,6 @@ class Matern52:
     lengthscale: float
 
     def value(self, delta: FloatArray) -> FloatArray:
-        """Return k(delta), elementwise."""
         r = np.abs(delta) * (np.sqrt(5.0) / self.lengthscale)
         return np.asarray((1.0 + r * (1.0 + r / 3.0)) * np.exp(-r))
 
@@ -89,7 +86,6 @@ class ProductKernel:
     """(d,), unit cube."""
 
     def one(self, variable: int) -> Kernel1D:
-        """Return the factor of one variable."""
         return kernel_1d(self.name, float(self.lengthscales[variable]))
 
     def matrix(self, a: FloatArray, c: FloatArray, mask: FloatArray | None = None) -> FloatArray:

@@ -61,11 +61,9 @@ class Learned:
 
     @property
     def mean(self) -> float:
-        """Return the prior's mean."""
         return self.prior.mean
 
     def quantile(self, p: FloatArray) -> FloatArray:
-        """Return the prior's quantiles, elementwise."""
         return self.prior.quantile(p)
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: ARG002  # the protocol's signature
@@ -77,11 +75,9 @@ class Learned:
         raise PolicyError("a learned marginal is concrete in a decision only; ask policies by `next_proposal`")
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: ARG002, N802
-        """Refuse, as `z` does."""
         return self.z(b, kernel)
 
     def zz(self, kernel: Kernel1D) -> float:
-        """Refuse, as `z` does."""
         return float(self.z(np.empty(0), kernel)[0])
 
 

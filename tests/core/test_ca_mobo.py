@@ -19,6 +19,7 @@ from rigctl.core.multi_objective.outcomes import as_first, fit_further, outcome_
 from rigctl.core.multi_objective.preference import CostPreference
 from rigctl.core.multi_objective.scalarise import Scalarised, best_trade_offs
 from rigctl.core.multi_objective.trade_off import front_of
+from rigctl.core.play import play
 from rigctl.core.policies.ca_mobo import CaMobo, MoUcb, Width
 from rigctl.core.policies.check import check_policy
 from rigctl.core.policy import BudgetSpent, trial_rng, validate
@@ -212,13 +213,12 @@ def test_units_change_nothing(policy):
 def test_trials_spread_along_the_front():
     """The trade-off is played from one end to the other, not at one compromise."""
     problem, history, policy = make_problem([("a", "b")]), make_history(8, sets=1), MoUcb(width=Width(beta=1.0))
-    played, state = [], policy.initial_state(problem)
-    for trial in range(9, 25):
-        proposal, state = policy.propose(state, problem, history, trial_rng(0, trial))
-        x = np.array(proposal.setting)
-        played.append(x[0])
-        y = two(x)
-        history = history.append(Observation(trial, 0, tuple(x.tolist()), y[0], to_micros(1), further=(y[1],)))
+
+    def observe(proposal):
+        y = two(np.array(proposal.setting))
+        return Observation(proposal.trial, 0, proposal.setting, y[0], to_micros(1), further=(y[1],))
+
+    played = [d.proposal.setting[0] for d in play(policy, problem, observe, 0, known=history, most=16).decisions]
     assert min(played) < 0.1
     assert max(played) > 0.4
 

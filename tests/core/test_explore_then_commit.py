@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -12,10 +11,11 @@ from rigctl.core.acquisition.outlook import Outlook
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import cost_field
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import Observation
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_micros
+from rigctl.core.play import play
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit, Intersection
 from rigctl.core.policy import BudgetSpent, trial_rng, validate
 from tests.core.conftest import make_history
@@ -60,20 +60,15 @@ def committed(outlook, seen):
 
 def campaign(policy, problem, cost_of, outcome, seed=0, limit=500):
     """Play a policy until the budget is spent; returns proposals and history."""
-    history, state, proposals = History(), policy.initial_state(problem), []
-    for trial in range(1, limit):
-        rng = trial_rng(seed, trial)
-        try:
-            proposal, state = policy.propose(state, problem, history, rng)
-        except BudgetSpent:
-            break
-        state = json.loads(json.dumps(state))
-        x = np.random.default_rng([seed, trial, 1]).random(problem.space.dimension)
+
+    def observe(proposal):
+        x = np.random.default_rng([seed, proposal.trial, 1]).random(problem.space.dimension)
         x[list(problem.space.control_sets[proposal.control_set].indices)] = proposal.setting
         cost = to_micros(cost_of[proposal.control_set])
-        history = history.append(Observation(trial, proposal.control_set, tuple(x), outcome(x), cost))
-        proposals.append(proposal)
-    return proposals, history
+        return Observation(proposal.trial, proposal.control_set, tuple(x), outcome(x), cost)
+
+    played = play(policy, problem, observe, seed, most=limit - 1)
+    return [decided.proposal for decided in played.decisions], played.history
 
 
 def hill(x):

@@ -8,13 +8,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.acquisition.outlook import Intersection
+from rigctl.core.acquisition.outlook import look
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.marginals.families import Uniform
-from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
+from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit, Intersection
 from tests.core.conftest import make_history
-from tests.core.test_affording import Slope
+from tests.core.costs.test_feasibility import Slope
 from tests.core.test_explore_then_commit import NOTHING_SEEN, X, outlook_of
 
 EVEN = [(i, X, 1.0, 0.1) for i in (0, 1, 2)]
@@ -23,7 +23,19 @@ EVEN = [(i, X, 1.0, 0.1) for i in (0, 1, 2)]
 def committed(problem, upper, lower, tolerance=0.1, *, costs=(0.1, 0.1, 0.1), seen=NOTHING_SEEN):
     """What is committed to with these bounds and these known costs."""
     outlook = outlook_of(replace(problem, known_costs=costs), make_history(EVEN), upper, lower)
-    return ExploreThenCommit()._commit(outlook, seen, tolerance)[0]
+    policy = ExploreThenCommit(tolerance=tolerance)
+    return outlook.proposal(policy.name, policy._commit(outlook, seen, 0), 0)
+
+
+def explored(outlook, policy=None, sobol_seed=0):
+    """What is explored with."""
+    policy = policy or ExploreThenCommit()
+    return outlook.proposal(policy.name, policy._explore(outlook, NOTHING_SEEN, 0), sobol_seed)
+
+
+def tolerance_at(policy, problem, history, commit_trials=0):
+    """The tolerance after so many commit trials."""
+    return policy._tolerance_now(outlook_of(problem, history, (1, 1, 1), (0, 0, 0)), commit_trials)
 
 
 @pytest.mark.parametrize(
@@ -79,8 +91,8 @@ def test_where_nothing_is_good_enough_the_first_of_the_best_is(problem):
 def test_a_memory_that_still_holds_is_not_started_again(problem):
     """Intersections are given up only where they leave no set at all."""
     outlook = outlook_of(problem, make_history(EVEN), (1.0, 1.1, 1.2), (0.2, 0.3, 0.4))
-    _, after = ExploreThenCommit()._commit(outlook, Intersection(0.9, (0.1, 0.1, 0.95)), 0.1)
-    assert after == Intersection(0.9, (0.1, 0.1, 0.95))
+    choice = ExploreThenCommit()._commit(outlook, Intersection(0.9, (0.1, 0.1, 0.95)), 0)
+    assert Intersection.of(choice.remembered, 3) == Intersection(0.9, (0.1, 0.1, 0.95))
 
 
 def test_of_sets_that_have_cost_the_same_the_less_played_is_explored_and_of_those_the_first(problem):
@@ -88,10 +100,10 @@ def test_of_sets_that_have_cost_the_same_the_less_played_is_explored_and_of_thos
     policy = ExploreThenCommit(explore=Exploration(by="spend"))
     rows = [(0, X, 1.0, 0.1), (0, X, 1.0, 0.1), (1, X, 1.0, 0.2), (2, X, 1.0, 0.2)]
     outlook = outlook_of(problem, make_history(rows), (1, 1, 1), (0, 0, 0))
-    assert policy._explore(outlook, NOTHING_SEEN, 0)[0].control_set == 1
+    assert policy._explore(outlook, NOTHING_SEEN, 0).control_set == 1
     even = outlook_of(problem, make_history(EVEN), (1, 1, 1), (0, 0, 0))
     for either in (ExploreThenCommit(), policy):
-        assert either._explore(even, NOTHING_SEEN, 0)[0].control_set == 0
+        assert either._explore(even, NOTHING_SEEN, 0).control_set == 0
 
 
 def test_a_model_is_followed_from_one_outcome_more_than_there_are_variables(problem):
@@ -99,7 +111,7 @@ def test_a_model_is_followed_from_one_outcome_more_than_there_are_variables(prob
     for outcomes, where in ((2, "Sobol point"), (3, "upper-bound maximiser")):
         history = make_history(EVEN[:outcomes] + [(0, X, None, 0.1)] * (3 - outcomes))
         outlook = outlook_of(problem, history, (1, 1, 1), (0, 0, 0))
-        proposal, _ = ExploreThenCommit()._explore(outlook, NOTHING_SEEN, 0)
+        proposal = explored(outlook)
         assert where in proposal.reason
         assert (proposal.setting == (0.25,) * len(proposal.setting)) == (outcomes == 3)
 
@@ -107,14 +119,14 @@ def test_a_model_is_followed_from_one_outcome_more_than_there_are_variables(prob
 def test_tolerance_is_halved_with_every_d_th_commit_trial(problem):
     """In two variables after the second and the fourth, not after the first."""
     policy = ExploreThenCommit(tolerance=0.4, tolerance_decay="halving")
-    halved = [policy._tolerance_now({"commit_trials": n}, problem, make_history(EVEN)) for n in range(5)]
+    halved = [tolerance_at(policy, problem, make_history(EVEN), n) for n in range(5)]
     assert halved == [0.4, 0.4, 0.2, 0.2, 0.1]
 
 
 def test_tolerance_by_budget_ends_at_nothing(problem):
     """A budget that is overspent leaves no tolerance, not a negative one."""
     policy = ExploreThenCommit(tolerance=0.4, tolerance_decay="budget")
-    assert policy._tolerance_now({}, problem, make_history([(0, X, 1.0, 12.0)])) == 0.0
+    assert tolerance_at(policy, problem, make_history([(0, X, 1.0, 12.0)])) == 0.0
 
 
 @pytest.mark.parametrize("options", [{"plays": 1}, {"share": 0.0}, {"share": 1.0}, {"plays": 3, "share": None}])
@@ -143,8 +155,8 @@ def test_the_first_state_says_that_nothing_was_committed(problem):
     assert policy.initial_state(problem) == {"commit_trials": 0}
     space = Space.of([Variable("a", "mM", 0.0, 1.0, Uniform())], [["a"]])
     single = replace(problem, space=space, model=replace(problem.model, lengthscales=(0.3,)))
-    halved = [policy._tolerance_now(s, single, make_history([])) for s in ({}, {"commit_trials": 1})]
-    assert halved == [0.4, 0.2]
+    outlook = look(single, make_history([]), {}, np.random.default_rng(0))
+    assert [policy._tolerance_now(outlook, n) for n in (0, 1)] == [0.4, 0.2]
 
 
 def test_the_sobol_seed_is_the_generator_s_first_number(problem):
@@ -206,6 +218,6 @@ def test_a_first_point_that_is_too_dear_gives_way_to_a_setting_that_fits(problem
     )
     low = replace(outlook.bounds[1], upper_at=np.array([0.0]))
     outlook = replace(outlook, bounds=(outlook.bounds[0], low, outlook.bounds[2]))
-    proposal, _ = ExploreThenCommit()._explore(outlook, NOTHING_SEEN, 0)
+    proposal = explored(outlook)
     assert (proposal.control_set, where in proposal.reason) == (1, True)
     assert (proposal.setting == (0.0,)) == (left == 1.0)

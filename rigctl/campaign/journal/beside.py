@@ -23,11 +23,9 @@ class IdleRows:
         self._connection = connection
 
     def rows(self) -> tuple[IdleRow, ...]:
-        """Return all lines, in order."""
         return _all(self._connection, IdleRow, "idle")
 
     def spent(self) -> Micros:
-        """Return their sum."""
         return sum(row.amount for row in self.rows())
 
     def since_last_trial(self) -> tuple[IdleRow, ...]:

@@ -111,7 +111,6 @@ class TripBook:
             )
 
     def latched(self) -> TripRow | None:
-        """Return the trip that is latched."""
         rows = fetch(self._connection, TripRow, "SELECT reason, utc FROM trips WHERE reset_utc IS NULL")
         return rows[0] if rows else None
 

@@ -68,7 +68,6 @@ UPGRADERS: Final[Mapping[str, tuple[Upgrader, ...]]] = MappingProxyType(
 
 
 def stored(column: str, value: Any) -> str:
-    """Return a value as this column's document."""
     return json.dumps({"version": len(UPGRADERS[column]), column: plain(value)})
 
 

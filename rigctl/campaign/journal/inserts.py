@@ -62,7 +62,6 @@ class Statements:
         self.note(trial, event, state, detail)
 
     def note(self, trial: int, event: Event, state: State, detail: str) -> None:
-        """Insert the event's row."""
         values = {
             "trial": trial,
             "event": event,
@@ -83,13 +82,11 @@ class Statements:
             self.insert("measurements", {**which, **fields_of(measured)})
 
     def add_readings(self, trial: int, phase: Phase, readings: Mapping[str, Reading]) -> None:
-        """Insert one row per meter."""
         for meter, reading in readings.items():
             values = fields_of(reading)
             at_s = values.pop("time_s") + self._time.offset_s
             self.insert("meter_readings", {"trial": trial, "meter": meter, "phase": phase, "at_s": at_s, **values})
 
     def add_lines(self, trial: int, lines: Sequence[LedgerLine]) -> None:
-        """Insert the trial's cost."""
         for line in lines:
             self.insert("ledger", {"trial": trial, **fields_of(line)})

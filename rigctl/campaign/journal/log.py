@@ -72,7 +72,6 @@ class _Frame:
 
     @property
     def commits(self) -> bool:
-        """Tell whether a transaction ends with it."""
         return self.head[4:8] != b"\0\0\0\0"
 
     @property
@@ -83,7 +82,6 @@ class _Frame:
 
     @property
     def stored(self) -> Sums:
-        """Return the checksum in it."""
         first, second = struct.unpack(">2I", self.head[16:24])
         return first, second
 

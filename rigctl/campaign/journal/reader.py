@@ -210,7 +210,6 @@ class Reader:
         )
 
     def alarms(self) -> tuple[AlarmRow, ...]:
-        """Return every alarm, in order."""
         return fetch(self._connection, AlarmRow, "SELECT * FROM alarms ORDER BY id")
 
     def starts(self) -> tuple[StartRow, ...]:

@@ -81,7 +81,6 @@ def sealing(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def seal(connection: sqlite3.Connection, version: int) -> None:
-    """Seal what is not sealed; inside a transaction."""
     sealed = {name for name, sums in _seals(connection).items() if sums is not None}
     made = {VERSION_SEAL: (version, 0)} | {t: _sums(connection, t) for t in SEALED_TABLES if t not in sealed}
     rows = [(name, *sums) for name, sums in made.items()]
@@ -111,7 +110,6 @@ def broken_seal(connection: sqlite3.Connection) -> str:
 
 
 def _where(connection: sqlite3.Connection, table: str, sealed: Sums, found: Sums) -> str:
-    """Say which row it is, where it is one."""
     off, weighted = ((was - now) % _FIELD for was, now in zip(sealed, found, strict=True))
     key = weighted * pow(off, -1, _FIELD) % _FIELD if off else _FIELD
     (column, *_), *_ = connection.execute(f"SELECT * FROM {table} LIMIT 0").description  # noqa: S608 - our own names

@@ -79,7 +79,6 @@ class JournalThread:
         return await asyncio.wrap_future(self.submit(work, *args, **kwargs))
 
     def close(self) -> None:
-        """Finish what was asked for, then close the file."""
         try:
             self._executor.submit(self._journal.close).result()
         finally:
@@ -103,7 +102,6 @@ class JournalDoseLog:
         return await self._thread.call(lambda j: j.doses.intend(actuator, volume_ml, total_before_ml))
 
     async def sent(self, dose: int) -> None:
-        """Note that the command has left."""
         await self._thread.call(lambda j: j.doses.sent(dose))
 
     async def done(self, dose: int, volume_ml: float, note: str) -> None:

@@ -32,7 +32,6 @@ class CampaignTime:
     wall: Wall = utc_now
 
     def now_s(self) -> float:
-        """Return campaign seconds."""
         return self.clock.now_s() + self.offset_s
 
     def utc(self) -> str:

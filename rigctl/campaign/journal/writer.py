@@ -82,7 +82,6 @@ class Journal:
         self._closed = False
 
     def close(self) -> None:
-        """Close the file in good order; harmless when closed."""
         if not self._closed:
             self._closed = True
             close_in_good_order(self._connection, self.path)
@@ -147,7 +146,6 @@ class Journal:
             )
 
     def alarm(self, alarm: Alarm) -> None:
-        """Keep an alarm, with the trial under way."""
         trial = self.read.open_trial()
         values = {
             "trial": None if trial is None else trial.trial,

@@ -35,15 +35,12 @@ class Settings:
         return len(self.sets)
 
     def of(self, rows: IntArray) -> Settings:
-        """Return some of them."""
         return Settings(self.points[rows], self.sets[rows])
 
     def among(self, sets: Sequence[int]) -> Settings:
-        """Return those of these control sets."""
         return self.of(np.flatnonzero(np.isin(self.sets, sets)))
 
     def setting(self, row: int, space: Space) -> tuple[float, ...]:
-        """Return one of them as (k,), unit cube."""
         indices = space.control_sets[int(self.sets[row])].indices
         return tuple(float(v) for v in self.points[row, list(indices)])
 
@@ -54,7 +51,6 @@ def by_members(control_set: ControlSet) -> tuple[int, tuple[int, ...]]:
 
 
 def join(*parts: Settings) -> Settings:
-    """Return all of them, in order."""
     return Settings(np.concatenate([p.points for p in parts]), np.concatenate([p.sets for p in parts]))
 
 

@@ -60,7 +60,6 @@ class FantasyImprovement:
         return cls(replace(e, posterior=certain), weights, values.max(axis=1))
 
     def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """Return ln EI, (b,)."""
         e, out = self.expectations, np.empty(len(points))
         spread = ValueSpread(e)
         block = max(1, MOST_VALUES // (len(e.posterior.x) + len(self.best)))

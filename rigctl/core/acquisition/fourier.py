@@ -55,7 +55,6 @@ class _Wave:
 
     @property
     def lengthscale(self) -> float:
-        """Return what a quadrature rule has to resolve."""
         return float(RESOLVED / max(np.abs(self.frequencies).max(), 1.0))
 
     def value(self, delta: FloatArray) -> FloatArray:
@@ -64,7 +63,6 @@ class _Wave:
         return np.asarray(np.sin(phase) if self.sine else np.cos(phase))
 
     def log_slope(self, delta: FloatArray) -> FloatArray:
-        """Refuse: waves are only integrated."""
         raise NotImplementedError
 
 
@@ -137,7 +135,6 @@ class SampledFunction:
         return cls(replace(e, alpha=e.outside * alpha), w, b + np.angle(factor), v * np.abs(factor))
 
     def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """Return the function's values, (b,)."""
         e, out = self.expectations, np.empty(len(points))
         block = max(1, MOST_VALUES // len(self.frequencies))
         for begin in range(0, len(points), block):

@@ -64,7 +64,6 @@ class _Scored:
     score: Score
 
     def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """Return the score, (b,)."""
         mean, sd = self.moments(points, sets)
         return self.score(mean, sd, self.costs(points, sets, self.field.mean)).value
 

@@ -114,12 +114,10 @@ class Outlook(Context):
 
     @property
     def upper(self) -> tuple[float, ...]:
-        """Return u_i, per control set."""
         return tuple(b.upper for b in self.bounds)
 
     @property
     def lower(self) -> float:
-        """Return the largest l_i."""
         return max(b.lower for b in self.bounds)
 
     def predicted(self, control_set: int, setting: Sequence[float] | None = None) -> Micros:
@@ -267,7 +265,6 @@ class OutlookPolicy(ABC):
         """
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Return the state before the first trial: nothing fitted."""
         return {}
 
     def propose(

@@ -141,7 +141,6 @@ class ValueSpread:
         return np.asarray(np.sqrt(np.maximum(e.prior_variance[sets] - np.vecdot(white, white), 0.0)))
 
     def sd_and_slope(self, inner: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return spread, (b,), and slope, (b, n)."""
         e = self.expectations
         outside, prior = e.outside[sets], e.prior_variance[sets]
         white = e.posterior.whiten(inner * outside)
@@ -152,7 +151,6 @@ class ValueSpread:
         return sd, slope
 
     def ceiling(self, inner: FloatArray, row: int) -> FloatArray:
-        """Return the limit, (b,); see `Bounded`."""
         e = self.expectations
         telling = (inner * e.outside[row]).max(axis=1, initial=0.0)
         return np.asarray(np.sqrt(np.maximum(e.prior_variance[row] - np.square(telling) / e.posterior.variance, 0.0)))

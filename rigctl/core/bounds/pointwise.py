@@ -63,17 +63,14 @@ class MeanSquareSpread:
         return cls(expectations, tuple(curvature))
 
     def sd(self, inner: FloatArray, sets: IntArray) -> FloatArray:
-        """Return the spread, (b,)."""
         return self._sd_and_product(inner, sets)[0]
 
     def sd_and_slope(self, inner: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return spread, (b,), and slope, (b, n)."""
         sd, product = self._sd_and_product(inner, sets)
         product /= -sd[:, None]
         return sd, product
 
     def ceiling(self, inner: FloatArray, row: int) -> FloatArray:
-        """Return the limit, (b,); see `Bounded`."""
         posterior = self.expectations.posterior
         # the curvature's diagonal is that of (K + lam I)^-1 times Z_l(x_jl, x_jl)
         outside = np.sqrt(self.curvature[row].diagonal() / posterior.K_inv.diagonal())
@@ -121,7 +118,6 @@ class PointwiseSpread:
         return cls(mean_square, factors)
 
     def sd(self, inner: FloatArray, sets: IntArray) -> FloatArray:
-        """Return the spread, (b,)."""
         s0 = self.mean_square.sd(inner, sets)
         out = np.empty(len(inner))
         for mine, row in self._blocks(sets):
@@ -130,7 +126,6 @@ class PointwiseSpread:
         return out
 
     def sd_and_slope(self, inner: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Return spread, (b,), and slope, (b, n)."""
         s0, slope = self.mean_square.sd_and_slope(inner, sets)
         out = np.empty(len(inner))
         for mine, row in self._blocks(sets):

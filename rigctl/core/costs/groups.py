@@ -50,7 +50,6 @@ class CostGroup:
     """Mean over the members' trials, currency units; None where none was metered."""
 
     def plays(self, history: History) -> int:
-        """Count the trials its members have had."""
         return sum(history.trials_of(i) for i in self.members)
 
 

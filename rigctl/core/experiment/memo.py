@@ -21,7 +21,6 @@ class Memo:
         self._entries: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable) -> Any | None:
-        """Return what was last kept under that key."""
         return self._entries.get(key)
 
     def keep(self, key: Hashable, value: Any) -> None:

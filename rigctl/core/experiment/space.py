@@ -84,12 +84,10 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Return the variables' names in column order."""
         return tuple(v.name for v in self.variables)
 
     @property
     def dimension(self) -> int:
-        """Return the number of variables, d."""
         return len(self.variables)
 
     @property

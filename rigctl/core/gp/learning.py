@@ -74,7 +74,6 @@ class ProductCovariance(Kernel):  # type: ignore[misc]  # scikit-learn carries n
         return np.full(len(X), self.values[0] ** 2 + self.values[1] ** 2)
 
     def is_stationary(self) -> bool:
-        """Tell that it depends on differences only."""
         return True
 
     def _check_bounds_params(self) -> None:

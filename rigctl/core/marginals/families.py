@@ -66,11 +66,9 @@ class Uniform:
 
     @property
     def mean(self) -> float:
-        """Return the mean on the unit interval."""
         return 0.5 * (self.low + self.high)
 
     def quantile(self, p: FloatArray) -> FloatArray:
-        """Return the inverse distribution function, elementwise."""
         return np.asarray(self.low + (self.high - self.low) * np.asarray(p))
 
     def rule(self, width: float) -> tuple[FloatArray, FloatArray]:
@@ -79,7 +77,6 @@ class Uniform:
         return nodes, weights / (self.high - self.low)
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        """Return E[k(X, b)], (n,)."""
         if not isinstance(kernel, SquaredExponential):
             return _z_by_rule(self.rule(kernel.lengthscale / 4), b, kernel)
         precision = kernel.lengthscale**-2
@@ -87,11 +84,9 @@ class Uniform:
         return np.asarray(np.exp(logs - np.log(self.high - self.low)))
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        """Return E[k(X, b) k(X, b2)], (n, m)."""
         return _pairs(self, b, b2, kernel, self.high - self.low)
 
     def zz(self, kernel: Kernel1D) -> float:
-        """Return E[k(X, X')], X and X' independent."""
         nodes, weights = self.rule(kernel.lengthscale / 4)
         return float(weights @ self.z(nodes, kernel))
 
@@ -185,11 +180,9 @@ class TruncatedNormal:
         return np.asarray(np.exp(logs - self._log_mass()))
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        """Return E[k(X, b) k(X, b2)], (n, m)."""
         return _pairs(self, b, b2, kernel, min(1.0, 18.0 * self.scale))
 
     def zz(self, kernel: Kernel1D) -> float:
-        """Return E[k(X, X')], X and X' independent."""
         nodes, weights = self.rule(kernel.lengthscale / 4)
         return float(weights @ self.z(nodes, kernel))
 
@@ -211,7 +204,6 @@ class Empirical:
 
     @property
     def mean(self) -> float:
-        """Return the mean on the unit interval."""
         return float(np.mean(self.sample))
 
     def quantile(self, p: FloatArray) -> FloatArray:
@@ -219,15 +211,12 @@ class Empirical:
         return np.asarray(np.quantile(np.array(self.sample), p, method="inverted_cdf"))
 
     def rule(self) -> tuple[FloatArray, FloatArray]:
-        """Return nodes and weights (sum 1): the readings."""
         return np.array(self.sample), np.full(len(self.sample), 1.0 / len(self.sample))
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        """Return E[k(X, b)], (n,)."""
         return _z_by_rule(self.rule(), b, kernel)
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        """Return E[k(X, b) k(X, b2)], (n, m)."""
         return _pairs_by_rule(self.rule(), b, b2, kernel)
 
     def zz(self, kernel: Kernel1D) -> float:

@@ -40,7 +40,6 @@ class Intersection:
 
     @classmethod
     def restarted(cls, count: int) -> Intersection:
-        """Return one that has seen nothing yet."""
         return cls(-inf, (inf,) * count)
 
     def narrowed(self, lower: float, upper: Mapping[int, float]) -> Intersection:
@@ -48,7 +47,6 @@ class Intersection:
         return Intersection(max(self.lcb, lower), tuple(min(u, upper.get(i, inf)) for i, u in enumerate(self.ucb)))
 
     def to_state(self) -> dict[str, object]:
-        """Return it as JSON: unbounded entries are left out."""
         return {
             "lcb": None if self.lcb == -inf else self.lcb,
             "ucb": {str(i): u for i, u in enumerate(self.ucb) if u != inf},
@@ -94,7 +92,6 @@ class ExploreThenCommit(OutlookPolicy):
             raise ValueError(f"tolerance: got {self.tolerance}, must be at least 0 and below 1")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Return the state before the first trial: nothing intersected."""
         return {"commit_trials": 0}
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002

@@ -78,7 +78,6 @@ class CostAware(ABC):
             raise ValueError(f"initial: got {self.initial}, must be >= 0")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Return the state before the first trial: nothing fitted."""
         return {}
 
     def propose(

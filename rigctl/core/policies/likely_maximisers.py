@@ -22,6 +22,7 @@ from rigctl.core.acquisition.valuing import Valuing, never_tried
 from rigctl.core.costs.beliefs import booked, booked_when_free
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.money import MICROS_PER_UNIT, Micros
+from rigctl.core.recommend import cheapest, good_enough, supported
 
 WIDELY = 16
 """Alternatives everywhere, beside those near the peaks; per control set."""
@@ -31,6 +32,8 @@ UNTRIED = 0.15
 """Share of the budget that is spent before harvest plays a control set whose cost nobody knows."""
 NEARLY = 0.8
 """Harvest takes the cheapest of the control sets that promise at least this share of the most there is to gain."""
+CONFIRMATIONS = 3
+"""Once the money left pays for fewer trials of what would be recommended, they play it."""
 LEAST_RISE = 0.1
 """Harvest is worth a play if the best mean exceeds what was achieved by this share of its spread."""
 
@@ -77,7 +80,6 @@ class LikelyMaximisers(OutlookPolicy):
             raise ValueError(f"spread: got {self.spread}, must be >= 0")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Return the state before the first trial: nothing harvested."""
         return {"harvested": 0, "explored": 0}
 
     def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:
@@ -91,15 +93,48 @@ class LikelyMaximisers(OutlookPolicy):
         if outlook.too_few_outcomes:
             choice = _meter(outlook, fitting)
         else:
-            valuing = Valuing.of(outlook, rng, widely=WIDELY)
-            choice = self._harvest(valuing, fitting, harvested) or self._explore(valuing, fitting, explored, rng)
+            confirming = self._confirm(outlook, fitting, confirming=bool(state.get("confirming")))
+            choice = confirming or self._harvest_or_explore(outlook, fitting, harvested, explored, rng)
         harvesting = choice.phase == "harvest"
         remembered = {
             "harvested": harvested,
             "harvesting": len(outlook.history) if harvesting else None,
-            "explored": explored + (not harvesting),
+            "explored": explored + (choice.phase == "explore"),
+            "confirming": choice.phase == "confirm",
         }
         return replace(choice, remembered=remembered)
+
+    def _harvest_or_explore(
+        self, outlook: Outlook, fitting: Sequence[int], harvested: Micros, explored: int, rng: np.random.Generator
+    ) -> Choice:
+        valuing = Valuing.of(outlook, rng, widely=WIDELY)
+        return self._harvest(valuing, fitting, harvested) or self._explore(valuing, fitting, explored, rng)
+
+    def _confirm(self, outlook: Outlook, fitting: Sequence[int], *, confirming: bool) -> Choice | None:
+        """Play what would be recommended, with the last of the money: it may have been luck.
+
+        The first of these trials goes to the best expected setting, which only a trial can make the recommended one.
+        """
+        problem, history = outlook.problem, outlook.history
+        options = supported(outlook.fitted.posterior, problem.space, history, outlook.bounds)
+        played = [s for s in options if s.played]
+        if not played:
+            return None
+        good, _ = good_enough(played, outlook.floor, self.tolerance)
+        charged = [outlook.cost_at(s.control_set, s.setting) for s in options]
+        chosen = cheapest(good, charged)
+        price = outlook.predicted(chosen.control_set, chosen.setting)
+        if history.spent + CONFIRMATIONS * price <= problem.budget or not outlook.fits(
+            chosen.control_set, chosen.setting
+        ):
+            return None
+        label = outlook.label(chosen.control_set)
+        best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
+        if not confirming and best.best_mean > chosen.mean and outlook.fits(best.control_set, best.best_mean_at):
+            reason = f"confirming: more is expected of {outlook.label(best.control_set)} here than of what was played"
+            return Choice(best.control_set, "confirm", reason, fitting, setting=best.best_mean_at)
+        reason = f"confirming: this setting of {label} would be recommended now"
+        return Choice(chosen.control_set, "confirm", reason, fitting, setting=chosen.setting)
 
     def _harvest(self, valuing: Valuing, fitting: Sequence[int], harvested: Micros) -> Choice | None:
         """Take the best there is, if harvest's share of the money allows for it now."""

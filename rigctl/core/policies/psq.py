@@ -51,7 +51,6 @@ class Scores:
         return peak.value - log(cost) if self.logarithmic else (peak.value - outlook.floor) / cost
 
     def told(self, rated: float, outlook: Outlook, *, per_cost: bool) -> str:
-        """Return name and size of a rating."""
         if self.logarithmic:
             return f"{self.what}{' per unit cost' if per_cost else ''}, {exp(rated):.4g}"
         if per_cost:
