@@ -66,11 +66,6 @@ def read_rows(loaded: LoadedConfig, path: Path) -> tuple[ManualRow, ...]:
     return reader.checked(rows)
 
 
-def to_history(rows: Sequence[ManualRow], space: Space) -> History:
-    """Take rows in the order of the file as the trials 1, 2, ..."""
-    return History.of(observation(i, row, space) for i, row in enumerate(rows, start=1))
-
-
 def observation(trial: int, row: ManualRow, space: Space) -> Observation:
     """Return the trial as a policy sees it, and as the journal will give it back.
 

@@ -12,7 +12,7 @@ from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.config.load import LoadedConfig
-from rigctl.console.by_hand import memory, read_rows, to_history
+from rigctl.console.by_hand import memory, observation, read_rows
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import explain
@@ -57,7 +57,8 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Kn
         return Known(History(), fresh)
     source = directory if history is None else history
     if source.suffix.lower() == ".csv":
-        past = to_history(read_rows(loaded, source), space)
+        rows = enumerate(read_rows(loaded, source), start=1)  # the trials, in the order of the file
+        past = History.of(observation(trial, row, space) for trial, row in rows)
         return Known(past, memory(loaded, past) or fresh)
     if not source.exists():
         raise UsageError(f"--history {source}: not there; give a .csv file, a journal or a state directory")
