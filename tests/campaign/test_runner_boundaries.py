@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from rigctl.campaign import patience
@@ -9,7 +11,7 @@ from rigctl.campaign.trial import State
 from rigctl.core.money import to_micros
 from rigctl.errors import DeviceError, DeviceTimeout
 from tests.campaign.fakes import METERS, TenLines, ThreadDecider, make_rig_spec, make_spec
-from tests.campaign.test_holding import ACID, for_ever, reads, watching
+from tests.campaign.test_holding import ACID, reads, watching
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +31,7 @@ class HeldWhileDeciding(ThreadDecider):
         self.asked += 1
         if self.asked == 1:
             self.stage.rig.glance = reads(0.5)
-            await for_ever()
+            await asyncio.Event().wait()
         return await super().decide(question, limit_s)
 
 
@@ -54,7 +56,7 @@ async def test_a_hold_excuses_the_trial_that_it_broke_off_and_no_other(stage):
         measured.append(stage.rig.calls.count("measure"))
         if len(measured) == 1:
             stage.rig.glance = reads(0.5)
-            await for_ever()
+            await asyncio.Event().wait()
         raise DeviceTimeout("scale: no answer")
 
     def fine_again():
