@@ -34,7 +34,6 @@ FIRST_TO_GO = "500"
 
 
 def framed(value: object) -> bytes:
-    """Return a value as a frame."""
     body = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     return HEAD.pack(len(body)) + body
 

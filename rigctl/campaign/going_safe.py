@@ -76,18 +76,15 @@ class NoDoses(DoseLog):
     """Stands in for whoever never doses: a dose without a record must not happen, so there is none to settle."""
 
     async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
-        """Refuse."""
         raise RigctlError(f"{actuator}: {volume_ml:g} mL after {total_before_ml:g} mL: no journal is open, no dose")
 
     async def _never(self, *_: object, **__: object) -> None:
-        """Do nothing: of what was not intended nothing comes."""
+        pass  # of what was not intended nothing comes
 
     sent = done = unknown = answered = _never
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
-        """Know of none."""
         return 0.0
 
     async def unanswered(self, actuator: str, probe: str) -> Unanswered:  # noqa: ARG002  # the protocol's signature
-        """Know of none."""
         return Unanswered(0, 0)
