@@ -169,13 +169,10 @@ class TrialRun:
     # caps ------------------------------------------------------------------------------------------------------------
 
     async def _until_caps_have_room(self, trial: TrialRow) -> None:
-        pumps = {v.actuator: v.name for v in self.spec.rig.variables if v.actuator in self.spec.rig.dosing}
-        for pump, variable in pumps.items():
-            if pump is not None and variable in trial.control_set:
-                await self.until_window(pump, await self._dearest_trial_ml(pump))
-
-    async def _dearest_trial_ml(self, pump: str) -> float:
-        return await self.journal.call(lambda j: j.doses.dearest_trial_ml(pump))
+        chosen = {v.actuator for v in self.spec.rig.variables if v.name in trial.control_set}
+        pumps = [pump for pump in self.spec.rig.dosing if pump in chosen]
+        for pump, most_ml in await self.journal.call(lambda j: [(p, j.doses.dearest_trial_ml(p)) for p in pumps]):
+            await self.until_window(pump, most_ml)
 
     async def until_window(self, pump: str, volume_ml: float) -> None:
         """Wait until so much more fits the pump's cap of 24 hours."""
