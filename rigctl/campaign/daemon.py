@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -113,25 +113,12 @@ async def _supervise(session: Session, status: Status, state_dir: Path, signals:
             campaign = group.create_task(session.run())
             session.task = campaign
             campaign.add_done_callback(lambda _: ticking.cancel())
-            with signals.caught(), _obeying(session, signals):
+            with signals.caught(), signals.told(session.obey, asyncio.get_running_loop().call_soon_threadsafe):
                 await asyncio.wait([campaign])
     except BaseExceptionGroup as group_error:
         # One error ends a campaign; the group is only how the event loop hands it over.
         raise group_error.exceptions[0] from None
     return campaign.result()
-
-
-def _obeying(session: Session, signals: Signals) -> AbstractContextManager[None]:
-    """Abandon the campaign at any signal, everything safe; at a second SIGINT leave as soon as that was tried."""
-    interrupts = iter(range(2))
-
-    def obey(name: str) -> None:
-        if name != "SIGINT" or next(interrupts, None) == 0:
-            session.abandon(name)
-        else:
-            session.leave()
-
-    return signals.told(obey, asyncio.get_running_loop().call_soon_threadsafe)
 
 
 class Session:
@@ -179,6 +166,7 @@ class Session:
         self._past_is_settled = False
         self._report = SafeReport(())
         self._safe_was_tried = asyncio.Event()
+        self._interrupted = False
         self._leaving = False
 
     def stop_after_trial(self, why: str) -> dict[str, str]:
@@ -198,7 +186,15 @@ class Session:
         await self._safe_was_tried.wait()
         return {"reached": list(self._report.reached), "failed": dict(self._report.failed)}
 
-    def leave(self) -> None:
+    def obey(self, signal: str) -> None:
+        """Abandon the campaign at any signal, everything safe; at a second SIGINT leave as soon as that was tried."""
+        if signal == "SIGINT" and self._interrupted:
+            self._leave()
+            return
+        self._interrupted = self._interrupted or signal == "SIGINT"
+        self.abandon(signal)
+
+    def _leave(self) -> None:
         """End the process for a person who waits no longer, but not before the safe commands are out.
 
         The journal is good at any instant; the next start settles what was in flight.

@@ -66,7 +66,6 @@ class ProcessDecider:
     def __init__(self) -> None:
         self._subject: tuple[Policy, Problem] | None = None
         self._ready: asyncio.Task[_Child] | None = None
-        """Whom to ask, once it is ready."""
 
     async def start(self, policy: Policy, problem: Problem) -> None:
         self._subject = policy, problem

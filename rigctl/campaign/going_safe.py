@@ -16,9 +16,6 @@ from rigctl.rig.rig import Rig
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming
 from rigctl.rig.values import SafeReport
 
-NO_TRIALS = TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1))
-NO_DOSES = DosingSpec("", 0.0, 0.0, 0.0, 0)
-
 
 def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
     """Bring everything to its safe state; block. What cannot even be made is told with the rest that failed."""
@@ -63,10 +60,10 @@ def _rig(devices: Sequence[Driven], speedup: float, registry: Registry) -> Rig:
         variables=(),
         outcome_sensor="",
         outcome_name="",
-        timing=NO_TRIALS,
+        timing=TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1)),
         meters=(),
         limits={d.name: ActuatorLimits(-math.inf, math.inf, d.safe_state) for d in devices},
-        dosing={d.name: NO_DOSES for d in devices if d.kind == "doser"},
+        dosing={d.name: DosingSpec("", 0.0, 0.0, 0.0, 0) for d in devices if d.kind == "doser"},
         speedup=speedup,
     )
     return Rig(spec, registry, RealClock(speedup), NoDoses(), lambda _: None)

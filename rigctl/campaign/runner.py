@@ -141,11 +141,7 @@ class Runner:
             return await self._fail(error)
 
     async def _interruptible(self, history: History) -> TrialRow:
-        """Run the trial as a task of its own, which the watch may break off.
-
-        Raises:
-            Interrupted: it has.
-        """
+        """Run the trial as a task of its own; raise `Interrupted` if the watch breaks it off."""
         self._under_way = asyncio.create_task(self.trials.carried_out(history))
         try:
             return await self._under_way
@@ -225,11 +221,7 @@ class Runner:
     # Patience ----------------------------------------------------------------------------------------------------
 
     async def _until_ready(self) -> None:
-        """Let no trial begin while the watch objects.
-
-        Raises:
-            Tripped: it demands the trip.
-        """
+        """Let no trial begin while the watch objects; raise `Tripped` if it demands the trip."""
         try:
             if self._at_once is not None:
                 await asyncio.wait([self._at_once])
@@ -248,11 +240,7 @@ class Runner:
         return row
 
     async def _count_failures(self, row: TrialRow) -> None:
-        """Wait, after a failure, for what is missing, and leave time before the next trial.
-
-        Raises:
-            DeviceError: too many in a row, and nothing is missing.
-        """
+        """Wait, after a failure, for what is missing, and a while; raise `DeviceError` if it is one too many."""
         if row.state is not State.FAILED:
             self._failures = 0
             self.patience.blame(frozenset())

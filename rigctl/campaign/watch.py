@@ -169,11 +169,10 @@ def _too_old(seen: Seen) -> bool:
 
 def _unknown(spec: InterlockSpec, rig: Glance) -> str:
     """Say which readings are missing for longer than they may; nothing while there is time for a first one."""
-    missing = {n: rig.readings.get(n) for n in sorted(spec.when.names)}
     return "; ".join(
         f"no valid reading of {name} for {seen.age_s:.0f} s" + (f" ({seen.detail})" if seen.detail else "")
-        for name, seen in missing.items()
-        if seen is not None and _too_old(seen)
+        for name in sorted(spec.when.names)
+        if (seen := rig.readings.get(name)) is not None and _too_old(seen)
     )
 
 
