@@ -7,10 +7,10 @@ import threading
 from contextlib import closing, contextmanager
 
 import pytest
-from rigctl.campaign.files import Held
 
 from rigctl.campaign import patience, runner
 from rigctl.campaign.journal import JournalThread, database
+from rigctl.campaign.lock import Held
 from rigctl.campaign.trial import State
 from rigctl.errors import JournalBusy, JournalUnwritable
 from tests.campaign.fakes import make_spec, open_journal
