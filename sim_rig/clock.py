@@ -24,9 +24,7 @@ EVENT_LOOP_RESOLUTION_S = 1e-3
 class Handle(Protocol):
     """Stands for a call that is planned and may still be called off."""
 
-    def cancel(self) -> None:
-        """Call it off."""
-        ...
+    def cancel(self) -> None: ...
 
 
 @dataclass(slots=True)
@@ -92,7 +90,6 @@ class SteppedTimer(Timer):
     _order: itertools.count[int] = field(default_factory=itertools.count)
 
     def now_s(self) -> float:
-        """Return how far it was told to go, seconds."""
         return self._now_s
 
     def after(self, simulated_s: float, call: Callable[[], None]) -> Handle:

@@ -180,21 +180,18 @@ class ControlDesk:
 
 
 def pump_of(instrument: Instrument) -> PumpCircuit:
-    """Return the instrument, which must be a pump."""
     if not isinstance(instrument, PumpCircuit):
         raise ControlError("bus: there is no pump on it")
     return instrument
 
 
 def text(request: Request, key: str) -> str:
-    """Return a string the request must have."""
     if not isinstance(request.get(key), str):
         raise ControlError(f"{key}: missing, must be a string")
     return str(request[key])
 
 
 def one_of(request: Request, key: str, allowed: Collection[Choice]) -> Choice:
-    """Return a string the request must have, out of these."""
     value = text(request, key)
     for choice in allowed:
         if choice == value:
@@ -203,7 +200,6 @@ def one_of(request: Request, key: str, allowed: Collection[Choice]) -> Choice:
 
 
 def answer(desk: ControlDesk, line: bytes) -> dict[str, Any]:
-    """Answer one request line."""
     try:
         return {"ok": True} | desk.handle(dict(json.loads(line)))
     except (SimError, ValueError, TypeError) as error:
@@ -226,11 +222,7 @@ def _bound(path: Path) -> socket.socket:
 
 
 async def listen(path: Path, desk: ControlDesk) -> asyncio.Server:
-    """Serve the control socket.
-
-    Raises:
-        ListenError: the socket cannot be made.
-    """
+    """Serve the control socket; raise `ListenError` if it cannot be made."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(ConnectionError):  # whoever asked is gone

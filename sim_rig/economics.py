@@ -21,7 +21,6 @@ from sim_rig.plants.pump import DosingPump
 JOULES_PER_KWH = 3.6e6
 MIX_S = 45.0
 DOSES_PER_SETPOINT = 2.0
-"""On average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,6 @@ class Nominal:
 
     @property
     def trial_s(self) -> float:
-        """Return the seconds that every trial takes at least."""
         return self.prepare_s + self.settle_s + self.measure_s
 
     def cost(self, duration_s: FloatArray | float, energy_j: FloatArray, **used: FloatArray) -> FloatArray:
@@ -73,7 +71,6 @@ def greenhouse_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:
 
 
 def lathe_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:
-    """Charge drives, the cut, the tool's wear and lost coolant."""
     cut_min = lathe.cutting_min(x[:, 0], x[:, 1])
     steady_j = (lathe.BASE_W + _drives_w(lathe.DRIVE_W, members)) * LATHE.trial_s + lathe.LOADER_W * lathe.LOAD_S
     return LATHE.cost(
@@ -85,7 +82,6 @@ def lathe_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:
 
 
 def tunnel_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:
-    """Charge drives and fan."""
     fan_w = tunnel.fan_w(x[:, _columns(tunnel.VARIABLES)["velocity"]])
     steady_w = tunnel.BASE_W + _drives_w(tunnel.DRIVE_W, members) + fan_w
     return TUNNEL.cost(TUNNEL.trial_s, steady_w * TUNNEL.trial_s + tunnel.RUN_W * tunnel.RUN_S)

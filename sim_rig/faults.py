@@ -54,7 +54,6 @@ class WireFaults:
         self.pending.append(fault)
 
     def clear(self) -> None:
-        """Make the wire work again."""
         self.pending.clear()
 
     def take(self, kinds: Collection[str], unit: int | None = None) -> WireFault | None:

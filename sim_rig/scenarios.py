@@ -30,7 +30,6 @@ class Scenario:
 
     name: str
     rig: Callable[[Timer, np.random.SeedSequence], Assembly]
-    """Builds it."""
     variables: tuple[Variable, ...]
     control_sets: tuple[tuple[str, ...], ...]
     response: Callable[[FloatArray], FloatArray]

@@ -77,7 +77,6 @@ class Truth:
         )
 
     def best(self, members: Sequence[str]) -> SettingTruth:
-        """Find the best setting of a control set."""
         from scipy.optimize import minimize  # noqa: PLC0415  # serving a rig needs no scipy
 
         columns = [self._names.index(n) for n in members]
@@ -102,7 +101,6 @@ class Truth:
         return self.setting(dict(zip(members, (low + span * unit).tolist(), strict=True)))
 
     def report(self) -> dict[str, Any]:
-        """Tell the best setting of every control set, and the best of all."""
         sets = [self.best(members) for members in self._scenario.control_sets]
         best = max(sets, key=lambda s: s.outcome)
         return {

@@ -21,9 +21,6 @@ from pathlib import Path
 from rigctl.errors import Locked
 from rigctl.rig.places import physical
 
-WAITING_ROOM = 128
-"""Of who asks for the holder's pid: nobody is ever let in."""
-
 
 @contextmanager
 def bus_locks(urls: Iterable[str]) -> Iterator[None]:
@@ -49,7 +46,7 @@ def _take(held: ExitStack, name: str) -> int | None:
     end = held.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
     try:
         end.bind(f"\0{name}")
-        end.listen(WAITING_ROOM)
+        end.listen(128)  # for who asks the holder's pid; nobody is ever let in
     except OSError as error:
         return _listener(name) if error.errno == errno.EADDRINUSE else _take_file(held, name)
     return None

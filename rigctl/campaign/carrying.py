@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rigctl.campaign.closing import arm, record
@@ -13,9 +13,8 @@ from rigctl.campaign.decider import Decider
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import TrialProposed, TrialStep
-from rigctl.campaign.frozen import judged_by_past, looked_back
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.ledger import COUNTED
 from rigctl.campaign.patience import Patience
@@ -27,6 +26,7 @@ from rigctl.core.money import Micros
 from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.resting import rest
+from rigctl.rig.spec import RigSpec, SensorRules
 from rigctl.rig.values import Alarm, Measurement
 
 
@@ -67,14 +67,12 @@ class TrialRun:
 
     async def _propose(self, history: History) -> TrialRow:
         """Return the trial that a process left behind before anything moved, else commit a new decision."""
-        waiting = await self.journal.call(lambda j: j.read.open_trial())
+        trial = waiting = await self.journal.call(lambda j: j.read.open_trial())
         started = time.monotonic()
-        if waiting is None:
+        if trial is None:
             decision = await self._decide(history)
             await self.journal.call(lambda j: j.propose(decision))
             trial = await self.journal.call(lambda j: j.read.trial(decision.trial))
-        else:
-            trial = waiting
         if trial.proposal is None:
             raise PolicyError(f"trial {trial.trial}: waits to be run, but the journal has no proposal for it")
         self.desk.tell(
@@ -136,11 +134,7 @@ class TrialRun:
         return await self.journal.call(record, spec.rig, spec.problem, number)
 
     async def _measured(self, number: int) -> dict[str, Measurement]:
-        """Measure the window of every sensor, believed only if all that is driven held its value to the end.
-
-        Raises:
-            ReadBackMismatch: something was let go, or set to something else, by another hand.
-        """
+        """Measure the window of every sensor, believed only if all that is driven held its value to the end."""
         measurements = await self.rig.measure()
         astray = await self.rig.verify()
         if astray:
@@ -148,9 +142,10 @@ class TrialRun:
         rig = self.spec.rig
 
         def judge(journal: Journal) -> dict[str, Measurement]:
-            trials = range(max(number - looked_back(rig), 1), number)
+            looked_back = max(_frozen_after(rig).values(), default=1) - 1
+            trials = range(max(number - looked_back, 1), number)
             past = [{m.name: m for m in journal.read.measurements(n)} for n in trials]
-            return dict(judged_by_past(rig, measurements, past))
+            return judged_by_past(rig, measurements, past)
 
         judged = await self.journal.call(judge)
         self.frozen = {n: m.value for n, m in measurements.items() if m.severity < judged[n].severity}
@@ -169,13 +164,10 @@ class TrialRun:
     # caps ------------------------------------------------------------------------------------------------------------
 
     async def _until_caps_have_room(self, trial: TrialRow) -> None:
-        pumps = {v.actuator: v.name for v in self.spec.rig.variables if v.actuator in self.spec.rig.dosing}
-        for pump, variable in pumps.items():
-            if pump is not None and variable in trial.control_set:
-                await self.until_window(pump, await self._dearest_trial_ml(pump))
-
-    async def _dearest_trial_ml(self, pump: str) -> float:
-        return await self.journal.call(lambda j: j.doses.dearest_trial_ml(pump))
+        chosen = {v.actuator for v in self.spec.rig.variables if v.name in trial.control_set}
+        pumps = [pump for pump in self.spec.rig.dosing if pump in chosen]
+        for pump, most_ml in await self.journal.call(lambda j: [(p, j.doses.dearest_trial_ml(p)) for p in pumps]):
+            await self.until_window(pump, most_ml)
 
     async def until_window(self, pump: str, volume_ml: float) -> None:
         """Wait until so much more fits the pump's cap of 24 hours."""
@@ -187,3 +179,44 @@ class TrialRun:
         free_s = await self.journal.call(lambda j: j.doses.room_at_s(pump, needed_ml, cap_ml))
         why = f"{pump}: {needed_ml:g} mL more would be beyond its cap of {cap_ml:g} mL in 24 h"
         await self.patience.wait_until(free_s, why)
+
+
+# Sensors that say the same trial after trial, while everything else changes -------------------------------------
+
+
+def judged_by_past(
+    spec: RigSpec, now: Mapping[str, Measurement], past: Sequence[Mapping[str, MeasurementRow]]
+) -> dict[str, Measurement]:
+    """Judge the measurements: INVALID where a sensor has not moved by a bit over as many trials as its rule says.
+
+    Judged are outcomes, probes that doses are judged by, and sensors whose rules say so; and only if something else was
+    different in those trials, for the same setting may give the same reading. `past`: what was measured in the trials
+    before, by name, the last one last.
+    """
+    judged = dict(now)
+    for name, trials in _frozen_after(spec).items():
+        before = past[max(len(past) - (trials - 1), 0) :]
+        if trials > 1 and len(before) == trials - 1 and name in now and _is_frozen(now, name, before):
+            detail = f"reads {now[name].value!r} to the last digit in {trials} trials in a row: the sensor is frozen"
+            judged[name] = replace(now[name], severity=Severity.INVALID, detail=detail)
+    return judged
+
+
+def _is_frozen(now: Mapping[str, Measurement], name: str, before: Sequence[Mapping[str, MeasurementRow]]) -> bool:
+    measured, rows = now[name], [trial.get(name) for trial in before]
+    if measured.severity >= Severity.INVALID or measured.spread != 0:
+        return False
+    same = all(row is not None and row.value == measured.value and not row.spread for row in rows)
+    return same and any(
+        other != name and (row := trial.get(other)) is not None and row.value is not None and row.value != m.value
+        for trial in before
+        for other, m in now.items()
+    )
+
+
+def _frozen_after(spec: RigSpec) -> Mapping[str, int]:
+    """Return after how many trials each sensor counts as frozen; those that never do are not there."""
+    probes = {v.name for v in spec.variables if v.actuator in spec.dosing}
+    names = (*spec.outcome_names, *sorted(probes | set(spec.watch.rules)))
+    rules = {name: spec.watch.rules.get(name, SensorRules()).frozen_after_trials for name in names}
+    return {name: trials for name, trials in rules.items() if trials is not None}

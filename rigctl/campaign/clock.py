@@ -22,14 +22,14 @@ LOOK_S = 0.05
 
 
 def _uptime_s() -> float:
-    """Seconds since boot, suspend included where the system can say so; unaffected by changes of the wall clock."""
+    """Return the seconds since boot, suspend included where the system can say so; changes of the wall clock not."""
     boottime = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boottime is None else time.clock_gettime(boottime)
 
 
 @dataclass(frozen=True, slots=True)
 class RealClock:
-    """Seconds since boot times `speedup`, so two processes with the same factor agree on the time.
+    """Tells seconds since boot times `speedup`, so two processes with the same factor agree on the time.
 
     Raises:
         ValueError: the speedup is not positive.
@@ -42,20 +42,18 @@ class RealClock:
             raise ValueError(f"clock.speedup: got {self.speedup}, must be > 0")
 
     def now_s(self) -> float:
-        """Rig time, seconds."""
         return _uptime_s() * self.speedup
 
     def suspended_s(self) -> float:
-        """Rig seconds that the machine has been suspended since it was booted."""
+        """Return the rig seconds that the machine has been suspended since it was booted."""
         return max(0.0, _uptime_s() - time.monotonic()) * self.speedup
 
     def sleep(self, seconds: float) -> None:
-        """Block this thread for `seconds` of rig time."""
         time.sleep(max(0.0, seconds) / self.speedup)
 
 
 class SteppedClock:
-    """Rig time that stands still while anybody who works with the rig computes, or waits for an answer.
+    """Lets rig time stand still while anybody who works with the rig computes, or waits for an answer.
 
     It begins at 0. Once all rest it goes to the instant at which the first of them is to go on, and takes the simulated
     rig along. So what happens depends on the order of rig times alone, never on how fast the computer is.
@@ -79,7 +77,6 @@ class SteppedClock:
         self._moving: asyncio.Task[None] | None = None
 
     def now_s(self) -> float:
-        """Return rig time, seconds."""
         return self._now_s
 
     def sleep(self, seconds: float) -> None:
@@ -87,11 +84,7 @@ class SteppedClock:
         time.sleep(max(0.0, seconds) / self.speedup)
 
     async def rest(self, seconds: float) -> None:
-        """See `rigctl.rig.resting.Stepped`.
-
-        Raises:
-            RigctlError: the simulated rig cannot be told of the time.
-        """
+        """Let rig time pass; raise `RigctlError` if the simulated rig cannot be told of it."""
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._now_s + max(0.0, seconds), next(self._order), woken))
         self._leave()
@@ -102,7 +95,6 @@ class SteppedClock:
                 self._awake += 1
 
     def beside(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[asyncio.Task[T]]:
-        """See `rigctl.rig.resting.Stepped`."""
         tasks = [asyncio.create_task(one) for one in work]
         left = len(tasks)
         self._awake += max(left - 1, 0)  # who waits for them does not work
@@ -118,7 +110,6 @@ class SteppedClock:
         return tasks
 
     def enlist(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-        """See `rigctl.rig.resting.Stepped`."""
         self._awake += 1
         task = asyncio.create_task(work, name=name)
         task.add_done_callback(lambda _: self._leave())
@@ -131,7 +122,6 @@ class SteppedClock:
             self._moving = asyncio.create_task(self._move(), name="rig time")
 
     async def _move(self) -> None:
-        """Go from one instant to the next while all rest."""
         try:
             while not self._awake and (due_s := self._due_s()) is not None:
                 pause_s = self._moved_at_s + (due_s - self._now_s) / self.speedup - time.monotonic()
@@ -164,7 +154,7 @@ def epoch(clock: Clock) -> str:
 
 
 def boot_id() -> str:
-    """Names this boot of the machine: rig times of one boot can be compared, those of two cannot.
+    """Name this boot of the machine: rig times of one boot can be compared, those of two cannot.
 
     Where the system cannot say, every call is a boot of its own, which errs on the safe side.
     """

@@ -10,7 +10,7 @@ import asyncio
 import os
 import time
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -24,14 +24,7 @@ from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
 from rigctl.campaign.desk import Desk, notify
-from rigctl.campaign.events import (
-    CampaignEnded,
-    CampaignEvent,
-    CampaignResult,
-    CampaignStarted,
-    Ending,
-    Listener,
-)
+from rigctl.campaign.events import CampaignEnded, CampaignEvent, CampaignResult, CampaignStarted, Ending, Listener
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.patience import Patience, standing
@@ -69,7 +62,7 @@ async def run_campaign(
     signals: Signals | None = None,
     decider: Decider | None = None,
 ) -> CampaignResult:
-    """Start the campaign, or resume it where the journal says it was; returns when it has ended and all is safe.
+    """Start the campaign, or resume it where the journal says it was; return when it has ended and all is safe.
 
     Args:
         spec: what to run.
@@ -120,25 +113,12 @@ async def _supervise(session: Session, status: Status, state_dir: Path, signals:
             campaign = group.create_task(session.run())
             session.task = campaign
             campaign.add_done_callback(lambda _: ticking.cancel())
-            with signals.caught(), _obeying(session, signals):
+            with signals.caught(), signals.told(session.obey, asyncio.get_running_loop().call_soon_threadsafe):
                 await asyncio.wait([campaign])
     except BaseExceptionGroup as group_error:
         # One error ends a campaign; the group is only how the event loop hands it over.
         raise group_error.exceptions[0] from None
     return campaign.result()
-
-
-def _obeying(session: Session, signals: Signals) -> AbstractContextManager[None]:
-    """Abandon the campaign at any signal, everything safe; at a second SIGINT leave as soon as that was tried."""
-    interrupts = iter(range(2))
-
-    def obey(name: str) -> None:
-        if name != "SIGINT" or next(interrupts, None) == 0:
-            session.abandon(name)
-        else:
-            session.leave()
-
-    return signals.told(obey, asyncio.get_running_loop().call_soon_threadsafe)
 
 
 class Session:
@@ -167,7 +147,7 @@ class Session:
             surroundings=surroundings,
             journal_s=journal.oldest_call_s,
             alive=self._alive,
-            beat=self._beat,
+            beat=lambda: desk.keep("heartbeat", lambda j: j.beat()),
             period_s=spec.rig.watch.every_s,
         )
         self.task: asyncio.Task[CampaignResult] | None = None
@@ -186,10 +166,10 @@ class Session:
         self._past_is_settled = False
         self._report = SafeReport(())
         self._safe_was_tried = asyncio.Event()
+        self._interrupted = False
         self._leaving = False
 
     def stop_after_trial(self, why: str) -> dict[str, str]:
-        """Finish the trial under way, then end."""
         self.stop.finish = self.stop.finish or why
         return {"stopping": self.stop.finish}
 
@@ -206,7 +186,15 @@ class Session:
         await self._safe_was_tried.wait()
         return {"reached": list(self._report.reached), "failed": dict(self._report.failed)}
 
-    def leave(self) -> None:
+    def obey(self, signal: str) -> None:
+        """Abandon the campaign at any signal, everything safe; at a second SIGINT leave as soon as that was tried."""
+        if signal == "SIGINT" and self._interrupted:
+            self._leave()
+            return
+        self._interrupted = self._interrupted or signal == "SIGINT"
+        self.abandon(signal)
+
+    def _leave(self) -> None:
         """End the process for a person who waits no longer, but not before the safe commands are out.
 
         The journal is good at any instant; the next start settles what was in flight.
@@ -218,14 +206,6 @@ class Session:
             self._log.warning(f"going safe, at most {SAFE_WITHIN_S:g} s")
             asyncio.get_running_loop().call_later(SAFE_WITHIN_S, os._exit, SECOND_INTERRUPT_EXIT)
 
-    def _take_back_cancellation(self) -> bool:
-        """Tell whether the cancellation just caught is `abandon`'s; if so, go on to put things in order."""
-        task = asyncio.current_task()
-        if self.stop.abandon is None or task is None:
-            return False
-        task.uncancel()
-        return True
-
     async def run(self) -> CampaignResult:
         """Open the rig, settle the past, run trials, leave everything safe."""
         try:
@@ -233,7 +213,9 @@ class Session:
             safe_after_s = time.monotonic() - self._asked_s if ending == "abandoned" else None
             # What an earlier process left in flight is not ours to abandon: the next start settles it.
             if ending == "abandoned" and self._past_is_settled:
-                await self._close_abandoned(reason)
+                row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, reason)
+                if row is not None:
+                    await self.desk.tell_of_end(row)
         except RigctlError as error:
             if isinstance(error, Tripped):
                 self.desk.latch(error.reason)
@@ -254,9 +236,11 @@ class Session:
         try:
             return await self._trials()
         except asyncio.CancelledError:
-            if not self._take_back_cancellation():
+            task = asyncio.current_task()
+            if self.stop.abandon is None or task is None:
                 raise
-            return "abandoned", self.stop.abandon or ""
+            task.uncancel()  # it is `abandon`'s, so there is still everything to put in order
+            return "abandoned", self.stop.abandon
         finally:
             self._may_be_cut_short = False  # a signal must not break off the way to the safe state
             await self._make_safe()
@@ -278,7 +262,8 @@ class Session:
     async def _trials(self) -> tuple[Ending, str]:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
         await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
-        await _refuse_if_tripped(self.journal)
+        if (trip := await self.journal.call(lambda j: j.trips.latched())) is not None:
+            raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
         await self._decider.start(self.spec.policy, self.spec.problem)
         found = await self.rig.open()
         await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
@@ -294,14 +279,8 @@ class Session:
         notify("READY=1")
         return await self._runner.run()
 
-    async def _close_abandoned(self, why: str) -> None:
-        row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, why)
-        if row is not None:
-            await self.desk.tell_of_end(row)
-
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
-        space = self.spec.problem.space
-        history = await self.journal.call(lambda j: j.read.history(space))
+        history = await self.journal.call(lambda j: j.read.history(self.spec.problem.space))
         idle = await self.journal.call(lambda j: j.read.idle.spent())
         states = [row.state for row in await self.journal.call(lambda j: j.read.trials())]
         result = CampaignResult(
@@ -334,12 +313,3 @@ class Session:
         if self._safe_was_tried.is_set() and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
             self._log.error("leaving: the journal does not return; the next start settles what is open")
             os._exit(1)
-
-    def _beat(self) -> None:
-        self.desk.keep("heartbeat", lambda j: j.beat())
-
-
-async def _refuse_if_tripped(journal: JournalThread) -> None:
-    trip = await journal.call(lambda j: j.trips.latched())
-    if trip is not None:
-        raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")

@@ -35,10 +35,9 @@ class Decider(Protocol):
         Raises:
             PolicyError: they cannot be handed on.
         """
-        ...
 
     async def decide(self, question: Question, limit_s: float) -> Decision:
-        """See `decide.decide`.
+        """Do as `rigctl.campaign.decide.decide` does.
 
         Raises:
             NoAnswer: it took longer than the limit, or whoever was to answer has ended.
@@ -46,11 +45,9 @@ class Decider(Protocol):
             BudgetSpent: nothing fits the remaining budget.
             Finished: the policy's own stopping rule fired.
         """
-        ...
 
     async def close(self) -> None:
         """End what decides, whatever it is at."""
-        ...
 
 
 MODULE = "rigctl.campaign.deciding"
@@ -69,10 +66,8 @@ class ProcessDecider:
     def __init__(self) -> None:
         self._subject: tuple[Policy, Problem] | None = None
         self._ready: asyncio.Task[_Child] | None = None
-        """Whom to ask, once it is ready."""
 
     async def start(self, policy: Policy, problem: Problem) -> None:
-        """See `Decider`."""
         self._subject = policy, problem
         try:
             subject = pickle.dumps(self._subject, pickle.HIGHEST_PROTOCOL)
@@ -84,7 +79,6 @@ class ProcessDecider:
         self._ready = asyncio.create_task(_Child.ready(policy.name, subject), name="decider")
 
     async def decide(self, question: Question, limit_s: float) -> Decision:
-        """See `Decider`."""
         if self._ready is None or not self._is_about(question):
             await self.close()
             await self.start(question.policy, question.problem)
@@ -98,7 +92,6 @@ class ProcessDecider:
             raise
 
     async def close(self) -> None:
-        """See `Decider`."""
         ready, self._ready = self._ready, None
         if ready is None:
             return
@@ -193,15 +186,9 @@ class _Child:
             return pickle.loads(await back.readexactly(size))  # noqa: S301 - made by `decide`, of our own types
         except (asyncio.IncompleteReadError, ConnectionError):
             await self._ended_within(END_S)  # by itself, so that how is known
-            told = await self.end()
-            raise NoAnswer(f"the policy's process ended ({self._how})", told) from None
-
-    @property
-    def _how(self) -> str:
-        code = self._process.returncode
-        if code is None or code >= 0:
-            return f"exit code {code}"
-        return f"signal {-code}, {signal.strsignal(-code)}"
+            told, code = await self.end(), self._process.returncode
+            how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}, {signal.strsignal(-code)}"
+            raise NoAnswer(f"the policy's process ended ({how})", told) from None
 
     async def end(self, first: signal.Signals = signal.SIGKILL) -> str:
         """End it and all it has started, by this signal or in the end by SIGKILL; return what it has said last."""

@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 HEAD = struct.Struct("!Q")
 """Before each frame: how many bytes it has."""
 PR_SET_PDEATHSIG = 1
-FIRST_TO_GO = "500"
-"""Out of memory, the kernel ends this process rather than the one that holds the rig."""
 
 
 def framed(value: object) -> bytes:
-    """Return a value as a frame."""
     body = pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
     return HEAD.pack(len(body)) + body
 
@@ -56,10 +53,11 @@ def main() -> None:
 
 def serve(questions: BinaryIO, answers: BinaryIO) -> None:
     """Answer one frame after the other, until there are no more."""
-    respond = _Respondent()
+    respondent = _Respondent()
     while head := questions.read(HEAD.size):
         (size,) = HEAD.unpack(head)
-        answers.write(framed(respond(pickle.loads(questions.read(size)))))  # noqa: S301 - from our own parent
+        frame = pickle.loads(questions.read(size))  # noqa: S301 - from our own parent
+        answers.write(framed(respondent.prepare(frame) if isinstance(frame, bytes) else respondent.decide(*frame)))
         answers.flush()
 
 
@@ -68,10 +66,7 @@ class _Respondent:
         self._subject: tuple[Any, Any] | None = None
         self._history: History | None = None
 
-    def __call__(self, frame: Any) -> object:
-        return self._prepare(frame) if isinstance(frame, bytes) else self._decide(*frame)
-
-    def _prepare(self, subject: bytes) -> str | None:
+    def prepare(self, subject: bytes) -> str | None:
         """Load policy and problem, and what they will need; return what is wrong with them, if anything is."""
         try:
             self._subject = pickle.loads(subject)  # noqa: S301 - from our own parent
@@ -83,7 +78,7 @@ class _Respondent:
             import rigctl.core.gp.learning  # noqa: F401, PLC0415 - nor the first fit
         return None
 
-    def _decide(
+    def decide(
         self, seed: int, budget: int, known: int, fresh: tuple[Observation, ...], state: Mapping[str, Any] | None
     ) -> object:
         from rigctl.campaign.decide import Question, decide  # noqa: PLC0415
@@ -110,7 +105,8 @@ def _end_with(parent: int) -> None:
     if os.getppid() != parent:  # it ended before the kernel was asked to tell
         os._exit(0)
     with suppress(OSError):  # not everywhere to be had
-        Path("/proc/self/oom_score_adj").write_text(FIRST_TO_GO, encoding="ascii")
+        # out of memory, the kernel ends this process rather than the one that holds the rig
+        Path("/proc/self/oom_score_adj").write_text("500", encoding="ascii")
 
 
 def _private_pipes() -> tuple[BinaryIO, BinaryIO]:

@@ -26,14 +26,12 @@ class Desk:
         self._log = structlog.get_logger("rigctl.campaign")
 
     def tell(self, event: CampaignEvent) -> None:
-        """Pass an event to whoever watches."""
         try:
             self._listener(event)
         except Exception:  # noqa: BLE001 - a display that fails must not stop the rig (fault 46)
             self._log.warning("listener failed", campaign_event=type(event).__name__, exc_info=True)
 
     async def tell_of_end(self, row: TrialRow) -> None:
-        """Tell that a trial is charged and closed, and what has been spent by now."""
         campaign = await self._journal.call(lambda j: j.read.campaign())
         self.tell(TrialEnded(row, campaign.spent, campaign.budget))
 
@@ -59,7 +57,7 @@ class Desk:
 
 
 def notify(message: str, environment: Mapping[str, str] = os.environ) -> bool:
-    """Send e.g. `READY=1` or `WATCHDOG=1` to `$NOTIFY_SOCKET`; returns whether it was sent.
+    """Send e.g. `READY=1` or `WATCHDOG=1` to `$NOTIFY_SOCKET`; return whether it was sent.
 
     Protocol: sd_notify(3). A leading `@` means an abstract socket.
     """

@@ -16,9 +16,6 @@ from rigctl.rig.rig import Rig
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, MeasureSpec, RigSpec, TrialTiming
 from rigctl.rig.values import SafeReport
 
-NO_TRIALS = TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1))
-NO_DOSES = DosingSpec("", 0.0, 0.0, 0.0, 0)
-
 
 def go_safe(devices: Sequence[Driven], speedup: float) -> SafeReport:
     """Bring everything to its safe state; block. What cannot even be made is told with the rest that failed."""
@@ -63,10 +60,10 @@ def _rig(devices: Sequence[Driven], speedup: float, registry: Registry) -> Rig:
         variables=(),
         outcome_sensor="",
         outcome_name="",
-        timing=NO_TRIALS,
+        timing=TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1)),
         meters=(),
         limits={d.name: ActuatorLimits(-math.inf, math.inf, d.safe_state) for d in devices},
-        dosing={d.name: NO_DOSES for d in devices if d.kind == "doser"},
+        dosing={d.name: DosingSpec("", 0.0, 0.0, 0.0, 0) for d in devices if d.kind == "doser"},
         speedup=speedup,
     )
     return Rig(spec, registry, RealClock(speedup), NoDoses(), lambda _: None)
@@ -76,18 +73,15 @@ class NoDoses(DoseLog):
     """Stands in for whoever never doses: a dose without a record must not happen, so there is none to settle."""
 
     async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
-        """Refuse."""
         raise RigctlError(f"{actuator}: {volume_ml:g} mL after {total_before_ml:g} mL: no journal is open, no dose")
 
     async def _never(self, *_: object, **__: object) -> None:
-        """Do nothing: of what was not intended nothing comes."""
+        pass  # of what was not intended nothing comes
 
     sent = done = unknown = answered = _never
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
-        """Know of none."""
         return 0.0
 
     async def unanswered(self, actuator: str, probe: str) -> Unanswered:  # noqa: ARG002  # the protocol's signature
-        """Know of none."""
         return Unanswered(0, 0)

@@ -94,12 +94,17 @@ def charge(
             return _exact(meter, Decimal(1))
         if meter.kind == "time":
             return _exact(meter, hours(used.elapsed_s))
-        rise = _no_less_than_booked(believed(meter, used, control_set, past), used.booked_ml.get(meter.name))
-        if isinstance(rise, Decimal):
+        rise, doses_ml = believed(meter, used, control_set, past), used.booked_ml.get(meter.name)
+        if isinstance(rise, str):
+            why = rise
+        elif doses_ml is None or rise >= decimal(doses_ml) - decimal(SLACK_ML):
             return _metered(meter, used, rise, past)
-        if isinstance(rise, _Booked):
-            return _exact(meter, rise.volume_ml, rise.note)
-        return _estimate(meter, rise, used, control_set, past)
+        else:
+            why = f"rose by {rise} mL only"
+        if doses_ml is None:
+            return _estimate(meter, why, used, control_set, past)
+        # a doser that restarted counts from zero again; what it dispensed is known all the same
+        return _exact(meter, decimal(doses_ml), f"{why}; the sum of the trial's doses")
 
     return tuple(map(line, meters))
 
@@ -119,12 +124,11 @@ def _metered(meter: MeterSpec, used: Consumption, rise: Decimal, past: Sequence[
     share = _share(meter, used)
     if share < 1:
         return _exact(meter, rise * share, f"its share, by time, of {rise} {UNITS[meter.kind]}; the rest was idle")
-    doubt = _doubt(used.before.get(meter.name)) or _doubt(used.after.get(meter.name))
-    power, smallest = integral(meter, used), step(used, meter.name)
+    before, after = used.ends(meter.name)
+    doubt, power, smallest = _doubt(before) or _doubt(after), integral(meter, used), step(before, after)
     if power is not None and power.dense and power.kwh <= RESOLVED * smallest and not doubt:
-        amount = to_micros(power.kwh * meter.price)
         note = f"power times time: the counter's steps of {smallest:.1g} kWh are too coarse for a trial"
-        return LedgerLine(meter.name, meter.kind, float(power.kwh), UNITS[meter.kind], amount, note=note)
+        return replace(_exact(meter, power.kwh), note=note)
     line = _exact(meter, rise, doubt)
     return line if doubt or is_checked(meter, used, past) else replace(line, note=UNCHECKED)
 
@@ -135,23 +139,6 @@ def _share(meter: MeterSpec, used: Consumption) -> Decimal:
         return Decimal(1)
     took_s, idle_s = decimal(max(0.0, used.elapsed_s)), decimal(used.unattended_s)
     return took_s / (took_s + idle_s)
-
-
-@dataclass(frozen=True, slots=True)
-class _Booked:
-    volume_ml: Decimal
-    note: str
-
-
-def _no_less_than_booked(rise: Decimal | str, booked_ml: float | None) -> Decimal | str | _Booked:
-    """Let the doses testify for a doser that restarted: it counts from zero again, they are known all the same."""
-    if booked_ml is None:
-        return rise
-    booked = decimal(booked_ml)
-    if isinstance(rise, Decimal) and rise >= booked - decimal(SLACK_ML):
-        return rise
-    why = f"rose by {rise} mL only" if isinstance(rise, Decimal) else rise
-    return _Booked(booked, f"{why}; the sum of the trial's doses")
 
 
 def _doubt(reading: Reading | None) -> str:
@@ -205,8 +192,8 @@ def idle_in_trial(
             if meter.kind == "time":
                 yield from _idle_time(meter, used.unattended_s, (), why)
             elif meter.kind in COUNTED and meter.name not in used.booked_ml:
-                ends = used.before.get(meter.name), used.after.get(meter.name)
-                yield from _idle(meter, _Rise(*ends, used.unattended_s, charged[meter.name]), (), past, why)
+                rise = _Rise(*used.ends(meter.name), used.unattended_s, charged[meter.name])
+                yield from _idle(meter, rise, (), past, why)
 
     return tuple(found()) if used.unattended_s > 0 else ()
 
@@ -258,11 +245,6 @@ class _Rise:
     trial: LedgerLine | None = None
     """What of the rise is a trial's."""
 
-    @property
-    def smallest(self) -> Decimal:
-        named = {"": self.was} if self.was else {}, {"": self.now} if self.now else {}
-        return step(Consumption(*named, 0.0), "")
-
     def rest(self, rise: Decimal, price: Decimal) -> tuple[Decimal, Micros]:
         """Return what is left for nobody, so that it and the trial's part together cost what the rise does."""
         trial = self.trial
@@ -277,7 +259,8 @@ def _idle(
     """Book the counter's rise, at most what can have been used in that time, less what has been booked of it."""
     unit, rise = UNITS[meter.kind], risen(gap.was, gap.now)
     if isinstance(rise, str):
-        yield from () if booked else (_unknown(meter, f"{why}: not known, booked as zero: {rise}"),)
+        if not booked:
+            yield IdleLine(meter.name, meter.kind, None, unit, 0, f"{why}: not known, booked as zero: {rise}")
         return
     (quantity, amount), most = gap.rest(rise, meter.price), _most_idle(meter, gap, past)
     if most is not None and quantity > most:
@@ -289,22 +272,18 @@ def _idle(
         yield IdleLine(meter.name, meter.kind, float(quantity), unit, amount, why)
 
 
-def _unknown(meter: MeterSpec, note: str) -> IdleLine:
-    return IdleLine(meter.name, meter.kind, None, UNITS[meter.kind], 0, note)
-
-
 def _most_idle(meter: MeterSpec, gap: _Rise, past: Sequence[PastLine]) -> Decimal | None:
     """Return the most that can have been used in an interruption; None where nothing says so."""
     seconds, rates = max(gap.seconds, IDLE_LEAST_S), per_hour(past, meter.name)
-    most = rated(meter, seconds)
+    most, slack = rated(meter, seconds), 2 * step(gap.was, gap.now)
     if most is not None:
-        return most * RATED_SLACK + 2 * gap.smallest
+        return most * RATED_SLACK + slack
     if meter.kind != "energy":
         return None
     if len(rates) >= ENOUGH and meter.price > 0 and any(rates):
         dearer = IDLE_DEARER if gap.trial is None else DEARER
-        return dearer * max(rates) * hours(seconds) / meter.price / MICROS_PER_UNIT + 2 * gap.smallest
-    return BENCH_KWH_PER_H * hours(seconds) + 2 * gap.smallest
+        return dearer * max(rates) * hours(seconds) / meter.price / MICROS_PER_UNIT + slack
+    return BENCH_KWH_PER_H * hours(seconds) + slack
 
 
 def _idle_time(meter: MeterSpec, seconds: float, booked: Sequence[IdleLine], why: str) -> Iterator[IdleLine]:

@@ -18,7 +18,6 @@ from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.protocols import CampaignRig
-from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import Watchman
 from rigctl.errors import Tripped
 from rigctl.rig.protocols import Clock, Severity
@@ -87,7 +86,9 @@ class Patience:
             holding = self.watchman.demanding("hold", "fail")
             if holding:
                 clear_at_s = None
-                await self._hold(holding)
+                if self.phase != "HOLDING":
+                    await self.enter("HOLDING", "; ".join(map(str, holding)))
+                self.watchman.heeded("hold")
             elif self.watchman.standing.unjudged:
                 clear_at_s = None
             elif self.phase != "HOLDING":
@@ -101,11 +102,6 @@ class Patience:
                 return
             await meanwhile(self.clock, self.watchman.next_look())
 
-    async def _hold(self, holding: tuple[Finding, ...]) -> None:
-        if self.phase != "HOLDING":
-            await self.enter("HOLDING", "; ".join(map(str, holding)))
-        self.watchman.heeded("hold")
-
     def refuse_if_tripping(self) -> None:
         """Raise `Tripped` if a finding that stands demands it."""
         for finding in self.watchman.demanding("trip"):
@@ -114,11 +110,7 @@ class Patience:
     # after a failure ------------------------------------------------------------------------------------------------
 
     async def until_good(self, wrong: Callable[[], Awaitable[Mapping[str, str]]]) -> bool:
-        """Hold until nothing is wrong any more; whether that had to be waited for.
-
-        Args:
-            wrong: asks; by instrument, what is wrong with it. Asked again and again, ever less often.
-        """
+        """Hold until `wrong`, asked ever less often, names no instrument; return whether that had to be waited for."""
         found = await wrong()
         if not found:
             return False
@@ -159,7 +151,7 @@ class Patience:
         await self.wait_until(self.clock.now_s() + pause_s, f"{failures} failed in a row")
 
     async def wait_until(self, until_s: float, why: str) -> None:
-        """Wait for a rig time."""
+        """Wait for a rig time, or until the watch or a person demands something."""
         left_s = (until_s - self.clock.now_s()) / self.clock.speedup
         end_s = time.monotonic() + left_s
         told = left_s > 1.0  # wall seconds; a moment is not worth a word
@@ -180,7 +172,7 @@ class Patience:
         return left_s if isinstance(self.clock, Stepped) else min(left_s, end_s - time.monotonic())
 
     def blame(self, devices: frozenset[str]) -> str:
-        """Count a trial against the devices that failed it (none: it went well); the one that has become unreliable."""
+        """Count a trial against the devices that failed it (none: it went well); return an unreliable one."""
         self._failed.append(devices)
         for device in devices:
             count = sum(device in failed for failed in self._failed)
@@ -203,7 +195,7 @@ def standing(report: SafeReport) -> str:
 
 
 async def until_confirmed(rig: CampaignRig, desk: Desk, report: SafeReport, enough: Callable[[], bool]) -> SafeReport:
-    """Go on from a first report until everything is confirmed safe, or `enough` says to leave it; the last report.
+    """Go on from a first report until everything is confirmed safe, or `enough` says to leave it.
 
     One alarm when it begins and one when it is over, however many attempts there are.
     """

@@ -68,10 +68,13 @@ class Consumption:
     unattended_s: float = 0.0
     """Rig seconds between the readings in which nobody was: the machine slept, or the process had died."""
 
+    def ends(self, meter: str) -> tuple[Reading | None, Reading | None]:
+        return self.before.get(meter), self.after.get(meter)
+
     def span_s(self, meter: str) -> float:
         """Return the rig seconds between a meter's two readings, at least what the trial took."""
         took_s = max(0.0, self.elapsed_s) + max(0.0, self.unattended_s)
-        before, after = self.before.get(meter), self.after.get(meter)
+        before, after = self.ends(meter)
         return took_s if before is None or after is None else max(took_s, after.time_s - before.time_s)
 
 
@@ -93,21 +96,15 @@ def believed(
     meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
 ) -> Decimal | str:
     """Return how far the counter rose; or why that is not known, or cannot be believed."""
-    rise = risen(used.before.get(meter.name), used.after.get(meter.name))
-    if isinstance(rise, str):
-        return rise
-    return _contradiction(meter, used, control_set, past, rise) or rise
+    rise = risen(*used.ends(meter.name))
+    return rise if isinstance(rise, str) else _contradiction(meter, used, control_set, past, rise) or rise
 
 
 def is_checked(meter: MeterSpec, used: Consumption, past: Sequence[PastLine]) -> bool:
     """Tell whether there is anything to check an energy meter's rise against, but for what no connection carries."""
-    declared = meter.max_per_trial is not None or meter.rated_per_h is not None
-    return (
-        meter.kind != "energy"
-        or declared
-        or integral(meter, used) is not None
-        or len(per_hour(past, meter.name)) >= ENOUGH
-    )
+    if meter.kind != "energy" or meter.max_per_trial is not None or meter.rated_per_h is not None:
+        return True
+    return integral(meter, used) is not None or len(per_hour(past, meter.name)) >= ENOUGH
 
 
 def risen(before: Reading | None, after: Reading | None) -> Decimal | str:
@@ -127,12 +124,12 @@ def _detail(reading: Reading | None) -> str:
     return f" ({reading.detail})" if reading is not None and reading.detail else ""
 
 
-def step(used: Consumption, meter: str) -> Decimal:
+def step(before: Reading | None, after: Reading | None) -> Decimal:
     """Return the counter's smallest step, as its readings look: their last digit, or what float32 can tell apart.
 
     Of the lower one, for the higher may be what a jump has made of it.
     """
-    values = [r.value for r in (used.before.get(meter), used.after.get(meter)) if r is not None and isfinite(r.value)]
+    values = [r.value for r in (before, after) if r is not None and isfinite(r.value)]
     digits = max(map(_digits, values), default=0)
     return max(Decimal(1).scaleb(-digits), min(map(_spacing, values), default=Decimal(0)))
 
@@ -162,7 +159,7 @@ def _single(value: float) -> float | None:
 
 def integral(meter: MeterSpec, used: Consumption) -> Integral | None:
     """Return power times time between the two readings, where it was kept all the time."""
-    before, after = used.before.get(by_power(meter.name)), used.after.get(by_power(meter.name))
+    before, after = used.ends(by_power(meter.name))
     rise = risen(before, after)
     if after is None or isinstance(rise, str):
         return None
@@ -196,7 +193,7 @@ def _contradiction(
 ) -> str:
     """Say why the rise cannot be believed; nothing if nothing speaks against it."""
     unit = used.after[meter.name].unit
-    smallest, span_s = step(used, meter.name), used.span_s(meter.name)
+    smallest, span_s = step(*used.ends(meter.name)), used.span_s(meter.name)
     most = rated(meter, span_s)
     if meter.max_per_trial is not None and rise > decimal(meter.max_per_trial):
         return f"rose by {rise} {unit}, more than the plausible {meter.max_per_trial}"
@@ -221,7 +218,7 @@ def _against_the_past(
     meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine], rise: Decimal
 ) -> str:
     same, every = per_hour(past, meter.name, control_set), per_hour(past, meter.name)
-    took_h, smallest = hours(used.span_s(meter.name)), step(used, meter.name)
+    took_h, smallest = hours(used.span_s(meter.name)), step(*used.ends(meter.name))
     rose = f"rose by {rise} {used.after[meter.name].unit}"
     per_unit = meter.price * MICROS_PER_UNIT
     if min(took_h, per_unit) <= 0:
@@ -244,28 +241,21 @@ def _against_the_past(
 
 
 def doubts(
-    meters: Sequence[MeterSpec],
-    recent: Sequence[tuple[Consumption, tuple[str, ...]]],
-    past: Sequence[PastLine],
+    meters: Sequence[MeterSpec], recent: Sequence[tuple[Consumption, tuple[str, ...]]], past: Sequence[PastLine]
 ) -> Mapping[str, str]:
     """Return why, by meter, no trial should be charged by it before a person has looked at it.
 
     `recent` are the last two trials that were metered, in order, with their control sets; `past` says what trials
     have cost.
     """
-    found = {}
-    for meter in meters:
-        if meter.kind != "energy" or not recent:
-            continue
-        why = _switched(meter, recent[-1][0]) or _twice(meter, recent[-2:], past)
-        if why:
-            found[meter.name] = why
-    return found
+    suspects = [meter for meter in meters if meter.kind == "energy" and recent]
+    whys = {m.name: _switched(m, recent[-1][0]) or _twice(m, recent[-2:], past) for m in suspects}
+    return {name: why for name, why in whys.items() if why}
 
 
 def _switched(meter: MeterSpec, used: Consumption) -> str:
     """Say so if the counter went to a thousandth or a thousandfold of itself: it counts in another unit."""
-    before, after = used.before.get(meter.name), used.after.get(meter.name)
+    before, after = used.ends(meter.name)
     if before is None or after is None or not (before.valid and after.valid) or before.value <= 0 or after.value <= 0:
         return ""
     power = integral(meter, used)
@@ -280,7 +270,7 @@ def _twice(meter: MeterSpec, recent: Sequence[tuple[Consumption, tuple[str, ...]
     """Say so if it moved on in two trials in a row and contradicted all else that is known."""
     whys = []
     for used, control_set in recent:
-        rise = risen(used.before.get(meter.name), used.after.get(meter.name))
+        rise = risen(*used.ends(meter.name))
         whys.append("" if isinstance(rise, str) else _contradiction(meter, used, control_set, past, rise))
     return f"contradicts all else in two trials in a row: {'; '.join(whys)}" if len(whys) == 2 and all(whys) else ""
 
@@ -299,6 +289,5 @@ def slept_s(before: Mapping[str, Reading], after: Mapping[str, Reading]) -> floa
 
 def slept_through(slept: float, settle_s: float) -> str:
     """Say why a trial in which the machine slept so long says nothing of its setting; nothing if it does."""
-    if slept < max(LONG_SLEEP_S, settle_s):
-        return ""
-    return f"the machine slept {slept / 60.0:.0f} min in mid-trial"
+    too_long = slept >= max(LONG_SLEEP_S, settle_s)
+    return f"the machine slept {slept / 60.0:.0f} min in mid-trial" if too_long else ""

@@ -23,14 +23,7 @@ from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import LASTING, Interrupted, Watchman
 from rigctl.core.experiment.history import History
 from rigctl.core.policy import BudgetSpent, Finished
-from rigctl.errors import (
-    CapReached,
-    DeviceError,
-    GuardRefused,
-    JournalUnwritable,
-    RigctlError,
-    Tripped,
-)
+from rigctl.errors import CapReached, DeviceError, GuardRefused, JournalUnwritable, RigctlError, Tripped
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm, SafeReport
@@ -72,7 +65,7 @@ class Runner:
     """Going safe between trials, however long the journal or an instrument keeps the next step waiting."""
 
     async def run(self) -> tuple[Ending, str]:
-        """Run trials; returns how it ended, and why.
+        """Run trials; return how it ended, and why.
 
         Raises:
             DeviceError: too many trials in a row failed, though every instrument answers.
@@ -85,13 +78,11 @@ class Runner:
         history = await self.journal.call(lambda j: j.read.history(space))
         while True:
             await self._until_ready()
-            ended = self._ended(history)
-            if ended is not None:
+            if (ended := self._ended(history)) is not None:
                 return ended
             try:
                 self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
-                ended = self._ended(history)
-                if ended is not None:
+                if (ended := self._ended(history)) is not None:
                     return ended
                 if self.watchman.demanding("hold", "fail", "trip"):  # since it was ready; nobody would break it off
                     continue
@@ -150,11 +141,7 @@ class Runner:
             return await self._fail(error)
 
     async def _interruptible(self, history: History) -> TrialRow:
-        """Run the trial as a task of its own, which the watch may break off.
-
-        Raises:
-            Interrupted: it has.
-        """
+        """Run the trial as a task of its own; raise `Interrupted` if the watch breaks it off."""
         self._under_way = asyncio.create_task(self.trials.carried_out(history))
         try:
             return await self._under_way
@@ -198,9 +185,8 @@ class Runner:
             self.desk.latch(str(finding))
         trial = await self.journal.call(lambda j: j.read.open_trial())
         moving = trial is not None and trial.state in MOVING
-        row = await close_open_trial(
-            self.spec, self.rig, self.journal, Event.FAIL if moving else Event.ABANDON, str(finding)
-        )
+        event = Event.FAIL if moving else Event.ABANDON
+        row = await close_open_trial(self.spec, self.rig, self.journal, event, str(finding))
         await self._hold(report)
         if tripping:
             raise Tripped(str(finding))
@@ -235,11 +221,7 @@ class Runner:
     # Patience ----------------------------------------------------------------------------------------------------
 
     async def _until_ready(self) -> None:
-        """Let no trial begin while the watch objects.
-
-        Raises:
-            Tripped: it demands the trip.
-        """
+        """Let no trial begin while the watch objects; raise `Tripped` if it demands the trip."""
         try:
             if self._at_once is not None:
                 await asyncio.wait([self._at_once])
@@ -258,11 +240,7 @@ class Runner:
         return row
 
     async def _count_failures(self, row: TrialRow) -> None:
-        """Wait, after a failure, for what is missing, and leave time before the next trial.
-
-        Raises:
-            DeviceError: too many in a row, and nothing is missing.
-        """
+        """Wait, after a failure, for what is missing, and a while; raise `DeviceError` if it is one too many."""
         if row.state is not State.FAILED:
             self._failures = 0
             self.patience.blame(frozenset())

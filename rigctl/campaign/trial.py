@@ -23,7 +23,7 @@ from rigctl.errors import RigctlError
 
 
 class State(StrEnum):
-    """Where a trial stands."""
+    """Says where a trial stands."""
 
     PROPOSED = "PROPOSED"
     ARMED = "ARMED"
@@ -36,12 +36,12 @@ class State(StrEnum):
 
     @property
     def final(self) -> bool:
-        """Whether the trial is over and charged."""
+        """Tell whether the trial is over and charged."""
         return self not in TRANSITIONS
 
 
 class Event(StrEnum):
-    """What happens to a trial."""
+    """Says what happens to a trial."""
 
     PROPOSE = "PROPOSE"
     INGEST = "INGEST"
@@ -92,7 +92,7 @@ MOVING = (State.ARMED, State.RUNNING)
 
 
 def advance(state: State | None, event: Event) -> State:
-    """The state after `event`.
+    """Return the state after `event`.
 
     Raises:
         IllegalTransition: the table has no such step.

@@ -11,7 +11,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import Action, InterlockSpec, WatchSpec
 from rigctl.rig.values import Glance, Seen
 
@@ -23,13 +22,6 @@ JOURNAL_S = 5.0
 LOW_BYTES, LOW_SHARE = 200 * 2**20, 0.1
 FULL_BYTES, FULL_SHARE = 20 * 2**20, 0.01
 """Space on the disk below which it is told, and below which the campaign holds; or so much of a small one."""
-SEVERITY: Mapping[Action, Severity] = {
-    "warn": Severity.MINOR,
-    "fail": Severity.MAJOR,
-    "hold": Severity.MAJOR,
-    "safe": Severity.MAJOR,
-    "trip": Severity.MAJOR,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +29,6 @@ class Snapshot:
     """Holds everything a rule may look at."""
 
     now_s: float
-    """Rig time."""
     rig: Glance = field(default_factory=Glance)
     """Without readings as long as the rig is not open, so that nothing can be judged."""
     late_s: float = 0.0
@@ -47,9 +38,7 @@ class Snapshot:
     missing: str = ""
     """What is wrong with the files under us: journal or lock deleted or replaced."""
     free_bytes: float = math.inf
-    """Of the state directory's disk."""
     disk_bytes: float = math.inf
-    """Its size."""
 
 
 Objections = Mapping[str, str]
@@ -91,12 +80,10 @@ class Standing:
     since: Mapping[tuple[str, str], float] = field(default_factory=dict)
     """(rule, subject) -> rig time from which it has been objected to without a break."""
     found: Mapping[tuple[str, str], Finding] = field(default_factory=dict)
-
     unjudged: frozenset[str] = frozenset()
     """Rules of which it cannot be said yet whether they object."""
 
     def demanding(self, *actions: Action) -> tuple[Finding, ...]:
-        """Return the findings that stand and ask for one of these."""
         return tuple(f for f in self.found.values() if f.then in actions)
 
 
@@ -182,11 +169,10 @@ def _too_old(seen: Seen) -> bool:
 
 def _unknown(spec: InterlockSpec, rig: Glance) -> str:
     """Say which readings are missing for longer than they may; nothing while there is time for a first one."""
-    missing = {n: rig.readings.get(n) for n in sorted(spec.when.names)}
     return "; ".join(
         f"no valid reading of {name} for {seen.age_s:.0f} s" + (f" ({seen.detail})" if seen.detail else "")
-        for name, seen in missing.items()
-        if seen is not None and _too_old(seen)
+        for name in sorted(spec.when.names)
+        if (seen := rig.readings.get(name)) is not None and _too_old(seen)
     )
 
 

@@ -9,19 +9,17 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.watch import SEVERITY, Finding, Rule, Snapshot, Standing, look
+from rigctl.campaign.watch import Finding, Rule, Snapshot, Standing, look
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import Action
 from rigctl.rig.values import Alarm, Glance
 
-BEATS_EVERY_S = 30.0
 LASTING: tuple[Action, ...] = ("hold", "safe", "trip")
 """Actions whose consequence outlasts their cause, and the trial it was found in."""
 
@@ -34,12 +32,12 @@ class Surroundings:
     missing: Callable[[], str]
     """What is wrong with journal and lock."""
     _known: Snapshot = field(default_factory=lambda: Snapshot(0.0))
-    _asked_s: float | None = None
+    _looking: bool = False
 
     def known(self) -> Snapshot:
         """Return disk space and files as last seen; begin another look unless one is under way."""
-        if self._asked_s is None:
-            self._asked_s = time.monotonic()
+        if not self._looking:
+            self._looking = True
             threading.Thread(target=self._look, name="surroundings", daemon=True).start()
         return self._known
 
@@ -51,7 +49,7 @@ class Surroundings:
         except OSError as error:
             self._known = Snapshot(0.0, missing=f"{self.directory}: {error.strerror or error}")
         finally:
-            self._asked_s = None
+            self._looking = False
 
 
 @dataclass(slots=True)
@@ -69,7 +67,7 @@ class Watchman:
     beat: Callable[[], None]
     """Has a heartbeat written, without waiting for it; at a low rate, since each is an fsync."""
     period_s: float = 1.0
-    beats_every_s: float = BEATS_EVERY_S
+    beats_every_s: float = 30.0
     rig: Callable[[], Glance] | None = None
     """Set from the moment the rig is open."""
     demand: Callable[[Finding], None] | None = None
@@ -101,7 +99,6 @@ class Watchman:
                 self.beat()
 
     def look(self, late_s: float = 0.0) -> None:
-        """Look once."""
         seen = replace(
             self.surroundings.known(),
             now_s=self.clock.now_s(),
@@ -112,7 +109,8 @@ class Watchman:
         verdict = look(self.rules, self.standing, seen)
         self.standing = verdict.standing
         for finding in verdict.new:
-            self.desk.alarm(Alarm(SEVERITY[finding.then], *_told(finding, f"({finding.then})")))
+            severity = Severity.MINOR if finding.then == "warn" else Severity.MAJOR
+            self.desk.alarm(Alarm(severity, *_told(finding, f"({finding.then})")))
             if finding.then == "trip":  # whatever becomes of this process
                 self.desk.latch(str(finding))
             if finding.then in LASTING:
@@ -133,13 +131,12 @@ class Watchman:
         self.unheeded = [f for f in self.unheeded if f.then != action]
 
     async def next_look(self) -> None:
-        """Wait until it has looked once more."""
         self.looked.clear()
         await self.looked.wait()
 
 
 class Interrupted(RigctlError):
-    """The watch demands that the trial under way ends."""
+    """Says that the watch demands the end of the trial under way."""
 
     def __init__(self, finding: Finding) -> None:
         self.finding = finding

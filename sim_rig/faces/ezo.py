@@ -184,15 +184,11 @@ class PhCircuit:
         }
         delays_s = {"R": PH_READ_S, "RT": PH_READ_S, "CAL": PH_READ_S}
         self.circuit = Circuit(timer, f"?I,pH,{SIMULATED}2.14", commands, questions, delays_s, name=name)
-        self.feed = self.circuit.feed
+        self.feed, self.power_cycle = self.circuit.feed, self.circuit.power_cycle
 
     def power_up(self) -> None:
         """Begin the continuous mode the circuit ships in."""
         self._schedule()
-
-    def power_cycle(self) -> None:
-        """Restart the circuit."""
-        self.circuit.power_cycle()
 
     def _text(self) -> str:
         value = self._read_ph()

@@ -17,7 +17,6 @@ class LineSplitter:
     _buffer: bytearray = field(default_factory=bytearray)
 
     def feed(self, data: bytes) -> None:
-        """Take bytes from the line, in any portions."""
         for byte in data:
             if byte not in self.terminators:
                 if len(self._buffer) < LONGEST_COMMAND:

@@ -137,7 +137,6 @@ class TcpFraming:
     _buffer: bytearray = field(default_factory=bytearray)
 
     def feed(self, data: bytes) -> None:
-        """Take bytes from the client, in any portions."""
         self._buffer += data
         while len(self._buffer) > MBAP_BYTES:
             transaction, protocol, length, unit = struct.unpack(">HHHB", self._buffer[:MBAP_BYTES])
@@ -191,7 +190,6 @@ class RtuFraming:
     _last_s: float = 0.0
 
     def feed(self, data: bytes) -> None:
-        """Take bytes from the wire, in any portions."""
         now_s = self.wall_s()
         if now_s - self._last_s > RTU_SILENCE_S:
             self._buffer.clear()

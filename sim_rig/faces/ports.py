@@ -35,18 +35,15 @@ class Connection(asyncio.Protocol):
         self._framing = TcpFraming(port.station, self._transmit)
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Welcome a client."""
         if isinstance(transport, asyncio.Transport):
             self._transport = transport
             self._port.connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
-        """Forget a client that is gone."""
         self._port.connections.discard(self)
         self._transport = None
 
     def data_received(self, data: bytes) -> None:
-        """Take what it asks."""
         if self._port.deaf:
             return
         self._port.sync()
@@ -84,11 +81,7 @@ class TcpPort:
         self._server: asyncio.Server | None = None
 
     async def open(self) -> None:
-        """Listen.
-
-        Raises:
-            ListenError: the port is taken.
-        """
+        """Listen; raise `ListenError` if the port is taken."""
         loop = asyncio.get_running_loop()
         try:
             self._server = await loop.create_server(lambda: Connection(self), HOST, self.port)
@@ -99,7 +92,6 @@ class TcpPort:
         self.port = self._server.sockets[0].getsockname()[1]
 
     async def close(self) -> None:
-        """Stop listening and drop every client."""
         if self._server is not None:
             self._server.close()
             for connection in tuple(self.connections):
@@ -161,7 +153,6 @@ class PtyPort:
             self.link.unlink()
 
     def transmit(self, reply: bytes) -> None:
-        """Send a reply as the wire's faults let it through."""
         self._faults.transmit(reply, self._write)
 
     def _release_if_left(self) -> None:

@@ -37,7 +37,6 @@ def encode(value: float, kind: NumberType, order: WordOrder = "ABCD") -> list[in
 
 
 def decode(words: Iterable[int], kind: NumberType, order: WordOrder = "ABCD") -> float:
-    """Read registers as a number."""
     raw = b"".join(_ordered([word.to_bytes(2, "big") for word in words], order))
     return float(struct.unpack(_FORMATS[kind], raw)[0])
 
@@ -60,15 +59,10 @@ class Number:
     """Engineering units per count."""
 
     def words(self) -> list[int]:
-        """Return the registers now."""
         return encode(self.read() / self.scale, self.kind, self.order)
 
     def put(self, words: list[int]) -> None:
-        """Write the whole value.
-
-        Raises:
-            Refusal: it is read-only, not a finite number, or out of range.
-        """
+        """Write the whole value; raise `Refusal` if it is read-only, not a finite number, or out of range."""
         value = decode(words, self.kind, self.order)
         if self.write is None or not math.isfinite(value):
             raise Refusal(ILLEGAL_VALUE, f"{value} cannot be written")
@@ -123,7 +117,6 @@ class Bank:
         read: Callable[[], bool],
         write: Callable[[bool], None] | None = None,
     ) -> None:
-        """Map a bit."""
         self._bits[table, at] = Bit(read, write)
 
     def read_registers(self, table: Literal["input", "holding"], at: int, count: int) -> list[int]:
@@ -168,21 +161,13 @@ class Bank:
             number.put(words)
 
     def read_bits(self, table: Literal["coil", "discrete"], at: int, count: int) -> list[bool]:
-        """Return `count` bits.
-
-        Raises:
-            Refusal: count or address is not allowed.
-        """
+        """Return `count` bits; raise `Refusal` if count or address is not allowed."""
         if not 1 <= count <= 2000:
             raise Refusal(ILLEGAL_VALUE, f"{count} bits, allowed 1 to 2000")
         return [self._bit(table, at + i).read() for i in range(count)]
 
     def write_coils(self, at: int, values: list[bool]) -> None:
-        """Write coils.
-
-        Raises:
-            Refusal: one of them does not exist or is read-only; nothing was written then.
-        """
+        """Write coils; raise `Refusal` if one of them does not exist (nothing was written then) or is read-only."""
         bits = [self._bit("coil", at + i) for i in range(len(values))]
         for bit, value in zip(bits, values, strict=True):
             if bit.write is None:

@@ -29,12 +29,10 @@ class Output:
     header: str
     """In SCPI notation."""
     greatest: float
-    """It goes from 0 to this."""
     level: float = 0.0
     on: bool = False
 
     def power_cycle(self) -> None:
-        """Restart: off, and at nothing."""
         self.level, self.on = 0.0, False
 
     def answer(self, header: str, argument: str) -> str | None:
@@ -80,7 +78,6 @@ class ScpiInstrument:
         self._pattern = re.compile(_either_form(self.header) + r"\?", re.IGNORECASE)
 
     def feed(self, data: bytes) -> None:
-        """Take bytes from the line."""
         self._lines.feed(data)
 
     def power_cycle(self) -> None:

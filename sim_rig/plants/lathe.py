@@ -112,7 +112,6 @@ class Lathe:
 
     @property
     def cutting(self) -> bool:
-        """Tell whether the tool is in the cut."""
         return self.cut_left > 0.0 and not self.drives.change.running
 
     def quality(self) -> float:
@@ -121,13 +120,11 @@ class Lathe:
         return max(0.0, true * (1.0 + QUALITY_NOISE * self.drives.noise()))
 
     def power_w(self) -> float:
-        """Return what is drawn from the mains now."""
         loader_w = LOADER_W if self.drives.change.running else 0.0
         cut_w = float(cutting_w(self.drives.values()[None, :])[0]) if self.cutting else 0.0
         return BASE_W + loader_w + cut_w + self.drives.drive_w(DRIVE_W)
 
     def advance(self, seconds: float) -> None:
-        """Let simulated time pass."""
         advance_in_steps(seconds, STEP_S, lambda: self.cut_left > 0.0 or self.drives.change.running, self._step)
 
     def _step(self, seconds: float) -> None:
@@ -144,13 +141,11 @@ class Lathe:
         self.energy.advance(seconds, LOADER_W * loading_s + float(cutting_w(x)[0]) * tool_s)
 
     def state(self) -> dict[str, Any]:
-        """Tell everything, as plain data."""
         true = float(quality(self.drives.values()[None, :])[0])
         cut = {"cutting": self.cutting, "cut_left": self.cut_left}
         return self.drives.state() | cut | {"outcome": true, "power_w": self.power_w()}
 
     def metered(self) -> dict[str, float]:
-        """Tell what has really been consumed since the counters were new."""
         return {
             "energy_kwh": self.energy.total_kwh,
             "wear_mm3": self.wear_mm3,

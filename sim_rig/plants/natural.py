@@ -64,7 +64,6 @@ class TruncatedNormal:
         raise PlantError(f"mean {self.mean}, sd {self.sd} in [{self.low}, {self.high}]: no cut normal has these")
 
     def sample(self, rng: np.random.Generator) -> float:
-        """Draw once."""
         return float(self.quantile(np.array([rng.random()]))[0])
 
     def quantile(self, p: FloatArray) -> FloatArray:

@@ -81,7 +81,6 @@ class BatchChange:
 
     @property
     def running(self) -> bool:
-        """Tell whether the change is under way."""
         return self.remaining_s > 0.0
 
     def command(self, on: bool) -> bool:
@@ -180,11 +179,9 @@ class Drives:
         return self.change.advance(seconds)
 
     def drive_w(self, powers_w: Mapping[str, float]) -> float:
-        """Return the power of the drives that are engaged."""
         return sum(power for name, power in powers_w.items() if self.channels[name].enabled)
 
     def state(self) -> dict[str, Any]:
-        """Tell everything, as plain data."""
         return {
             **channel_state(self.channels),
             "changing": self.change.running,

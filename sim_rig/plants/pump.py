@@ -21,7 +21,6 @@ class Dispense:
     """Which command of those the pump received asked for it."""
     target_ml: float
     started_s: float
-    """Simulated time."""
     dispensed_ml: float = 0.0
     """By the pump's own count."""
     delivered_ml: float = 0.0
@@ -84,7 +83,6 @@ class DosingPump:
 
     @property
     def can_turn(self) -> bool:
-        """Tell whether the supply carries the motor."""
         return self.powered and not self.faults.weak
 
     @property
@@ -156,7 +154,6 @@ class DosingPump:
         self.last_ml = 0.0
 
     def testimony(self) -> list[dict[str, Any]]:
-        """Tell every dispense as plain data."""
         return [asdict(d) | {"pump": self.name} for d in self.log]
 
 
@@ -166,7 +163,6 @@ class EnergyBook:
 
     total_kwh: float
     power_w: float = 0.0
-    """At the moment."""
     offset_kwh: float = 0.0
     """Subtracted from what the counter shows; set by a counter reset or jump."""
 
@@ -176,7 +172,6 @@ class EnergyBook:
 
     @property
     def counter_kwh(self) -> float:
-        """Return what the meter shows."""
         return self.total_kwh - self.offset_kwh
 
     def reset(self) -> None:

@@ -119,7 +119,6 @@ class Tank:
         return np.array([self.channels[v.name].value for v in VARIABLES])
 
     def sense(self, name: str) -> float:
-        """Read a variable's probe, engineering units."""
         return self.channels[name].value + NOISE_SD[name] * self._noise.at(name, self.now_s)
 
     def growth(self) -> float:
@@ -134,7 +133,6 @@ class Tank:
         return self._steady_w() + refill + pumps
 
     def state(self) -> dict[str, Any]:
-        """Tell everything, as plain data."""
         return {
             **channel_state(self.channels),
             "softener": self.softener,
@@ -147,7 +145,6 @@ class Tank:
         }
 
     def metered(self) -> dict[str, float]:
-        """Tell what has really been consumed since power-up."""
         return {
             "energy_kwh": self.energy.total_kwh,
             "ca_doser_ml": self.ca_pump.delivered_ml,
@@ -157,7 +154,6 @@ class Tank:
     # time --------------------------------------------------------------------------------------------------------
 
     def advance(self, seconds: float) -> None:
-        """Let simulated time pass."""
         self.now_s += seconds
         advance_in_steps(seconds, STEP_S, self._moving, self._step)
 

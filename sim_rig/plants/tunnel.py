@@ -82,26 +82,21 @@ class Tunnel:
         self.drives.command_change(on)
 
     def level_db(self) -> float:
-        """Read the microphone."""
         return self._true_db() + NOISE_DB * self.drives.noise()
 
     def power_w(self) -> float:
-        """Return what is drawn from the mains now."""
         return self._steady_w() + (RUN_W if self.drives.change.running else 0.0)
 
     def advance(self, seconds: float) -> None:
-        """Let simulated time pass."""
         before_w = self._steady_w()
         running_s = self.drives.advance(seconds)
         self.energy.power_w = (before_w + self._steady_w()) / 2 if running_s > 0.0 else self._steady_w()
         self.energy.advance(seconds, RUN_W * running_s)
 
     def state(self) -> dict[str, Any]:
-        """Tell everything, as plain data."""
         return self.drives.state() | {"outcome": self._true_db(), "power_w": self.power_w()}
 
     def metered(self) -> dict[str, float]:
-        """Tell what has really been consumed since the counter was new."""
         return {"energy_kwh": self.energy.total_kwh}
 
     def _steady_w(self) -> float:

@@ -93,7 +93,6 @@ class Assembly:
         timer.sync = self.sync
 
     def sync(self) -> None:
-        """Advance the plant to now."""
         now_s = self.timer.now_s()
         if self._synced_s is not None:
             self.plant.advance(max(0.0, now_s - self._synced_s))
@@ -112,7 +111,6 @@ class Assembly:
 
 
 def face_of(instrument: Instrument) -> Circuit | ScpiInstrument:
-    """Return what stands on the instrument's line."""
     return instrument if isinstance(instrument, ScpiInstrument) else instrument.circuit
 
 

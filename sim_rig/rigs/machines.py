@@ -33,7 +33,6 @@ WEAR_AT, CONCENTRATE_AT = 20, 22
 
 
 def build_lathe(timer: Timer, seed: np.random.SeedSequence) -> Assembly:
-    """Build the whole lathe."""
     lathe = Lathe(seed)
     bank, sensors = machine_plc(lathe.drives, LATHE)
     bank.number("input", WEAR_AT, lambda: lathe.wear_mm3)
@@ -54,7 +53,6 @@ def build_lathe(timer: Timer, seed: np.random.SeedSequence) -> Assembly:
 
 
 def build_tunnel(timer: Timer, seed: np.random.SeedSequence, noise_db: SelfNoise) -> Assembly:
-    """Build the whole wind tunnel."""
     tunnel = Tunnel(seed, noise_db)
     bank, sensors = machine_plc(tunnel.drives, TUNNEL)
     bank.bit("coil", NEXT_COIL, lambda: tunnel.drives.change.commanded, tunnel.command_run)

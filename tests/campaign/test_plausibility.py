@@ -135,7 +135,7 @@ def single(value):
 def test_a_counter_s_step_is_read_off_its_values(values, expected):
     """The last digit shown, or the distance between neighbouring float32 values."""
     before, after = map(kwh, values)
-    assert step(Consumption({"power": before}, {"power": after}, 0.0), "power") == expected
+    assert step(before, after) == expected
 
 
 def test_a_counter_too_coarse_for_a_trial_is_replaced_by_power_times_time():
