@@ -30,13 +30,11 @@ QUIET: Mapping[str, Convert] = MappingProxyType({"quiet": positive})
 
 
 def open_serial(url: str, clock: Clock) -> TextLine:
-    """Make the line for the serial port at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {**SERIAL_FRAME, **QUIET})
     return TextLine(where, clock, serial_opener(where))
 
 
 def open_socket(url: str, clock: Clock) -> TextLine:
-    """Make the line for the TCP socket at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, QUIET)
     return TextLine(where, clock, socket_opener(where, SCPI_PORT))
 
@@ -53,28 +51,23 @@ class TextLine:
         self._dropped = b""
 
     def open(self) -> None:
-        """Open or reopen the port; raises `PortUnavailable`."""
         self._buffer.clear()
         self._dropped = b""
         self._wire.open()
 
     def close(self) -> None:
-        """Close the port; harmless when closed."""
         self._buffer.clear()
         self._wire.close()
 
     def resync(self) -> None:
-        """Stay silent until the quiet period since the last timeout is over, then forget what has arrived."""
         self._dropped = (self._dropped + self._buffer + self._wire.settle())[-MAX_LINE_BYTES:]
         self._buffer.clear()
 
     def press_on(self) -> None:
-        """Waive the silence that is owed, and drop what has arrived."""
         self._wire.press_on()
         self._buffer.clear()
 
     def take_dropped(self) -> bytes:
-        """Return what `resync` has dropped since this was last asked, the last 64 KiB of it."""
         dropped, self._dropped = self._dropped, b""
         return dropped
 
@@ -139,18 +132,15 @@ class SolePort:
         fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
 
     def fileno(self) -> int:
-        """Its file descriptor."""
         return int(self._port.fileno())
 
     def close(self) -> None:
-        """Give it back."""
         with suppress(OSError):  # unplugged: there is nothing left to give back
             fcntl.ioctl(self._port.fileno(), termios.TIOCNXCL)
         self._port.close()
 
 
 def serial_opener(where: LineUrl) -> OpenPort:
-    """Opens the serial port of a URL, for ourselves alone."""
 
     def open_port(patience_s: float) -> Port:
         import serial  # noqa: PLC0415 - only where a port is really opened
@@ -178,7 +168,6 @@ def serial_opener(where: LineUrl) -> OpenPort:
 
 
 def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
-    """Connects to the host and port of a URL. Raises `ValueError`: the place is not `host:port`."""
     host, number = where.host_port(default_port)
 
     def open_port(patience_s: float) -> Port:
@@ -197,7 +186,6 @@ def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
 
 
 def _why_not(port: Path, problem: Any) -> str:
-    """Say why a serial port could not be opened, and what to do about it."""
     if not port.exists():
         return f"there is no port {port}; is it plugged in? `ls /dev/serial/by-id` shows what is"
     code = getattr(problem, "errno", None)

@@ -44,7 +44,6 @@ class Events:
     """The last few codes as they came, for messages."""
 
     def note(self, code: str) -> None:
-        """Remember a code."""
         word, _, rest = code.partition(",")
         self.codes = [*self.codes[-7:], code]
         self.asleep = word == ASLEEP
@@ -59,19 +58,16 @@ class Events:
             self.refusal = word
 
     def forget_dose(self) -> None:
-        """Begin a new dose: what came of the last one no longer counts."""
         self.done_ml = None
         self.refusal = self.supply = ""
 
     def clear(self) -> None:
-        """Forget everything seen so far: it has been dealt with."""
         self.forget_dose()
         self.restarted = False
         self.codes = []
 
     @property
     def reason(self) -> str:
-        """Say why something may have been refused, in brackets; empty if unknown."""
         known = [self.refusal, f"supply out of range, {self.supply}" if self.supply else ""]
         found = ", ".join(filter(None, known))
         return f" ({found})" if found else ""
@@ -90,13 +86,11 @@ class Talk:
         """Monotonic wall instant after which nothing asked before can still be answered."""
 
     def write(self, text: str, deadline: Deadline) -> None:
-        """Send a command."""
         deadline.check(text)
         self._late_until_s = Deadline.after(self.wall_s(self._late_s)).at_s
         self.line.write(text.encode("ascii") + END, deadline)
 
     def wall_s(self, rig_s: float) -> float:
-        """Return how long to wait for what takes so many rig seconds."""
         return max(rig_s / self.line.clock.speedup, LEAST_LATE_S)
 
     def until_late(self, deadline: Deadline) -> Deadline:
@@ -203,7 +197,6 @@ class EzoChannel:
         self.line = line
         self._talk = Talk(line, late_s)
         self.events = self._talk.events
-        """What has come unasked."""
         self._model = model
         self._given_name: str | None = None
         """What people named the circuit (`Name`); None until it was asked."""
@@ -227,7 +220,6 @@ class EzoChannel:
         return replace(found, serial=self._given_name or "")
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Tell whether the circuit says that it is simulated. Raises as `identify`."""
         return self._recognise(deadline).firmware.upper().startswith(SIMULATED)
 
     def command(self, text: str, deadline: Deadline) -> None:
@@ -289,7 +281,6 @@ class EzoChannel:
         self._talk.listen(deadline)
 
     def number(self, question: str, fields: Sequence[str], at: int = 0) -> float:
-        """Return a field of an answer as a number; raises `GarbledReply` if it is none."""
         value = as_number(fields[at]) if at < len(fields) else None
         if value is None:
             wrong = "must be a number" if at < len(fields) else f"has no value {at + 1}"

@@ -42,7 +42,6 @@ class EzoPumpDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """Make the pump called `name`; sends nothing yet."""
         if not isinstance(options, EzoPumpOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver ezo-pmp needs EzoPumpOptions and a serial or tcp line, got {line.url}")
         return EzoPump(options, line)
@@ -61,12 +60,10 @@ class EzoPump:
         self._rate_known = False
 
     def pace(self) -> Pace:
-        """Reckon with `X` and its sign, then `D,?`."""
         exchange_s = max(ANSWER_S / self._channel.line.clock.speedup, LEAST_LATE_S)
         return Pace(exchange_s, exchange_s)
 
     def ready(self, deadline: Deadline) -> None:
-        """Raise `DeviceFault` if it would dispense at power-up, is dispensing, or its motor has no supply."""
         at_start = self._number_if_known("Dstart,?", deadline, tries=2) or 0.0
         if at_start != 0.0:
             raise DeviceFault(f"dispenses {at_start:g} mL at every power-up (Dstart); send Dstart,0 before using it")
@@ -82,12 +79,6 @@ class EzoPump:
             self._rate_known = True
 
     def start_dose(self, volume_ml: float, deadline: Deadline) -> None:
-        """Send `D,ml`, exactly once.
-
-        Raises:
-            DeviceFault: refused, nothing runs.
-            DeviceTimeout: no answer; whether it runs is unknown.
-        """
         channel = self._channel
         if not (math.isfinite(volume_ml) and volume_ml >= self.min_dose_ml):
             raise DeviceFault(f"got a dose of {volume_ml} mL, must be >= {self.min_dose_ml}; nothing was sent")
@@ -113,7 +104,6 @@ class EzoPump:
         return status
 
     def total_volume_ml(self, deadline: Deadline) -> Reading:
-        """Ask `TV,?`: mL since power-up; INVALID if negative or no number."""
         (volume_ml,) = self._numbers("TV,?", 1, deadline)
         now_s = self._channel.line.clock.now_s()
         if not volume_ml >= 0.0:

@@ -51,7 +51,6 @@ class EzoSensorDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """Make the circuit called `name`; sends nothing yet."""
         if not isinstance(options, EzoSensorOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver ezo needs EzoSensorOptions and a serial or tcp line, got {line.url}")
         return EzoSensor(options, line)

@@ -111,7 +111,6 @@ class Exchanger:
         """Whether an answer may still come over this connection."""
 
     def open(self) -> None:
-        """Open or reopen the port; raises `PortUnavailable`."""
         self._unanswered, self._stale = 0, False
         self._echo.forget()
         self._wire.open()

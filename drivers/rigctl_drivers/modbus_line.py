@@ -68,13 +68,11 @@ RTU: Mapping[str, Convert] = MappingProxyType(
 
 
 def open_tcp(url: str, clock: Clock) -> ModbusLine:
-    """Make the line to the Modbus TCP server at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {})
     return _line(where, clock, socket_opener(where, MODBUS_PORT), Timing(0.0, 0.0, 0.0, None), rtu=False)
 
 
 def open_rtu(url: str, clock: Clock) -> ModbusLine:
-    """Make the line of the Modbus RTU bus at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {**SERIAL_FRAME, **RTU})
     per_byte_s = 11.0 / where.options.get("baud", 9600)
     # 3.5 characters, but never below 1.75 ms: MODBUS over Serial Line V1.02, section 2.5.1.1.
@@ -84,7 +82,6 @@ def open_rtu(url: str, clock: Clock) -> ModbusLine:
 
 
 def open_rtu_tcp(url: str, clock: Clock) -> ModbusLine:
-    """Make a line of RTU frames over TCP, to a serial device server; closed, `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, RTU)
     timing = Timing(where.options.get("quiet", DEFAULT_QUIET_S), 0.0, 0.0, RTU_TCP_BREAK_S)
     return _line(where, clock, socket_opener(where, MODBUS_PORT), timing, rtu=True)
@@ -109,56 +106,45 @@ class ModbusLine:
 
     @property
     def read_retries(self) -> int:
-        """Return how many reads had to be asked again since this line was made."""
         return self._exchanger.repeated
 
     def close(self) -> None:
-        """Close the port; harmless when closed."""
         self._blocks.forget()
         self._wire.close()
 
     def resync(self) -> None:
-        """Stay silent until no late answer can come any more, then drop what has arrived."""
         self._wire.settle()
 
     def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
-        """Return the wall seconds of frames of this many bytes on the wire, with the silence between them."""
         timing = self._exchanger.timing
         return (sent_bytes + answer_bytes) * timing.per_byte_s + 2 * timing.silence_s
 
     def read_registers(
         self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
     ) -> Sequence[int]:
-        """Read `count` registers; see `RegisterLine` for the errors, `DeviceBusy` after several tries."""
         request = frames.reading(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.registers, count, deadline)
 
     def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
-        """Read a block, and when it arrived, rig time; one request for all who ask at the same time."""
         unit, kind, address, count = block
         return self._blocks.take(block, asker, lambda: self.read_registers(unit, kind, address, count, deadline))
 
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
-        """Read `count` bits; errors as `read_registers`."""
         request = frames.reading(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.bits[:count], count, deadline)
 
     def write_registers(
         self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
     ) -> None:
-        """Write holding registers, sent exactly once; any error but `DeviceFault` leaves it unknown what happened."""
         self._write(frames.writing_registers(unit, address, values, multiple=multiple), address, values, deadline)
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
-        """Write one coil, sent exactly once; errors as `write_registers`."""
         self._write(frames.writing_coils(unit, address, [value], multiple=False), address, [value], deadline)
 
     def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
-        """Write neighbouring coils in one frame, sent exactly once; errors as `write_registers`."""
         self._write(frames.writing_coils(unit, address, values, multiple=True), address, values, deadline)
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
-        """Return the vendor's name as the unit says it (function 2B, 0E); most units refuse: `DeviceFault`."""
         return frames.vendor_of(self._exchanger.ask(frames.asking_vendor(unit), deadline))
 
     def _write(self, request: frames.Request, address: int, values: Sequence[int], deadline: Deadline) -> None:

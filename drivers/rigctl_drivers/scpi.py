@@ -54,7 +54,6 @@ class ScpiChannel:
         return Identity(got, firmware, serial)
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Tell whether the maker's name in `*IDN?` says that it is simulated."""
         return SIMULATED in self.ask("*IDN?", deadline).partition(",")[0].upper()
 
     def ask(self, question: str, deadline: Deadline) -> str:
@@ -78,7 +77,6 @@ class ScpiChannel:
             raise
 
     def number(self, question: str, answer: str) -> float:
-        """Return an answer as a number; raises `GarbledReply` if it is none."""
         try:
             return float(answer)
         except ValueError:
@@ -86,7 +84,6 @@ class ScpiChannel:
             raise GarbledReply(f"{question} got {answer!r}, must be a number") from None
 
     def tell(self, command: str, deadline: Deadline) -> None:
-        """Send a command, once; nothing answers it."""
         self._send(command, deadline)
         self._in_step = True
 

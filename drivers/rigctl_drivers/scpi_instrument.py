@@ -124,7 +124,6 @@ class ScpiDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """Make the instrument called `name`; sends nothing yet."""
         if not isinstance(options, ScpiOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver scpi needs ScpiOptions and a serial or tcp line, got {line.url}")
         o = options
@@ -178,18 +177,11 @@ class ScpiOutput:
         self._options = options
 
     def apply(self, value: float, deadline: Deadline) -> None:
-        """Send the setpoint, then switch on.
-
-        Raises:
-            DeviceFault: no number, or neither 0 nor 1 for what only switches (nothing was sent); or refused.
-            DeviceTimeout: it is unknown what arrived.
-        """
         self._check(value)
         self._channel.earlier_errors(deadline)
         self._impose(value, deadline)
 
     def release(self, deadline: Deadline) -> None:
-        """Switch off, or send the release value."""
         o = self._options
         if o.enable is not None:
             self._tell(o.enable.off, deadline)
@@ -204,7 +196,6 @@ class ScpiOutput:
             self._impose(self._options.safe_value, deadline)
 
     def read_back(self, deadline: Deadline) -> ActuatorState:
-        """Ask for switch and setpoint as the instrument holds them."""
         o = self._options
         on = o.enable is None or self._is_on(o.enable.state, deadline)
         if o.confirm is None:

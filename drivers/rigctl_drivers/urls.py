@@ -22,7 +22,6 @@ Convert = Callable[[str], Any]
 
 
 def positive(text: str) -> float:
-    """Convert a finite number above zero."""
     try:
         value = float(text)
     except ValueError:
@@ -33,14 +32,12 @@ def positive(text: str) -> float:
 
 
 def whole(text: str) -> int:
-    """Convert a whole number above zero."""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise ValueError("must be a whole number > 0")
     return int(text)
 
 
 def one_of(allowed: Mapping[str, Any]) -> Convert:
-    """Make the conversion of one of a few words, in any case."""
 
     def convert(text: str) -> Any:
         if text.upper() not in allowed:
@@ -70,7 +67,6 @@ class LineUrl:
     place: str
     """What stands between `://` and `?`."""
     options: Mapping[str, Any]
-    """Options given, converted."""
 
     @classmethod
     def parse(cls, text: str, allowed: Mapping[str, Convert]) -> LineUrl:
@@ -98,7 +94,6 @@ class LineUrl:
 
     @property
     def path(self) -> Path:
-        """Return the place as a path; a relative one counts from the current directory."""
         return Path(self.place)
 
     def host_port(self, default_port: int) -> tuple[str, int]:

@@ -56,7 +56,6 @@ class BackOff:
         return self.not_before_s - time.monotonic()
 
     def failed(self) -> None:
-        """Postpone the next one, twice as long as the last time."""
         self.not_before_s = time.monotonic() + min(FIRST_BACKOFF_S * 2.0**self.failures, MAX_BACKOFF_S)
         self.failures = min(self.failures + 1, 16)
 
@@ -73,7 +72,6 @@ class Silence:
     """Between two frames; never waived."""
 
     def until_s(self, *, command: bool) -> float:
-        """When something may be sent: a command, or anything else."""
         waived = command and self.owed_until_s <= self.waived_until_s
         return max(self.gap_until_s, 0.0 if waived else self.owed_until_s)
 
@@ -87,7 +85,6 @@ class Wire:
 
     def __init__(self, url: str, open_port: OpenPort, *, patience_s: float) -> None:
         self.url = url
-        """The line's."""
         self._open_port = open_port
         self._patience_s = patience_s
         """How long opening may take where no deadline says so, wall seconds."""
@@ -99,7 +96,6 @@ class Wire:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether there is a port to talk to."""
         return self._port is not None
 
     def open(self) -> None:
@@ -121,7 +117,6 @@ class Wire:
         self._try_open(max(deadline.remaining_s, 0.001))
 
     def close(self) -> None:
-        """Close; harmless when closed."""
         port, self._port = self._port, None
         if port is not None:
             port.close()

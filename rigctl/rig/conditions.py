@@ -35,11 +35,9 @@ class Compare:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the name of the one reading."""
         return frozenset({self.name})
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
-        """Tell whether the reading is on that side of the limit."""
         value = values.get(self.name)
         if value is None or value != value:  # noqa: PLR0124  # NaN
             return None
@@ -68,11 +66,9 @@ class Not:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the readings of what is negated."""
         return self.inner.names
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
-        """True where the inner one is false; unknown where it is."""
         inner = self.inner.holds(values)
         return None if inner is None else not inner
 
@@ -89,11 +85,9 @@ class Joined:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the readings of all parts."""
         return frozenset().union(*(part.names for part in self.parts))
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
-        """Known as soon as one part decides it."""
         deciding = self.word == "or"
         answers = [part.holds(values) for part in self.parts]
         if deciding in answers:

@@ -64,7 +64,6 @@ class Handle(Generic[D]):
 
     @property
     def anonymous(self) -> bool:
-        """Tell whether there is nothing to recognise it by."""
         return isinstance(self.device, Anonymous) and self.device.anonymous
 
     async def identify(self) -> Identity:

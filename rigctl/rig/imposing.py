@@ -47,7 +47,6 @@ class Imposer:
     """Actuators that hold a value now, as far as is known; mutable. Whoever goes safe clears it."""
 
     async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
-        """Carry out `Rig.control`."""
         plan = self._planned(setpoints)
         idle = [a for n, a in self.wiring.actuators.items() if n not in plan.imposed]
         idle_pumps = [d for n, d in self.wiring.dosers.items() if n not in plan.dosed]
@@ -111,7 +110,6 @@ class Imposer:
             self.driven[actuator.name] = value
 
     async def _confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
-        """Ask the instrument whether it holds `value`, or is released (None); else raise `ReadBackMismatch`."""
         denied = await self.denial(actuator, value)
         if denied:
             message = f"{self._serves(actuator.name)}: {actuator.name} {denied}"
@@ -128,7 +126,6 @@ class Imposer:
         return f"reads back {told(state, unit)}, wanted {wanted}"
 
     async def verify(self) -> Mapping[str, str]:
-        """Carry out `Rig.verify`."""
         actuators = self.wiring.actuators
         said = await together(*(self._deviation(a, self.driven.get(n)) for n, a in actuators.items()))
         return {name: text for name, text in zip(actuators, said, strict=True) if text}
@@ -202,7 +199,6 @@ def holds(state: ActuatorState, value: float | None, tolerance: float) -> bool:
 
 
 def told(state: ActuatorState, unit: str) -> str:
-    """Say a read-back in words."""
     if not state.controlled:
         return "released"
     return "switched on" if state.setpoint is None else f"{state.setpoint:g} {unit}"

@@ -86,7 +86,6 @@ class Link:
             raise self._broken(error) from error
 
     def exchange_succeeded(self) -> None:
-        """Take note that an answer arrived: the line works."""
         self._silent = 0
         self._pause_s = self._timing.reopen_first_s
 
@@ -109,7 +108,6 @@ class Link:
         self._suspect, self._pressed_on = True, False
 
     def close(self) -> None:
-        """Close the line."""
         self._open = False
         self._line.close()
 

@@ -111,7 +111,6 @@ class Lookout:
         )
 
     async def close(self) -> None:
-        """Break off what is under way."""
         rounds = [beat.round for beat in self._beats.values() if beat.round is not None]
         for task in rounds:
             task.cancel()

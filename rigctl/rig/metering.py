@@ -36,7 +36,6 @@ JOULES_PER_KWH = 3.6e6
 
 
 def by_power(meter: str) -> str:
-    """Return the name under which the integral of a meter's power is kept."""
     return meter + BY_POWER
 
 
@@ -133,7 +132,6 @@ class Metering:
         return reading
 
     async def _sample(self) -> set[str]:
-        """Ask every meter that can say so what power it sees; return the names of those that did."""
         readings = await together(*(self._power(handle) for handle, _ in self._powers.values()))
         sampled = set()
         for (name, (_, integral)), power in zip(self._powers.items(), readings, strict=True):
@@ -169,7 +167,6 @@ class Metering:
         self._on_alarm(Alarm(Severity.MINOR, ", ".join(self._powers), f"{what}: {type(error).__name__}: {error}"))
 
     async def stop(self) -> None:
-        """Sample no longer."""
         if self._sampling is not None:
             self._sampling.cancel()
             await asyncio.wait([self._sampling])

@@ -46,7 +46,6 @@ class Registry:
         return replace(self, drivers={**self.drivers, **{d.name: _always(d) for d in drivers}})
 
     def with_lines(self, **lines: OpenLine) -> Registry:
-        """Add these line schemes, without installing them."""
         return replace(self, lines={**self.lines, **{scheme: _always(line) for scheme, line in lines.items()}})
 
     def driver(self, name: str) -> type[Driver]:
@@ -77,7 +76,6 @@ class Registry:
         return open_line(url, clock)
 
     def describe(self) -> tuple[DriverInfo, ...]:
-        """Return every driver in the order of its name, broken ones with their problem."""
         return tuple(self._info(name) for name in sorted(self.drivers))
 
     def _info(self, name: str) -> DriverInfo:

@@ -37,7 +37,6 @@ class Stepped(Protocol):
 
 
 async def rest(clock: Clock, seconds: float) -> None:
-    """Let `seconds` of rig time pass."""
     if isinstance(clock, Stepped):
         await clock.rest(seconds)
     else:
@@ -45,7 +44,6 @@ async def rest(clock: Clock, seconds: float) -> None:
 
 
 def resting(clock: Clock) -> Rest:
-    """Return how rig time is let pass by this clock."""
     return partial(rest, clock)
 
 

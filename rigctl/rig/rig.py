@@ -83,7 +83,6 @@ class Rig:
 
     @property
     def tripped(self) -> str | None:
-        """Say why the trip is latched, or None."""
         return self.guard.tripped
 
     async def open(self) -> Mapping[str, Identity]:
@@ -213,7 +212,6 @@ class Rig:
         return await self.safe()
 
     async def close(self) -> None:
-        """Close every bus; what still waits on one is dropped."""
         await self._metering.stop()
         await self._lookout.close()
         await together(*(bus.close() for bus in self._wiring.buses.values()))

@@ -1,6 +1,6 @@
 """Lines and a clock for testing drivers without an instrument; part of the public interface, for third parties too."""
 
-# ruff: noqa: ARG002, D102 - these take what their protocol hands them, used or not, and are documented there
+# ruff: noqa: ARG002 - these take what their protocol hands them, used or not
 
 from __future__ import annotations
 
