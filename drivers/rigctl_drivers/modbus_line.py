@@ -13,7 +13,7 @@ not at all once anything was written or the line closed. Whoever asks again, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -31,30 +31,11 @@ FRESH_S = 0.1
 
 @dataclass(slots=True)
 class _Held:
+    """A block that has just been read, when, and to which devices it was given."""
+
     words: Sequence[int]
     arrived_s: float
     given: set[int] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class Blocks:
-    """What has just been read over one line."""
-
-    clock: Clock
-    _held: dict[Block, _Held] = field(default_factory=dict)
-
-    def take(self, block: Block, asker: object, read: Callable[[], Sequence[int]]) -> tuple[Sequence[int], float]:
-        """Return the registers and when they arrived, rig time; read now unless they have just been for another."""
-        held = self._held.pop(block, None)
-        if held is None or id(asker) in held.given or self.clock.now_s() - held.arrived_s > FRESH_S:
-            held = _Held(read(), self.clock.now_s())
-        held.given.add(id(asker))
-        self._held[block] = held
-        return held.words, held.arrived_s
-
-    def forget(self) -> None:
-        """Drop them: something was written, or the line is not what it was."""
-        self._held.clear()
 
 
 MODBUS_PORT = 502
@@ -102,14 +83,14 @@ class ModbusLine:
         self._wire = wire
         self._exchanger = exchanger
         self.open, self.press_on = exchanger.open, exchanger.press_on
-        self._blocks = Blocks(clock)
+        self._blocks: dict[Block, _Held] = {}
 
     @property
     def read_retries(self) -> int:
         return self._exchanger.repeated
 
     def close(self) -> None:
-        self._blocks.forget()
+        self._blocks.clear()
         self._wire.close()
 
     def resync(self) -> None:
@@ -126,8 +107,12 @@ class ModbusLine:
         return self._exchanger.read(request, lambda answer: answer.registers, count, deadline)
 
     def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
-        unit, kind, address, count = block
-        return self._blocks.take(block, asker, lambda: self.read_registers(unit, kind, address, count, deadline))
+        held = self._blocks.pop(block, None)
+        if held is None or id(asker) in held.given or self.clock.now_s() - held.arrived_s > FRESH_S:
+            held = _Held(self.read_registers(*block, deadline), self.clock.now_s())
+        held.given.add(id(asker))
+        self._blocks[block] = held
+        return held.words, held.arrived_s
 
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
         request = frames.reading(unit, kind, address, count)
@@ -149,7 +134,7 @@ class ModbusLine:
 
     def _write(self, request: frames.Request, address: int, values: Sequence[int], deadline: Deadline) -> None:
         """Send once; `GarbledReply` if the answer confirms something else than what was sent: an older write's echo."""
-        self._blocks.forget()
+        self._blocks.clear()
         answer = self._exchanger.ask(request, deadline)
         if request.is_its_own_answer:
             sent, got = [address, values[0]], [answer.address, *answer.registers, *answer.bits[:1]]
