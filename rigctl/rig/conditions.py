@@ -5,11 +5,14 @@ A reading that is missing, stale or INVALID makes a comparison unknown (None), n
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from types import MappingProxyType
+from typing import Final, Literal, Protocol
 
 Comparison = Literal["<", "<=", ">", ">="]
+_SIGNS: Final = MappingProxyType({"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge})
 
 
 class Condition(Protocol):
@@ -41,15 +44,7 @@ class Compare:
         value = values.get(self.name)
         if value is None or value != value:  # noqa: PLR0124  # NaN
             return None
-        match self.sign:
-            case "<":
-                return value < self.limit
-            case "<=":
-                return value <= self.limit
-            case ">":
-                return value > self.limit
-            case ">=":
-                return value >= self.limit
+        return bool(_SIGNS[self.sign](value, self.limit))
 
     def __str__(self) -> str:
         short = f"{self.limit:g}"
