@@ -6,7 +6,7 @@ What the options hold decides what the device can do: `query` makes a sensor, `s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from pydantic import Field, model_validator
@@ -93,7 +93,14 @@ def _takes_value(template: str) -> bool:
 
 def _occupies(options: ScpiOptions) -> Sequence[Claim]:
     """Claim the line, shared with others of the same instrument, and each command to itself."""
-    return (Claim("the line", "shares", "SCPI"), *_asked(options))
+    claims = [Claim("the line", "shares", "SCPI")]
+    if options.query is not None:
+        claims.append(Claim(f"query {options.query}", "reads", options.query))
+    if options.set is not None:
+        claims.append(Claim(f"command {options.set}", "writes"))
+    if options.enable is not None:
+        claims.append(Claim(f"command {options.enable.on}", "writes"))
+    return claims
 
 
 def _misfits(options: ScpiOptions, setpoints: Sequence[float]) -> Sequence[str]:
@@ -101,15 +108,6 @@ def _misfits(options: ScpiOptions, setpoints: Sequence[float]) -> Sequence[str]:
     if options.set is not None or options.enable is None:
         return []
     return [f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in setpoints if v not in (0.0, 1.0)]
-
-
-def _asked(options: ScpiOptions) -> Iterator[Claim]:
-    if options.query is not None:
-        yield Claim(f"query {options.query}", "reads", options.query)
-    if options.set is not None:
-        yield Claim(f"command {options.set}", "writes")
-    if options.enable is not None:
-        yield Claim(f"command {options.enable.on}", "writes")
 
 
 class ScpiDriver:
