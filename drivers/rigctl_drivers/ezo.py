@@ -23,6 +23,8 @@ ASLEEP = "*SL"
 WOKEN = "*WA"
 UNASKED = (RESTARTED, "*RE", ASLEEP, WOKEN, "*OV", "*UV", "*DONE", "*TOOFAST", "*MINVOL", "*MAXVOL")
 """Codes that are no answer; `*TOOFAST` and `*MINVOL` announce the `*ER` that follows."""
+NOW = Deadline(0.0)
+"""Only what has arrived already."""
 LEAST_LATE_S = 0.05
 """Wall seconds an answer may take on its way through the port, however fast rig time runs."""
 
@@ -110,7 +112,7 @@ class Talk:
             raise DeviceFault(f"{text!r} refused with *ER{self.events.reason}")
         return answer
 
-    def listen(self, deadline: Deadline) -> None:
+    def listen(self, deadline: Deadline = NOW) -> None:
         """Take in what has arrived, up to the deadline at most, as events; what `resync` has dropped comes first."""
         for line in self.line.take_dropped().split(END)[:-1]:
             self._overhear(line)
@@ -168,8 +170,6 @@ def as_number(text: str) -> float | None:
     return None if math.isinf(value) else value
 
 
-NOW = Deadline(0.0)
-"""Only what has arrived already."""
 ANSWER_NAMES = MappingProxyType({"?dc": "?maxrate"})
 """Answers that are not named after their question, in lower case."""
 SETTING_LATE_S = 0.4
@@ -186,17 +186,13 @@ class EzoChannel:
     Before the first command, and again after any failure, the circuit is asked who it is: that brings question and
     answer back into step, drops half a line left over, wakes one that sleeps (what wakes it is lost), and keeps
     settings away from another device on the port.
-
-    Args:
-        line: where it is.
-        model: which circuit it must be.
-        late_s: rig seconds after which the slowest answer must have come.
+    The slowest answer must have come after `late_s` rig seconds.
     """
 
     def __init__(self, line: ByteLine, model: str, *, late_s: float) -> None:
         self.line = line
         self._talk = Talk(line, late_s)
-        self.events = self._talk.events
+        self.events, self.listen = self._talk.events, self._talk.listen
         self._model = model
         self._given_name: str | None = None
         """What people named the circuit (`Name`); None until it was asked."""
@@ -275,10 +271,6 @@ class EzoChannel:
         heard = self._talk.listen_for_sign(self._talk.until_late(deadline))
         self._talk.in_step = was_in_step and heard
         return heard
-
-    def listen(self, deadline: Deadline = NOW) -> None:
-        """Take in what has arrived, up to the deadline at most, as events."""
-        self._talk.listen(deadline)
 
     def number(self, question: str, fields: Sequence[str], at: int = 0) -> float:
         value = as_number(fields[at]) if at < len(fields) else None

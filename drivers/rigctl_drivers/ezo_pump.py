@@ -110,9 +110,7 @@ class EzoPump:
             return Reading.invalid(self.meter_unit, now_s, f"the pump cannot have dispensed {volume_ml} mL")
         return Reading(volume_ml, self.meter_unit, now_s)
 
-    def total(self, deadline: Deadline) -> Reading:
-        """Read the volume counter, mL; it starts again at 0 when the pump loses power."""
-        return self.total_volume_ml(deadline)
+    total = total_volume_ml  # as a meter it starts again at 0 when the pump loses power
 
     def stop(self, deadline: Deadline) -> None:
         """Send `X` at once, and again until there is a sign that it arrived; harmless when nothing runs.
@@ -127,10 +125,7 @@ class EzoPump:
             raise DeviceTimeout("X: no sign that it arrived; if the pump runs on, cut its supply") from problem
 
     def _number_if_known(self, query: str, deadline: Deadline, tries: int = 1) -> float | None:
-        """Ask what not every firmware knows; None if it is refused so many times.
-
-        A single refusal may come of noise on the line.
-        """
+        """Ask what not every firmware knows; None if it is refused so many times: one may come of noise on the line."""
         for _ in range(tries):
             try:
                 return self._numbers(query, 1, deadline)[0]

@@ -35,12 +35,9 @@ class Echo:
         self.known = self._declared
 
     def rest(self, sent: bytes, received: bytes, *, ambiguous: bool) -> bytes:
-        """Return what has come besides the echo; empty as long as there may be nothing else.
+        """Return what of `received` is not the echo of `sent`; empty as long as there may be nothing else.
 
-        Args:
-            sent: the request.
-            received: all that has come since.
-            ambiguous: the answer may be the request once more, so nothing can be learnt from it.
+        From an `ambiguous` request, whose answer may be the request once more, nothing can be learnt.
 
         Raises:
             GarbledReply: the line echoes, but this is not what was sent.

@@ -22,14 +22,7 @@ ERROR_SHARE = 0.25
 
 
 class ScpiChannel:
-    """One instrument on one line.
-
-    Args:
-        line: where it is.
-        terminator: what ends a line in both directions.
-        check_errors: whether it knows `SYST:ERR?`.
-        model: what it must be, in any case; None: any.
-    """
+    """One instrument on one line; `check_errors`: whether it knows `SYST:ERR?`."""
 
     def __init__(self, line: ByteLine, terminator: str, *, check_errors: bool, model: str | None) -> None:
         self.line = line

@@ -169,9 +169,7 @@ class Wire:
     def settle(self, deadline: Deadline = Deadline(math.inf), *, command: bool = False) -> bytes:  # noqa: B008 - frozen
         """Stay silent while the wire is not trusted, or up to the deadline; returns what has arrived until then.
 
-        Args:
-            deadline: not longer than this.
-            command: what is sent next may leave in spite of a silence that was waived.
+        A `command` may leave next in spite of a silence that was waived.
         """
         found = self.drain()
         until = Deadline(min(self.silence.until_s(command=command), deadline.at_s), deadline.hurry)

@@ -142,8 +142,6 @@ class Handle(Generic[D]):
         known = self._known_on
         return not self.anonymous and (known is None or known.opened != contact.opened or self.silent)
 
-    # --------------------------------------------------------------------------------------------------------------
-
     async def _call(self, work: Callable[[Deadline], T], doing: str, *, repeatable: bool, urgent: bool) -> T:
         def recognise(contact: Contact, hurry: Hurry | None) -> None:
             if self.is_strange(contact) if urgent else self._known_on != contact:

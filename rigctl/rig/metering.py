@@ -84,14 +84,7 @@ class PowerIntegral:
 
 
 class Metering:
-    """The meters of one rig.
-
-    Args:
-        meters: by the meter's name.
-        timing: how long a trial takes, so that its power is sampled often enough.
-        clock: rig time.
-        on_alarm: told of meters that cannot be read.
-    """
+    """The meters of one rig, by their names; the `timing` of a trial says how often their power is sampled."""
 
     def __init__(
         self, meters: Mapping[str, Handle[Meter]], timing: TrialTiming, clock: Clock, on_alarm: Callable[[Alarm], None]

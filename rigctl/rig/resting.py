@@ -25,15 +25,12 @@ class Stepped(Protocol):
 
     async def rest(self, seconds: float) -> None:
         """Let rig time pass."""
-        ...
 
     def beside(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[asyncio.Task[T]]:
         """Begin work that is done side by side, while who begins it waits for all of it."""
-        ...
 
     def enlist(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Begin work that goes on by itself; the clock waits for it, too."""
-        ...
 
 
 async def rest(clock: Clock, seconds: float) -> None:
