@@ -25,10 +25,10 @@ class Noted(Handle):
         self.said = []
         self.meanwhile = lambda: None
 
-    async def tell(self, command, doing, *, urgent=False):
+    async def tell(self, command, doing):
         self.said.append(doing)
         self.meanwhile()
-        return await super().tell(command, doing, urgent=urgent)
+        return await super().tell(command, doing)
 
     async def tell_at_all_costs(self, command, doing, within_s):
         self.said.append((doing, within_s))

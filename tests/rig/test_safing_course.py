@@ -9,12 +9,12 @@ import asyncio
 from types import SimpleNamespace
 
 import pytest
-from rigctl.rig.wire import Contact
 
 from rigctl.errors import DeviceFault, DeviceTimeout, PortUnavailable
 from rigctl.rig import safing
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
+from rigctl.rig.link import Contact
 from rigctl.rig.protocols import ActuatorState, Deadline, DoseStatus
 from rigctl.rig.safing import _Course, _question
 from rigctl.rig.spec import ActuatorLimits
@@ -188,8 +188,8 @@ def test_a_refusal_says_its_kind_until_each_was_told(table):
     course._tell = lambda *_: None
     course._tell_all(table, course._handles)
     assert course.left == {
-        "c0": "DeviceFault: c0: exception 01",
-        "c1": "DeviceFault: c0: exception 01",
+        "c0": "DeviceFault: c0: fake://table: exception 01",
+        "c1": "DeviceFault: c0: fake://table: exception 01",
         "c2": "not told within 5.2 s: the bus is busy",
     }
 
