@@ -20,11 +20,10 @@ from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.protocols import Clock, Deadline
 from rigctl_drivers.port_holder import holder_of, other_user_of
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, positive
-from rigctl_drivers.wire import OpenPort, Port, Wire
+from rigctl_drivers.wire import PATIENCE_S, OpenPort, Port, Wire
 
 SCPI_PORT = 5025
 DEFAULT_QUIET_S = 0.5
-PATIENCE_S = 3.0
 MAX_LINE_BYTES = 64 * 1024
 QUIET: Mapping[str, Convert] = MappingProxyType({"quiet": positive})
 
@@ -46,7 +45,7 @@ class TextLine:
         self.url = where.text
         self.clock = clock
         self._quiet_s: float = where.options.get("quiet", DEFAULT_QUIET_S)
-        self._wire = Wire(where.text, open_port, patience_s=PATIENCE_S)
+        self._wire = Wire(where.text, open_port)
         self._buffer = bytearray()
         self._dropped = b""
 

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
+from rigctl_drivers.wire import NOW
 
 END = b"\r"
 REFUSED = "*ER"
@@ -23,8 +24,6 @@ ASLEEP = "*SL"
 WOKEN = "*WA"
 UNASKED = (RESTARTED, "*RE", ASLEEP, WOKEN, "*OV", "*UV", "*DONE", "*TOOFAST", "*MINVOL", "*MAXVOL")
 """Codes that are no answer; `*TOOFAST` and `*MINVOL` announce the `*ER` that follows."""
-NOW = Deadline(0.0)
-"""Only what has arrived already."""
 LEAST_LATE_S = 0.05
 """Wall seconds an answer may take on its way through the port, however fast rig time runs."""
 
@@ -102,9 +101,11 @@ class Talk:
     def next(self, text: str, deadline: Deadline) -> str:
         """Return the next line that is an answer, or `*WA`; `*ER` is raised."""
         try:
-            answer = self._answer(deadline)
+            while (answer := self._sort(self.line.read_line(END, deadline))) is None:
+                continue
         except DeviceTimeout as problem:
-            raise DeviceTimeout(f"no answer to {text!r}: {problem.what}", bus=problem.bus) from problem
+            seen = f" (seen: {' '.join(self.events.codes)})" if self.events.codes else ""
+            raise DeviceTimeout(f"no answer to {text!r}: {problem.what}{seen}", bus=problem.bus) from problem
         if answer == WOKEN:
             self._late_until_s = 0.0  # what woke it is lost: nothing is on its way
         if answer == REFUSED:
@@ -132,16 +133,6 @@ class Talk:
         except DeviceTimeout:  # no sign
             return False
         return answer not in (REFUSED, WOKEN)
-
-    def _answer(self, deadline: Deadline) -> str:
-        while True:
-            try:
-                found = self._sort(self.line.read_line(END, deadline))
-            except DeviceTimeout as problem:
-                seen = f" (seen: {' '.join(self.events.codes)})" if self.events.codes else ""
-                raise DeviceTimeout(f"{problem.what}{seen}", bus=problem.bus) from problem
-            if found is not None:
-                return found
 
     def _sort(self, line: bytes) -> str | None:
         """Return a line that is an answer, or None if it was a code or noise."""

@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
 from rigctl_drivers import modbus_frames as frames
-from rigctl_drivers.byte_line import DEFAULT_QUIET_S, PATIENCE_S, serial_opener, socket_opener
+from rigctl_drivers.byte_line import DEFAULT_QUIET_S, serial_opener, socket_opener
 from rigctl_drivers.modbus_exchange import Echo, Exchanger, Timing
 from rigctl_drivers.modbus_protocol import Block
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, one_of, positive
@@ -69,7 +69,7 @@ def open_rtu_tcp(url: str, clock: Clock) -> ModbusLine:
 
 
 def _line(where: LineUrl, clock: Clock, open_port: OpenPort, timing: Timing, *, rtu: bool) -> ModbusLine:
-    wire = Wire(where.text, open_port, patience_s=PATIENCE_S)
+    wire = Wire(where.text, open_port)
     echo = Echo(where.options.get("echo") if rtu else False)
     return ModbusLine(clock, wire, Exchanger(clock, wire, frames.Framing(rtu=rtu), timing, echo))
 
