@@ -55,8 +55,6 @@ class Drive:
     def safe(self, deadline: Deadline) -> None:
         self._carry_out(self.safe_writes(), deadline)
 
-    # how long ------------------------------------------------------------------------------------------------------
-
     def pace(self) -> Pace:
         o = self._unit.options
         command_s = sum(_write_s(self._unit, write) for write in self.safe_writes())
@@ -67,8 +65,6 @@ class Drive:
 
     def safe_all_s(self, group: Sequence[Actuator]) -> float:
         return sum(_write_s(self._unit, write) for write in _merged(_writes_of(group)))
-
-    # together ------------------------------------------------------------------------------------------------------
 
     def safe_group(self) -> Hashable | None:
         """Group actuators of one unit that are made safe by one write each, into the same table; None: goes alone."""
@@ -100,8 +96,6 @@ class Drive:
         if failure is not None:
             raise failure
 
-    # what is written -------------------------------------------------------------------------------------------
-
     def _imposing(self, value: float) -> list[Write]:
         o = self._unit.options
         if o.write is not None:
@@ -127,8 +121,6 @@ class Drive:
             where = f"setpoint {value} {self._unit.options.unit}".rstrip()
             raise DeviceFault(f"{where} does not fit register {place.at}: {problem}; nothing was sent") from problem
         return Write("holding", place.at, words)
-
-    # sending ---------------------------------------------------------------------------------------------------
 
     def _carry_out(self, writes: Sequence[Write], deadline: Deadline) -> None:
         """Send one after the other; the next one only if the one before is known to have arrived."""

@@ -197,11 +197,9 @@ class Exchanger:
             return self._receive(request, sent, received, deadline)
         except GarbledReply as problem:
             sender = self._framing.sender(bytes(received))
-            hint = (
-                ""
-                if sender in (None, request.unit)
-                else f"; it seems to be from unit {sender}: is `address` right, does each unit have its own?"
-            )
+            hint = ""
+            if sender not in (None, request.unit):
+                hint = f"; it seems to be from unit {sender}: is `address` right, does each unit have its own?"
             self._refuse(f"{request}: {problem}{hint}", problem)
         except DeviceTimeout as problem:
             self._unanswered, self._stale = self._unanswered + 1, True

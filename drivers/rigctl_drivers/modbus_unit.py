@@ -39,8 +39,6 @@ class Unit:
     def simulated(self, deadline: Deadline) -> bool:
         return says_simulated(self.line, self.options.address, deadline)
 
-    # reading ------------------------------------------------------------------------------------------------------
-
     def read(self, deadline: Deadline) -> Reading:
         place = self.options.read
         if place is None:  # connect() makes no sensor without it

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PTY = "/dev/pts/"
-"""Where pseudo-terminals are, by number."""
 OTHER_ENDS = ("/dev/ptmx", f"{PTY}ptmx")
 
 

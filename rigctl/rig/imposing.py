@@ -12,7 +12,7 @@ from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, together
 from rigctl.rig.protocols import Actuator, ActuatorState, Clock, Doser, Severity
 from rigctl.rig.resting import Rest, beside
-from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
+from rigctl.rig.spec import PrepareStep, RigSpec
 from rigctl.rig.titration import Evidence, Titration
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
@@ -59,12 +59,8 @@ class Imposer:
             *(self._confirm(a, plan.imposed.get(n)) for n, a in self.wiring.actuators.items()),
             *(self._still(d) for d in idle_pumps),
         )
-        return {v.name: self._state(v, plan) for v in self.spec.variables if v.actuator is not None}
-
-    def _state(self, variable: VariableWiring, plan: _Plan) -> ActuatorState:
-        name = variable.actuator or ""
-        value = plan.imposed.get(name, plan.dosed.get(name))
-        return RELEASED if value is None else ActuatorState(controlled=True, setpoint=value)
+        imposed = {name: ActuatorState(True, value) for name, value in {**plan.dosed, **plan.imposed}.items()}
+        return {v.name: imposed.get(v.actuator, RELEASED) for v in self.spec.variables if v.actuator is not None}
 
     def _planned(self, setpoints: Mapping[str, float]) -> _Plan:
         """Plan which actuator does what; nothing moves before the guard has let every setpoint pass."""
@@ -88,8 +84,6 @@ class Imposer:
             if pump.treatment is not None:
                 imposed[pump.treatment] = ON
         return _Plan(imposed, dosed)
-
-    # single actuators ---------------------------------------------------------------------------------------------
 
     async def _impose(self, actuator: Handle[Actuator], value: float | None) -> None:
         """Apply a value, or release (None). If the answer is lost, nothing is sent again: the read-back decides."""
@@ -154,8 +148,6 @@ class Imposer:
         await self._impose(actuator, step.value)
         await self.rest(step.wait_s)
         await self._impose(actuator, None)
-
-    # dosing -------------------------------------------------------------------------------------------------------
 
     async def _titrate(self, dosed: Mapping[str, float]) -> None:
         """Pumps on different buses dose at the same time."""

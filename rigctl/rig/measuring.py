@@ -48,7 +48,6 @@ class Record:
     asked_s: float | None = None
     """Wall time (monotonic) of the first attempt."""
     valid: Reading | None = None
-    """The last valid reading."""
     valid_s: float | None = None
     """Wall time of it."""
     same_since_s: float = math.nan

@@ -141,8 +141,6 @@ class Metering:
             return None
         return reading if reading.valid else None
 
-    # Between the readings ---------------------------------------------------------------------------------------
-
     def start(self) -> None:
         """Go on sampling the power, until `stop`; harmless when it is sampled already, or nothing can be."""
         if self._powers and self._sampling is None:

@@ -26,7 +26,6 @@ class DriverInfo:
     summary: str = ""
     schemes: tuple[str, ...] = ()
     problem: str | None = None
-    """Why it cannot be used, if it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,7 @@ def _always(thing: Any) -> Load:
 
 
 def _not_a_driver(driver: Any) -> str:
-    """What a class lacks to be a driver; empty if it is one."""
+    """Say what a class lacks to be a driver; empty if it is one."""
     if not isinstance(driver, type):
         return f"its entry point names {driver!r}, must be a class"
     missing = [a for a in ("name", "summary", "schemes", "options", "connect") if not hasattr(driver, a)]

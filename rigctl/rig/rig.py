@@ -27,13 +27,8 @@ class Rig:
     """All instruments of one rig.
 
     Args:
-        spec: what it is made of.
-        registry: where drivers and lines are found.
-        clock: rig time.
-        doses: the dose protocol's memory.
         on_alarm: told, in the event loop, of everything a person should know.
         rest: sleeps rig time; by the clock unless told otherwise.
-        bus_timing: how patient the buses are.
 
     Raises:
         ConfigError: the wiring does not hold (see `rigctl.rig.wiring.wired`); nothing was opened.

@@ -1,6 +1,6 @@
 """Lines and a clock for testing drivers without an instrument; part of the public interface, for third parties too."""
 
-# ruff: noqa: ARG002 - these take what their protocol hands them, used or not
+# ruff: noqa: ARG002 - these take what their protocol hands them, used or not, and are documented there
 
 from __future__ import annotations
 
@@ -146,7 +146,6 @@ class ScriptedLine(_Quiet):
             self.pending += [line.encode("ascii") for line in self.answer(command)]
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
-        """Return the next line; when there is none, time is up at once."""
         if not self.pending:
             raise DeviceTimeout("no complete line in time", bus=self.url)
         return self.pending.pop(0)
@@ -199,7 +198,6 @@ class RecordingLine:
         self._inner.write(data, deadline)
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
-        """Pass on, or swallow what comes up to the deadline."""
         self.traffic += 1
         while True:
             line: bytes = self._inner.read_line(terminator, deadline)
