@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from rigctl.campaigns import run as run
     from rigctl.config.load import LoadedConfig as LoadedConfig
     from rigctl.config.load import load as load
+    from rigctl.core.acquisition.outlook import Choice as Choice
     from rigctl.core.acquisition.outlook import Outlook as Outlook
+    from rigctl.core.acquisition.outlook import OutlookPolicy as OutlookPolicy
+    from rigctl.core.acquisition.outlook import first_point as first_point
     from rigctl.core.acquisition.outlook import look as look
-    from rigctl.core.acquisition.outlook import remember as remember
     from rigctl.core.experiment.history import History as History
     from rigctl.core.experiment.history import Observation as Observation
     from rigctl.core.experiment.problem import FurtherOutcome as FurtherOutcome
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from rigctl.core.policy import Finished as Finished
     from rigctl.core.policy import Policy as Policy
     from rigctl.core.policy import Proposal as Proposal
+    from rigctl.core.policy import next_proposal as next_proposal
     from rigctl.core.recommend import Recommendation as Recommendation
     from rigctl.core.recommend import recommend as recommend
     from rigctl.errors import ConfigError as ConfigError
@@ -52,7 +55,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "rigctl.campaigns": ("read", "run"),
     "rigctl.config.load": ("LoadedConfig", "load"),
-    "rigctl.core.acquisition.outlook": ("Outlook", "look", "remember"),
+    "rigctl.core.acquisition.outlook": ("Choice", "Outlook", "OutlookPolicy", "first_point", "look"),
     "rigctl.core.experiment.history": ("History", "Observation"),
     "rigctl.core.experiment.problem": ("FurtherOutcome", "ModelOptions", "Problem"),
     "rigctl.core.experiment.space": ("ControlSet", "Space", "Variable"),
@@ -62,7 +65,7 @@ _HOMES = {
     "rigctl.core.play": ("Played", "play"),
     "rigctl.core.policies.check": ("check_policy",),
     "rigctl.core.policies.registry": ("policy_class", "policy_names"),
-    "rigctl.core.policy": ("BudgetSpent", "Finished", "Policy", "Proposal"),
+    "rigctl.core.policy": ("BudgetSpent", "Finished", "Policy", "Proposal", "next_proposal"),
     "rigctl.core.recommend": ("Recommendation", "recommend"),
     "rigctl.errors": ("ConfigError", "PolicyError", "RigctlError", "UsageError"),
     "rigctl.experiment": ("Experiment", "Suggestion", "variable"),

@@ -14,10 +14,10 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.explain import explain
 from rigctl.core.marginals.families import marginal_from_engineering
 from rigctl.core.money import to_micros, to_units
-from rigctl.core.natural import Learned, initial_state, present, propose
+from rigctl.core.natural import Learned, present
 from rigctl.core.play import Played, play
 from rigctl.core.policies.registry import USUAL_POLICY, policy_class
-from rigctl.core.policy import Policy, Proposal, trial_rng
+from rigctl.core.policy import Policy, Proposal, next_proposal, trial_rng
 from rigctl.core.recommend import Recommendation, recommend
 from rigctl.errors import UsageError
 
@@ -130,8 +130,8 @@ class Experiment:
             PolicyError: the policy cannot decide.
         """
         trial = len(self.history) + 1
-        before = initial_state(self.policy, self.problem) if self.state is None else self.state
-        proposal, after = propose(self.policy, before, self.problem, self.history, trial_rng(self.seed, trial))
+        rng = trial_rng(self.seed, trial)
+        proposal, after = next_proposal(self.policy, self.state, self.problem, self.history, rng)
         return Suggestion(
             trial,
             self.space.control_sets[proposal.control_set].names,

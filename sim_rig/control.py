@@ -45,7 +45,7 @@ class ControlDesk:
             "sensor": (self._sensor, frozenset({"name", "mode", "offset"})),
             "identity": (self._identity, frozenset({"bus", "as"})),
             "pump_reset": (lambda r: pump_of(self._circuit(text(r, "bus"))).power_cycle(), BUS),
-            "restart": (self._restart, BUS),
+            "restart": (lambda r: self._circuit(text(r, "bus")).power_cycle(), BUS),
             "dstart": (self._dstart, BUS | {"ml"}),
             "pump": (self._pump_fault, BUS | {"dry", "short", "stuck", "unpowered", "weak"}),
             "button": (self._button, BUS | {"ml"}),
@@ -54,7 +54,7 @@ class ControlDesk:
             "energy_unit": (self._energy_unit, frozenset({"as"})),
             "word_swap": (self._word_swap, BUS | {"on"}),
             "unplug": (lambda r: self._port(r).close(), BUS),
-            "replug": (self._replug, BUS),
+            "replug": (lambda r: self._port(r).open(), BUS),
             "half_open": (lambda r: setattr(self._tcp, "deaf", bool(r.get("on", True))), frozenset({"on"})),
         } | dict.fromkeys((*BYTE_FAULTS, *MODBUS_FAULTS, *TCP_FAULTS), (self._wire, BUS | WIRE_KEYS))
 
@@ -147,9 +147,6 @@ class ControlDesk:
         before, target.identity = target.identity, identity
         return before
 
-    def _restart(self, request: Request) -> None:
-        self._circuit(text(request, "bus")).power_cycle()
-
     def _dstart(self, request: Request) -> None:
         pump_of(self._circuit(text(request, "bus"))).dstart_ml = float(request.get("ml", 10.0))
 
@@ -177,12 +174,6 @@ class ControlDesk:
 
     def _port(self, request: Request) -> PtyPort:
         return self._ptys[one_of(request, "bus", self._ptys)]
-
-    def _replug(self, request: Request) -> None:
-        port = self._port(request)
-        if port.plugged:
-            raise ControlError(f"bus: {request['bus']} is plugged in")
-        port.open()
 
     def _circuit(self, bus: str) -> Instrument:
         return self._rig.circuits[one_of({"bus": bus}, "bus", self._rig.circuits)]

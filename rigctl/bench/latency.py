@@ -114,7 +114,7 @@ def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: in
     """Time the decisions of any policy for the trials up to number n + 1; BLAS is held to one thread meanwhile.
 
     Args:
-        policy: keeps what it remembers of the model under `hyperparameters` and `fitted_at`, as `decision.remember`.
+        policy: keeps what it remembers of the model under `hyperparameters` and `fitted_at`, as `Outlook.to_state`.
         n: trials known at the last decision.
         problem: over the variables and control sets of this module.
         repeats: decisions of which the median is taken.

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from rigctl.campaign.clock import boot_id
 
@@ -38,18 +37,9 @@ class Writer:
         """Tell whether it is us."""
         return self.pid == os.getpid() and self.alive
 
-    def to_json(self) -> Mapping[str, Any]:
-        """Return it by field."""
-        return {"pid": self.pid, "started": self.started, "boot": self.boot}
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, Any]) -> Self:
-        """Read what `to_json` wrote; raise `KeyError` or `ValueError` for anything else."""
-        return cls(int(content["pid"]), str(content["started"]), str(content["boot"]))
-
 
 def _started(pid: int) -> str:
-    """Return when a process started, and nothing for one that has ended; see proc(5), fields 3 and 22 of `stat`."""
+    """Say when a process started, and nothing of one that has ended; see proc(5), fields 3 and 22 of `stat`."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

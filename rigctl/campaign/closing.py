@@ -9,7 +9,7 @@ from math import fsum, inf
 from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
-from rigctl.campaign.ledger import UNKNOWN, IdleLine, Interlude, LedgerLine, charge, idle_between, idle_in_trial
+from rigctl.campaign.ledger import UNKNOWN, IdleLine, Interlude, charge, idle_between, idle_in_trial
 from rigctl.campaign.plausibility import Consumption, doubts, slept_s, slept_through
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
@@ -90,13 +90,10 @@ def arm(journal: Journal, rig: RigSpec, number: int, before: Mapping[str, Readin
 
 
 def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> tuple[IdleLine, ...]:
-    past, booked = journal.past, [row.line for row in journal.read.idle.since_last_trial()]
+    """Return what was used since the last trial that was metered, and is not booked yet."""
+    past, booked = journal.past, journal.read.idle.since_last_trial()
     last, unread = past.unread_meters()
-    charged = {
-        row.meter: LedgerLine(row.meter, row.kind, row.quantity, row.unit, row.amount, row.estimated, row.note)
-        for row in (journal.read.ledger(last) if unread else ())
-        if row.estimated
-    }
+    charged = {row.meter: row for row in (journal.read.ledger(last) if unread else ()) if row.estimated}
     interlude = Interlude(past.last_meters(), now, past.rested_s(), booked, unread, charged)
     return idle_between(rig.meters, interlude, journal.past_lines())
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rigctl.campaign.decision import Decision, Origin, proposal_from_json, proposal_to_json
+from rigctl.campaign.decision import Decision, Origin
+from rigctl.codec import from_json, to_json
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.natural import initial_state, propose
 from rigctl.core.policies.fallback import REPEAT, fallback, repeat
-from rigctl.core.policy import Finished, Policy, Proposal, trial_rng, validate
-from rigctl.errors import PolicyError
+from rigctl.core.policy import Finished, Policy, Proposal, next_proposal, trial_rng
 
 if TYPE_CHECKING:
     from rigctl.campaign.journal.rows import TrialRow
@@ -38,12 +36,12 @@ class Question:
 
     @property
     def trial(self) -> int:
-        """Number of the trial to be decided."""
+        """Return the number of the trial to be decided."""
         return len(self.history) + 1
 
 
 def decide(question: Question) -> Decision:
-    """What the policy proposes; or safe exploration, where that cannot be played (fault 42).
+    """Return what the policy proposes; or safe exploration, where that cannot be played (fault 42).
 
     Trials without an outcome teach a policy nothing, so it asks for the same setting again: after a few of one control
     set in a row something else is tried, before as many failures in a row end the campaign.
@@ -67,7 +65,7 @@ def decide(question: Question) -> Decision:
 
 
 def explore(question: Question, origin: Origin, why: str) -> Decision:
-    """Safe exploration in the policy's place; the policy's memory stays as it was.
+    """Explore safely in the policy's place; the policy's memory stays as it was.
 
     Raises:
         BudgetSpent: nothing fits the remaining budget.
@@ -77,7 +75,7 @@ def explore(question: Question, origin: Origin, why: str) -> Decision:
 
 
 def without_answer(question: Question, last: Proposal | None, why: str) -> Decision:
-    """What is played when the policy gave no answer (faults 50 and 60); its memory stays as it was.
+    """Return what is played when the policy gave no answer (faults 50 and 60); its memory stays as it was.
 
     Args:
         question: what it was asked.
@@ -94,19 +92,19 @@ def without_answer(question: Question, last: Proposal | None, why: str) -> Decis
 
 
 def done_instead(decision: Decision) -> str:
-    """In a few words, for whoever is told that the policy did not decide."""
+    """Say in a few words what is done where the policy did not decide."""
     repeated = decision.proposal is not None and decision.proposal.phase == REPEAT
     return "playing its last good proposal again" if repeated else "exploring safely"
 
 
 def last_that_worked(trials: Iterable[TrialRow]) -> Proposal | None:
-    """The policy's own last proposal whose trial gave an outcome."""
+    """Return the policy's own last proposal whose trial gave an outcome."""
     own = [t.proposal for t in trials if t.origin == "policy" and t.outcome is not None]
     return own[-1] if own else None
 
 
 def _fruitless(history: History) -> int | None:
-    """The control set that the last few trials were all of, if none of them gave an outcome."""
+    """Return the control set that the last few trials were all of, if none of them gave an outcome."""
     last = history.observations[-FRUITLESS:]
     sets = {o.control_set for o in last}
     if len(last) < FRUITLESS or len(sets) > 1 or any(o.y is not None for o in last):
@@ -116,15 +114,10 @@ def _fruitless(history: History) -> int | None:
 
 def _ask_policy(question: Question) -> tuple[Proposal, Mapping[str, Any]]:
     policy, problem = question.policy, question.problem
-    before = initial_state(policy, problem) if question.state is None else question.state
     rng = trial_rng(question.seed, question.trial)
-    proposal, after = propose(policy, before, problem, question.history, rng)
-    wrong = validate(proposal, problem)
-    if wrong:
-        raise PolicyError("; ".join(wrong))
+    proposal, after = next_proposal(policy, question.state, problem, question.history, rng)
     # The journal's form is the one that counts, so that a resumed process continues from exactly the same values.
-    kept: Mapping[str, Any] = json.loads(json.dumps(dict(after)))
-    return proposal_from_json(proposal_to_json(replace(proposal, trial=question.trial))), kept
+    return from_json(Proposal, to_json(replace(proposal, trial=question.trial))), after
 
 
 def _decision(

@@ -1,14 +1,13 @@
-"""A decision, and proposals to and from JSON: what the process that decides and the journal have in common."""
+"""A decision: what the process that decides and the journal have in common."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from rigctl.core.money import Micros
-from rigctl.core.policy import Proposal, SetReport
+from rigctl.core.policy import Proposal
 
 Origin = Literal["policy", "rejected", "timed-out", "manual"]
 """Who decided: the policy; something else because its proposal was unusable, or because there was none (it was late, or
@@ -35,15 +34,3 @@ class Decision:
     note: str = ""
     traceback: str = ""
     """Of a policy that failed; goes into the alarm, not into the trial."""
-
-
-def proposal_to_json(proposal: Proposal) -> str:
-    """A proposal as JSON; floats survive exactly."""
-    return json.dumps(asdict(proposal))
-
-
-def proposal_from_json(text: str) -> Proposal:
-    """The proposal that `proposal_to_json` wrote."""
-    fields = json.loads(text)
-    reports = tuple(SetReport(**{**s, "control_set": tuple(s["control_set"])}) for s in fields.pop("sets"))
-    return Proposal(**{**fields, "setting": tuple(fields["setting"]), "sets": reports, "notes": tuple(fields["notes"])})

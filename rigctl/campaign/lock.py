@@ -1,4 +1,4 @@
-"""One process per state directory (fault 44)."""
+"""One process per state directory (fault 44), whose files stay where their names lead to (fault 68)."""
 
 from __future__ import annotations
 
@@ -6,15 +6,43 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from rigctl.campaign.alive import Writer
-from rigctl.campaign.files import Held
 from rigctl.errors import JournalUnwritable, Locked
 
 FILE_NAME = "lock"
 UNKNOWN = "(unknown)"
 LOCKS = Path("/proc/locks")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A file as it was when it was opened."""
+
+    path: Path
+    device: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path, descriptor: int | None = None) -> Self:
+        """Return the file at this path, or the one open there under this descriptor."""
+        found = path.stat() if descriptor is None else os.fstat(descriptor)
+        return cls(path, found.st_dev, found.st_ino)
+
+    def trouble(self) -> str:
+        """Say what is wrong with it now; empty if nothing is. Asks the file system's own memory: microseconds."""
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return f"{self.path}: deleted while it was in use"
+        except OSError as error:
+            return f"{self.path}: cannot be seen any more ({error.strerror})"
+        if (found.st_dev, found.st_ino) != (self.device, self.inode):
+            return f"{self.path}: replaced by another file while it was in use"
+        return ""
 
 
 @contextmanager
@@ -74,13 +102,13 @@ def _refusal(directory: Path, descriptor: int) -> str:
 
 
 def holder(directory: Path) -> str:
-    """Pid of the process that holds this state directory (or held it last), in words if it is not known."""
+    """Return the pid of who holds this state directory (or held it last), in words if it is not known."""
     signed = _reading(directory)
     return UNKNOWN if signed is None else str(signed.pid)
 
 
 def campaign_here(directory: Path) -> int | None:
-    """Pid of the living process that runs this campaign; None: nobody does, whoever else holds the lock."""
+    """Return the pid of the living process that runs this campaign; None: nobody does, whoever else holds the lock."""
     signed = _reading(directory)
     return signed.pid if signed is not None and signed.alive and not signed.is_this_process else None
 
@@ -97,14 +125,14 @@ def _reading(directory: Path) -> Writer | None:
 
 
 def _signed(descriptor: int) -> Writer | None:
-    """Who held the lock last, as it signed; None: nobody has, or it cannot be read."""
+    """Return who held the lock last, as it signed; None: nobody has, or it cannot be read."""
     pid, _, rest = os.pread(descriptor, 256, 0).decode(errors="replace").partition("\n")
     started, _, boot = rest.strip().partition(" ")
     return Writer(int(pid), started, boot) if pid.isdecimal() else None
 
 
 def _locker(descriptor: int) -> str:
-    """Who holds the lock, as the kernel has it."""
+    """Say who holds the lock, as the kernel has it."""
     there = os.fstat(descriptor)
     file = f"{os.major(there.st_dev):02x}:{os.minor(there.st_dev):02x}:{there.st_ino}"
     with suppress(OSError):

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
-from rigctl.campaign.journal.rows import PinRow
+from rigctl.campaign.journal.rows import Pin
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.errors import IdentityMismatch
 from rigctl.rig.places import stable_name
@@ -19,30 +18,9 @@ from rigctl.rig.spec import DeviceSpec, RigSpec
 from rigctl.rig.values import Alarm
 
 
-@dataclass(frozen=True, slots=True)
-class Pin:
-    """By what an instrument is known."""
-
-    device: str
-    model: str
-    serial: str
-    place: str
-    """Stable name of its port, where it has no number of its own and the port has such a name."""
-
-    @classmethod
-    def of(cls, device: DeviceSpec, found: Identity) -> Pin:
-        """What to pin of the instrument that answers as this device."""
-        return cls(device.name, found.model, found.serial, "" if found.serial else stable_name(device.url))
-
-    @classmethod
-    def kept(cls, row: PinRow) -> Pin:
-        """As the journal has it."""
-        return cls(row.device, row.model, row.serial, row.place)
-
-    def __str__(self) -> str:
-        if self.serial:
-            return f"{self.model} {self.serial}"
-        return f"{self.model} without a number of its own" + (f" on {self.place}" if self.place else "")
+def pin_of(device: DeviceSpec, found: Identity) -> Pin:
+    """Return what to pin of the instrument that answers as this device."""
+    return Pin(device.name, found.model, found.serial, "" if found.serial else stable_name(device.url))
 
 
 async def hold_pins(
@@ -53,14 +31,14 @@ async def hold_pins(
     Raises:
         IdentityMismatch: another instrument answers than the one pinned; names all of them.
     """
-    pins = [Pin.of(rig.devices[name], identity) for name, identity in found.items() if name in rig.devices]
+    pins = [pin_of(rig.devices[name], identity) for name, identity in found.items() if name in rig.devices]
     known = await journal.call(lambda j: j.read.beside.pins())
-    changed = [p for p in pins if p.device in known and Pin.kept(known[p.device]) != p]
+    changed = [p for p in pins if p.device in known and known[p.device] != p]
     if changed:
         raise IdentityMismatch(
             "; ".join(
                 f"{p.device} on {rig.devices[p.device].url}: {p} answers, but on {known[p.device].utc} it was "
-                f"{Pin.kept(known[p.device])}"
+                f"{known[p.device]}"
                 for p in changed
             )
             + ". Nothing was written. Connect the right instruments; or, where one was exchanged on purpose, look at "
@@ -68,13 +46,13 @@ async def hold_pins(
         )
     new = [p for p in pins if p.device not in known]
     if new:
-        await journal.call(lambda j: j.pins.keep([(p.device, p.model, p.serial, p.place) for p in new]))
+        await journal.call(lambda j: j.pins.keep(new))
     for message in _alike(p for p in pins if p.device in rig.dosing):
         on_alarm(Alarm(Severity.MINOR, "pumps", message))
 
 
 def _alike(pumps: Iterable[Pin]) -> list[str]:
-    """Pumps that could change places without anybody noticing."""
+    """Name the pumps that could change places without anybody noticing."""
     loose = [p for p in pumps if not (p.serial or p.place)]
     models = Counter(p.model for p in loose)
     return [

@@ -34,7 +34,7 @@ class Recovered:
 
     @property
     def lost(self) -> int | None:
-        """Number of the trial that is lost."""
+        """Return the number of the trial that is lost."""
         return self.closed.trial if self.closed is not None and self.closed.state is State.LOST else None
 
 

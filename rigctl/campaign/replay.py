@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from rigctl.campaign.decide import Question, decide, explore, last_that_worked, without_answer
 from rigctl.campaign.decision import Decision, Origin
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.journal.rows import DeciderRow, TrialRow
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.experiment.history import History
 from rigctl.core.policies.fallback import REPEAT
 from rigctl.core.policy import BudgetSpent, Finished, Proposal
+from rigctl.provenance import deciding_code, difference
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,19 +25,31 @@ class ReplayedTrial:
     origin: Origin
     """Trials done by hand have no decision to recompute; of those decided too late only the fallback is."""
     differences: tuple[str, ...]
+    code: str
+    """In what the code that decided it is not today's, in words; empty if it is."""
 
     @property
     def agrees(self) -> bool:
-        """Whether control set, setting and the policy's memory came out the same."""
+        """Tell whether control set, setting and the policy's memory came out the same."""
         return not self.differences
 
 
 def replay(reader: Reader, spec: CampaignSpec) -> Iterator[ReplayedTrial]:
     """Recompute every decision in order, each from what was known then: history, policy state, budget, seed."""
     history = reader.history(spec.problem.space)
+    now, deciders = deciding_code(spec.policy), reader.beside.deciders()
     for row in reader.trials():
         known = History.of(o for o in history.observations if o.trial < row.trial)
-        yield ReplayedTrial(row.trial, row.origin, tuple(_differences(reader, spec, row, known)))
+        code = _other_code(deciders.get(row.trial), now)
+        yield ReplayedTrial(row.trial, row.origin, tuple(_differences(reader, spec, row, known)), code)
+
+
+def _other_code(decider: DeciderRow | None, now: Mapping[str, str]) -> str:
+    if decider is None:
+        return ""
+    if decider.code is None:
+        return f"rigctl {decider.version}, which did not note its code"
+    return difference(decider.code, now)
 
 
 def _differences(reader: Reader, spec: CampaignSpec, row: TrialRow, history: History) -> Iterator[str]:
@@ -59,7 +72,7 @@ def _differences(reader: Reader, spec: CampaignSpec, row: TrialRow, history: His
 
 
 def _again(reader: Reader, row: TrialRow, played: Proposal, question: Question) -> Decision:
-    """The decision made anew; a policy that gave no answer is not asked again: it might do as it did then."""
+    """Decide anew; a policy that gave no answer is not asked again: it might do as it did then."""
     if row.origin != "timed-out":
         return decide(question)
     if played.phase != REPEAT:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import structlog
 
 from rigctl.campaign.alive import Writer
+from rigctl.codec import plain, typed
 from rigctl.errors import JournalError, JournalUnwritable, RigctlError
 from rigctl.rig.spec import RigSpec
 
@@ -42,7 +43,7 @@ class Driven:
 
     @property
     def place(self) -> tuple[str, str, str, str]:
-        """Equal for two that are the same instrument, whatever it is called."""
+        """Return what is equal for two that are the same instrument, whatever it is called."""
         return self.driver, self.url, json.dumps(dict(self.options), sort_keys=True), self.kind
 
 
@@ -59,7 +60,7 @@ class SafeFile:
 
 
 def driven_by(spec: RigSpec) -> tuple[Driven, ...]:
-    """All that a rig may drive."""
+    """Return all that a rig may drive."""
     return tuple(
         Driven(
             name=name,
@@ -76,7 +77,7 @@ def driven_by(spec: RigSpec) -> tuple[Driven, ...]:
 
 
 def of_rig(spec: RigSpec, *, driven: bool) -> SafeFile:
-    """This process's word."""
+    """Return this process's word."""
     return SafeFile(spec.name, driven, spec.speedup, driven_by(spec), Writer.this_process())
 
 
@@ -90,7 +91,7 @@ def write(directory: Path, content: SafeFile) -> None:
     new = path.with_suffix(".new")
     try:
         with new.open("w", encoding="utf-8") as out:
-            json.dump(_to_json(content), out, indent=1, allow_nan=False)
+            json.dump({"version": VERSION, **plain(content)}, out, indent=1, allow_nan=False)
             out.flush()
             os.fsync(out.fileno())
         new.replace(path)
@@ -119,7 +120,7 @@ class Word:
         self._left = False
 
     async def leave(self) -> None:
-        """Before the first command; when this returns, it is on disk.
+        """Leave word before the first command; when this returns, it is on disk.
 
         Raises:
             JournalUnwritable: it cannot be, so nothing may move.
@@ -128,7 +129,7 @@ class Word:
         self._left = True
 
     async def take_back(self) -> None:
-        """Once everything is confirmed safe; harmless if there is nothing to take back."""
+        """Take it back once everything is confirmed safe; harmless if there is nothing to take back."""
         if not self._left:
             return
         try:
@@ -142,7 +143,7 @@ class Word:
 
 
 def read(directory: Path) -> SafeFile | None:
-    """What is there; None: nothing.
+    """Return what is there; None: nothing.
 
     Raises:
         RigctlError: something is, but it cannot be read.
@@ -150,34 +151,14 @@ def read(directory: Path) -> SafeFile | None:
     path = directory / FILE_NAME
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["version"] > VERSION:
+        version = content.pop("version")
+        if version > VERSION:
             raise RigctlError(
-                f"{path}: written by a newer rigctl (version {content['version']}, this one knows up to {VERSION}); "
+                f"{path}: written by a newer rigctl (version {version}, this one knows up to {VERSION}); "
                 f"update rigctl. {BY_CONFIGURATION}"
             )
-        return _from_json(content)
+        return typed(SafeFile, content)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise RigctlError(f"{path}: cannot be read ({type(error).__name__}: {error}). {BY_CONFIGURATION}") from error
-
-
-def _to_json(content: SafeFile) -> Mapping[str, Any]:
-    return {
-        "version": VERSION,
-        "driven": content.driven,
-        "rig": content.rig,
-        "speedup": content.speedup,
-        "writer": content.writer.to_json(),
-        "devices": [{f: getattr(d, f) for f in Driven.__slots__} for d in content.devices],
-    }
-
-
-def _from_json(content: Mapping[str, Any]) -> SafeFile:
-    return SafeFile(
-        rig=str(content["rig"]),
-        driven=bool(content["driven"]),
-        speedup=float(content["speedup"]),
-        devices=tuple(Driven(**device) for device in content["devices"]),
-        writer=Writer.from_json(content["writer"]),
-    )

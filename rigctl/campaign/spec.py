@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, is_dataclass
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 from pydantic import BaseModel
 
+from rigctl.codec import fields_of, plain
 from rigctl.core.experiment.problem import Problem
+from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.money import Micros, to_units
+from rigctl.core.natural import Learned
 from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
 from rigctl.rig.spec import RigSpec
@@ -42,27 +44,29 @@ class CampaignSpec:
 
     @property
     def identity(self) -> Mapping[str, str]:
-        """What makes results comparable, as dotted key -> JSON; a resumed campaign must have the same.
+        """Return what makes results comparable, as dotted key -> JSON; a resumed campaign must have the same.
 
         Left out on purpose: the budget (may be raised), ports and timeouts (cables move), safety limits and dosing
         steps (may be tightened), trial limits and the clock's speedup.
         """
         return identity_of(self)
 
-    @property
-    def fingerprint(self) -> str:
-        """A digest of `identity`."""
-        return hashlib.sha256(json.dumps(self.identity, sort_keys=True).encode()).hexdigest()
+
+NATURALS: Final[Mapping[type, str]] = MappingProxyType(
+    {Uniform: "uniform", TruncatedNormal: "truncated_normal", Empirical: "empirical", Learned: "learned"}
+)
+"""What a configuration calls them. An identity holds such words, never the name of a class: code may be renamed."""
 
 
 def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
-    """See `CampaignSpec.identity`."""
+    """Return what `CampaignSpec.identity` says."""
     space, problem, rig = spec.problem.space, spec.problem, spec.rig
+    options = spec.policy if is_dataclass(spec.policy) else spec.policy_options
     parts: dict[str, Any] = {
         "rig": rig.name,
         "currency": spec.currency,
         "seed": spec.seed,
-        "policy": {"name": spec.policy_name, "options": spec.policy},
+        "policy": {"name": spec.policy_name, "options": options},
         "model": problem.model,
         "control_sets": [c.label for c in space.control_sets],
         "outcome": {"name": rig.outcome_name, "sensor": rig.outcome_sensor, "maximise": problem.maximise},
@@ -73,14 +77,27 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "floor": problem.floor,
         "costs": {"ceiling": problem.cost_ceiling, "known": problem.known_costs, "model": problem.cost_model},
         "trial": rig.timing,
-        "variables": {v.name: v for v in space.variables},
+        "variables": {v.name: {**fields_of(v), "marginal": _natural(v.marginal)} for v in space.variables},
         "wiring": {w.name: {"sensor": w.sensor, "actuator": w.actuator} for w in rig.variables},
         "meters": {m.name: {"kind": m.kind, "device": m.device, "price": m.price} for m in rig.meters},
         "devices": {n: {"driver": d.driver, "options": d.options} for n, d in rig.devices.items()},
     }
     # With the names listed, a part that comes or goes is noticed; see `check_resumable`.
     names = {f"{part}.names": sorted(parts[part]) for part in ("variables", "meters", "devices")}
-    return dict(_leaves("", plain({**parts, **names})))
+    return dict(_leaves("", plain({**parts, **names}, _leaf)))
+
+
+def _natural(marginal: Marginal) -> Mapping[str, Any]:
+    values = {name: _natural(value) if name == "prior" else value for name, value in fields_of(marginal).items()}
+    return {"kind": NATURALS[type(marginal)], **values}
+
+
+def _leaf(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
@@ -89,25 +106,6 @@ def _leaves(path: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _leaves(f"{path}.{key}" if path else key, inner)
     else:
         yield path, json.dumps(value)
-
-
-def plain(value: Any) -> Any:
-    """Any value of a specification as JSON: dataclasses and models by field, arrays as lists, the rest as text."""
-    result: Any = str(value)
-    if value is None or isinstance(value, bool | int | float | str):
-        result = value
-    elif isinstance(value, np.ndarray | np.generic):
-        result = value.tolist()
-    elif isinstance(value, BaseModel):
-        result = value.model_dump(mode="json")
-    elif isinstance(value, Mapping):
-        result = {str(k): plain(v) for k, v in value.items()}
-    elif isinstance(value, Sequence):
-        result = [plain(v) for v in value]
-    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
-        fields = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value) if f.init}
-        result = {"kind": type(value).__name__, **fields}
-    return result
 
 
 def check_resumable(

@@ -51,7 +51,7 @@ class Status:
                 pass
 
     def answer(self) -> Mapping[str, Any]:
-        """The state of affairs as JSON; money in currency units."""
+        """Return the state of affairs as JSON; money in currency units."""
         return {"pid": os.getpid(), "rig": self.rig, "currency": self.currency, "alarms": self._alarms, **self._facts}
 
     def _money(self, spent: int, budget: int) -> None:

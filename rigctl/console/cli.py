@@ -317,10 +317,8 @@ def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fa
 
     with open_campaign(config, state) as campaign:
         trials = query.replayed(campaign)
-    differing = [t for t in trials if not t.agrees]
-    agree = len(trials) - len(differing)
-    _say({"trials": len(trials), "agree": agree, "differing": differing}, query.replay_lines(trials), json)
-    raise typer.Exit(1 if differing else 0)
+    _say(query.replay_json(trials), query.replay_lines(trials), json)
+    raise typer.Exit(0 if all(trial.agrees for trial in trials) else 1)
 
 
 @app.command()

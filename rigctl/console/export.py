@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.idle import IdleRow
-from rigctl.campaign.journal.rows import LedgerRow, TrialRow
+from rigctl.campaign.journal.rows import IdleRow, LedgerRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import OpenCampaign
-from rigctl.console.output import plain
+from rigctl.console.output import told
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.errors import UsageError
@@ -38,11 +37,11 @@ def export(campaign: OpenCampaign, records: str, form: str, out: Path | None) ->
 
 
 def write(campaign: OpenCampaign, records: str, form: str, out: TextIO) -> None:
-    """All records of one kind, as `csv` or `jsonl`."""
+    """Write all records of one kind, as `csv` or `jsonl`."""
     space, outcomes = campaign.loaded.problem.space, campaign.loaded.rig.outcome_names
     rows = list(_rows(campaign.reader, space, outcomes, records))
     if form == "jsonl":
-        out.writelines(json.dumps(plain(row), allow_nan=False) + "\n" for row in rows)
+        out.writelines(json.dumps(told(row), allow_nan=False) + "\n" for row in rows)
         return
     header = _trial_columns(space, outcomes) if records == "trials" else list(rows[0]) if rows else []
     writer = csv.DictWriter(out, header, lineterminator="\n")
@@ -76,15 +75,15 @@ def _rows(reader: Reader, space: Space, outcomes: Sequence[str], records: str) -
         "alarms": reader.alarms(),
     }
     for row in sources[records]:
-        fields = plain(row)
-        if "amount" in fields:
-            fields["amount"] = exact(fields["amount"])
+        fields = told(row)
+        if records == "ledger":
+            fields = {"trial": fields.pop("trial"), **fields, "amount": exact(row.amount)}
         yield fields
 
 
 def _idle(row: IdleRow) -> LedgerRow:
-    """What no trial used, in the ledger's columns: of the kind `idle`, with the trial that came after it."""
-    return LedgerRow(row.before_trial, row.meter, "idle", row.quantity, row.unit, row.amount, False, row.note)
+    """Return what no trial used in the ledger's columns: of the kind `idle`, with the trial that came after it."""
+    return LedgerRow(row.meter, "idle", row.quantity, row.unit, row.amount, note=row.note, trial=row.before_trial)
 
 
 def _trial_columns(space: Space, outcomes: Sequence[str]) -> tuple[str, ...]:
@@ -115,12 +114,12 @@ def _trial(row: TrialRow, space: Space, outcomes: Sequence[str]) -> Mapping[str,
 
 
 def exact(amount: Micros) -> Decimal:
-    """Currency units, every micro-unit kept."""
+    """Return an amount in currency units, every micro-unit kept."""
     return (Decimal(amount) / MICROS_PER_UNIT).normalize() + 0
 
 
 def _cell(value: Any) -> Any:
-    """Floats in the shortest form that reads back the same."""
+    """Return what stands in a CSV cell; floats in the shortest form that reads back the same."""
     if isinstance(value, Decimal):
         return f"{value:f}"
     return "" if value is None else repr(value) if isinstance(value, float) else value

@@ -125,7 +125,7 @@ def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> 
             known = journal.read.history(problem.space)
             first = len(known) + 1
             manuals = tuple(_manuals(loaded, known, journal.read.policy_state(), rows))
-            journal.ingest_all(manuals, loaded.rig.outcome_names)
+            journal.ingest(manuals, loaded.rig.outcome_names)
             journal.beat(ended="ingest")
             spent = journal.read.campaign().spent
         finally:

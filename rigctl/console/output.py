@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import math
 import sys
@@ -11,6 +10,8 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rigctl.codec import plain
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -18,42 +19,35 @@ if TYPE_CHECKING:
 PIPE_WIDTH = 10_000
 
 
-def plain(value: Any) -> Any:
-    """Make any answer JSON: dataclasses by field; what is not finite becomes null, for JSON has no word for it."""
-    match value:
-        case None | str() | bool():
-            answer: Any = str(value) if isinstance(value, Enum) else value
-        case Enum():
-            answer = value.name
-        case int():
-            answer = int(value)
-        case Mapping():
-            answer = {str(k): plain(v) for k, v in value.items()}
-        case Sequence():
-            answer = [plain(v) for v in value]
-        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            answer = {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        case Path():
-            answer = str(value)
-        case _:
-            answer = float(value) if math.isfinite(value) else None
-    return answer
+def told(value: Any) -> Any:
+    """Return any answer as JSON: dataclasses by field; what is not finite is null, for JSON has no word for it."""
+    return plain(value, _leaf)
+
+
+def _leaf(value: Any) -> Any:
+    if value is None or isinstance(value, str | Path):
+        return None if value is None else str(value)
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, int):
+        return value
+    return float(value) if math.isfinite(value) else None
 
 
 def print_json(answer: Any) -> None:
     """Print one JSON document on standard output."""
-    sys.stdout.write(json.dumps(plain(answer), indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json.dumps(told(answer), indent=2, allow_nan=False) + "\n")
 
 
 def print_fields(answer: Any) -> None:
-    """Print one `name: value` per line on standard output."""
-    for name, value in plain(answer).items():
+    """One `name: value` per line on standard output."""
+    for name, value in told(answer).items():
         sys.stdout.write(f"{name.replace('_', ' ')}: {_shown(value)}\n")
 
 
 def print_rows(answers: Sequence[Any]) -> None:
     """Print one line per answer on standard output, `name value, ...`."""
-    for answer in plain(answers):
+    for answer in told(answers):
         sys.stdout.write(f"{_shown(answer)}\n")
 
 

@@ -101,10 +101,33 @@ def replayed(campaign: OpenCampaign) -> tuple[ReplayedTrial, ...]:
     return tuple(trial for trial in trials if trial.origin != "manual")
 
 
+def replay_json(trials: Sequence[ReplayedTrial]) -> Mapping[str, Any]:
+    """Return how many decisions agree, those that do not, and which were made by what other code."""
+    differing, other = [t for t in trials if not t.agrees], _by_other_code(trials)
+    return {
+        "trials": len(trials),
+        "agree": len(trials) - len(differing),
+        "differing": differing,
+        "other_code": [{"code": code, "trials": numbers} for code, numbers in other.items()],
+    }
+
+
+def _by_other_code(trials: Sequence[ReplayedTrial]) -> Mapping[str, Sequence[int]]:
+    found: dict[str, list[int]] = {}
+    for trial in trials:
+        if trial.code:
+            found.setdefault(trial.code, []).append(trial.trial)
+    return found
+
+
 def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
-    """Tell people every difference, and how many decisions have none."""
+    """Return every difference, other code that may be why, and how many have none, for people."""
     differing = [f"trial {t.trial}: {'; '.join(t.differences)}" for t in trials if not t.agrees]
-    return [*differing, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
+    other = [
+        f"{len(numbers)} decisions were made by other code, and may come out differently: {code}"
+        for code, numbers in _by_other_code(trials).items()
+    ]
+    return [*differing, *other, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
 
 
 def driver_lines(found: Sequence[DriverInfo]) -> Sequence[str]:

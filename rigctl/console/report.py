@@ -15,7 +15,7 @@ from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Labels
-from rigctl.console.output import number, plain, settings
+from rigctl.console.output import number, settings, told
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import plus_minus
@@ -54,7 +54,7 @@ def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Re
 
 def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
     """Return the answer for programs: outcomes in their own units, money in currency units."""
-    choice = {name: value for name, value in plain(recommendation.choice).items() if name not in ("loss", "saving")}
+    choice = {name: value for name, value in told(recommendation.choice).items() if name not in ("loss", "saving")}
     return {
         **choice,
         "tolerance": recommendation.tolerance,

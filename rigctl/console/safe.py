@@ -17,7 +17,7 @@ from rigctl.campaign.going_safe import go_safe, joined
 from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.safe_file import Driven, SafeFile
 from rigctl.console.options import STATES
-from rigctl.console.output import plain
+from rigctl.console.output import told
 from rigctl.errors import RigctlError, UsageError
 from rigctl.rig.values import SafeReport
 
@@ -47,7 +47,7 @@ class Done:
 
 def safe_json(report: SafeReport) -> Mapping[str, Any]:
     """Return what reached its safe state, and what did not and why."""
-    return {"ok": report.ok, **plain(report)}
+    return {"ok": report.ok, **told(report)}
 
 
 def state_of(config: Path | None, state: Path | None) -> Path | None:

@@ -17,8 +17,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import explain
 from rigctl.core.money import Micros, to_units
-from rigctl.core.natural import initial_state
-from rigctl.core.policy import BudgetSpent, Finished, Proposal
+from rigctl.core.policy import BudgetSpent, Finished, Proposal, first_state
 from rigctl.errors import PolicyError, UsageError
 
 SQLITE = b"SQLite format 3"
@@ -53,7 +52,7 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Kn
         ConfigError: the CSV file does not hold.
         JournalError: the journal cannot be read.
     """
-    space, fresh = loaded.problem.space, initial_state(loaded.policy, loaded.problem)
+    space, fresh = loaded.problem.space, first_state(loaded.policy, loaded.problem)
     if history is None and not (directory / FILE_NAME).exists():
         return Known(History(), fresh)
     source = directory if history is None else history

@@ -14,7 +14,7 @@ from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.lock import state_lock
-from rigctl.campaign.pins import Pin
+from rigctl.campaign.pins import pin_of
 from rigctl.config.load import LoadedConfig
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Clock, Identity
@@ -57,9 +57,9 @@ def accept_device(loaded: LoadedConfig, directory: Path, name: str) -> Mapping[s
     device, clock = loaded.rig.devices[name], RealClock(loaded.rig.speedup)
     with state_lock(directory), bus_locks([device.url]), closing(Journal(directory, clock, boot_id())) as journal:
         was = journal.read.beside.pins().get(name)
-        pin = Pin.of(device, asyncio.run(_identity(loaded.rig, name, clock)))
-        journal.pins.keep([(pin.device, pin.model, pin.serial, pin.place)], accepted_by=_person())
-    return {"device": name, "was": None if was is None else str(Pin.kept(was)), "is": str(pin), "by": _person()}
+        pin = pin_of(device, asyncio.run(_identity(loaded.rig, name, clock)))
+        journal.pins.keep([pin], accepted_by=_person())
+    return {"device": name, "was": None if was is None else str(was), "is": str(pin), "by": _person()}
 
 
 async def _identity(rig: RigSpec, name: str, clock: Clock) -> Identity:

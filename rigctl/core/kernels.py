@@ -18,57 +18,54 @@ KernelName = Literal["squared-exponential", "matern-5/2"]
 
 
 class Kernel1D(Protocol):
-    """A correlation function of one variable: 1 at distance 0."""
+    """Correlates values of one variable: 1 at distance 0."""
 
     @property
     def lengthscale(self) -> float:
-        """On the unit interval."""
+        """Return the lengthscale on the unit interval."""
         ...
 
     def value(self, delta: FloatArray) -> FloatArray:
-        """k(delta), elementwise."""
+        """Return k(delta), elementwise."""
         ...
 
     def log_slope(self, delta: FloatArray) -> FloatArray:
-        """Slope of ln k by delta, elementwise."""
+        """Return the slope of ln k by delta, elementwise."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class SquaredExponential:
-    """k(delta) = exp(-delta^2 / (2 l^2))."""
+    """Correlate by k(delta) = exp(-delta^2 / (2 l^2))."""
 
     lengthscale: float
 
     def value(self, delta: FloatArray) -> FloatArray:
-        """k(delta), elementwise."""
         return np.asarray(np.exp(-0.5 * np.square(delta / self.lengthscale)))
 
     def log_slope(self, delta: FloatArray) -> FloatArray:
-        """Slope of ln k by delta, elementwise."""
         return np.asarray(-delta / self.lengthscale**2)
 
 
 @dataclass(frozen=True, slots=True)
 class Matern52:
-    """k(delta) = (1 + r + r^2/3) exp(-r), r = sqrt(5) |delta| / l."""
+    """Correlate by k(delta) = (1 + r + r^2/3) exp(-r), r = sqrt(5) |delta| / l."""
 
     lengthscale: float
 
     def value(self, delta: FloatArray) -> FloatArray:
-        """k(delta), elementwise."""
         r = np.abs(delta) * (np.sqrt(5.0) / self.lengthscale)
         return np.asarray((1.0 + r * (1.0 + r / 3.0)) * np.exp(-r))
 
     def log_slope(self, delta: FloatArray) -> FloatArray:
-        """Slope of ln k by delta, elementwise: smooth through 0, as k is twice differentiable there."""
+        """Return the slope of ln k by delta, elementwise: smooth through 0, as k is twice differentiable there."""
         scaled = delta * (np.sqrt(5.0) / self.lengthscale)
         r = np.abs(scaled)
         return np.asarray(-(np.sqrt(5.0) / self.lengthscale) * scaled * (1.0 + r) / (3.0 + r * (3.0 + r)))
 
 
 def kernel_1d(name: KernelName, lengthscale: float) -> Kernel1D:
-    """The one-dimensional kernel of that name.
+    """Return the one-dimensional kernel of that name.
 
     Raises:
         ValueError: the name is unknown.
@@ -82,18 +79,17 @@ def kernel_1d(name: KernelName, lengthscale: float) -> Kernel1D:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProductKernel:
-    """prod_l k_l(x_l, x'_l) over some or all variables; correlations, so without the signal variance."""
+    """Multiply k_l(x_l, x'_l) over some or all variables: correlations, so without the signal variance."""
 
     name: KernelName
     lengthscales: FloatArray
     """(d,), unit cube."""
 
     def one(self, variable: int) -> Kernel1D:
-        """The factor of one variable."""
         return kernel_1d(self.name, float(self.lengthscales[variable]))
 
     def matrix(self, a: FloatArray, c: FloatArray, mask: FloatArray | None = None) -> FloatArray:
-        """Correlations between rows, (b, n).
+        """Return correlations between rows, (b, n).
 
         Args:
             a: (b, d), unit cube.
@@ -103,17 +99,13 @@ class ProductKernel:
         return self.to(c).matrix(a, mask)
 
     def to(self, c: FloatArray) -> Correlations:
-        """With the rows of c (n, d) prepared: where many others are compared with the same ones."""
+        """Prepare the rows of c (n, d), where many others are compared with the same ones."""
         return Correlations(self, c)
-
-    def contract_slopes(self, a: FloatArray, c: FloatArray, g: FloatArray) -> FloatArray:
-        """See `Correlations.contract_slopes`; c is (n, d)."""
-        return self.to(c).contract_slopes(a, g)
 
 
 @dataclass(frozen=True, eq=False)
 class Correlations:
-    """Correlations with fixed points c."""
+    """Correlate with fixed points c."""
 
     kernel: ProductKernel
     c: FloatArray
@@ -121,17 +113,17 @@ class Correlations:
 
     @cached_property
     def _expanded(self) -> FloatArray:
-        """(2 d + 1, n): c / l, -c^2 / (2 l^2) and 1, centred on the cube; see `_squared_exponential`."""
+        """Return c / l, -c^2 / (2 l^2) and 1, (2 d + 1, n), centred on the cube; see `_squared_exponential`."""
         scaled = (self.c - 0.5).T / self.kernel.lengthscales[:, None]
         return np.concatenate([scaled, -0.5 * np.square(scaled), np.ones((1, len(self.c)))])
 
     @cached_property
     def _centred(self) -> FloatArray:
-        """(n, d + 1): c - 1/2 and 1."""
+        """Return c - 1/2 and 1, (n, d + 1)."""
         return np.concatenate([self.c - 0.5, np.ones((len(self.c), 1))], axis=1)
 
     def matrix(self, a: FloatArray, mask: FloatArray | None = None) -> FloatArray:
-        """Correlations (b, n) with rows a (b, d), unit cube; mask (b, d) of 0 and 1 says which factors count."""
+        """Return correlations (b, n) with rows a (b, d), unit cube; mask (b, d) of 0 and 1 says which factors count."""
         if self.kernel.name == "squared-exponential":
             return self._squared_exponential(a, mask)
         out = np.ones((len(a), len(self.c)))
@@ -142,7 +134,7 @@ class Correlations:
         return out
 
     def _squared_exponential(self, a: FloatArray, mask: FloatArray | None) -> FloatArray:
-        """One matrix product and one exponential instead of d of them.
+        """Take one matrix product and one exponential instead of d of them.
 
         |a - c|^2 is expanded; centring on the cube first keeps what cancels small (relative error ~ eps |a/l|^2),
         and the exponent is clipped at 0, as rounding could make a correlation exceed 1.
@@ -164,7 +156,7 @@ class Correlations:
         return np.asarray(np.exp(exponent, out=exponent))
 
     def contract_slopes(self, a: FloatArray, g: FloatArray) -> FloatArray:
-        """sum_j g_bj d ln k_l(a_bl, c_jl) / d a_bl for every variable l, (b, d).
+        """Return sum_j g_bj d ln k_l(a_bl, c_jl) / d a_bl for every variable l, (b, d).
 
         With g = (dh/dW) * W this is the gradient of any h(W) by the settings, W the product of kernels.
 

@@ -15,7 +15,7 @@ MICROS_PER_UNIT = 1_000_000
 
 
 def to_micros(amount: Decimal | float | str) -> Micros:
-    """Nearest whole micro-unit of an amount in currency units (ties to even).
+    """Return the nearest whole micro-unit of an amount in currency units (ties to even).
 
     A float is read through its shortest decimal form, so `0.1` is exactly 100000 micro-units.
 
@@ -29,5 +29,5 @@ def to_micros(amount: Decimal | float | str) -> Micros:
 
 
 def to_units(micros: Micros) -> float:
-    """The amount in currency units, for display and for the models; never summed."""
+    """Return the amount in currency units, for display and for the models; never summed."""
     return micros / MICROS_PER_UNIT

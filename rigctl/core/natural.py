@@ -1,8 +1,8 @@
 """Marginals learned from the rig: what is believed now of variables that are left alone (algorithms, section 3).
 
 `Learned` is what a configuration declares; `present` turns it into a concrete marginal, a pure function of the history.
-Whoever asks a policy or recommends goes through `propose`, `initial_state` or `present`, so policies only ever
-see concrete marginals.
+Policies are asked by `core.policy.next_proposal`, which presents the problem, as recommending does: so decisions only
+ever see concrete marginals. A kernel integral over one that is not is refused.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History
-from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
 from rigctl.core.kernels import Kernel1D
 from rigctl.core.marginals.drift import Change, Scan, scan
 from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.marginals.gaussian import log_integral
 from rigctl.core.marginals.moments import largest_sd
-from rigctl.core.policy import Policy, Proposal
+from rigctl.errors import PolicyError
 
 ENOUGH = 8
 """Readings from which on they are believed rather than the prior: their mean is then known to a third of their sd."""
@@ -44,9 +44,7 @@ WIDEST = 0.999
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """A marginal to be learned from readings taken while the variable was uncontrolled.
-
-    Until it is presented it behaves as its prior.
+    """Declare a marginal to be learned from readings taken while the variable was uncontrolled.
 
     Raises:
         ValueError: fewer than two readings would be enough.
@@ -63,28 +61,28 @@ class Learned:
 
     @property
     def mean(self) -> float:
-        """Of the prior."""
         return self.prior.mean
 
     def quantile(self, p: FloatArray) -> FloatArray:
-        """Of the prior."""
         return self.prior.quantile(p)
 
-    def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        """E[k(X, b)] under the prior, (n,)."""
-        return self.prior.z(b, kernel)
+    def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: ARG002  # the protocol's signature
+        """Refuse: nothing is decided by a marginal that is not concrete.
 
-    def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        """E[k(X, b) k(X, b2)] under the prior, (n, m)."""
-        return self.prior.Z(b, b2, kernel)
+        Raises:
+            PolicyError: always.
+        """
+        raise PolicyError("a learned marginal is concrete in a decision only; ask policies by `next_proposal`")
+
+    def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: ARG002, N802
+        return self.z(b, kernel)
 
     def zz(self, kernel: Kernel1D) -> float:
-        """E[k(X, X')] under the prior."""
-        return self.prior.zz(kernel)
+        return float(self.z(np.empty(0), kernel)[0])
 
 
 def present(problem: Problem, history: History) -> tuple[Problem, tuple[str, ...]]:
-    """The problem as believed now, with a concrete marginal for every variable; and what a person should know of it.
+    """Return the problem as believed now, all marginals concrete, and what a person should know of them.
 
     A reading counts if it was measured in a trial that left the variable alone, whether or not the trial gave an
     outcome. Readings taken while it was controlled never count, nor do points known beforehand.
@@ -100,26 +98,8 @@ def present(problem: Problem, history: History) -> tuple[Problem, tuple[str, ...
     return replace(problem, space=space), tuple(n.note for n in found if n is not None and n.note)
 
 
-def initial_state(policy: Policy, problem: Problem) -> JsonState:
-    """The policy's state before the first trial, when nothing has been learned yet."""
-    return policy.initial_state(present(problem, History())[0])
-
-
-def propose(
-    policy: Policy, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
-) -> tuple[Proposal, JsonState]:
-    """Ask the policy about the problem as it is believed now; what was learned goes into the proposal's notes.
-
-    Raises:
-        Finished, PolicyError: as `Policy.propose`.
-    """
-    presented, notes = present(problem, history)
-    proposal, after = policy.propose(state, presented, history, rng)
-    return replace(proposal, notes=(*proposal.notes, *notes)), after
-
-
 def fingerprint(space: Space) -> str:
-    """The same while what is believed of the variables left alone is the same; for a policy's state.
+    """Return what is the same while what is believed of the variables left alone is; for a policy's state.
 
     Confidence bounds of F_i hold for one set of marginals: what is kept of them from earlier decisions (running
     intersections) must be dropped when this changes, as when hyper-parameters do.
@@ -129,7 +109,7 @@ def fingerprint(space: Space) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Series:
-    """The readings of one variable while it was left alone."""
+    """Hold the readings of one variable while it was left alone."""
 
     name: str
     readings: FloatArray
@@ -142,7 +122,7 @@ class _Series:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Natural:
-    """What is believed of one variable, and what another decision can go on from."""
+    """Hold what is believed of one variable, and what another decision can go on from."""
 
     marginal: Marginal
     note: str
@@ -154,7 +134,7 @@ class _Natural:
 
 
 def _naturals(problem: Problem, history: History) -> list[_Natural | None]:
-    """By variable; None where its marginal is declared."""
+    """Return what is believed by variable; None where its marginal is declared."""
     space = problem.space
     rows = [o for o in history.observations if o.x is not None and o.control_set >= 0]
     table = np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension)
@@ -175,7 +155,7 @@ def _naturals(problem: Problem, history: History) -> list[_Natural | None]:
 
 
 def _believed(learned: Learned, series: _Series, earlier: _Natural | None) -> _Natural:
-    """Going on from an earlier belief, if it was of these readings."""
+    """Go on from an earlier belief, if it was of these readings."""
     readings = series.readings
     if earlier is not None and not np.array_equal(earlier.readings, readings[: len(earlier.readings)]):
         earlier = None
@@ -202,7 +182,7 @@ def _note(learned: Learned, series: _Series, last: Change | None, *, enough: boo
 
 
 def _heeded(series: _Series, begins: int, enough: int, noticed: int) -> int:
-    """How many readings from the first are heeded.
+    """Return how many readings from the first are heeded.
 
     Those of the first 1, 2, 3, 4, 5, 7, 9, 12, ... trials since the supply began, but as soon as there are enough so
     many, and all that gave a change away: were every reading heeded at once, nothing that was computed for one belief
@@ -216,7 +196,7 @@ def _heeded(series: _Series, begins: int, enough: int, noticed: int) -> int:
 
 
 def fitted(readings: FloatArray) -> Marginal:
-    """The marginal that readings (n,) on the unit interval, in any order, speak for.
+    """Return the marginal that readings (n,) on the unit interval, in any order, speak for.
 
     A truncated normal by maximum likelihood (its sufficient statistics are x and x^2, so that is matching mean and
     spread) as long as the largest distance D between its distribution function and that of the readings is no more than
@@ -246,7 +226,7 @@ def fitted(readings: FloatArray) -> Marginal:
 
 
 def _truncated_normal(readings: FloatArray) -> TruncatedNormal | None:
-    """The most likely one; None where the readings are as good as equal.
+    """Return the most likely one; None where the readings are as good as equal.
 
     Readings more spread out than any truncated normal of their mean are given the widest one, nearly a truncated
     exponential or uniform distribution.
@@ -258,7 +238,7 @@ def _truncated_normal(readings: FloatArray) -> TruncatedNormal | None:
 
 
 def distance(normal: TruncatedNormal, ordered: FloatArray) -> float:
-    """Kolmogorov's D: the largest difference from the distribution function of readings (n,), rising."""
+    """Return Kolmogorov's D: the largest difference from the distribution function of readings (n,), rising."""
     n = len(ordered)
     expected = _distribution(normal, ordered)
     steps = np.arange(n + 1) / n
@@ -266,7 +246,7 @@ def distance(normal: TruncatedNormal, ordered: FloatArray) -> float:
 
 
 def _distribution(normal: TruncatedNormal, x: FloatArray) -> FloatArray:
-    """P(X <= x), elementwise, from the same integrals as all else of the marginal."""
+    """Return P(X <= x), elementwise, from the same integrals as all else of the marginal."""
     mode, precision = min(max(normal.loc, 0.0), 1.0), normal.scale**-2
     slope, low = (normal.loc - mode) * precision, -mode
     upper = np.minimum(x, 1.0) - mode

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.natural import initial_state, propose
-from rigctl.core.policy import Finished, Policy, Proposal, trial_rng, validate
-from rigctl.errors import PolicyError
+from rigctl.core.policy import Finished, Policy, Proposal, next_proposal, trial_rng
 
 BUDGET_SPENT = "the budget is spent"
 
@@ -51,8 +48,8 @@ def play(
 ) -> Played:
     """Play a policy until it has finished, the budget is spent, or `most` trials are over.
 
-    Decisions are those of a campaign on a rig: marginals that are learned are made concrete before the policy sees
-    them, its state goes through JSON, and its randomness depends on nothing but `seed` and the trial's number.
+    Decisions are those of a campaign on a rig (`next_proposal`), and their randomness depends on nothing but `seed` and
+    the trial's number.
 
     Args:
         policy: who decides.
@@ -66,7 +63,8 @@ def play(
     Raises:
         PolicyError: the policy proposed what cannot be played.
     """
-    history, state = known or History(), initial_state(policy, problem)
+    history = known or History()
+    state: JsonState | None = None
     decisions: list[Decided] = []
     finished = BUDGET_SPENT
     while history.spent < problem.budget:
@@ -76,15 +74,10 @@ def play(
             break
         began = timer()
         try:
-            proposal, after = propose(policy, state, problem, history, trial_rng(seed, trial))
+            proposal, state = next_proposal(policy, state, problem, history, trial_rng(seed, trial))
         except Finished as reason:
             finished = str(reason)
             break
-        took = timer() - began
-        wrong = validate(proposal, problem)
-        if wrong:
-            raise PolicyError(f"{policy.name}, trial {trial}: {'; '.join(wrong)}")
-        state = json.loads(json.dumps(dict(after)))  # as a journal would give it back
-        decisions.append(Decided(proposal, state, took))
+        decisions.append(Decided(proposal, state, timer() - began))
         history = history.append(observe(proposal))
     return Played(problem, history, tuple(decisions), finished, seed)

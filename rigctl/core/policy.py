@@ -6,19 +6,22 @@ committed together with the proposal, and is all it remembers; so a decision can
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.natural import present
+from rigctl.errors import PolicyError
 
 
 @dataclass(frozen=True, slots=True)
 class SetReport:
-    """What a decision believed about one control set. Values in the outcome's own units, costs in currency."""
+    """Say what a decision believed about one control set. Values are in the outcome's own units, costs in currency."""
 
     control_set: tuple[str, ...]
     upper: float
@@ -42,7 +45,7 @@ class SetReport:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """What to do in the next trial, and why."""
+    """Say what to do in the next trial, and why."""
 
     trial: int
     policy: str
@@ -61,30 +64,33 @@ class Proposal:
 
 
 class Finished(Exception):
-    """The policy proposes nothing more; says why. Not an error: the campaign ends and recommends."""
+    """Says why the policy proposes nothing more. Not an error: the campaign ends and recommends."""
 
 
 class NotWorthIt(Finished):
-    """No trial is expected to be worth its cost: the policy's own stopping rule fired."""
+    """Says that no trial is expected to be worth its cost: the policy's own stopping rule fired."""
 
 
 class BudgetSpent(Finished):
-    """No control set fits the remaining budget any more; says which was the cheapest."""
+    """Says which control set was the cheapest, where none fits the remaining budget any more."""
 
 
 class Policy(Protocol):
-    """Chooses the next control set and setting."""
+    """Chooses the next control set and setting.
+
+    It is a frozen dataclass whose fields are its options; where one is out of its range, making it raises ValueError.
+    """
 
     name: str
 
     def initial_state(self, problem: Problem) -> JsonState:
-        """The state before the first trial."""
+        """Return the state before the first trial."""
         ...
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """The next trial, and the state to commit with it.
+        """Return the next trial, and the state to commit with it.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
@@ -96,20 +102,53 @@ class Policy(Protocol):
 
 @runtime_checkable
 class Particular(Protocol):
-    """What a policy has that does not fit every problem: a configuration is refused with its reasons."""
+    """Says why a policy does not fit a problem: a configuration is refused with its reasons."""
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
-        """What does not fit, as (dotted configuration key, what is wrong with it); empty if it fits."""
+        """Return what does not fit, as (dotted configuration key, what is wrong with it); empty if it fits."""
         ...
 
 
+def next_proposal(
+    policy: Policy, state: JsonState | None, problem: Problem, history: History, rng: np.random.Generator
+) -> tuple[Proposal, JsonState]:
+    """Ask a policy for the next trial, as a campaign does; everybody who asks one asks here.
+
+    It is asked about the problem as it is believed now, with a concrete marginal for every variable; what was learned
+    goes into the proposal's notes. Its answer can be played, and its state is as a journal gives it back.
+
+    Args:
+        policy: which.
+        state: after its last decision; None before the first.
+        problem: with declared marginals, or marginals that are learned.
+        history: all trials.
+        rng: `trial_rng` of the trial.
+
+    Raises:
+        Finished: it proposes nothing more; `BudgetSpent` or `NotWorthIt`.
+        PolicyError: it cannot decide, or its proposal cannot be played.
+    """
+    presented, notes = present(problem, history)
+    before = first_state(policy, problem) if state is None else state
+    proposal, after = policy.propose(before, presented, history, rng)
+    wrong = validate(proposal, problem)
+    if wrong:
+        raise PolicyError(f"{policy.name}: {'; '.join(wrong)}")
+    return replace(proposal, notes=(*proposal.notes, *notes)), json.loads(json.dumps(dict(after)))
+
+
+def first_state(policy: Policy, problem: Problem) -> JsonState:
+    """Return the policy's state before the first trial, when nothing has been learned yet."""
+    return policy.initial_state(present(problem, History())[0])
+
+
 def trial_rng(seed: int, trial: int) -> np.random.Generator:
-    """The one source of randomness of a trial's decision: depends on nothing but seed and trial number."""
+    """Return the one source of randomness of a trial's decision: depends on nothing but seed and trial number."""
     return np.random.default_rng([seed, trial])
 
 
 def validate(proposal: Proposal, problem: Problem) -> Sequence[str]:
-    """What is wrong with a proposal; empty if it may be played (fault 42)."""
+    """Return what is wrong with a proposal; empty if it may be played (fault 42)."""
     space = problem.space
     if not 0 <= proposal.control_set < len(space.control_sets):
         return [f"control set {proposal.control_set} does not exist"]

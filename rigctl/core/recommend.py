@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rigctl.core.bounds.best import SetBounds, best_bounds
-from rigctl.core.bounds.expectations import Expectations, ValueSpread
+from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
@@ -108,10 +108,7 @@ def supported(
     sets = np.array([o.control_set for o in rows], dtype=np.int64)
     expectations = Expectations.of(posterior, space)
     points = np.clip(np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension), 0.0, 1.0)
-    inner = expectations.inner(points, sets)
-    h = posterior.hyperparameters
-    mean = h.y_shift + h.y_scale * expectations.mean(inner, sets)
-    sd = h.y_scale * ValueSpread(expectations).sd(inner, sets)
+    mean, sd = expectations.values(points, sets)
     found = []
     for b in bounds:
         mine = np.flatnonzero(sets == b.control_set)
@@ -122,6 +119,21 @@ def supported(
         setting = tuple(map(float, points[best, list(space.control_sets[b.control_set].indices)]))
         found.append(Supported(b.control_set, setting, float(mean[best]), float(sd[best]), played=True))
     return tuple(found)
+
+
+def good_enough(options: Sequence[Supported], floor: float, tolerance: float) -> tuple[list[Supported], float]:
+    """Return the options within `tolerance` of the best supported one, and the mean that takes.
+
+    Both what is expected of an option and what supports it must be within that share, counted from the floor.
+    """
+    best = max(options, key=lambda s: s.support)
+    threshold, supporting = (min(v, floor + (1 - tolerance) * (v - floor)) for v in (best.mean, best.support))
+    return [s for s in options if s.mean >= threshold and s.support >= supporting], threshold
+
+
+def cheapest(options: Sequence[Supported], charged: Sequence[float | None]) -> Supported:
+    """Return the option whose trials cost least, by control set; of equals the best supported."""
+    return min(options, key=lambda s: (charged[s.control_set] or 0.0, -s.support))
 
 
 def recommend(
@@ -145,7 +157,7 @@ def recommend(
         rng: starts of the search.
         tolerance: how much worse than the best is good enough, as a share.
         hyperparameters: of the last fit, if known.
-        further: what the policy remembers of the further outcomes' models (`outcomes.to_state`).
+        further: what the policy remembers of the further outcomes' models (`Fitted.to_state`).
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -157,14 +169,10 @@ def recommend(
     bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, None)
     options = supported(fitted.posterior, problem.space, history, bounds)
     charged = _charged(problem, history, options)
-    floor = value_floor(problem, history)
     seen = {o.control_set for o in history.complete}
     tried = [s for s in options if s.control_set in seen] or list(options)
-    best = max(tried, key=lambda s: s.support)
-    threshold = min(best.mean, floor + (1 - tolerance) * (best.mean - floor))
-    supporting = min(best.support, floor + (1 - tolerance) * (best.support - floor))
-    good = [s for s in tried if s.mean >= threshold and s.support >= supporting]
-    chosen = min(good, key=lambda s: (charged[s.control_set] or 0.0, -s.support))
+    good, threshold = good_enough(tried, value_floor(problem, history), tolerance)
+    chosen = cheapest(good, charged)
     choice = _option(problem, history, chosen, charged)
     others = sorted((s for s in options if s is not chosen), key=lambda s: -s.mean)
     return Recommendation(

@@ -12,7 +12,7 @@ import tty
 from collections.abc import Callable
 from pathlib import Path
 
-from sim_rig.errors import ListenError
+from sim_rig.errors import ControlError, ListenError
 from sim_rig.faces.modbus import Station, TcpFraming
 from sim_rig.faults import TCP_FAULTS, WireFaults
 
@@ -125,17 +125,15 @@ class PtyPort:
         self._target = ""
         self._release: asyncio.TimerHandle | None = None
 
-    @property
-    def plugged(self) -> bool:
-        """Tell whether the port exists."""
-        return self._near is not None
-
     def open(self) -> None:
         """Create the pseudo-terminal and put its name in place.
 
         Raises:
+            ControlError: it is there already.
             ListenError: the link cannot be made.
         """
+        if self._near is not None:
+            raise ControlError(f"bus: {self.link.name} is plugged in")
         near, far = os.openpty()
         tty.setraw(near)
         tty.setraw(far)

@@ -138,7 +138,7 @@ def test_a_policy_that_has_finished_ends_the_campaign(hartmann):
 
 def test_a_setting_outside_the_cube_is_an_error(hartmann):
     """The bench plays nothing that a rig would refuse."""
-    with pytest.raises(PolicyError, match=r"in-turn, trial 1: x1: got 1\.5"):
+    with pytest.raises(PolicyError, match=r"in-turn: x1: got 1\.5"):
         play(hartmann, InTurn(at=1.5))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal.database import ask
 from rigctl.campaign.ledger import LedgerLine
 from rigctl.campaign.trial import Event, State
 from rigctl.core.policy import Proposal
@@ -39,6 +40,11 @@ def make_decision(trial=1, control_set=("a",), **changes):
         "budget": 100_000_000,
     }
     return Decision(**{**fields, **changes})
+
+
+def rows(reader, table):
+    """What stands in a table, by column."""
+    return ask(reader._connection, f"SELECT * FROM {table} ORDER BY 1, 2")  # noqa: S608 - the journal's own names
 
 
 READINGS = {"power": Reading(1.5, "kWh", 1000.0), "acid": Reading(20.0, "mL", 1000.0)}

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.core.experiment.problem import FurtherOutcome, Problem
@@ -95,11 +96,10 @@ async def test_a_journal_from_before_goes_on(stage):
     with stage.journal() as journal:
         identity = dict(journal.campaign().identity)
     assert identity.pop("further_outcomes") == "[]"
-    import json
     import sqlite3
 
     with sqlite3.connect(stage.state / "journal.sqlite") as file:
-        file.execute("UPDATE campaign SET identity = ?", (json.dumps(identity),))
+        file.execute("UPDATE campaign SET identity = ?", (stored("identity", identity),))
     file.close()
     await stage.run(make_spec(max_trials=2))
     with stage.journal() as journal:

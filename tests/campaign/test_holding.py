@@ -15,6 +15,7 @@ from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import InterlockSpec, WatchSpec
 from rigctl.rig.values import Glance, Measurement, Seen
 from tests.campaign.fakes import make_rig_spec, make_spec
+from tests.campaign.records import rows
 
 ACID = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "hold")
 
@@ -234,9 +235,9 @@ async def test_what_holds_and_why_is_in_the_journal(stage):
     """Phases outlive the process that went through them."""
     await stage.run(watching(ACID, max_trials=2), glance=Acid(stage), fail={"measure": first_only(stage)})
     with stage.journal() as journal:
-        kept = journal.beside.phases()
-    assert [row.phase for row in kept] == ["RUNNING", "HOLDING", "RUNNING", "ENDED"]
-    assert "interlock acid" in kept[1].why
+        kept = rows(journal, "phases")
+    assert [row["phase"] for row in kept] == ["RUNNING", "HOLDING", "RUNNING", "ENDED"]
+    assert "interlock acid" in kept[1]["why"]
 
 
 async def test_a_disk_that_does_not_answer_does_not_stop_the_watch(tmp_path):

@@ -1,22 +1,22 @@
 from __future__ import annotations
 
-import json
 import math
 from datetime import UTC, datetime
 
 import pytest
 
-from rigctl.campaign.decision import proposal_from_json, proposal_to_json
 from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.trial import Event, State
+from rigctl.codec import from_json, to_json
 from rigctl.core.experiment.history import Observation
 from rigctl.core.policy import Proposal, SetReport
 from rigctl.errors import JournalError, UsageError
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.values import Alarm, Measurement, OpenDose
 from tests.campaign.fakes import INVALID, make_space, make_spec
-from tests.campaign.records import LINES, MEASURED, READINGS, STATES, STEPS, SetClock, make_decision, record_trial
+from tests.campaign.records import LINES, MEASURED, READINGS, STATES, STEPS, SetClock, make_decision, record_trial, rows
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 
@@ -55,7 +55,7 @@ def test_what_is_written_is_read_back_exactly(journal, clock):
             (Event.MEASURE, State.MEASURED),
             (Event.RECORD, State.RECORDED),
         ]
-        assert {(s.variable, s.controlled, s.setpoint) for s in read.states(1)} == {
+        assert {(s["variable"], bool(s["controlled"]), s["setpoint"]) for s in rows(read, "states")} == {
             ("a", True, 5.0),
             ("b", False, None),
         }
@@ -154,12 +154,12 @@ def test_a_trial_cut_short_is_charged_but_says_nothing_of_what_trials_cost(journ
 def test_a_trial_done_by_hand_is_recorded_whole(journal):
     """`ingest` records values, outcome and cost in one transaction, and the policy's memory if there is one."""
     decision = make_decision(1, ("a", "b"), origin="manual", proposal=None, policy_state=None)
-    journal.ingest(ManualTrial(decision, {"a": 2.0, "b": 0.5}, 3.25, 1_200_000), ("y",))
+    journal.ingest([ManualTrial(decision, {"a": 2.0, "b": 0.5}, 3.25, 1_200_000)], ("y",))
     (seen,) = journal.read.history(make_space()).observations
     assert seen == Observation(1, 2, (0.2, 0.5), 3.25, 1_200_000)
     assert [(e.event, e.state) for e in journal.read.events()] == [(Event.INGEST, State.RECORDED)]
     assert journal.read.policy_state() is None
-    journal.ingest(ManualTrial(make_decision(2, origin="manual"), {"a": 2.0}, None, 5), ("y",))
+    journal.ingest([ManualTrial(make_decision(2, origin="manual"), {"a": 2.0}, None, 5)], ("y",))
     assert journal.read.trial(2).state is State.FAILED
     assert journal.read.policy_state() == {"asked": 2}
     assert journal.read.campaign().spent == 1_200_005
@@ -179,7 +179,7 @@ def test_a_proposal_survives_as_json():
     """Reports with infinities and nested tuples come back equal."""
     report = SetReport(("a", "b"), math.inf, -math.inf, {"a": 1 / 3}, {"a": 2 / 3}, 0.1, 0.2, None, 0.0, 3, True)
     proposal = Proposal(4, "p", "commit", 2, (0.1, 1 / 3), "because", (report,), 0.7, 1.5)
-    assert proposal_from_json(proposal_to_json(proposal)) == proposal
+    assert from_json(Proposal, to_json(proposal)) == proposal
 
 
 def test_a_raised_budget_is_taken_over_and_a_lowered_one_refused(journal, clock):
@@ -204,11 +204,12 @@ def test_another_configuration_is_refused_by_name(journal, clock):
 
 def test_an_option_that_a_newer_version_adds_is_no_change(journal, clock):
     """A key that only one side knows does not stop a campaign from going on."""
-    known = json.loads(journal._connection.execute("SELECT identity FROM campaign").fetchone()[0])
+    known = dict(journal.read.campaign().identity)
     del known["model.nodes"]
-    journal._connection.execute("UPDATE campaign SET identity = ?", (json.dumps({**known, "old.option": "1"}),))
+    changed = stored("identity", {**known, "old.option": "1"})
+    journal._connection.execute("UPDATE campaign SET identity = ?", (changed,))
     journal.begin(make_spec(), "0.0")
-    assert journal.read.campaign().starts == 2
+    assert len(journal.read.starts()) == 2
 
 
 def test_every_start_is_remembered_with_its_end(journal, clock):
@@ -315,4 +316,4 @@ def test_reading_what_is_not_there_says_so(tmp_path):
 def test_states_are_listed_by_variable(journal):
     """Read-backs of the actuators are kept for every variable."""
     record_trial(journal)
-    assert [s.variable for s in journal.read.states(1)] == sorted(STATES)
+    assert [s["variable"] for s in rows(journal.read, "states")] == sorted(STATES)

@@ -7,14 +7,14 @@ import threading
 from contextlib import closing, contextmanager
 
 import pytest
+from rigctl.campaign.files import Held
 
 from rigctl.campaign import patience, runner
-from rigctl.campaign.files import Held
 from rigctl.campaign.journal import JournalThread, database
 from rigctl.campaign.trial import State
 from rigctl.errors import JournalBusy, JournalUnwritable
 from tests.campaign.fakes import make_spec, open_journal
-from tests.campaign.records import SetClock, make_decision
+from tests.campaign.records import SetClock, make_decision, rows
 
 
 @contextmanager
@@ -123,14 +123,14 @@ def test_fault_68_the_same_of_a_file_that_is_open(tmp_path):
 async def test_phases_are_kept_in_order_with_their_start(tmp_path):
     """What the campaign was in, why, and until when, in campaign time."""
     journal = open_journal(tmp_path, SetClock(1000.0))
-    assert journal.read.beside.phases() == ()
+    assert rows(journal.read, "phases") == []
     journal.begin(make_spec(), "0.0")
     journal.phase("RUNNING", "started")
     journal.phase("WAITING", "daily cap of ph_doser", until_s=4600.0)
-    assert [(p.phase, p.why) for p in journal.read.beside.phases()] == [
+    assert [(p["phase"], p["why"]) for p in rows(journal.read, "phases")] == [
         ("RUNNING", "started"),
         ("WAITING", "daily cap of ph_doser"),
     ]
-    last = journal.read.beside.phases()[-1]
-    assert (last.until_s, last.start) == (4600.0 + journal.time.offset_s, 1)
+    last = rows(journal.read, "phases")[-1]
+    assert (last["until_s"], last["start"]) == (4600.0 + journal.time.offset_s, 1)
     journal.close()

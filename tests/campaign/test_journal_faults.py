@@ -80,8 +80,9 @@ def test_fault_33_another_programs_database_is_left_alone(tmp_path):
 
 
 def test_fault_34_a_newer_journal_is_refused(closed):
-    """A file with a higher version number is not touched."""
+    """A file with a higher version number, sealed by who wrote it, is not touched."""
     with sqlite3.connect(closed) as file:
+        file.execute("UPDATE seals SET digest = ? WHERE name = 'user_version'", (VERSION + 1,))
         file.execute(f"PRAGMA user_version = {VERSION + 1}")
     file.close()
     assert "update rigctl" in refused(closed, JournalNewer)

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.database import open_for_reading
+from rigctl.campaign.journal.rows import Pin
 from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, SEALED_TABLES, VERSION
 from rigctl.campaign.journal.seals import SealingConnection, broken_seal, unsealed
 from rigctl.campaign.trial import Event
@@ -50,7 +51,7 @@ def write_something(journal):
         journal.answers.keep("pump", "ph", 0.0, -0.2, answered=False)
     journal.trips.latch("pump runs on")
     journal.trips.reset()
-    journal.pins.keep([("pump", "EZO-PMP", "ACID", "")])
+    journal.pins.keep([Pin("pump", "EZO-PMP", "ACID", "")])
     journal.phase("HOLDING", "no meter", 60.0)
     journal.beat(ended="done", safe=True)
 
@@ -101,24 +102,40 @@ def test_fault_80_one_bit_flipped_anywhere_is_found_or_changes_nothing(path, fli
 
 
 @pytest.mark.parametrize(
-    ("table", "words"),
+    ("table", "words", "row"),
     [
-        ("measurements", bytes.fromhex("40140a3d70a3d70a")),  # 5.01
-        ("trials", b"its turn"),
-        ("doses", b"by the counter"),
-        ("starts", b"rig: fake"),
-        ("pins", b"ACID"),
+        ("measurements", bytes.fromhex("40140a3d70a3d70a"), "trial [123]"),  # 5.01
+        ("trials", b"its turn", "trial [123]"),
+        ("doses", b"by the counter", "id [123]"),
+        ("starts", b"rig: fake", "id 1"),
+        ("pins", b"ACID", "id 1"),
     ],
 )
-def test_fault_80_what_stands_in_a_row_is_sealed(path, table, words):
-    """SQLite's own check would let it pass: it looks at the structure around it."""
+def test_fault_80_what_stands_in_a_row_is_sealed(path, table, words, row):
+    """SQLite's own check would let it pass: it looks at the structure around it. The row is named."""
     data = path.read_bytes()
     position = data.rindex(words)
     path.write_bytes(data[:position] + bytes([data[position] ^ 1]) + data[position + 1 :])
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-    with pytest.raises(JournalCorrupt, match=f"the checksum of its table {table} does not hold"), open_reader(path):
+    told = f"the checksum of its table {table} does not hold: look at {row}[)]"
+    with pytest.raises(JournalCorrupt, match=told), open_reader(path):
         pass
+
+
+def test_fault_80_a_row_that_is_gone_is_named_and_of_many_none(path):
+    """The differences of two sums give the key of one row; of more they give nothing that could be one."""
+    with closing(sqlite3.connect(path)) as file, file:
+        kept = file.execute("SELECT digest, place FROM seals WHERE name = 'ledger'").fetchone()
+        file.execute("DELETE FROM ledger WHERE id = 4")
+        file.execute("UPDATE seals SET digest = ?, place = ? WHERE name = 'ledger'", kept)
+    with pytest.raises(JournalCorrupt, match=r"ledger does not hold: look at id 4[)]"):
+        opened(path.parent)
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE ledger SET note = 'x'")
+        file.execute("UPDATE seals SET digest = ?, place = ? WHERE name = 'ledger'", kept)
+    with pytest.raises(JournalCorrupt, match=r"ledger does not hold[)]"):
+        opened(path.parent)
 
 
 def test_the_seals_hold_through_every_kind_of_change(tmp_path):
@@ -185,7 +202,8 @@ def test_a_journal_of_the_first_version_is_taken_over(path):
     with open_reader(path) as reader:
         assert len(reader.trials()) == 3
         assert [a.detail for a in reader.alarms()] == []
-        assert reader.beside.phases() == reader.beside.answers() == ()
+        assert reader.idle.rows() == ()
+        assert reader.beside.pins() == {}
     opened(path.parent).close()
     assert read(path)["ledger"] == tables["ledger"]
     with closing(open_for_reading(path)) as connection:
@@ -320,7 +338,7 @@ def test_fault_79_what_is_left_can_be_read_and_the_loss_still_shows_afterwards(t
     (tmp_path / "journal.sqlite-wal").unlink()
     (tmp_path / "journal.sqlite-shm").unlink()
     with capture_logs() as logs, open_reader(path) as reader:
-        assert reader.campaign().starts == 1
+        assert len(reader.starts()) == 1
         assert reader.trials() == ()
     assert "its log journal.sqlite-wal is missing" in logs[0]["event"]
     assert [p.name for p in tmp_path.iterdir()] == ["journal.sqlite"]

@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from rigctl.campaign.journal import Journal
-from rigctl.campaign.journal.database import _check_before_writing, open_for_writing
+from rigctl.campaign.journal.database import _check_before_writing, open_for_reading, open_for_writing
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.errors import JournalCorrupt
 from tests.campaign.fakes import make_spec
@@ -93,3 +93,17 @@ def test_what_a_crash_left_is_taken_over_as_ever(crashed):
     assert len(journal.read.trials()) == 2
     journal.close()
     assert [p.name for p in path.parent.iterdir()] == ["journal.sqlite"]
+
+
+@pytest.mark.parametrize("left", ["none of it", "an empty file"])
+def test_fault_79_a_log_without_its_journal_is_no_new_campaign(crashed, left):
+    """SQLite would make a new file and drop the log: refused, to readers too, and the log stays as it is."""
+    path = crashed.with_name("journal.sqlite")
+    path.unlink()
+    if left == "an empty file":
+        path.touch()
+    before = crashed.read_bytes()
+    for attempt in (open_for_writing, open_for_reading):
+        with pytest.raises(JournalCorrupt, match="missing or empty, but its log"):
+            attempt(path)
+    assert crashed.read_bytes() == before

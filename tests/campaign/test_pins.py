@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from rigctl.campaign.pins import Pin
+from rigctl.campaign.journal.rows import Pin
+from rigctl.campaign.pins import pin_of
 from rigctl.errors import IdentityMismatch
 from rigctl.rig import places
 from rigctl.rig.protocols import DeviceOptions, Identity, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
+from tests.campaign.records import rows
 
 PUMPS = ("acid", "calcium")
 DOSING = {name: DosingSpec("a_probe", 0.5, 0.1, 0.0, 1) for name in PUMPS}
@@ -56,8 +58,8 @@ async def test_a_device_that_is_new_is_pinned_beside_the_others(stage):
     await stage.run(spec(), found={"acid": pumps()["acid"]})
     await stage.run(spec(), found=pumps())
     with stage.journal() as journal:
-        kept = journal.beside.all_pins()
-    assert [(p.device, p.serial, p.accepted, p.who) for p in kept] == [
+        kept = rows(journal, "pins")
+    assert [(p["device"], p["serial"], bool(p["accepted"]), p["who"]) for p in kept] == [
         ("acid", "ACID", False, ""),
         ("calcium", "CALCIUM", False, ""),
     ]
@@ -67,7 +69,7 @@ async def test_what_a_person_accepted_is_expected_from_then_on(stage):
     """The last pin of a device counts, and says who accepted it."""
     await stage.run(spec(), found=pumps())
     journal = open_journal(stage.state, stage.clock())
-    journal.pins.keep([("acid", "EZO-PMP", "NEW", "")], accepted_by="ada (uid 1000)")
+    journal.pins.keep([Pin("acid", "EZO-PMP", "NEW", "")], accepted_by="ada (uid 1000)")
     journal.close()
     await stage.run(spec(), found=pumps(acid="NEW"))
     with pytest.raises(IdentityMismatch):
@@ -117,8 +119,8 @@ def test_a_device_without_a_number_is_pinned_by_its_port(tmp_path, monkeypatch):
     """Adapters that were numbered anew are noticed; with a number of its own an instrument may move."""
     plain, by_id, _ = serial_port(tmp_path, monkeypatch)
     device = DeviceSpec("probe", "ezo-ph", f"serial://{plain}", DeviceOptions(), 1.0)
-    assert Pin.of(device, Identity("EZO pH")) == Pin("probe", "EZO pH", "", str(by_id))
-    assert Pin.of(device, Identity("EZO pH", "2.1", "X1")) == Pin("probe", "EZO pH", "X1", "")
+    assert pin_of(device, Identity("EZO pH")) == Pin("probe", "EZO pH", "", str(by_id))
+    assert pin_of(device, Identity("EZO pH", "2.1", "X1")) == Pin("probe", "EZO pH", "X1", "")
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from dataclasses import dataclass, replace
+from importlib import metadata
 
+from rigctl import provenance
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.replay import replay
+from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.errors import PolicyError
-from tests.campaign.fakes import SoonContent, TenLines, make_spec
+from tests.campaign.fakes import SoonContent, TenLines, ThreadDecider, make_spec
 from tests.campaign.records import make_decision
 
 
@@ -32,6 +35,44 @@ async def test_every_decision_comes_out_the_same(stage):
     spec = make_spec(policy=Fickle(), max_trials=7)
     await stage.run(spec)
     assert replayed(stage, spec) == dict.fromkeys(range(1, 8), ())
+
+
+def told(stage, spec):
+    """What of the code is said to be different, by trial."""
+    with stage.journal() as journal:
+        return {t.trial: t.code for t in replay(journal, spec)}
+
+
+async def test_other_code_is_named(stage, monkeypatch):
+    """By process that decided: versions and sources that are not today's; a trial done by hand has no code."""
+    spec = make_spec(max_trials=1)
+    with monkeypatch.context() as then:
+        then.setattr(provenance, "libraries", lambda: {"numpy": "1.26", "quux": "2"})
+        then.setattr(provenance, "DECIDES", ("core/money.py",))
+        await stage.run(spec)
+    await stage.run(replace(spec, max_trials=2))
+    found = told(stage, spec)
+    numpy, sources = metadata.version("numpy"), provenance.digest(provenance.DECIDES)
+    assert found[2] == ""
+    assert f"numpy 1.26 (now {numpy})" in found[1]
+    assert f"(now {sources})" in found[1]
+    assert "quux 2 (now -)" in found[1]
+    assert "rigctl 0" not in found[1]
+    assert replayed(stage, spec) == {1: (), 2: ()}
+
+
+async def test_another_file_of_a_plugged_in_policy_is_other_code(stage):
+    """What a policy from outside is written in belongs to the code that decides."""
+    await stage.run(make_spec(max_trials=1))
+
+    class Elsewhere(ThreadDecider):
+        """As if it were a policy, in another file."""
+
+    code = provenance.deciding_code(Elsewhere())
+    assert told(stage, make_spec()) == {1: ""}
+    assert set(code) == {"rigctl", "sources", "python", "policy", *provenance.NUMERICS}
+    assert provenance.deciding_code(TenLines())["policy"] != code["policy"]
+    assert "policy" not in provenance.deciding_code(ExploreThenCommit())
 
 
 async def test_a_changed_journal_is_noticed(stage):
@@ -78,7 +119,7 @@ async def test_trials_done_by_hand_are_history_without_a_decision(stage):
     await stage.run(spec)
     journal = Journal(stage.state, stage.clock(), "boot-1")
     by_hand = make_decision(2, ("a", "b"), origin="manual", proposal=None, policy_state=None, history_length=1)
-    journal.ingest(ManualTrial(by_hand, {"a": 1.0, "b": 0.5}, 99.0, 1000), ("y",))
+    journal.ingest([ManualTrial(by_hand, {"a": 1.0, "b": 0.5}, 99.0, 1000)], ("y",))
     journal.close()
     await stage.run(make_spec(max_trials=3))
     assert replayed(stage, spec) == {1: (), 2: (), 3: ()}

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
@@ -10,6 +9,7 @@ from rigctl.campaign import safe_file
 from rigctl.campaign.alive import Writer
 from rigctl.campaign.going_safe import go_safe, joined
 from rigctl.campaign.safe_file import Driven, SafeFile
+from rigctl.codec import from_json, to_json
 from rigctl.errors import JournalUnwritable, RigctlError
 
 VALVE = Driven(
@@ -59,7 +59,7 @@ def test_a_process_is_told_from_a_later_one_with_its_number():
     assert me.alive
     others = (gone, Writer(me.pid, me.started, "other"), Writer(me.pid, "1", me.boot))
     assert not any(other.alive for other in others)
-    assert Writer.from_json(json.loads(json.dumps(me.to_json()))) == me
+    assert from_json(Writer, to_json(me)) == me
 
 
 def test_a_device_whose_driver_is_gone_keeps_no_other_from_going_safe():

@@ -56,7 +56,7 @@ def test_explain_says_who_decided(ingested):
 
 def test_replay_has_no_decision_to_recompute_in_trials_by_hand(ingested):
     """Trials done by hand are not counted as decisions that agree."""
-    assert ingested.rigctl("replay", "--json").json == {"trials": 0, "agree": 0, "differing": []}
+    assert ingested.rigctl("replay", "--json").json == {"trials": 0, "agree": 0, "differing": [], "other_code": []}
 
 
 def test_export_of_the_ledger_adds_up(ingested):

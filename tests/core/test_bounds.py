@@ -213,7 +213,7 @@ def test_few_trials_have_bounds_too(n, kind):
 @pytest.mark.parametrize("kind", ["integrated", "pointwise"])
 def test_matern_bounds_are_maxima_too(kind):
     """With the other kernel no random setting has a higher bound than the one reported."""
-    from rigctl.core.bounds.set_moments import SetIntegrals
+    from tests.core.set_moments import SetIntegrals
 
     case = make_case(3, 25, 0.3, SETS[3])
     options = replace(case.options, kernel="matern-5/2", bounds=kind)

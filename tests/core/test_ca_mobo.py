@@ -17,8 +17,9 @@ from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros
 from rigctl.core.multi_objective.outcomes import as_first, fit_further, outcome_values, reference_of
 from rigctl.core.multi_objective.preference import CostPreference
-from rigctl.core.multi_objective.scalarise import Scalarised, maximise
+from rigctl.core.multi_objective.scalarise import Scalarised, best_trade_offs
 from rigctl.core.multi_objective.trade_off import front_of
+from rigctl.core.play import play
 from rigctl.core.policies.ca_mobo import CaMobo, MoUcb, Width
 from rigctl.core.policies.check import check_policy
 from rigctl.core.policy import BudgetSpent, trial_rng, validate
@@ -140,7 +141,7 @@ def test_below_the_reference_less_is_not_more():
 def test_the_maximum_is_found_on_every_control_set(weights):
     """No point of a fine grid beats it by more than the stand-in may lose, also where the maximum is on the ridge."""
     target = acquisition(make_problem(), make_history(), weights=weights)
-    found = maximise(target, np.random.default_rng(0))
+    found = best_trade_offs(target, np.random.default_rng(0))
     line = np.linspace(0, 1, 201)
     grid = np.stack(np.meshgrid(line, line), axis=-1).reshape(-1, 2)
     for f in found:
@@ -211,14 +212,14 @@ def test_units_change_nothing(policy):
 
 def test_trials_spread_along_the_front():
     """The trade-off is played from one end to the other, not at one compromise."""
-    problem, history, policy = make_problem([("a", "b")]), make_history(8, sets=1), MoUcb(Width(beta=1.0))
-    played, state = [], policy.initial_state(problem)
-    for trial in range(9, 25):
-        proposal, state = policy.propose(state, problem, history, trial_rng(0, trial))
-        x = np.array(proposal.setting)
-        played.append(x[0])
-        y = two(x)
-        history = history.append(Observation(trial, 0, tuple(x.tolist()), y[0], to_micros(1), further=(y[1],)))
+    problem, history, policy = make_problem([("a", "b")]), make_history(8, sets=1), MoUcb(width=Width(beta=1.0))
+
+    def observe(proposal):
+        y = two(np.array(proposal.setting))
+        return Observation(proposal.trial, 0, proposal.setting, y[0], to_micros(1), further=(y[1],))
+
+    decisions = play(policy, problem, observe, 0, known=history, most=16).decisions
+    played = [decided.proposal.setting[0] for decided in decisions]
     assert min(played) < 0.1
     assert max(played) > 0.4
 
@@ -228,8 +229,8 @@ def test_points_known_beforehand_do_not_count_as_trials():
     problem = make_problem()
     known = History.of(replace(o, control_set=-1, cost=0) for o in make_history().observations)
     widths = Width(settings=3.0)
-    first, _ = decided(MoUcb(widths), problem, known)
-    pinned, _ = decided(MoUcb(Width(beta=widths.at(1, 2) ** 2)), problem, known)
+    first, _ = decided(MoUcb(width=widths), problem, known)
+    pinned, _ = decided(MoUcb(width=Width(beta=widths.at(1, 2) ** 2)), problem, known)
     assert first.setting == pinned.setting
 
 

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from rigctl.core.acquisition.outlook import Intersection, Outlook
+from rigctl.core.acquisition.outlook import Outlook
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import cost_field
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import Observation
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_micros
-from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
+from rigctl.core.play import play
+from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit, Intersection
 from rigctl.core.policy import BudgetSpent, trial_rng, validate
 from tests.core.conftest import make_history
 
@@ -48,26 +48,27 @@ def outlook_of(problem, history, upper, lower):
     costs = believe(problem, history, "hoeffding")
     fitted = fit_history(problem, history)
     return Outlook(
-        problem, history, fitted, bounds_of(upper, lower), costs, cost_field(problem, history), problem.floor
+        problem, history, fitted, cost_field(problem, history), bounds_of(upper, lower), costs, problem.floor
     )
+
+
+def committed(outlook, seen):
+    """The proposal of a commit trial with a tolerance of 0.1, and the intersections kept after it."""
+    choice = ExploreThenCommit(tolerance=0.1)._commit(outlook, seen, 0)
+    return outlook.proposal("etc", choice, 0), Intersection.of(choice.remembered, len(outlook.bounds))
 
 
 def campaign(policy, problem, cost_of, outcome, seed=0, limit=500):
     """Play a policy until the budget is spent; returns proposals and history."""
-    history, state, proposals = History(), policy.initial_state(problem), []
-    for trial in range(1, limit):
-        rng = trial_rng(seed, trial)
-        try:
-            proposal, state = policy.propose(state, problem, history, rng)
-        except BudgetSpent:
-            break
-        state = json.loads(json.dumps(state))
-        x = np.random.default_rng([seed, trial, 1]).random(problem.space.dimension)
+
+    def observe(proposal):
+        x = np.random.default_rng([seed, proposal.trial, 1]).random(problem.space.dimension)
         x[list(problem.space.control_sets[proposal.control_set].indices)] = proposal.setting
         cost = to_micros(cost_of[proposal.control_set])
-        history = history.append(Observation(trial, proposal.control_set, tuple(x), outcome(x), cost))
-        proposals.append(proposal)
-    return proposals, history
+        return Observation(proposal.trial, proposal.control_set, tuple(x), outcome(x), cost)
+
+    played = play(policy, problem, observe, seed, most=limit - 1)
+    return [decided.proposal for decided in played.decisions], played.history
 
 
 def hill(x):
@@ -78,9 +79,9 @@ def test_exploration_goes_round(problem):
     """Round robin: the set with the fewest plays is next, the first of them on a tie (line 4)."""
     history = make_history([(0, X, 1.0, 0.1), (1, X, 1.0, 0.1), (0, X, 1.0, 0.1)])
     outlook = outlook_of(problem, history, (1, 1, 1), (0, 0, 0))
-    proposal, _ = ExploreThenCommit()._explore(outlook, NOTHING_SEEN, 0)
-    assert proposal.control_set == 2
-    assert proposal.phase == "explore"
+    choice = ExploreThenCommit()._explore(outlook, NOTHING_SEEN, 0)
+    assert choice.control_set == 2
+    assert choice.phase == "explore"
 
 
 def test_exploration_by_spend_evens_out_the_money(problem):
@@ -88,7 +89,7 @@ def test_exploration_by_spend_evens_out_the_money(problem):
     history = make_history([(0, X, 1.0, 0.1), (0, X, 1.0, 0.1), (1, X, 1.0, 0.5), (2, X, 1.0, 0.5)])
     outlook = outlook_of(problem, history, (1, 1, 1), (0, 0, 0))
     policy = ExploreThenCommit(explore=Exploration(by="spend"))
-    assert policy._explore(outlook, NOTHING_SEEN, 0)[0].control_set == 0
+    assert policy._explore(outlook, NOTHING_SEEN, 0).control_set == 0
 
 
 def test_first_points_are_sobol_points_inside_the_cube(problem):
@@ -98,7 +99,7 @@ def test_first_points_are_sobol_points_inside_the_cube(problem):
     for plays in range(3):
         history = make_history([(2, X, None, 0.1)] * plays + [(0, X, None, 0.1), (1, X, None, 0.1)] * 5)
         outlook = outlook_of(problem, history, (1, 1, 1), (0, 0, 0))
-        proposal, _ = policy._explore(outlook, NOTHING_SEEN, 7)
+        proposal = outlook.proposal(policy.name, policy._explore(outlook, NOTHING_SEEN, 0), 7)
         assert proposal.control_set == 2
         assert validate(proposal, problem) == []
         settings.add(proposal.setting)
@@ -137,7 +138,7 @@ def test_commit_plays_the_cheapest_of_the_good_enough(problem):
     history = make_history(rows)
     known = replace(problem, known_costs=(0.1, 0.5, 1.0), budget=to_micros(100))
     outlook = outlook_of(known, history, (0.5, 1.0, 1.2), (0.2, 0.7, 0.9))
-    proposal, seen = ExploreThenCommit(tolerance=0.1)._commit(outlook, NOTHING_SEEN, 0.1)
+    proposal, seen = committed(outlook, NOTHING_SEEN)
     assert proposal.control_set == 1
     assert proposal.threshold == pytest.approx(0.9 * 0.9)
     assert [r.eligible for r in proposal.sets] == [False, True, True]
@@ -148,7 +149,7 @@ def test_ties_in_cost_go_to_the_highest_bound(problem):
     """Line 26: among sets whose cost bounds tie, the most promising is played."""
     history = make_history([(i, X, 1.0, 0.1) for i in (0, 1, 2)])
     outlook = outlook_of(problem, history, (1.0, 1.3, 1.2), (0.2, 0.3, 0.4))
-    assert ExploreThenCommit()._commit(outlook, NOTHING_SEEN, 0.1)[0].control_set == 1
+    assert committed(outlook, NOTHING_SEEN)[0].control_set == 1
 
 
 def test_intersections_remember_the_tightest_bounds(problem):
@@ -156,7 +157,7 @@ def test_intersections_remember_the_tightest_bounds(problem):
     history = make_history([(i, X, 1.0, 0.1) for i in (0, 1, 2)])
     outlook = outlook_of(problem, history, (1.5, 1.0, 1.2), (0.2, 0.3, 0.4))
     seen = Intersection(0.9, (0.5, 2.0, 2.0))
-    proposal, after = ExploreThenCommit()._commit(outlook, seen, 0.1)
+    proposal, after = committed(outlook, seen)
     assert not proposal.sets[0].eligible
     assert after.ucb == (0.5, 1.0, 1.2)
     assert after.lcb == 0.9
@@ -166,19 +167,19 @@ def test_an_empty_good_set_starts_the_intersections_again(problem):
     """Lines 17 to 20: contradictory memories are replaced by today's bounds."""
     history = make_history([(i, X, 1.0, 0.1) for i in (0, 1, 2)])
     outlook = outlook_of(problem, history, (1.0, 1.1, 1.2), (0.2, 0.3, 0.4))
-    proposal, after = ExploreThenCommit()._commit(outlook, Intersection(5.0, (0.1, 0.1, 0.1)), 0.1)
+    proposal, after = committed(outlook, Intersection(5.0, (0.1, 0.1, 0.1)))
     assert after == Intersection(0.4, (1.0, 1.1, 1.2))
     assert proposal.control_set == 2
 
 
 def test_tolerance_decays_as_asked(problem):
     """With the budget left, or by halving after every d commit trials."""
-    history = make_history([(0, X, 1.0, 2.5)])
+    outlook = outlook_of(problem, make_history([(0, X, 1.0, 2.5)]), (1, 1, 1), (0, 0, 0))
     by_budget = ExploreThenCommit(tolerance=0.2, tolerance_decay="budget")
     halving = ExploreThenCommit(tolerance=0.2, tolerance_decay="halving")
-    assert by_budget._tolerance_now({}, problem, history) == pytest.approx(0.15)
-    assert halving._tolerance_now({"commit_trials": 5}, problem, history) == pytest.approx(0.05)
-    assert ExploreThenCommit(tolerance=0.2)._tolerance_now({"commit_trials": 5}, problem, history) == 0.2
+    assert by_budget._tolerance_now(outlook, 0) == pytest.approx(0.15)
+    assert halving._tolerance_now(outlook, 5) == pytest.approx(0.05)
+    assert ExploreThenCommit(tolerance=0.2)._tolerance_now(outlook, 5) == 0.2
 
 
 def test_a_trial_that_costs_exactly_what_is_left_runs(problem):
@@ -193,10 +194,10 @@ def test_a_set_that_no_longer_fits_is_skipped(problem):
     """When the dear set does not fit any more, a cheaper good one is played."""
     rows = [(0, X, 1.0, 0.5), (1, X, 1.0, 0.7), (2, X, 1.0, 8.0)]
     outlook = outlook_of(problem, make_history(rows), (1.0, 0.9, 1.2), (0.2, 0.3, 0.4))
-    assert outlook.affordable([0, 1, 2]) == [0, 1]
-    assert ExploreThenCommit()._commit(outlook, NOTHING_SEEN, 0.1)[0].control_set == 0
+    assert outlook.fitting([0, 1, 2]) == [0, 1]
+    assert committed(outlook, NOTHING_SEEN)[0].control_set == 0
     with pytest.raises(BudgetSpent, match=r"0\.8 left"):
-        outlook.affordable([2])
+        outlook.fitting([2])
 
 
 def test_the_campaign_finds_the_hill_and_goes_cheap(problem):

@@ -12,7 +12,6 @@ import pytest
 from rigctl.core.acquisition.gittins import gittins_index
 from rigctl.core.acquisition.improvement import expected_improvement
 from rigctl.core.acquisition.maximisers import best_settings
-from rigctl.core.bounds.set_moments import SetIntegrals
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.experiment.space import Space, Variable
@@ -26,6 +25,7 @@ from rigctl.core.policies.gittins import (
     GittinsIndex,
 )
 from rigctl.core.policy import BudgetSpent, NotWorthIt, trial_rng, validate
+from tests.core.set_moments import SetIntegrals
 
 POLICIES = (GittinsIndex(), DecayingGittinsIndex(), ExpectedImprovement(), ExpectedImprovementPerCost())
 IDS = [policy.name for policy in POLICIES]
@@ -157,7 +157,7 @@ def test_the_gradient_of_every_score_is_exact(policy):
     history = make_past(problem)
     view = policy._look({}, problem, history)
     expectations = Expectations.of(view.fitted.posterior, problem.space)
-    search = maximisers._Search(expectations, ValueSpread(expectations), problem.space, view.field, policy._score(view))
+    search = maximisers._Scored(expectations, ValueSpread(expectations), problem.space, view.field, policy._score(view))
     points, sets = np.random.default_rng(3).random((30, 2)), np.arange(30) % 3
     _, gradient = search.value_and_gradient(points, sets)
     h = 1e-6

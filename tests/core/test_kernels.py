@@ -40,7 +40,7 @@ def test_contracted_slopes_are_the_gradient(name, points):
     a, c = points
     kernel = ProductKernel(name, np.array([0.2, 0.5, 2.0]))
     weights = np.random.default_rng(0).standard_normal((6, 4))
-    got = kernel.contract_slopes(a, c, weights * kernel.matrix(a, c))
+    got = kernel.to(c).contract_slopes(a, weights * kernel.matrix(a, c))
     for variable in range(3):
         step = np.zeros(3)
         step[variable] = 1e-6

@@ -10,6 +10,7 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.marginals.families import TruncatedNormal
 from rigctl.core.money import to_micros, to_units
+from rigctl.core.play import play
 from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from rigctl.core.policy import BudgetSpent, trial_rng
@@ -33,20 +34,17 @@ def hill(x):
 def campaign(policy, problem, costs=COSTS, outcome=hill, seed=0, most=400):
     """Play until the budget is spent."""
     nature = np.random.default_rng(seed)
-    history, state, proposals = History(), policy.initial_state(problem), []
-    for trial in range(1, most):
-        try:
-            proposal, state = policy.propose(state, problem, history, trial_rng(seed, trial))
-        except BudgetSpent:
-            return proposals, history
+
+    def observe(proposal):
         chosen = problem.space.control_sets[proposal.control_set]
         x = nature.normal(0.5, 0.2, len(NAMES)).clip(0, 1)
         x[list(chosen.indices)] = proposal.setting
         y = outcome(x) + 0.01 * nature.standard_normal()
         cost = to_micros(costs[proposal.control_set])
-        history = history.append(Observation(trial, proposal.control_set, tuple(map(float, x)), float(y), cost))
-        proposals.append(proposal)
-    return proposals, history
+        return Observation(proposal.trial, proposal.control_set, tuple(map(float, x)), float(y), cost)
+
+    played = play(policy, problem, observe, seed, most=most)
+    return [decided.proposal for decided in played.decisions], played.history
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +78,7 @@ def test_exploration_leaves_dear_sets_to_harvest(played):
     """Nothing that costs more than half of the dearest is explored with."""
     proposals, _ = played
     assert {p.control_set for p in proposals if p.phase == "explore"} <= {0, 1, 2}
-    assert {p.phase for p in proposals} == {"explore", "harvest"}
+    assert {p.phase for p in proposals} == {"explore", "harvest", "confirm"}
 
 
 def test_the_budget_is_used_up_to_what_a_trial_costs(played):
@@ -102,8 +100,22 @@ def test_of_sets_that_promise_the_same_harvest_takes_the_cheap_one(played):
     """The third variable has no effect, so controlling it as well is worth nothing."""
     proposals, history = played
     assert money(proposals, history, "harvest", 12.0) > 0
-    late = [p.control_set for p in proposals[-10:] if p.phase == "harvest"]
-    assert late.count(2) > late.count(3)
+    confirmed = [p.control_set for p in proposals if p.phase == "confirm"]
+    assert set(confirmed[1:]) == {2}
+    assert [p.control_set for p in proposals if p.phase == "harvest"][-1] == 2
+
+
+def test_the_end_of_the_budget_plays_what_would_be_recommended(played):
+    """Nothing but that, and again: the setting of the last trials is one that was played before."""
+    proposals, history = played
+    first = next(n for n, p in enumerate(proposals) if p.phase == "confirm")
+    assert {p.phase for p in proposals[first:]} == {"confirm"}
+    assert 1 <= len(proposals) - first <= 12.0 / min(COSTS)
+    left = 12.0 - sum(to_units(o.cost) for o in history.observations[:first])
+    assert left < 3 * COSTS[proposals[-1].control_set]
+    last, indices = proposals[-1], problem_of().space.control_sets[proposals[-1].control_set].indices
+    before = [o.x for o in history.observations[:-1] if o.control_set == last.control_set and o.x is not None]
+    assert any(np.allclose([x[i] for i in indices], last.setting, atol=1e-12) for x in before)
 
 
 def test_where_all_sets_cost_the_same_all_are_explored_with():

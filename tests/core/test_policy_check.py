@@ -13,10 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rigctl.core.costs.fields import cost_field
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.money import to_micros
 from rigctl.core.policies.check import check_policy
 from rigctl.core.policies.registry import policy_class, policy_names
-from rigctl.core.policy import BudgetSpent, Proposal
+from rigctl.core.policy import BudgetSpent, Proposal, next_proposal, trial_rng
 from rigctl.errors import PolicyError
+from tests.core.conftest import make_history, make_space
 
 PAGE = Path(__file__).parents[2] / "docs" / "write-a-policy.md"
 
@@ -65,6 +69,23 @@ def test_the_example_policy_can_be_chosen_in_a_configuration(installed, tmp_path
     loaded = load(tmp_path / "rig.yaml", Overrides())
     assert loaded.policy_name == "epsilon-greedy"
     assert loaded.policy_options == {"curiosity": 0.1}
+
+
+@pytest.mark.parametrize("curiosity", [0.0, 1.0])
+def test_the_example_policy_prices_the_setting_it_proposes(installed, curiosity):
+    """Where costs depend on the setting: as the cost field says of that setting, and within what is left."""
+    controlled, rng = [[0], [1], [0, 1]], np.random.default_rng(2)
+    rows = [(t % 3, x, 1 - (x[0] - 0.9) ** 2 - (x[1] - 0.8) ** 2) for t, x in enumerate(rng.random((24, 2)))]
+    history = make_history([(i, x, y, float(0.5 + x[controlled[i]].sum())) for i, x, y in rows])
+    problem = Problem(make_space(), history.spent + to_micros(2.0), cost_model="per-setting")
+    policy = policy_class("epsilon-greedy")(curiosity=curiosity)
+    proposal, _ = next_proposal(policy, None, problem, history, trial_rng(0, 25))
+    believed = cost_field(problem, history)
+    priced = believed.upper(proposal.control_set, np.array([proposal.setting]))[0]
+    assert proposal.predicted_cost == pytest.approx(priced, abs=1e-6)
+    assert proposal.predicted_cost <= 2.0
+    ends = believed.upper(proposal.control_set, np.array([[0.0], [1.0]]) * np.ones(len(proposal.setting)))
+    assert ends[1] > 1.3 * ends[0]  # another setting of the set would have another price
 
 
 QUICK = ("explore-then-commit", "pbgi", "ucb-psq")

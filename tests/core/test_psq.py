@@ -13,7 +13,6 @@ from rigctl.core.acquisition.fantasies import FantasyImprovement
 from rigctl.core.acquisition.fourier import SampledFunction
 from rigctl.core.acquisition.outlook import look
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.bounds.set_moments import SetIntegrals
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.gp.surrogate import fit
@@ -22,6 +21,7 @@ from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq, undominated
 from rigctl.core.policy import BudgetSpent, trial_rng, validate
 from tests.core.conftest import FIXED, make_history, make_space
 from tests.core.plain import at_setting, make_case
+from tests.core.set_moments import SetIntegrals
 from tests.core.test_explore_then_commit import X, campaign, hill
 
 ALL = (UcbPsq(), TsPsq(features=64), EiPsq(fantasies=8))
@@ -45,7 +45,7 @@ def outlook_and_rng(problem, history, seed=0):
     """What `propose` looks at from an empty state, and the generator as it is afterwards."""
     rng = trial_rng(seed, len(history) + 1)
     rng.integers(2**31)  # the seed of the Sobol points
-    return look(problem, history, {}, "empirical-bernstein", rng), rng
+    return look(problem, history, {}, rng), rng
 
 
 # --- which sets are compared
@@ -94,7 +94,7 @@ def test_thompson_sampling_plays_the_best_of_the_drawn_function(two, seed):
     outlook, rng = outlook_and_rng(two, history, seed)
     again = np.random.default_rng()
     again.bit_generator.state = rng.bit_generator.state
-    peaks = TsPsq(features=256)._samples(outlook, [0, 1], rng)
+    peaks = TsPsq(features=256)._scores(outlook, [0, 1], rng).peaks
     e = Expectations.of(outlook.fitted.posterior, two.space)
     function = SampledFunction.draw(e, two.space, [0, 1], 256, again)
     grid = np.repeat(np.linspace(0, 1, 2001)[:, None], 2, axis=1)
@@ -159,7 +159,7 @@ def test_improvement_is_climbed_where_it_underflows(two):
     rows = [(t % 2, row, 5.0 * float(row[0] > 0.97 and row[1] > 0.97) + hill(row), 0.1) for t, row in enumerate(x)]
     rows.append((0, (0.99, 0.99), 60.0, 0.1))
     outlook, rng = outlook_and_rng(two, make_history(rows))
-    peaks = EiPsq()._improvements(outlook, [0, 1], rng)
+    peaks = EiPsq()._scores(outlook, [0, 1], rng).peaks
     assert all(-1e9 < p.value < -800 for p in peaks.values())
 
 
@@ -200,7 +200,7 @@ def test_improvement_per_unit_cost_is_a_difference_of_logarithms(two):
     """EI / c chooses the larger of the ratios of the scores themselves."""
     history = some_history(3, sets=2)
     outlook, rng = outlook_and_rng(two, history)
-    peaks = EiPsq()._improvements(outlook, [0, 1], rng)
+    peaks = EiPsq()._scores(outlook, [0, 1], rng).peaks
     ratio = {i: np.exp(p.value) / c for (i, p), c in zip(peaks.items(), (0.1, 0.2), strict=True)}
     proposal, _ = EiPsq(per_cost=True).propose({}, two, history, trial_rng(0, 13))
     assert proposal.control_set == max(ratio, key=ratio.__getitem__)

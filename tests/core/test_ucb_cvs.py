@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.config.shape import options_model
-from rigctl.core.acquisition.epsilon import Epsilon
 from rigctl.core.acquisition.outlook import Outlook
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.costs.beliefs import believe
@@ -24,7 +23,7 @@ from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.model import fit_history
 from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import to_micros
-from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs, relaxed_choice
+from rigctl.core.policies.ucb_cvs import CostGroupEtc, Epsilon, UcbCvs, relaxed_choice
 from rigctl.core.policy import BudgetSpent, trial_rng, validate
 from tests.core.conftest import FIXED, make_history, make_space
 from tests.core.test_explore_then_commit import X, campaign, hill
@@ -47,7 +46,7 @@ def outlook_of(problem, history, upper):
         bounds.append(SetBounds(i, u, at, 0.0, at, 0.0, 0.0, 0.0, at, 0.0))
     costs = believe(problem, history, "empirical-bernstein")
     fitted = fit_history(problem, history)
-    return Outlook(problem, history, fitted, tuple(bounds), costs, cost_field(problem, history), 0.0)
+    return Outlook(problem, history, fitted, cost_field(problem, history), tuple(bounds), costs, 0.0)
 
 
 # --- the relaxation
@@ -230,9 +229,10 @@ def decided(problem, policy, counts, upper, cost):
     """The choice after so many plays of each of the seven sets."""
     rows = [(i, (0.5, 0.5, 0.5), 1.0, cost[i]) for i, n in enumerate(counts) for _ in range(n)]
     outlook = outlook_of(problem, make_history(rows), upper)
-    return policy.choice(outlook)
+    return policy.choose(outlook, {}, RNG)
 
 
+RNG = np.random.default_rng(0)
 UPPER = (1.0, 1.5, 1.2, 2.0, 2.5, 2.2, 3.0)
 
 
@@ -283,7 +283,7 @@ def test_a_set_whose_meter_is_broken_is_metered_once_only():
     """Trials whose cost was only estimated are tries too; the campaign does not hang on them."""
     problem = three_variables()
     rows = [Observation(t, t % 7, (0.5,) * 3, 1.0, to_micros(0.1), cost_known=False) for t in range(7)]
-    choice = CostGroupEtc().choice(outlook_of(problem, History.of(rows), UPPER))
+    choice = CostGroupEtc().choose(outlook_of(problem, History.of(rows), UPPER), {}, RNG)
     assert not choice.reason.startswith("metering")
 
 
@@ -314,7 +314,7 @@ def test_noisy_metered_costs_give_each_group_its_plays(seed, leader):
     for trial in range(1, 200):
         upper = rng.random(7) if leader == "changing" else UPPER
         try:
-            choice = CostGroupEtc().choice(outlook_of(problem, history, upper))
+            choice = CostGroupEtc().choose(outlook_of(problem, history, upper), {}, RNG)
         except BudgetSpent:
             break
         i = choice.control_set

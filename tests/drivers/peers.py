@@ -225,7 +225,24 @@ def crc16(data: bytes) -> bytes:
     return crc.to_bytes(2, "little")
 
 
-Fault = Callable[[bytes], list[Played]]
+class Overdue:
+    """A reply that comes when the test says so: after a deadline, and before whatever the test does next."""
+
+    def __init__(self) -> None:
+        self._due, self._here = threading.Event(), threading.Event()
+
+    def __call__(self, reply: bytes) -> Iterable[Played]:
+        self._due.wait(60)
+        yield reply
+        self._here.set()
+
+    def come(self) -> None:
+        """Let it come, and wait until it is there."""
+        self._due.set()
+        assert self._here.wait(60)
+
+
+Fault = Callable[[bytes], Iterable[Played]]
 """A whole reply to what really goes over the wire."""
 
 

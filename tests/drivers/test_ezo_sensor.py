@@ -11,7 +11,7 @@ from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMism
 from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.ezo_sensor import EzoSensorDriver
-from tests.drivers.peers import PtyPeer, cut_lines
+from tests.drivers.peers import Overdue, PtyPeer, cut_lines
 
 
 class Circuit:
@@ -268,16 +268,18 @@ def test_7_a_dribbling_answer_is_put_together(line, peer):
 def test_a_late_answer_is_not_taken_for_the_next_one(line, peer):
     """A reading that arrives after its deadline is never returned by a later call."""
     circuit = Circuit()
-    late = [0.12]
+    overdue = Overdue()
+    faults = [overdue]
 
     def answer(request):
         text = "".join(f"{text}\r" for text in circuit(request[:-1].decode())).encode()
-        if request == b"R\r" and late:
-            return [late.pop(), b"1.111\r*OK\r"]
+        if request == b"R\r" and faults:
+            return faults.pop()(b"1.111\r*OK\r")
         return [text]
 
     end = peer(PtyPeer, cut_lines(b"\r"), answer)
     device = EzoSensorDriver.connect("ph", EzoSensorDriver.options(model="pH"), line(f"serial://{end.path}"))
     with pytest.raises(DeviceTimeout):
         device.read(Deadline.after(0.08))
+    overdue.come()
     assert device.read(Deadline.after(5.0)).value == 6.021

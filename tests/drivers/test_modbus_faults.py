@@ -14,6 +14,7 @@ from rigctl.rig.protocols import Deadline
 from tests.drivers.peers import (
     HangUp,
     ModbusUnit,
+    Overdue,
     PtyPeer,
     TcpPeer,
     after_garbage,
@@ -24,7 +25,6 @@ from tests.drivers.peers import (
     exception,
     flipped,
     from_unit,
-    late,
     lost,
     truncated,
 )
@@ -162,9 +162,10 @@ def test_1_a_coil_write_whose_reply_is_lost_is_sent_once(request, unit, which):
 
 def test_3_a_late_reply_does_not_answer_the_next_request(slow_rtu, unit):
     """The echo of a first write, arriving late, never confirms a second one that was itself lost."""
-    unit.faults = [late(0.15), lost]
+    unit.faults = [overdue := Overdue(), lost]
     with pytest.raises(DeviceTimeout):
         slow_rtu.write_registers(1, 7, [111], soon())
+    overdue.come()
     with pytest.raises(DeviceTimeout):
         slow_rtu.write_registers(1, 7, [111], Deadline.after(0.6))
     assert [pdu[3:] for pdu in unit.pdus] == [bytes([0, 111])] * 2
@@ -174,17 +175,19 @@ def test_3_a_late_reply_does_not_answer_the_next_request(slow_rtu, unit):
 def test_3_a_late_value_is_not_taken_for_the_next_one(slow_rtu, unit):
     """A reading that arrives after its deadline is dropped, not returned by the next read of another register."""
     unit.words[(4, 3)] = 43
-    unit.faults = [late(0.15)]
+    unit.faults = [overdue := Overdue()]
     with pytest.raises(DeviceTimeout):
         slow_rtu.read_registers(1, "input", 2, 1, soon())
+    overdue.come()
     assert slow_rtu.read_registers(1, "input", 3, 1, patient()) == [43]
 
 
 def test_resync_forgets_a_late_reply(slow_rtu, unit):
     """resync() after a timeout stays silent until the late reply has come, and drops it."""
-    unit.faults = [late(0.15)]
+    unit.faults = [overdue := Overdue()]
     with pytest.raises(DeviceTimeout):
         slow_rtu.read_registers(1, "input", 2, 1, soon())
+    overdue.come()
     slow_rtu.resync()
     assert slow_rtu.read_registers(1, "input", 2, 1, patient()) == [42]
     assert slow_rtu.read_retries == 0

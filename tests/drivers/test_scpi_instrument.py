@@ -11,7 +11,7 @@ from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMism
 from rigctl.rig.protocols import Deadline, Identity, Severity
 from rigctl.rig.testing import ScriptedLine
 from rigctl_drivers.scpi_instrument import ScpiDriver
-from tests.drivers.peers import PtyPeer, TcpPeer, cut_lines
+from tests.drivers.peers import Overdue, PtyPeer, TcpPeer, cut_lines
 
 
 class Instrument:
@@ -200,17 +200,19 @@ def test_it_works_over_serial_and_tcp(line, peer, instrument, kind):
 
 def test_a_late_answer_is_not_taken_for_the_next_one(line, peer, instrument):
     """A value that comes after its deadline answers neither the error question nor the next query."""
-    late = [0.15]
+    overdue = Overdue()
+    faults = [overdue]
 
     def answer(request):
-        if request == b"MEAS:GROW?\n" and late:
-            return [late.pop(), b"9.9\n"]
+        if request == b"MEAS:GROW?\n" and faults:
+            return faults.pop()(b"9.9\n")
         return [f"{text}\n".encode() for text in instrument(request[:-1].decode())]
 
     end = peer(PtyPeer, cut_lines(b"\n"), answer)
     device = camera(line(f"serial://{end.path}?quiet=0.4"))
     with pytest.raises(DeviceTimeout):
         device.read(Deadline.after(0.1))
+    overdue.come()
     assert device.read(Deadline.after(5.0)).value == 2.5
 
 

@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from rigctl.campaign.clock import RealClock, rest
+from rigctl.campaign.clock import RealClock
 from rigctl.errors import DeviceFault, IdentityMismatch, ReadBackMismatch, Tripped
 from rigctl.rig.dosing import DoseTiming
 from rigctl.rig.metering import is_own
 from rigctl.rig.protocols import ActuatorState, Severity
 from rigctl.rig.registry import Registry
+from rigctl.rig.resting import rest
 from rigctl.rig.rig import Rig
 from tests.rig.fakes import FakeDoseLog
 from tests.rig.greenhouse import greenhouse_spec

@@ -107,7 +107,7 @@ def test_fault_42_a_proposal_that_cannot_be_played_is_replaced(stack, tmp_path, 
     assert all(ranges[r["variable"]][0] <= r["setpoint"] <= ranges[r["variable"]][1] for r in imposed)
     replayed = stack.rigctl("replay", "--state", tmp_path / "state", "--json", PYTHONPATH=installed)
     assert replayed.wait() == 0, replayed.said
-    assert replayed.answer == {"trials": 8, "agree": 8, "differing": []}
+    assert replayed.answer == {"trials": 8, "agree": 8, "differing": [], "other_code": []}
 
 
 def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decision(stack, tmp_path, installed):
@@ -118,7 +118,7 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     config = greenhouse(tmp_path / "rig.yaml", edit=lambda rig: rig.update(policy={"name": "rotten"}))
     run = stack.run(config, tmp_path / "state", "--max-trials", 7, PYTHONPATH=installed)
     assert run.wait() == 0, run.said
-    trials = run.rows("SELECT state, origin, note, json_extract(proposal, '$.setting[0]') AS u FROM trials")
+    trials = run.rows("SELECT state, origin, note, json_extract(proposal, '$.proposal.setting[0]') AS u FROM trials")
     origins = ["policy", "timed-out", "policy", "rejected", "timed-out", "policy", "policy"]
     assert [r["origin"] for r in trials] == origins
     assert {r["state"] for r in trials} == {"RECORDED"}
@@ -131,7 +131,7 @@ def test_faults_60_and_75_a_policy_that_breaks_what_it_runs_in_costs_its_decisio
     assert run.answer["worst_tick_delay_s"] < 4.0
     replayed = stack.rigctl("replay", "--state", tmp_path / "state", "--json", PYTHONPATH=installed)
     assert replayed.wait() == 0, replayed.said
-    assert replayed.answer == {"trials": 7, "agree": 7, "differing": []}
+    assert replayed.answer == {"trials": 7, "agree": 7, "differing": [], "other_code": []}
 
 
 async def test_faults_50_and_60_a_policy_that_never_returns_is_ended_and_the_rig_goes_on(sim, tmp_path):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -28,7 +29,7 @@ def pinned_as(state, name, serial):
     """The journal believes that this device had another number."""
     with state_lock(state), closing(Journal(state, RealClock(SPEED), boot_id())) as journal:
         pin = journal.read.beside.pins()[name]
-        journal.pins.keep([(name, pin.model, serial, pin.place)])
+        journal.pins.keep([replace(pin, serial=serial)])
 
 
 def test_fault_65_pumps_that_swapped_ports_dose_nothing(sim, stack, tmp_path):

@@ -14,13 +14,12 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata, resources
-from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from rigctl.bench.asking.grid import Grid
 from rigctl.errors import UsageError
+from rigctl.provenance import digest, libraries
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,9 +27,8 @@ if TYPE_CHECKING:
 Form = Literal["parquet", "csv"]
 TEXT = ("cell", "problem", "costs", "policy", "code", "control_set", "phase", "recommended")
 WHOLE = ("seed", "trial")
-DECIDES = ("core", "bench/problems", "bench/running")
+MAKES = ("core", "bench/problems", "bench/running")
 """Parts of rigctl that a result depends on."""
-NUMERICS = ("numpy", "scipy", "scikit-learn")
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,20 +178,4 @@ def code_version() -> str:
 
     Installed plug-ins are not part of it.
     """
-    digest = hashlib.sha256(" ".join(metadata.version(name) for name in NUMERICS).encode())
-    package = resources.files("rigctl")
-    for part in DECIDES:
-        for source in _sources(package.joinpath(*part.split("/"))):
-            digest.update(source.read_bytes())
-    return digest.hexdigest()[:8]
-
-
-def _sources(folder: Traversable) -> list[Traversable]:
-    """Return every Python file below, in the order of names."""
-    found: list[Traversable] = []
-    for entry in sorted(folder.iterdir(), key=lambda e: e.name):
-        if entry.is_dir():
-            found += _sources(entry)
-        elif entry.name.endswith(".py"):
-            found.append(entry)
-    return found
+    return hashlib.sha256(f"{digest(MAKES)} {libraries()}".encode()).hexdigest()[:8]

@@ -1,46 +1,57 @@
-"""What is kept beside the trials: the campaign's phases, pinned instruments, what doses did."""
+"""What is kept beside the trials: what none of them used, pinned instruments, who decided.
+
+A journal that an older version wrote has none of it.
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from typing import TypeVar
 
-from rigctl.campaign.journal.database import ask
-from rigctl.campaign.journal.rows import AnswerRow, PhaseRow, PinRow
+from rigctl.campaign.journal.database import fetch
+from rigctl.campaign.journal.rows import DeciderRow, IdleRow, Pin
 from rigctl.campaign.journal.schema import has_table
+from rigctl.core.money import Micros
+
+T = TypeVar("T")
 
 
-class Beside:
-    """Questions to one open journal; a journal that an older version wrote has none of it."""
+class IdleRows:
+    """Lines beside the trials' ledger, counted in what was spent."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
 
-    def phases(self) -> tuple[PhaseRow, ...]:
-        """Every change of the campaign's own state, in order."""
-        return tuple(
-            PhaseRow(r["phase"], r["why"], r["until_s"], r["utc"], r["at_s"], r["start"])
-            for r in self._all("phases", "id")
-        )
+    def rows(self) -> tuple[IdleRow, ...]:
+        return _all(self._connection, IdleRow, "idle")
 
-    def pins(self) -> dict[str, PinRow]:
-        """By device: the pin that counts."""
-        return {row.device: row for row in self.all_pins()}
+    def spent(self) -> Micros:
+        return sum(row.amount for row in self.rows())
 
-    def all_pins(self) -> tuple[PinRow, ...]:
-        """Every pin there ever was, in order."""
-        return tuple(
-            PinRow(r["device"], r["model"], r["serial"], r["place"], r["utc"], bool(r["accepted"]), r["who"])
-            for r in self._all("pins", "id")
-        )
+    def since_last_trial(self) -> tuple[IdleRow, ...]:
+        """Return what has been booked since the last trial that was metered."""
+        sql = "SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1"
+        (last,) = self._connection.execute(sql).fetchone() or (0,)
+        return tuple(row for row in self.rows() if row.before_trial > last)
 
-    def answers(self) -> tuple[AnswerRow, ...]:
-        """What each dose did to the reading that judges it, in order."""
-        return tuple(
-            AnswerRow(r["dose"], r["probe"], r["moved"], r["expected"], bool(r["answered"]), bool(r["forgiven"]))
-            for r in self._all("answers", "dose")
-        )
 
-    def _all(self, table: str, order: str) -> list[sqlite3.Row]:
-        if not has_table(self._connection, table):
-            return []
-        return ask(self._connection, f"SELECT * FROM {table} ORDER BY {order}")  # noqa: S608 - our own words
+class Beside:
+    """Questions to one open journal."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def pins(self) -> dict[str, Pin]:
+        """Return the pin that counts, by device."""
+        return {pin.device: pin for pin in _all(self._connection, Pin, "pins")}
+
+    def deciders(self) -> dict[int, DeciderRow]:
+        """Return which code decided each trial that was not done by hand, by its number."""
+        sql = "SELECT s.*, e.trial FROM events e JOIN starts s ON s.id = e.start WHERE e.event = 'PROPOSE'"
+        return {row.trial: row for row in fetch(self._connection, DeciderRow, sql)}
+
+
+def _all(connection: sqlite3.Connection, kind: type[T], table: str) -> tuple[T, ...]:
+    if not has_table(connection, table):
+        return ()
+    return fetch(connection, kind, f"SELECT * FROM {table} ORDER BY id")  # noqa: S608 - our own words

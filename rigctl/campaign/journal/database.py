@@ -6,14 +6,19 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import structlog
 
-from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_log
+from rigctl.campaign.journal.documents import loaded
+from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_file, lost_its_log
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from rigctl.campaign.journal.seals import SealingConnection, seal, sealing, unsealed, watch
+from rigctl.codec import row_decoder
 from rigctl.errors import JournalBusy, JournalCorrupt, JournalError, JournalNewer, JournalUnwritable, UsageError
+
+T = TypeVar("T")
 
 BUSY_MS = 3000
 """How long a statement waits for another program's lock; longer, and the campaign goes safe meanwhile (fault 73)."""
@@ -49,13 +54,21 @@ def guarded(path: Path) -> Iterator[None]:
 
 
 def recovery_advice(path: Path, found: str) -> str:
-    """What to tell of a damaged journal, and how its contents can be saved."""
+    """Say what is damaged, and how the journal's contents can be saved."""
     accept = "DELETE FROM seals; UPDATE starts SET closed = 1"
     return (
         f"{path}: the journal is damaged ({found}). Nothing was changed, and nothing will move. To recover: copy "
         f"{path.name} and {path.name}-wal (if there) aside, then run "
         f"`sqlite3 {path.name} .recover | sqlite3 recovered.sqlite`, check what it holds, say so by "
         f"`sqlite3 recovered.sqlite '{accept}'`, and put it in place of {path.name} without the -wal and -shm files"
+    )
+
+
+def _without_file(path: Path) -> str:
+    return (
+        f"{path}: the journal is missing or empty, but its log {log_of(path).name} is there: to begin anew beside it "
+        "would lose what it holds, and start budget and caps anew. Nothing was changed, and nothing will move. To "
+        "recover: put the journal back; or choose another --state directory"
     )
 
 
@@ -70,7 +83,7 @@ def _without_log(path: Path) -> str:
 
 
 def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = lambda _: None) -> SealingConnection:
-    """The journal's file, created, checked and migrated as needed.
+    """Open the journal's file, created, checked and migrated as needed.
 
     A file that does not check out is only ever opened read-only, so it stays as it was found.
 
@@ -83,6 +96,8 @@ def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = l
         JournalNewer: a newer rigctl wrote it.
         JournalUnwritable: it cannot be created or written.
     """
+    if lost_its_file(path):
+        raise JournalCorrupt(_without_file(path))
     if path.exists() and path.stat().st_size > 0:
         _check_before_writing(path)
     with guarded(path):
@@ -138,13 +153,15 @@ def close_in_good_order(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def open_for_reading(path: Path) -> sqlite3.Connection:
-    """The journal's file read-only, also while a daemon writes it; checked as a whole.
+    """Open the journal's file read-only, also while a daemon writes it; it is checked as a whole.
 
     Raises:
         UsageError: there is no journal.
         JournalCorrupt: it is damaged, or no journal.
         JournalNewer: a newer rigctl wrote it.
     """
+    if lost_its_file(path):
+        raise JournalCorrupt(_without_file(path))
     if not path.exists():
         raise _no_journal(path)
     _check_header(path)
@@ -170,7 +187,7 @@ def _no_journal(path: Path) -> UsageError:
 
 
 def _check_before_writing(path: Path) -> None:
-    """Everything, without leaving a trace; the caller holds the state directory's lock."""
+    """Check everything, without leaving a trace; the caller holds the state directory's lock."""
     _check_header(path)
     with guarded(path):
         # Without a log nobody else has it open, and SQLite need not make the files that it shares with others.
@@ -182,7 +199,7 @@ def _check_before_writing(path: Path) -> None:
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> int:
-    """Its version, if it is whole and ours."""
+    """Return its version, if it is whole and ours."""
     found = damage(connection)
     if found:
         raise JournalCorrupt(recovery_advice(path, found))
@@ -197,7 +214,7 @@ def _check_header(path: Path) -> None:
 
 @contextmanager
 def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
-    """Inside, the file stands still, whoever writes."""
+    """Let the file stand still, whoever writes."""
     connection.execute("BEGIN")
     try:
         yield
@@ -211,7 +228,7 @@ def _connect(path: Path, options: str) -> sqlite3.Connection:
 
 
 def _connect_without_log(path: Path) -> sqlite3.Connection | None:
-    """To a file that has lost its log: what is left may be read, but no new log made, which would hide the loss."""
+    """Open a file that has lost its log: what is left may be read, but no new log made, which would hide the loss."""
     if log_of(path).exists():
         return None
     connection = _connect(path, "?mode=ro&immutable=1")
@@ -267,15 +284,26 @@ def _pragma(connection: sqlite3.Connection, name: str) -> int:
 
 
 def ask(connection: sqlite3.Connection, sql: str, *parameters: object) -> list[sqlite3.Row]:
-    """All rows, with columns by name."""
+    """Return all rows, with columns by name."""
     cursor = connection.cursor()
     cursor.row_factory = sqlite3.Row
     return list(cursor.execute(sql, parameters))
 
 
+def fetch(connection: sqlite3.Connection, kind: type[T], sql: str, *parameters: object) -> tuple[T, ...]:
+    """Return all rows as values of this type; see `row_decoder`."""
+    cursor = connection.execute(sql, parameters)
+    return tuple(map(decoder(kind, cursor), cursor))
+
+
+def decoder(kind: type[T], cursor: sqlite3.Cursor) -> Callable[..., T]:
+    """Return what makes values of this type of a query's rows."""
+    return row_decoder(kind, tuple(column[0] for column in cursor.description), loaded)
+
+
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it on disk when the block ends, or none of it."""
+    """Have all that the block writes on disk when it ends, or none of it."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         with sealing(connection):

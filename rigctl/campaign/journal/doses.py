@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from typing import Literal
 
-from rigctl.campaign.journal.database import ask, transaction
+from rigctl.campaign.journal.database import ask, fetch, transaction
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.errors import JournalError
 from rigctl.rig.guard import DAY_S
@@ -20,7 +20,7 @@ class DoseBook:
         self._time = time
 
     def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
-        """Record an intent for the trial under way (if any); returns the dose's id."""
+        """Record an intent for the trial under way (if any), and return the dose's id."""
         with transaction(self._connection):
             cursor = self._connection.execute(
                 "INSERT INTO doses (trial, actuator, volume_ml, total_before_ml, state, utc, at_s, note) VALUES "
@@ -32,7 +32,7 @@ class DoseBook:
         return cursor.lastrowid
 
     def sent(self, dose: int) -> None:
-        """The command has left.
+        """Note that the command has left.
 
         Raises:
             JournalError: the dose is not an open intent.
@@ -58,7 +58,7 @@ class DoseBook:
             _exactly_one(changed, dose, state)
 
     def volume_since_ml(self, actuator: str, since_s: float) -> float:
-        """Volume of all doses since this rig time (of the present epoch); open ones count in full."""
+        """Return the volume of all doses since this rig time (of the present epoch); open ones count in full."""
         (volume,) = self._connection.execute(
             "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) FROM doses WHERE actuator = ? AND at_s >= ?",
             (actuator, since_s + self._time.offset_s),
@@ -66,7 +66,7 @@ class DoseBook:
         return float(volume)
 
     def dearest_trial_ml(self, actuator: str) -> float:
-        """The most that one trial has dispensed with this pump so far."""
+        """Return the most that one trial has dispensed with this pump so far."""
         (volume,) = self._connection.execute(
             "SELECT coalesce(max(ml), 0.0) FROM (SELECT sum(coalesce(dispensed_ml, volume_ml)) AS ml FROM doses "
             "WHERE actuator = ? AND trial IS NOT NULL GROUP BY trial)",
@@ -75,7 +75,7 @@ class DoseBook:
         return float(volume)
 
     def room_at_s(self, actuator: str, volume_ml: float, cap_ml: float) -> float:
-        """Rig time from which so much more fits the cap of any 24 hours; now, if it does already."""
+        """Return the rig time from which so much more fits the cap of any 24 hours; now, if it does already."""
         now_s = self._time.now_s()
         doses = ask(
             self._connection,
@@ -92,11 +92,9 @@ class DoseBook:
         return max(free_s, now_s) - self._time.offset_s
 
     def open(self) -> tuple[OpenDose, ...]:
-        """The doses whose end is not known, in order."""
-        rows = ask(self._connection, "SELECT * FROM doses WHERE state IN ('INTENT', 'SENT') ORDER BY id")
-        return tuple(
-            OpenDose(r["id"], r["actuator"], r["volume_ml"], r["total_before_ml"], r["state"] == "SENT") for r in rows
-        )
+        """Return the doses whose end is not known, in order."""
+        sql = "SELECT *, id AS dose, state = 'SENT' AS sent FROM doses WHERE state IN ('INTENT', 'SENT') ORDER BY id"
+        return fetch(self._connection, OpenDose, sql)
 
 
 def _exactly_one(changed: int, dose: int, what: str) -> None:

@@ -21,12 +21,12 @@ _PASSING: Final = frozenset(
 
 
 def log_of(path: Path) -> Path:
-    """SQLite's write-ahead log beside the file: what is committed and not yet in the file itself."""
+    """Return the path of SQLite's write-ahead log: what is committed and not yet in the file itself."""
     return path.with_name(path.name + "-wal")
 
 
 def damaged_header(path: Path) -> str:
-    """What is wrong with the first bytes; empty if nothing is, or there are none."""
+    """Say what is wrong with the first bytes; empty if nothing is, or there are none."""
     with path.open("rb") as file:
         head = file.read(20)
     if head and head[:16] != MAGIC:
@@ -35,7 +35,7 @@ def damaged_header(path: Path) -> str:
 
 
 def damage(connection: sqlite3.Connection) -> str:
-    """What does not check out; empty if everything does. Files of other programs and versions are left to others.
+    """Say what does not check out; empty if everything does. Other programs' and newer versions' files are left alone.
 
     Raises:
         sqlite3.Error: it cannot be read now, whatever stands in it.
@@ -51,7 +51,6 @@ def damage(connection: sqlite3.Connection) -> str:
 
 
 def _flipped(connection: sqlite3.Connection) -> str:
-    """The header's two numbers, where exactly one bit of them is not as it should be."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     if (application ^ APPLICATION_ID).bit_count() == 1:
         return "a bit of its application id is not as it was written"
@@ -68,24 +67,32 @@ def _broken(connection: sqlite3.Connection) -> str:
     if found != ["ok"]:
         return "; ".join(found)
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != VERSION:
+    if version > VERSION:
         return ""
     with closing(sqlite3.connect(":memory:")) as ideal:
-        for migration in MIGRATIONS:
+        for migration in MIGRATIONS[:version]:
             for statement in migration:
                 ideal.execute(statement)
         lost = sorted(name for name, _ in _objects(ideal) - _objects(connection))
-    return f"not as it was made: {', '.join(lost)}" if lost else broken_seal(connection)
+    if lost:
+        return f"not as it was made: {', '.join(lost)}"
+    return broken_seal(connection) if has_table(connection, "seals") else ""
 
 
 def _objects(connection: sqlite3.Connection) -> set[tuple[str, str]]:
-    """Tables, indexes and triggers, by name and definition without its comments."""
+    """Return tables, indexes and triggers, by name and definition without its comments."""
     rows = connection.execute("SELECT type || ' ' || name, tbl_name || ' ' || coalesce(sql, '') FROM sqlite_master")
     return {(name, " ".join(re.sub(r"--[^\n]*", "", sql).split())) for name, sql in rows}
 
 
+def lost_its_file(path: Path) -> bool:
+    """Tell whether there is a log but no journal: SQLite would make a new file and drop the log."""
+    there, log = (p.stat().st_size if p.exists() else 0 for p in (path, log_of(path)))
+    return log > 0 and not there
+
+
 def lost_its_log(connection: sqlite3.Connection, path: Path) -> bool:
-    """Whether the file was not closed in good order, and the log that has the rest is not there."""
+    """Tell whether the file was not closed in good order, and the log that has the rest is not there."""
     if log_of(path).exists():
         return False
     columns = [row[1] for row in connection.execute("PRAGMA table_info(starts)")]

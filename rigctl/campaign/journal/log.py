@@ -26,7 +26,7 @@ Sums = tuple[int, int]
 
 
 def damaged_log(path: Path) -> str:
-    """What is damaged in the log at this path; empty if nothing is, or there is none.
+    """Say what is damaged in the log at this path; empty if nothing is, or there is none.
 
     A log that is just being written is looked at twice.
     """
@@ -72,27 +72,25 @@ class _Frame:
 
     @property
     def commits(self) -> bool:
-        """Whether a transaction ends with it."""
         return self.head[4:8] != b"\0\0\0\0"
 
     @property
     def salts(self) -> Sums:
-        """Those of the log's header when it was written: a log is begun anew over its old frames."""
+        """Return those of the log's header when it was written: a log is begun anew over its old frames."""
         first, second = struct.unpack(">2I", self.head[8:16])
         return first, second
 
     @property
     def stored(self) -> Sums:
-        """The checksum in it."""
         first, second = struct.unpack(">2I", self.head[16:24])
         return first, second
 
     def sums(self, seed: Sums, order: str) -> Sums:
-        """The checksum it should have, going on from that of the frame before."""
+        """Return the checksum it should have, going on from that of the frame before."""
         return _summed(self.page, _summed(self.head[:8], seed, order), order)
 
     def one_bit_off(self, seed: Sums, order: str) -> bool:
-        """Whether flipping a single bit back would make its checksum hold.
+        """Tell whether flipping a single bit back would make its checksum hold.
 
         The sums are linear in the words: a word that is d too large adds d times its weight, which grows towards the
         frame's beginning. Zeros up to the end are a torn write's, even if a single bit is missing among them.
@@ -114,7 +112,7 @@ class _Frame:
 
 
 def _page_size(told: int, data: bytes) -> int:
-    """As the header has it, or, where that cannot be, SQLite's usual one."""
+    """Return what the header says, or, where that cannot be, SQLite's usual size."""
     possible = told >= 512 and told & (told - 1) == 0 and HEADER + FRAME + told <= len(data)
     return told if possible else 4096
 
@@ -126,7 +124,7 @@ def _frames(data: bytes, page: int) -> list[_Frame]:
 
 
 def _followed(frames: Sequence[_Frame], seeds: Sequence[Sums], order: str) -> bool:
-    """Whether a frame of a further transaction comes after the one that the first of these frames belongs to."""
+    """Tell whether a frame of a further transaction comes after the one that the first of these frames belongs to."""
     for seed in seeds:
         sums, ended = seed, frames[0].commits
         for frame in frames[1:]:
@@ -149,6 +147,6 @@ def _summed(data: bytes, seed: Sums, order: str) -> Sums:
 
 
 def _stepped(weight: Sums) -> Sums:
-    """The weight of a word one pair of words earlier."""
+    """Return the weight of a word one pair of words earlier."""
     first, second = weight
     return (first + second) & _MASK, (first + 2 * second) & _MASK

@@ -29,7 +29,7 @@ class Past:
     time: CampaignTime
 
     def was_left_safe(self) -> bool:
-        """Whether nothing can be out of its safe state: the last process said so, or there was none.
+        """Tell whether nothing can be out of its safe state: the last process said so, or there was none.
 
         To be asked before this process has begun. Processes that ended without having had the rig (`ingest`) do not
         count.
@@ -45,7 +45,7 @@ class Past:
     # Meters -----------------------------------------------------------------------------------------------------
 
     def meters(self) -> dict[str, Reading]:
-        """Counters as the last metered trial left them, from which the next one goes on; rig time.
+        """Return the counters as the last metered trial left them, from which the next one goes on; rig time.
 
         None if something lies between: another process, a hold, a suspended machine. What was used meanwhile belongs
         to no trial. Left out, too, are those that could not be read.
@@ -57,11 +57,11 @@ class Past:
         return {} if self._slept_s(left) > LITTLE_SLEEP_S else left
 
     def last_meters(self) -> dict[str, tuple[Reading, float]]:
-        """Where the meters stood at the end of the last trial that was metered, and the rig seconds since; rig time."""
+        """Return where the meters stood after the last trial that was metered (rig time), and the rig seconds since."""
         return {name: known for name, known in self._left().items() if not is_own(name)}
 
     def unread_meters(self) -> tuple[int, dict[str, tuple[Reading, float]]]:
-        """That trial's number (0: none), and of those that could not be read after it, where they stood before it."""
+        """Return that trial's number (0: none), and where meters that could not be read after it stood before it."""
         last, left = self._last(), self.last_meters()
         if last is None:
             return 0, {}
@@ -69,7 +69,7 @@ class Past:
         return last["trial"], {n: known for n, known in before.items() if n not in left and not is_own(n)}
 
     def metered_trials(self, last: int, count: int) -> list[int]:
-        """The last so many trials up to this one that were measured and metered, in order."""
+        """Return the last so many trials up to this one that were measured and metered, in order."""
         rows = ask(
             self.connection,
             "SELECT DISTINCT trial FROM meter_readings r WHERE phase = 'after' AND trial <= ? "
@@ -80,7 +80,7 @@ class Past:
         return [row["trial"] for row in reversed(rows)]
 
     def rested_s(self) -> float:
-        """Rig seconds since that trial in which the campaign had the rig and ran no trial.
+        """Return the rig seconds since that trial in which the campaign had the rig and ran no trial.
 
         It held or waited, the machine slept, or the process had died and nobody had ended it. After a clean end
         nobody is kept waiting, and between two trials that follow each other nothing counts.
@@ -93,7 +93,7 @@ class Past:
         return min(rested_s, self.passed_s(last["at_s"], last["utc"], last["epoch"]))
 
     def passed_s(self, at_s: float, utc: str, epoch: str | None) -> float:
-        """Rig seconds since an instant of the journal; by the wall clock, if that says more, where a boot lies between.
+        """Return the rig seconds since an instant; by the wall clock, if that says more, where a boot lies between.
 
         Only for limits: across a boot nothing else can say how long it was.
         """
@@ -104,7 +104,7 @@ class Past:
         return max(passed_s, wall_s * self.time.clock.speedup)
 
     def unattended_s(self, alive_s: float, start: int) -> float:
-        """Rig seconds since a process's last sign of life, as `passed_s`."""
+        """Return the rig seconds since a process's last sign of life, as `passed_s`."""
         (row,) = ask(self.connection, "SELECT seen_utc, epoch FROM starts WHERE id = ?", start)
         return self.passed_s(alive_s, row["seen_utc"], row["epoch"])
 
@@ -133,7 +133,7 @@ class Past:
         }
 
     def _slept_s(self, left: dict[str, Reading]) -> float:
-        """Rig seconds of suspend since these readings; only within one boot can that be said."""
+        """Return the rig seconds of suspend since these readings; only within one boot can that be said."""
         clock, last = self.time.clock, self._last()
         if (
             ASLEEP not in left
@@ -145,7 +145,7 @@ class Past:
         return max(0.0, clock.suspended_s() - left[ASLEEP].value)
 
     def _waited_s(self) -> float:
-        """Rig seconds in which this campaign held or waited since the last metered trial."""
+        """Return the rig seconds in which this campaign held or waited since the last metered trial."""
         rows = ask(
             self.connection,
             "SELECT p.phase, p.at_s, p.start, (SELECT max(seen_s) FROM starts WHERE id = p.start) AS seen_s, "
@@ -163,7 +163,7 @@ class Past:
         return waited_s
 
     def _dead_s(self) -> float:
-        """Rig seconds between a process that died and the next, since the last metered trial."""
+        """Return the rig seconds between a process that died and the next, since the last metered trial."""
         last = self._last()
         starts = ask(self.connection, "SELECT at_s, seen_s, ended FROM starts ORDER BY id")
         dead = [(a["seen_s"], b["at_s"]) for a, b in pairwise(starts) if a["ended"] is None]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from rigctl.campaign.decision import Origin
+from rigctl.campaign.decision import Decision
+from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.trial import Event, State
 from rigctl.core.money import Micros
-from rigctl.core.policy import Proposal
 from rigctl.rig.protocols import Severity
 
 Phase = Literal["before", "after"]
@@ -25,39 +25,21 @@ class CampaignRow:
     """The campaign this journal is about."""
 
     rig: str
-    policy: str
-    policy_options: Mapping[str, Any]
     seed: int
     currency: str
     budget: Micros
     spent: Micros
     """Sum of all ledger and idle lines."""
-    outcome: str
-    fingerprint: str
     identity: Mapping[str, str]
-    created_utc: str
     config_text: str
     """As last started; empty before the first start."""
-    starts: int
 
 
-@dataclass(frozen=True, slots=True)
-class TrialRow:
-    """One trial, and what became of it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialRow(Decision):
+    """A decision, and what became of it."""
 
-    trial: int
     state: State
-    control_set: tuple[str, ...]
-    setpoints: Mapping[str, float]
-    """Engineering units."""
-    origin: Origin
-    proposal: Proposal | None
-    policy_state: Mapping[str, Any] | None
-    """After the decision; None when no policy took part."""
-    seed: int
-    history_length: int
-    budget: Micros
-    note: str
     measured: Mapping[str, float]
     """Variables that could be measured, engineering units."""
     outcome: float | None
@@ -73,6 +55,17 @@ class TrialRow:
     """What its last event says of why; mostly empty."""
     further: Mapping[str, float] = field(default_factory=dict)
     """Outcomes besides the first that could be measured, by name, in the order they are declared in."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeciderRow:
+    """Which code decided a trial."""
+
+    trial: int
+    version: str
+    """Of rigctl."""
+    code: Mapping[str, str] | None = None
+    """See `rigctl.provenance.deciding_code`; None: release 0.1.0 did not note it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,28 +95,20 @@ class MeasurementRow:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class StateRow:
-    """What an actuator said of itself once the setpoints were imposed."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LedgerRow(LedgerLine):
+    """A line of a trial's cost, and which trial that was."""
 
     trial: int
-    variable: str
-    controlled: bool
-    setpoint: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerRow:
-    """One line of a trial's cost."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleRow(IdleLine):
+    """A line of what no trial used, and when it was booked."""
 
-    trial: int
-    meter: str
-    kind: str
-    quantity: float | None
-    unit: str
-    amount: Micros
-    estimated: bool
-    note: str
+    before_trial: int
+    """The trial that came after it, or that it interrupted."""
+    utc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,45 +146,32 @@ class AlarmRow:
 
 
 @dataclass(frozen=True, slots=True)
-class PhaseRow:
-    """One change of the campaign's own state."""
-
-    phase: CampaignPhase
-    why: str
-    until_s: float | None
-    """Campaign time at which it will be over, where that is known."""
-    utc: str
-    at_s: float
-    start: int | None
-    """Of the process that said so."""
-
-
-@dataclass(frozen=True, slots=True)
-class PinRow:
-    """By what an instrument is known."""
+class Pin:
+    """By what an instrument is known; two pins are equal if they are of the same one."""
 
     device: str
     model: str
     serial: str
     place: str
-    """Stable name of its port; empty where it has a number of its own, or the port has none."""
-    utc: str
-    accepted: bool
+    """Stable name of its port, where it has no number of its own and the port has such a name."""
+    utc: str = field(default="", compare=False)
+    accepted: bool = field(default=False, compare=False)
     """By a person; False: as it was first found."""
-    who: str
+    who: str = field(default="", compare=False)
     """That person."""
+
+    def __str__(self) -> str:
+        if self.serial:
+            return f"{self.model} {self.serial}"
+        return f"{self.model} without a number of its own" + (f" on {self.place}" if self.place else "")
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerRow:
-    """What a dose did to the reading that judges it, the probe's units."""
+class TripRow:
+    """A trip that nobody has reset yet."""
 
-    dose: int
-    probe: str
-    moved: float
-    expected: float
-    answered: bool
-    forgiven: bool
+    reason: str
+    utc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,13 +179,10 @@ class StartRow:
     """One process that ran the campaign."""
 
     start: int
-    utc: str
     at_s: float
-    pid: int
     version: str
-    seen_utc: str
-    """Last heartbeat."""
     seen_s: float
+    """Last heartbeat."""
     ended: str | None
     """Why; None while it runs, or if it died."""
     safe: bool | None

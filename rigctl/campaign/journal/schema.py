@@ -207,11 +207,18 @@ _V3 = (
     ),
 )
 
-MIGRATIONS: Final = (_V1, _V2, _V3)
+_V4 = (
+    # What is JSON says its version from here on, see documents.py; `campaign.fingerprint` is of no use any more.
+    "ALTER TABLE starts ADD COLUMN code TEXT",  # JSON: which code decides in this process
+    "ALTER TABLE seals ADD COLUMN place INTEGER",  # the same sum, each row's share times its key
+    "UPDATE seals SET digest = NULL",
+)
+
+MIGRATIONS: Final = (_V1, _V2, _V3, _V4)
 VERSION: Final = len(MIGRATIONS)
 """The newest version this rigctl can read and write."""
 
 
 def has_table(connection: sqlite3.Connection, name: str) -> bool:
-    """Whether there is such a table; an older version's file lacks those that came later."""
+    """Tell whether there is such a table; an older version's file lacks those that came later."""
     return connection.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None

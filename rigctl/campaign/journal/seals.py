@@ -1,8 +1,10 @@
 """Checksums of everything that the tables hold, so that a bit flipped on the disk is found (fault 80).
 
 SQLite's own check looks at the structure of a file, not at what stands in it. So each table has a seal: the sum of the
-CRC-32 of all its rows, as Python writes them. A sum can be kept while rows come, change and go, is the same in any
-order, and a missing row shows as well as a changed one. It is committed with the rows, so it holds after any crash.
+CRC-32 of all its rows, as Python writes them, and the sum of these times each row's key, its first column. Sums can be
+kept while rows come, change and go, at the same price however many there are; they are the same in any order, and a
+missing row shows as well as a changed one. Where a single row is not as it was, the two differences together give its
+key. A seal is committed with the rows, so it holds after any crash.
 
 The seal of a table that another program has changed is void (triggers in the file see to that), and is made anew when
 the journal is next opened for writing: a person may edit a journal.
@@ -20,22 +22,31 @@ from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
 
 VERSION_SEAL: Final = "user_version"
 """The journal's version, which stands in the file's header too."""
+_FIELD: Final = 2**61 - 1
+"""A prime: weighted sums are kept modulo it, fit SQLite's integers, and can be divided."""
+_LARGEST_KEY: Final = 2**31
+"""What the two differences give where more than one row has changed is hardly ever as small."""
 _CHANGES: Final = {"INSERT": (("NEW", 1),), "DELETE": (("OLD", -1),), "UPDATE": (("OLD", -1), ("NEW", 1))}
+
+
+Sums = tuple[int, int]
 
 
 class SealingConnection(sqlite3.Connection):
     """A connection whose transactions keep the seals."""
 
-    changes: dict[str, int] | None = None
+    changes: dict[str, Sums] | None = None
     """By table: what this transaction has changed of its seal. None: not watching (yet)."""
 
 
 def watch(connection: SealingConnection) -> None:
-    """From now on every change of a row is counted towards its table's seal."""
-    changes: dict[str, int] = {}
+    """Count every change of a row towards its table's seal from now on."""
+    changes: dict[str, Sums] = {}
 
     def count(table: str, sign: int, *row: Any) -> None:
-        changes[table] = changes.get(table, 0) + sign * _of(row)
+        digest, place = changes.get(table, (0, 0))
+        checksum, weighted = _of(row)
+        changes[table] = digest + sign * checksum, place + sign * weighted
 
     connection.create_function("count_towards_seal", -1, count)
     connection.execute("PRAGMA temp_store = MEMORY")
@@ -54,26 +65,30 @@ def watch(connection: SealingConnection) -> None:
 
 @contextmanager
 def sealing(connection: sqlite3.Connection) -> Iterator[None]:
-    """Inside a transaction: what the block changes is sealed when it ends."""
+    """Seal what the block changes when it ends; inside a transaction."""
     if not isinstance(connection, SealingConnection) or connection.changes is None:
         yield
         return
-    before = dict(connection.execute("SELECT name, digest FROM seals"))
+    before = _seals(connection)
     connection.changes.clear()
     yield
-    after = [(before[t] + change, t) for t, change in connection.changes.items() if before.get(t) is not None]
-    connection.executemany("UPDATE seals SET digest = ? WHERE name = ?", after)
+    after = [
+        (sums[0] + change[0], (sums[1] + change[1]) % _FIELD, table)
+        for table, change in connection.changes.items()
+        if (sums := before.get(table)) is not None
+    ]
+    connection.executemany("UPDATE seals SET digest = ?, place = ? WHERE name = ?", after)
 
 
 def seal(connection: sqlite3.Connection, version: int) -> None:
-    """Inside a transaction: seal what is not sealed."""
-    sealed = {name for name, digest in connection.execute("SELECT name, digest FROM seals") if digest is not None}
-    digests = {VERSION_SEAL: version} | {t: _digest(connection, t) for t in SEALED_TABLES if t not in sealed}
-    connection.executemany("INSERT OR REPLACE INTO seals (name, digest) VALUES (?, ?)", digests.items())
+    sealed = {name for name, sums in _seals(connection).items() if sums is not None}
+    made = {VERSION_SEAL: (version, 0)} | {t: _sums(connection, t) for t in SEALED_TABLES if t not in sealed}
+    rows = [(name, *sums) for name, sums in made.items()]
+    connection.executemany("INSERT OR REPLACE INTO seals (name, digest, place) VALUES (?, ?, ?)", rows)
 
 
 def unsealed(connection: sqlite3.Connection) -> bool:
-    """Whether a table has no seal: an older version wrote it, another program has changed it or recovered the file."""
+    """Tell whether a table has no seal: an older version wrote it, another program has changed or recovered it."""
     if not has_table(connection, "seals"):
         return True
     (sealed,) = connection.execute("SELECT count(digest) FROM seals").fetchone()
@@ -81,21 +96,40 @@ def unsealed(connection: sqlite3.Connection) -> bool:
 
 
 def broken_seal(connection: sqlite3.Connection) -> str:
-    """What is not as it was sealed; empty if everything is."""
-    seals = dict(connection.execute("SELECT name, digest FROM seals"))
+    """Say what is not as it was sealed; empty if everything is."""
+    seals = _seals(connection)
     if not seals:  # as a person leaves it who has recovered the file and checked it
         return ""
     if set(seals) != {VERSION_SEAL, *SEALED_TABLES}:
         return "the list of its checksums is not complete"
     for table in SEALED_TABLES:
-        if seals[table] is not None and seals[table] != _digest(connection, table):
-            return f"the checksum of its table {table} does not hold"
+        sealed, found = seals[table], _sums(connection, table)
+        if sealed is not None and (sealed[0], sealed[1] or found[1]) != found:
+            return f"the checksum of its table {table} does not hold{_where(connection, table, sealed, found)}"
     return ""
 
 
-def _digest(connection: sqlite3.Connection, table: str) -> int:
-    return sum(map(_of, connection.execute(f"SELECT * FROM {table}")))  # noqa: S608 - our own names
+def _where(connection: sqlite3.Connection, table: str, sealed: Sums, found: Sums) -> str:
+    off, weighted = ((was - now) % _FIELD for was, now in zip(sealed, found, strict=True))
+    key = weighted * pow(off, -1, _FIELD) % _FIELD if off else _FIELD
+    (column, *_), *_ = connection.execute(f"SELECT * FROM {table} LIMIT 0").description  # noqa: S608 - our own names
+    return f": look at {column} {key}" if key < _LARGEST_KEY else ""
 
 
-def _of(row: tuple[Any, ...]) -> int:
-    return crc32(repr(row).encode())
+def _seals(connection: sqlite3.Connection) -> dict[str, Sums | None]:
+    """Return the seals by table, None where one is void; before version 4 there was but one sum."""
+    rows = connection.execute("SELECT * FROM seals")
+    return {name: None if digest is None else (digest, *place, 0)[:2] for name, digest, *place in rows}
+
+
+def _sums(connection: sqlite3.Connection, table: str) -> Sums:
+    digest = place = 0
+    for row in connection.execute(f"SELECT * FROM {table}"):  # noqa: S608 - our own names
+        checksum, weighted = _of(row)
+        digest, place = digest + checksum, place + weighted
+    return digest, place % _FIELD
+
+
+def _of(row: tuple[Any, ...]) -> Sums:
+    checksum = crc32(repr(row).encode())
+    return checksum, checksum * row[0] if isinstance(row[0], int) else 0

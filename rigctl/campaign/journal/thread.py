@@ -8,9 +8,9 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from rigctl.campaign.files import Held
 from rigctl.campaign.journal.database import guarded
 from rigctl.campaign.journal.writer import Journal
+from rigctl.campaign.lock import Held
 from rigctl.errors import JournalUnwritable
 from rigctl.rig.protocols import Unanswered
 
@@ -59,19 +59,19 @@ class JournalThread:
         return future
 
     def oldest_call_s(self) -> float:
-        """Wall seconds that the oldest call under way or waiting has been so; 0 when there is none (fault 74)."""
+        """Return the wall seconds that the oldest call has been waiting or under way; 0: there is none (fault 74)."""
         oldest_s = min(list(self._asked_s.values()), default=None)
         return 0.0 if oldest_s is None else time.monotonic() - oldest_s
 
     def still_there(self) -> str:
-        """What is wrong with the journal's file: deleted, or not written when last tried; empty if nothing (fault 68).
+        """Say what is wrong with the journal's file: deleted, or not written when last tried (fault 68).
 
         Does not wait for the journal's thread.
         """
         return self._file.trouble() or self._unwritten
 
     async def call(self, work: Callable[Concatenate[Journal, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """What `work(journal, ...)` returns; when this returns, what it wrote is on disk.
+        """Return what `work(journal, ...)` returns, once what it wrote is on disk.
 
         Raises:
             JournalUnwritable, JournalCorrupt, JournalError: it could not be done.
@@ -79,7 +79,6 @@ class JournalThread:
         return await asyncio.wrap_future(self.submit(work, *args, **kwargs))
 
     def close(self) -> None:
-        """Finish what was asked for, then close the file."""
         try:
             self._executor.submit(self._journal.close).result()
         finally:
@@ -99,23 +98,22 @@ class JournalDoseLog:
         self._thread = thread
 
     async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
-        """Record the intent, before anything is sent; returns the dose's id."""
+        """Record the intent, before anything is sent, and return the dose's id."""
         return await self._thread.call(lambda j: j.doses.intend(actuator, volume_ml, total_before_ml))
 
     async def sent(self, dose: int) -> None:
-        """The command has left."""
         await self._thread.call(lambda j: j.doses.sent(dose))
 
     async def done(self, dose: int, volume_ml: float, note: str) -> None:
-        """Settled: this volume was dispensed."""
+        """Settle a dose: this volume was dispensed."""
         await self._thread.call(lambda j: j.doses.settle(dose, "DONE", volume_ml, note))
 
     async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
-        """Settled pessimistically: the full volume is booked."""
+        """Settle a dose pessimistically: the full volume is booked."""
         await self._thread.call(lambda j: j.doses.settle(dose, "UNKNOWN", volume_ml, note))
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
-        """Volume of all doses since this rig time, open intents in full; for the caps."""
+        """Return the volume of all doses since this rig time, open intents in full; for the caps."""
         return await self._thread.call(lambda j: j.doses.volume_since_ml(actuator, since_s))
 
     async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
@@ -123,5 +121,5 @@ class JournalDoseLog:
         await self._thread.call(lambda j: j.answers.keep(actuator, probe, moved, expected, answered=answered))
 
     async def unanswered(self, actuator: str, probe: str) -> Unanswered:
-        """The doses since the last that this probe answered, over all trials, the forgiven ones left out."""
+        """Return the doses since the last that this probe answered, over all trials, the forgiven ones left out."""
         return await self._thread.call(lambda j: j.answers.unanswered(actuator, probe))

@@ -13,7 +13,7 @@ Wall = Callable[[], datetime]
 
 
 def utc_now() -> datetime:
-    """The wall clock; shown to people, never computed with."""
+    """Return the wall clock; it is shown to people, never computed with."""
     return datetime.now(UTC)
 
 
@@ -32,16 +32,15 @@ class CampaignTime:
     wall: Wall = utc_now
 
     def now_s(self) -> float:
-        """Campaign seconds."""
         return self.clock.now_s() + self.offset_s
 
     def utc(self) -> str:
-        """The wall clock in ISO 8601, for people."""
+        """Return the wall clock in ISO 8601, for people."""
         return self.wall().isoformat(timespec="milliseconds")
 
 
 def continued(connection: sqlite3.Connection, clock: Clock, boot: str, wall: Wall) -> CampaignTime:
-    """Campaign time as the journal's last start left it, or going on from the last record in a new epoch."""
+    """Return campaign time as the journal's last start left it, or going on from the last record in a new epoch."""
     epoch = f"{boot} x{clock.speedup:g}"
     last = connection.execute("SELECT epoch, offset_s FROM starts ORDER BY id DESC LIMIT 1").fetchone()
     if last is None:

@@ -6,7 +6,6 @@ inserted; if nothing matched, nothing is written and the caller is told. What a 
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,23 +14,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal.answers import AnswerBook
-from rigctl.campaign.journal.database import ask, close_in_good_order, guarded, open_for_writing, transaction
+from rigctl.campaign.journal.books import AnswerBook, IdleBook, PinBook, TripBook
+from rigctl.campaign.journal.database import ask, close_in_good_order, fetch, guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
-from rigctl.campaign.journal.idle import IdleBook
 from rigctl.campaign.journal.inserts import Statements
 from rigctl.campaign.journal.past import Past
-from rigctl.campaign.journal.pins import PinBook
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.journal.time import Wall, continued, utc_now
-from rigctl.campaign.journal.trips import TripBook
 from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.plausibility import PastLine
 from rigctl.campaign.spec import CampaignSpec, check_resumable
 from rigctl.campaign.trial import Event, State, advance
+from rigctl.codec import fields_of
 from rigctl.core.money import Micros
 from rigctl.errors import JournalError
+from rigctl.provenance import deciding_code
 from rigctl.rig.protocols import ActuatorState, Clock, Reading
 from rigctl.rig.values import Alarm, Measurement
 
@@ -84,7 +82,6 @@ class Journal:
         self._closed = False
 
     def close(self) -> None:
-        """Close the file in good order; harmless when closed."""
         if not self._closed:
             self._closed = True
             close_in_good_order(self._connection, self.path)
@@ -110,13 +107,13 @@ class Journal:
             "id": 1,
             "rig": spec.rig.name,
             "policy": spec.policy_name,
-            "policy_options": json.dumps(dict(spec.policy_options)),
+            "policy_options": spec.policy_options,
             "seed": spec.seed,
             "currency": spec.currency,
-            "budget_micros": budget,
+            "budget": budget,
             "outcome": spec.rig.outcome_name,
-            "fingerprint": spec.fingerprint,
-            "identity": json.dumps(dict(spec.identity)),
+            "fingerprint": "",
+            "identity": spec.identity,
             "created_utc": now,
         }
         start = {
@@ -126,8 +123,9 @@ class Journal:
             "offset_s": self.time.offset_s,
             "pid": os.getpid(),
             "version": version,
+            "code": deciding_code(spec.policy),
             "config": spec.config_text,
-            "budget_micros": budget,
+            "budget": budget,
             "seen_utc": now,
             "seen_s": self.time.now_s(),
         }
@@ -148,14 +146,10 @@ class Journal:
             )
 
     def alarm(self, alarm: Alarm) -> None:
-        """Keep an alarm, with the trial under way."""
         trial = self.read.open_trial()
         values = {
             "trial": None if trial is None else trial.trial,
-            "severity": int(alarm.severity),
-            "source": alarm.source,
-            "message": alarm.message,
-            "detail": alarm.detail,
+            **fields_of(alarm),
             "utc": self.time.utc(),
             "at_s": self.time.now_s(),
         }
@@ -202,8 +196,7 @@ class Journal:
         with self._change():
             self._do.step(trial, State.ARMED, Event.RUN)
             for variable, state in states.items():
-                values = {"controlled": state.controlled, "setpoint": state.setpoint}
-                self._do.insert("states", {"trial": trial, "variable": variable, **values})
+                self._do.insert("states", {"trial": trial, "variable": variable, **fields_of(state)})
 
     def measure(
         self, trial: int, measurements: Mapping[str, Measurement], outcomes: Sequence[str], after: Mapping[str, Reading]
@@ -242,12 +235,8 @@ class Journal:
             self._do.add_lines(trial, lines)
             self.idle.add(trial, idle)
 
-    def ingest(self, manual: ManualTrial, outcomes: Sequence[str]) -> None:
-        """Record a trial that a person did, whole, in one transaction."""
-        self.ingest_all([manual], outcomes)
-
-    def ingest_all(self, manuals: Sequence[ManualTrial], outcomes: Sequence[str]) -> None:
-        """Record all of these trials in one transaction: a list that was cut short can be given again."""
+    def ingest(self, manuals: Sequence[ManualTrial], outcomes: Sequence[str]) -> None:
+        """Record trials that a person did in one transaction: a list that was cut short can be given again."""
         with self._change():
             for manual in manuals:
                 decision = manual.decision
@@ -263,15 +252,13 @@ class Journal:
                 self._do.add_lines(decision.trial, [line])
 
     def past_lines(self) -> tuple[PastLine, ...]:
-        """What whole trials have cost, meter by meter, estimates left out."""
-        rows = ask(
+        """Return what whole trials have cost, meter by meter, estimates left out."""
+        return fetch(
             self._connection,
+            PastLine,
             "SELECT t.control_set, l.meter, l.amount_micros, coalesce(a.at_s - b.at_s, 0.0) AS elapsed_s "
             "FROM ledger l JOIN trials t USING (trial) "
             "LEFT JOIN meter_readings b ON b.trial = l.trial AND b.meter = l.meter AND b.phase = 'before' "
             "LEFT JOIN meter_readings a ON a.trial = l.trial AND a.meter = l.meter AND a.phase = 'after' "
             "WHERE NOT l.estimated AND EXISTS (SELECT 1 FROM measurements WHERE trial = l.trial) ORDER BY l.id",
-        )
-        return tuple(
-            PastLine(tuple(json.loads(r["control_set"])), r["meter"], r["amount_micros"], r["elapsed_s"]) for r in rows
         )

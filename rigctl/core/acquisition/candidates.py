@@ -24,7 +24,7 @@ CHILDREN = 6
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settings:
-    """Settings of several control sets."""
+    """Hold settings of several control sets."""
 
     points: FloatArray
     """(b, d), unit cube; only the controlled columns count."""
@@ -35,44 +35,34 @@ class Settings:
         return len(self.sets)
 
     def of(self, rows: IntArray) -> Settings:
-        """Some of them."""
         return Settings(self.points[rows], self.sets[rows])
 
     def among(self, sets: Sequence[int]) -> Settings:
-        """Those of these control sets."""
         return self.of(np.flatnonzero(np.isin(self.sets, sets)))
 
     def setting(self, row: int, space: Space) -> tuple[float, ...]:
-        """One of them as (k,), unit cube."""
         indices = space.control_sets[int(self.sets[row])].indices
         return tuple(float(v) for v in self.points[row, list(indices)])
 
 
 def by_members(control_set: ControlSet) -> tuple[int, tuple[int, ...]]:
-    """Sorts control sets by their size, then by their variables."""
+    """Return what control sets are sorted by: their size, then their variables."""
     return len(control_set.indices), control_set.indices
 
 
 def join(*parts: Settings) -> Settings:
-    """All of them, in order."""
     return Settings(np.concatenate([p.points for p in parts]), np.concatenate([p.sets for p in parts]))
 
 
 def peaks(bounds: Sequence[SetBounds], space: Space) -> Settings:
-    """Every control set's maximisers of the mean and of the upper bound."""
-    points, sets = [], []
-    for b in bounds:
-        for setting in (b.best_mean_at, b.upper_at):
-            point = np.full(space.dimension, 0.5)
-            point[list(space.control_sets[b.control_set].indices)] = setting
-            points.append(point)
-            sets.append(b.control_set)
-    return Settings(np.array(points), np.array(sets))
+    """Return every control set's maximisers of the mean and of the upper bound."""
+    points = [space.rows(b.control_set, np.array([b.best_mean_at, b.upper_at])) for b in bounds]
+    return Settings(np.concatenate(points), np.repeat([b.control_set for b in bounds], 2))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Surroundings:
-    """Draws settings near given ones, and everywhere."""
+    """Draw settings near given ones, and everywhere."""
 
     space: Space
     lengthscales: FloatArray
@@ -80,7 +70,7 @@ class Surroundings:
     rng: np.random.Generator
 
     def near(self, settings: Settings, count: int, reach: float) -> Settings:
-        """`count` settings near each: normal steps of `reach` lengthscales and, evenly in the logarithm, shorter."""
+        """Return `count` settings near each: normal steps of `reach` lengthscales and, evenly in the log, shorter."""
         rows = np.repeat(np.arange(len(settings)), count)
         step = reach * 10.0 ** self.rng.uniform(-DECADES, 0.2, (len(rows), 1))
         moved = settings.points[rows] + step * np.minimum(self.lengthscales, LONGEST) * self.rng.standard_normal(
@@ -89,7 +79,7 @@ class Surroundings:
         return Settings(np.clip(moved, 0.0, 1.0), settings.sets[rows])
 
     def everywhere(self, count: int) -> Settings:
-        """The same `count` points of the cube for every control set."""
+        """Return the same `count` points of the cube for every control set."""
         sets = self.space.control_sets
         order = sorted(range(len(sets)), key=lambda i: by_members(sets[i]))
         points = lattice(self.space.dimension, count, self.rng)
@@ -98,7 +88,7 @@ class Surroundings:
     def best(
         self, score: Callable[[Settings], FloatArray], settings: Settings, reach: float
     ) -> tuple[Settings, FloatArray]:
-        """The settings and ever more near the best of them, with their scores; the best is their maximum."""
+        """Search on near the best settings; return all that were looked at, and their scores."""
         scores = score(settings)
         for _ in range(ROUNDS):
             leaders = settings.of(np.argsort(-scores, kind="stable")[:LEADERS])

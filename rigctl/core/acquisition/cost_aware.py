@@ -1,4 +1,4 @@
-"""What cost-aware acquisitions look at before they choose: posterior, costs, the best so far, what lambda means."""
+"""What cost-aware acquisitions look at before they choose: the best so far, what lambda means, what a trial gains."""
 
 from __future__ import annotations
 
@@ -7,23 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.acquisition.improvement import expected_improvement
-from rigctl.core.acquisition.maximisers import Found
-from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.experiment.history import History
+from rigctl.core.acquisition.maximisers import BestSetting
+from rigctl.core.acquisition.outlook import Context
 from rigctl.core.experiment.problem import CostField, Problem, sign
-from rigctl.core.gp.model import Fitted
-from rigctl.core.money import to_micros, to_units
-from rigctl.core.policy import BudgetSpent, NotWorthIt, Proposal, SetReport
+from rigctl.core.money import to_micros
+from rigctl.core.policy import NotWorthIt, Proposal, SetReport
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class View:
-    """What one decision knows. Values are larger the better; standardised ones are those of the posterior inside."""
+class View(Context):
+    """Hold what one decision knows besides. Standardised values are those of the posterior inside."""
 
-    problem: Problem
-    history: History
-    fitted: Fitted
-    field: CostField
     best: float
     """The best value so far, standardised."""
     spread: float
@@ -37,38 +31,34 @@ class View:
 
     @property
     def rate(self) -> float:
-        """Lambda, as standardised value per unit of currency."""
+        """Return Lambda, as standardised value per unit of currency."""
         return self.weight * self.unit
 
     def own(self, standardised: float) -> float:
-        """That value as an outcome, in its own units."""
+        """Return that value as an outcome, in its own units."""
         h = self.fitted.hyperparameters
         return sign(self.problem) * (h.y_shift + h.y_scale * standardised)
 
-    def label(self, found: Found) -> str:
-        """The control set, as written in reasons."""
-        return self.problem.space.control_sets[found.control_set].label
-
     def fits(self, cost: float) -> bool:
-        """Whether a trial that may cost so much, currency, fits what is left of the budget."""
-        return self.history.spent + to_micros(cost) <= self.problem.budget
+        """Tell whether a trial that may cost so much, currency, fits what is left of the budget."""
+        return self.affords(to_micros(cost))
 
-    def gain(self, found: Found) -> float:
-        """How much a trial there is expected to improve on the best so far, outcome units."""
+    def gain(self, found: BestSetting) -> float:
+        """Return how much a trial there is expected to improve on the best so far, outcome units."""
         h = self.fitted.hyperparameters
         best = h.y_shift + h.y_scale * self.best
         return float(expected_improvement(np.array([found.mean]), np.array([found.sd]), best)[0])
 
-    def worth_it(self, found: Found) -> bool:
-        """The stopping rule (section 3.2) turned round: whether a trial there gains more than it costs.
+    def worth_it(self, found: BestSetting) -> bool:
+        """Turn the stopping rule (section 3.2) round: tell whether a trial there gains more than it costs.
 
         EI(best) > lambda c exactly where the index exceeds the best: the answer for a setting chosen by its index, or
         by EI per cost, holds for all settings; for another choice it holds for that one only.
         """
         return self.gain(found) > self.fitted.hyperparameters.y_scale * self.rate * found.cost
 
-    def report(self, found: Found) -> SetReport:
-        """One control set, at the best setting found: both bounds are those of that setting, not of others.
+    def report(self, found: BestSetting) -> SetReport:
+        """Report one control set at the best setting found: both bounds are those of that setting, not of others.
 
         The cost's lower bound is as far below its mean as the predicted most is above.
         """
@@ -91,68 +81,37 @@ class View:
         )
 
 
-def all_variables(problem: Problem) -> list[int]:
-    """The control sets that leave nothing uncontrolled: at most one."""
-    return [i for i, s in enumerate(problem.space.control_sets) if len(s.indices) == problem.space.dimension]
-
-
-def best_so_far(problem: Problem, history: History, fitted: Fitted) -> float:
-    """The largest posterior mean, standardised, among the settings played; the prior's mean before any.
-
-    A point known beforehand counts as a setting of the control set of all variables; where there is none, and nothing
-    was played yet, as a setting of every set.
-    """
-    if not history.complete:
-        return fitted.hyperparameters.mean
-    x = history.x
-    played = np.array([o.control_set for o in history.complete])
-    whole = all_variables(problem)
-    sets = np.where(played < 0, whole[0], played) if whole else played
-    rows, of = x[sets >= 0], sets[sets >= 0]
-    if not rows.size:
-        count = len(problem.space.control_sets)
-        rows, of = np.tile(x, (count, 1)), np.repeat(np.arange(count), len(x))
-    expectations = Expectations.of(fitted.posterior, problem.space)
-    return float(expectations.mean(expectations.inner(rows, of), of).max())
-
-
 def typical_cost(problem: Problem, field: CostField) -> float:
-    """What a trial costs with every controlled variable in the middle of its range, averaged over the control sets."""
+    """Return what a trial costs in the middle of its ranges, averaged over the control sets."""
     sets = problem.space.control_sets
     return float(np.mean([field.mean(i, np.full((1, len(s.indices)), 0.5))[0] for i, s in enumerate(sets)]))
 
 
-def best_that_fits(view: View, found: tuple[Found, ...]) -> Found:
-    """The highest score of those that fit; the first of equals.
+def best_that_fits(view: View, found: tuple[BestSetting, ...]) -> BestSetting:
+    """Return the highest score of those that fit; the first of equals.
 
     Raises:
         BudgetSpent: none does.
     """
     fitting = [f for f in found if f.fits]
     if not fitting or view.history.spent >= view.problem.budget:
-        raise nothing_fits(view, min(f.most for f in found))
+        raise view.nothing_fits(min(f.most for f in found))
     return max(fitting, key=lambda f: (f.score, -f.control_set))
 
 
-def nothing_fits(view: View, cheapest: float) -> BudgetSpent:
-    """What to raise when no trial fits; `cheapest` is what the cheapest may cost, currency units."""
-    left = to_units(view.problem.budget - view.history.spent)
-    return BudgetSpent(f"{left:g} left; the cheapest useful trial may cost {cheapest:g}")
-
-
-def stopped(view: View, chosen: Found) -> NotWorthIt:
-    """What to raise when the stopping rule fired at the most promising setting and is to end the campaign."""
+def stopped(view: View, chosen: BestSetting) -> NotWorthIt:
+    """Return what to raise when the stopping rule fired at the most promising setting and is to end the campaign."""
     return NotWorthIt(
-        f"no trial is worth its cost at lambda = {view.weight:.3g}: {view.label(chosen)}, the most promising, is "
-        f"expected to improve the best so far, {view.own(view.best):.4g}, by {view.gain(chosen):.3g} and to cost "
-        f"{chosen.cost:.4g}"
+        f"no trial is worth its cost at lambda = {view.weight:.3g}: {view.label(chosen.control_set)}, the most "
+        f"promising, is expected to improve the best so far, {view.own(view.best):.4g}, by {view.gain(chosen):.3g} "
+        f"and to cost {chosen.cost:.4g}"
     )
 
 
 def proposal_of(
-    policy: str, view: View, found: tuple[Found, ...], chosen: Found, *, reason: str, phase: str = "search"
+    policy: str, view: View, found: tuple[BestSetting, ...], chosen: BestSetting, *, reason: str, phase: str = "search"
 ) -> Proposal:
-    """One of the settings found, or a Sobol point in its place, as a proposal."""
+    """Return one of the settings found, or a Sobol point in its place, as a proposal."""
     return Proposal(
         trial=len(view.history) + 1,
         policy=policy,

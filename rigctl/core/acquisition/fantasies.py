@@ -33,7 +33,7 @@ MOST_VALUES = 1 << 17
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FantasyImprovement:
-    """ln EI of settings of every control set. Standardised.
+    """Score settings of every control set by ln EI. Standardised.
 
     A `Surface`: rows are points (b, d) of the unit cube with the index of their control set (b,).
     """
@@ -47,7 +47,7 @@ class FantasyImprovement:
 
     @classmethod
     def draw(cls, e: Expectations, fantasies: int, rng: np.random.Generator) -> FantasyImprovement:
-        """With that many fantasies of the posterior behind `e`, which must hold at least one point."""
+        """Draw that many fantasies of the posterior behind `e`, which must hold at least one point."""
         posterior, h = e.posterior, e.posterior.hyperparameters
         x = posterior.x
         still = replace(h, noise_sd=NOISELESS * h.signal_sd, y_shift=0.0, y_scale=1.0)
@@ -60,7 +60,6 @@ class FantasyImprovement:
         return cls(replace(e, posterior=certain), weights, values.max(axis=1))
 
     def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """(b,)."""
         e, out = self.expectations, np.empty(len(points))
         spread = ValueSpread(e)
         block = max(1, MOST_VALUES // (len(e.posterior.x) + len(self.best)))
@@ -72,23 +71,22 @@ class FantasyImprovement:
         return out
 
     def value_and_gradient(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """(b,), and the gradient (b, d), 0 for uncontrolled variables."""
+        """Return ln EI, (b,), and its gradient (b, d), 0 for uncontrolled variables."""
         e = self.expectations
         inner = e.inner(points, sets)
         sd, sd_slope = ValueSpread(e).sd_and_slope(inner, sets)
         value, by_mean, by_sd = self._log_improvement(inner, sets, sd)
         slope = (by_mean @ self.weights) * e.outside[sets] + by_sd[:, None] * sd_slope
-        kernel = e.posterior.hyperparameters.product_kernel
-        return value, kernel.contract_slopes(points, e.posterior.x, inner * slope) * e.mask[sets]
+        return value, e.posterior.correlations.contract_slopes(points, inner * slope) * e.mask[sets]
 
     def _least(self, sets: IntArray) -> FloatArray:
-        """The spread below which the gradient's is cut off too."""
+        """Return the spread below which the gradient's is cut off too."""
         return np.asarray(np.sqrt(FLOOR * self.expectations.prior_variance[sets]))
 
     def _log_improvement(
         self, inner: FloatArray, sets: IntArray, sd: FloatArray
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Ln EI, (b,), its derivatives by the mean under each fantasy, (b, J), and by the spread, (b,)."""
+        """Return ln EI, (b,), its derivatives by the mean under each fantasy, (b, J), and by the spread, (b,)."""
         mean = (inner * self.expectations.outside[sets]) @ self.weights.T
         v = (mean - self.best) / sd[:, None]
         height = log_height(v)

@@ -47,7 +47,7 @@ MOST_VALUES = 1 << 18
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wave:
-    """cos or sin of (frequency * delta) in the place of a kernel, so that every marginal can integrate it."""
+    """Stand in a kernel's place with cos or sin of (frequency * delta), so that every marginal can integrate it."""
 
     frequencies: FloatArray
     """(M,), radians per unit."""
@@ -55,21 +55,19 @@ class _Wave:
 
     @property
     def lengthscale(self) -> float:
-        """What a quadrature rule has to resolve."""
         return float(RESOLVED / max(np.abs(self.frequencies).max(), 1.0))
 
     def value(self, delta: FloatArray) -> FloatArray:
-        """Row q of delta (M, nodes) with frequency q."""
+        """Return the wave; row q of delta (M, nodes) is of frequency q."""
         phase = self.frequencies[:, None] * delta
         return np.asarray(np.sin(phase) if self.sine else np.cos(phase))
 
     def log_slope(self, delta: FloatArray) -> FloatArray:
-        """Never asked for: waves are only integrated."""
         raise NotImplementedError
 
 
 def characteristic(marginal: Marginal, frequencies: FloatArray) -> FloatArray:
-    """E[e^(i w X)] for frequencies w (M,), complex (M,)."""
+    """Return E[e^(i w X)] for frequencies w (M,), complex (M,)."""
     out = np.empty(len(frequencies), dtype=complex)
     order = np.argsort(np.abs(frequencies))
     for part in np.split(order, [int(share * len(order)) for share in SLOW_SHARES]):
@@ -81,7 +79,7 @@ def characteristic(marginal: Marginal, frequencies: FloatArray) -> FloatArray:
 
 
 def spectral_draw(name: KernelName, lengthscales: FloatArray, count: int, rng: np.random.Generator) -> FloatArray:
-    """Frequencies (count, d) from the spectral density of the product kernel, radians per unit of the cube.
+    """Draw frequencies (count, d) from the spectral density of the product kernel, radians per unit of the cube.
 
     Raises:
         ValueError: the kernel's spectral density is not known here.
@@ -96,7 +94,7 @@ def spectral_draw(name: KernelName, lengthscales: FloatArray, count: int, rng: n
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SampledFunction:
-    """One function drawn from the posterior, as the value of settings of every control set. Standardised.
+    """Hold one function drawn from the posterior, as the value of settings of every control set. Standardised.
 
     A `Surface`: rows are points (b, d) of the unit cube with the index of their control set (b,).
     """
@@ -114,7 +112,7 @@ class SampledFunction:
     def draw(
         cls, e: Expectations, space: Space, among: Sequence[int], features: int, rng: np.random.Generator
     ) -> SampledFunction:
-        """One more function.
+        """Draw one more function.
 
         Args:
             e: of the posterior to draw from, for all control sets of the space, in their order.
@@ -137,7 +135,6 @@ class SampledFunction:
         return cls(replace(e, alpha=e.outside * alpha), w, b + np.angle(factor), v * np.abs(factor))
 
     def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """(b,)."""
         e, out = self.expectations, np.empty(len(points))
         block = max(1, MOST_VALUES // len(self.frequencies))
         for begin in range(0, len(points), block):
@@ -149,7 +146,7 @@ class SampledFunction:
         return out
 
     def value_and_gradient(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """(b,), and the gradient (b, d), 0 for uncontrolled variables."""
+        """Return values, (b,), and their gradient (b, d), 0 for uncontrolled variables."""
         e = self.expectations
         value, gradient = e.value_and_gradient(points, sets, np.zeros(len(points)), ValueSpread(e))
         for i in np.unique(sets):
@@ -160,7 +157,7 @@ class SampledFunction:
         return value, gradient
 
     def _angles(self, points: FloatArray, control_set: int) -> SingleArray:
-        """w^i' x^i + b + a, (b, M), within a turn around 0 and then in single precision.
+        """Return w^i' x^i + b + a, (b, M), within a turn around 0 and then in single precision.
 
         Cosines are then twenty times faster, and the sum still has six digits: more than the draw stands for.
         """

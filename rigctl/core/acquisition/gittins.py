@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from rigctl.core.acquisition.improvement import LOG_ROOT_2PI, Scored, log_height
+from rigctl.core.acquisition.improvement import LOG_ROOT_2PI, Acquired, log_height
 from rigctl.core.arrays import FloatArray
 
 HEIGHT_AT_0 = float(np.exp(-LOG_ROOT_2PI))
@@ -26,7 +26,7 @@ CLOSE = 4 * float(np.finfo(float).eps)
 
 
 def inverse_height(log_q: FloatArray) -> FloatArray:
-    """The v with ln h(v) = log_q, elementwise, for log_q from -1e6 to 700.
+    """Solve ln h(v) = log_q for v, elementwise, for log_q from -1e6 to 700.
 
     Newton's method on ln h, which rises and is concave: from anywhere the first step ends below the root, all further
     ones rise towards it. In logarithms, as q itself is 1e-12 and smaller where h has no digits left. The bracket
@@ -47,8 +47,8 @@ def inverse_height(log_q: FloatArray) -> FloatArray:
     return v
 
 
-def gittins_index(mean: FloatArray, sd: FloatArray, price: FloatArray, rate: float = 1.0) -> Scored:
-    """g, (b,), and its derivatives (the paper's eq. 8: dg = dmu + phi/Phi ds - lambda/Phi dc).
+def gittins_index(mean: FloatArray, sd: FloatArray, price: FloatArray, rate: float = 1.0) -> Acquired:
+    """Return g, (b,), and its derivatives (the paper's eq. 8: dg = dmu + phi/Phi ds - lambda/Phi dc).
 
     Args:
         mean: (b,), value, larger is better.
@@ -60,7 +60,7 @@ def gittins_index(mean: FloatArray, sd: FloatArray, price: FloatArray, rate: flo
     s = np.where(sure, 1.0, sd)
     v = inverse_height(np.where(sure, 0.0, np.log(price) - np.log(s)))
     height = log_height(v)
-    return Scored(
+    return Acquired(
         value=np.where(sure, mean - price, mean - s * v),
         by_mean=np.ones_like(mean),
         by_sd=np.where(sure, 0.0, height.phi_share / height.Phi_share),

@@ -25,8 +25,8 @@ LOG_ROOT_2PI = 0.5 * float(np.log(2.0 * np.pi))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Scored:
-    """An acquisition's values and their derivatives by what it is a function of, (b,) each."""
+class Acquired:
+    """Hold an acquisition's values and their derivatives by what it is a function of, (b,) each."""
 
     value: FloatArray
     by_mean: FloatArray
@@ -36,7 +36,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogHeight:
-    """ln h(v), and phi and Phi as shares of h: none of them under- or overflows for any v up to 1e150 either way."""
+    """Hold ln h(v), and phi and Phi as shares of h; none under- or overflows for any v up to 1e150 either way."""
 
     log_h: FloatArray
     phi_share: FloatArray
@@ -46,7 +46,7 @@ class LogHeight:
 
 
 def log_height(v: FloatArray) -> LogHeight:
-    """h(v) = phi(v) + v Phi(v) = E[max(v + Z, 0)], in logarithms, elementwise.
+    """Return h(v) = phi(v) + v Phi(v) = E[max(v + Z, 0)], in logarithms, elementwise.
 
     Below 0, h = phi (1 - t R(t)) with t = -v and Mills' ratio R(t) = Phi(-t) / phi(t); above, h = v + h(-v).
     """
@@ -71,7 +71,7 @@ def log_height(v: FloatArray) -> LogHeight:
 
 
 def expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> FloatArray:
-    """EI, (b,), of normally distributed values over the best so far; where sd is 0, what the mean exceeds it by.
+    """Return EI, (b,), of normally distributed values over the best; where sd is 0, what the mean exceeds it by.
 
     Args:
         mean: (b,), outcome units (any, but the same throughout), larger is better.
@@ -83,15 +83,15 @@ def expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> Float
     )
 
 
-def log_expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> Scored:
-    """The logarithm of EI, (b,), and its derivatives; -inf where sd is 0 and the mean does not exceed the best."""
+def log_expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> Acquired:
+    """Return ln EI, (b,), and its derivatives; -inf where sd is 0 and the mean does not exceed the best."""
     wide = sd > 0
     s = np.where(wide, sd, 1.0)
     height = log_height((mean - best) / s)
     with np.errstate(divide="ignore"):  # no improvement at all: ln 0
         certain = np.log(np.maximum(mean - best, 0.0))
         slope = np.where(mean > best, 1.0 / np.where(mean > best, mean - best, 1.0), 0.0)
-    return Scored(
+    return Acquired(
         value=np.where(wide, np.log(s) + height.log_h, certain),
         by_mean=np.where(wide, height.Phi_share / s, slope),
         by_sd=np.where(wide, height.phi_share / s, 0.0),
@@ -99,7 +99,7 @@ def log_expected_improvement(mean: FloatArray, sd: FloatArray, best: float) -> S
     )
 
 
-def log_improvement_per_cost(mean: FloatArray, sd: FloatArray, best: float, cost: FloatArray) -> Scored:
-    """The logarithm of EI / c, (b,), and its derivatives; cost is (b,), positive."""
+def log_improvement_per_cost(mean: FloatArray, sd: FloatArray, best: float, cost: FloatArray) -> Acquired:
+    """Return ln(EI / c), (b,), and its derivatives; cost is (b,), positive."""
     plain = log_expected_improvement(mean, sd, best)
-    return Scored(plain.value - np.log(cost), plain.by_mean, plain.by_sd, -1.0 / cost)
+    return Acquired(plain.value - np.log(cost), plain.by_mean, plain.by_sd, -1.0 / cost)

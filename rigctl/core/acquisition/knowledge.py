@@ -41,7 +41,7 @@ MOST_VALUES = 1 << 19
 
 @dataclass(frozen=True, eq=False)
 class Knowledge:
-    """What does not depend on the candidate: alternatives that could be recommended, and nodes. Standardised."""
+    """Hold what does not depend on the candidate: alternatives that could be recommended, and nodes. Standardised."""
 
     expectations: Expectations
     space: Space
@@ -51,12 +51,12 @@ class Knowledge:
 
     @cached_property
     def means(self) -> FloatArray:
-        """(a,), m_a."""
+        """Return m_a, (a,)."""
         return self.expectations.mean(self._inner, self.alternatives.sets)
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """(a, a), of the alternatives' values given the data, exact."""
+        """Return the covariance (a, a) of the alternatives' values given the data, exact."""
         h, settings = self.expectations.posterior.hyperparameters, self.alternatives
         prior = np.full((len(settings), len(settings)), h.signal_variance)
         for variable, ours in enumerate(self.expectations.mask[settings.sets].T == 1):
@@ -69,7 +69,7 @@ class Knowledge:
         return np.asarray(prior - self._white @ self._white.T)
 
     def probabilities(self, rng: np.random.Generator) -> FloatArray:
-        """(a,), how likely each alternative is the best of them, from joint draws; their sum is 1."""
+        """Return how likely each alternative is the best of them, (a,), from joint draws; their sum is 1."""
         covariance = self.covariance
         covariance = covariance + NUGGET * covariance.diagonal().max() * np.eye(len(covariance))
         values, vectors = np.linalg.eigh(covariance)
@@ -79,11 +79,11 @@ class Knowledge:
         return np.asarray(np.bincount(draws.argmax(axis=0), minlength=len(root)) / DRAWS)
 
     def gains(self, candidates: Settings) -> FloatArray:
-        """(c,), expected rise of the best mean by one trial of each candidate, standardised; never negative."""
+        """Return how much one trial of each candidate is to raise the best mean, (c,), standardised; never negative."""
         return self._averaged(candidates, lambda shift: _expected_rise(self.means, shift))
 
     def reductions(self, candidates: Settings, probabilities: FloatArray) -> FloatArray:
-        """(c,), expected fall of the best's variance by one trial of each candidate, standardised squared."""
+        """Return how much one trial of each candidate is to reduce the best's variance, (c,), standardised squared."""
         possible = np.flatnonzero(probabilities)
         return self._averaged(candidates, lambda shift: probabilities[possible] @ np.square(shift), possible)
 
@@ -93,14 +93,13 @@ class Knowledge:
 
     @cached_property
     def _white(self) -> FloatArray:
-        """(a, n)."""
         e = self.expectations
         return e.posterior.whiten(self._inner * e.outside[self.alternatives.sets])
 
     def _averaged(
         self, candidates: Settings, worth: Callable[[FloatArray], FloatArray], rows: IntArray | None = None
     ) -> FloatArray:
-        """(c,), worth of the shifts (a, b) of some alternatives, averaged over the uncontrolled variables."""
+        """Average a worth of the shifts (a, b) of some alternatives over the uncontrolled variables, (c,)."""
         out = np.empty(len(candidates))
         for control_set in np.unique(candidates.sets):
             mine = np.flatnonzero(candidates.sets == control_set)
@@ -114,7 +113,7 @@ class Knowledge:
         return out
 
     def _shift(self, points: FloatArray, control_set: int, nodes: FloatArray, rows: IntArray | None) -> FloatArray:
-        """s_a(z), (a, c q), of candidates (c, d) of one control set, node by node.
+        """Return s_a(z), (a, c q), of candidates (c, d) of one control set, node by node.
 
         Kernel and marginals are products: the candidate's part and the nodes' part are computed once each.
         """
@@ -132,7 +131,7 @@ class Knowledge:
         return np.asarray((h.signal_variance * prior.reshape(len(chosen), -1) - explained) / np.sqrt(observed))
 
     def _prior(self, points: FloatArray, mask: FloatArray, rows: IntArray) -> FloatArray:
-        """(a, c): product over the variables of `mask` of k_l(a_l, x_l) where a controls l, of z_l(x_l) where not."""
+        """Return, (a, c), the product over `mask` of k_l(a_l, x_l) where a controls l, of z_l(x_l) where not."""
         e = self.expectations
         out = np.ones((len(rows), len(points)))
         controlled = e.mask[self.alternatives.sets[rows]] == 1
@@ -146,7 +145,7 @@ class Knowledge:
 
 
 def _expected_rise(means: FloatArray, shift: FloatArray) -> FloatArray:
-    """E_Z[max_a (m_a + s_a Z)] - max_a m_a, (b,), for means (a,) and shifts (a, b)."""
+    """Return E_Z[max_a (m_a + s_a Z)] - max_a m_a, (b,), for means (a,) and shifts (a, b)."""
     nodes = np.linspace(-WIDEST, WIDEST, STEPS)
     weights = np.exp(-0.5 * np.square(nodes))
     below = (means - means.max())[:, None]

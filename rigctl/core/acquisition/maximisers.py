@@ -1,8 +1,7 @@
 """Maximises a score over all control sets and settings: any function of a setting's mean, sd and cost.
 
-For every control set: screen points of the whole cube and around the best trials, climb from the best of them with
-the analytic gradient, all sets together. mu and s are the exact mean and sd of F_i(x^i) (algorithms, section 3); on a
-control set of all variables that is the process itself, so ordinary full-control problems are the same thing.
+mu and s are the exact mean and sd of F_i(x^i) (algorithms, section 3); on a control set of all variables that is the
+process itself, so ordinary full-control problems are the same thing.
 """
 
 from __future__ import annotations
@@ -12,10 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.acquisition.improvement import Scored
-from rigctl.core.acquisition.screening import Screening, starts
+from rigctl.core.acquisition.improvement import Acquired
+from rigctl.core.acquisition.search import Looked, Screening, Search
 from rigctl.core.arrays import FloatArray, IntArray
-from rigctl.core.bounds.ascent import climb
 from rigctl.core.bounds.expectations import FLOOR, Expectations, ValueSpread
 from rigctl.core.experiment.problem import CostField
 from rigctl.core.experiment.space import Space
@@ -31,15 +29,15 @@ TOLERANCE = 1e-6
 MOST_VALUES = 1 << 17
 """Largest intermediate array while screening, in numbers: 1 MB stays in the cache."""
 
-Score = Callable[[FloatArray, FloatArray, FloatArray], Scored]
+Score = Callable[[FloatArray, FloatArray, FloatArray], Acquired]
 """(mean (b,), sd (b,), both standardised; cost (b,), currency) -> value and derivatives."""
 Fits = Callable[[float], bool]
 """Whether what a trial is predicted to cost at most, currency, fits the remaining budget."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
-    """The best setting of one control set. Values in the outcome's own units, larger is better; costs in currency."""
+class BestSetting:
+    """Hold the best setting of one control set. Values are in outcome units, larger is better; costs in currency."""
 
     control_set: int
     setting: tuple[float, ...]
@@ -56,8 +54,8 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Search:
-    """One decision's maximisation. Standardised."""
+class _Scored:
+    """See the score as a function of settings: a `Surface`. Standardised."""
 
     expectations: Expectations
     spread: ValueSpread
@@ -65,13 +63,12 @@ class _Search:
     field: CostField
     score: Score
 
-    @property
-    def lengthscales(self) -> FloatArray:
-        """(d,), none longer than the cube."""
-        return np.asarray(np.minimum(self.expectations.posterior.hyperparameters.lengthscales, 1.0))
+    def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
+        mean, sd = self.moments(points, sets)
+        return self.score(mean, sd, self.costs(points, sets, self.field.mean)).value
 
     def moments(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Mean and sd, (b,) each, of settings given as rows (b, d); the sd is floored as its slope is."""
+        """Return mean and sd, (b,) each, of settings given as rows (b, d); the sd is floored as its slope is."""
         e = self.expectations
         mean, sd = np.empty(len(points)), np.empty(len(points))
         block = max(1, MOST_VALUES // max(len(e.posterior.x), 1))
@@ -82,7 +79,7 @@ class _Search:
         return mean, np.asarray(np.maximum(sd, np.sqrt(FLOOR * e.prior_variance[sets])))
 
     def costs(self, points: FloatArray, sets: IntArray, of: Callable[[int, FloatArray], FloatArray]) -> FloatArray:
-        """`of` (mean or upper of the cost field) at settings given as rows (b, d), (b,)."""
+        """Return `of` (mean or upper of the cost field) at settings given as rows (b, d), (b,)."""
         out = np.empty(len(points))
         for i in np.unique(sets):
             rows = np.flatnonzero(sets == i)
@@ -90,7 +87,7 @@ class _Search:
         return out
 
     def cost_slopes(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """Derivatives of the mean cost by the setting, (b, d), 0 for uncontrolled variables."""
+        """Return derivatives of the mean cost by the setting, (b, d), 0 for uncontrolled variables."""
         out = np.zeros_like(points)
         for i in np.unique(sets):
             rows = np.flatnonzero(sets == i)
@@ -99,30 +96,17 @@ class _Search:
         return out
 
     def value_and_gradient(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """The score, (b,), and its gradient, (b, d): by the chain rule from mean, sd and cost."""
+        """Return the score, (b,), and its gradient, (b, d): by the chain rule from mean, sd and cost."""
         e = self.expectations
         inner = e.inner(points, sets)
         mean = e.mean(inner, sets)
         sd, sd_slope = self.spread.sd_and_slope(inner, sets)
         scored = self.score(mean, sd, self.costs(points, sets, self.field.mean))
         slope = scored.by_mean[:, None] * e.alpha[sets] + scored.by_sd[:, None] * sd_slope
-        kernel = e.posterior.hyperparameters.product_kernel
-        gradient = kernel.contract_slopes(points, e.posterior.x, inner * slope) * e.mask[sets]
+        gradient = e.posterior.correlations.contract_slopes(points, inner * slope) * e.mask[sets]
         if np.any(scored.by_cost):
             gradient += scored.by_cost[:, None] * self.cost_slopes(points, sets)
         return scored.value, gradient
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Pool:
-    """Every setting that was looked at."""
-
-    points: FloatArray
-    """(p, d)."""
-    sets: IntArray
-    """(p,)."""
-    scores: FloatArray
-    """(p,)."""
 
 
 def best_settings(
@@ -135,8 +119,8 @@ def best_settings(
     rng: np.random.Generator,
     warm_starts: Mapping[int, FloatArray] | None = None,
     margin: float = 1.0,
-) -> tuple[Found, ...]:
-    """Every control set's best setting that fits the budget, in the order of the space's control sets.
+) -> tuple[BestSetting, ...]:
+    """Return every control set's best setting that fits the budget, in the order of the space's control sets.
 
     Args:
         posterior: of the value: larger is better.
@@ -149,60 +133,34 @@ def best_settings(
         margin: where the best setting does not fit, another is taken whose cost fits even divided by this.
     """
     expectations = Expectations.of(posterior, space)
-    search = _Search(expectations, ValueSpread(expectations), space, field, score)
+    surface = _Scored(expectations, ValueSpread(expectations), space, field, score)
     every = range(len(space.control_sets))
-    points, sets = SCREENING.settings(expectations, every, search.lengthscales, rng)
-    mean, sd = search.moments(points, sets)
-    scores = score(mean, sd, search.costs(points, sets, field.mean)).value
-    climbers = max(CLIMBERS // len(every), FEWEST_CLIMBERS)
-    cold, cold_groups = starts(expectations, points, sets, scores, search.lengthscales, count=climbers)
-    warm, warm_groups = _warm(space, warm_starts or {})
-    groups = np.concatenate([cold_groups, warm_groups])
-    maxima = climb(
-        lambda x, index: search.value_and_gradient(x, groups[index]),
-        np.concatenate([cold, warm]),
-        expectations.mask[groups],
-        groups,
-        search.lengthscales,
-        tolerance=TOLERANCE,
-    )
-    pool = _Pool(
-        np.concatenate([maxima.points, points]),
-        np.concatenate([groups, sets]),
-        np.concatenate([maxima.values, scores]),
-    )
-    return tuple(_pick(search, i, pool, fits, margin) for i in every)
+    search = Search(expectations, space, SCREENING, max(CLIMBERS // len(every), FEWEST_CLIMBERS), TOLERANCE)
+    found = search.maxima(surface, every, warm_starts or {}, rng)
+    return tuple(_pick(surface, i, found, fits, margin) for i in every)
 
 
-def _warm(space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, IntArray]:
-    """Settings (k,) as rows (r, d), and their control sets (r,)."""
-    points = np.full((len(given), space.dimension), 0.5)
-    for row, (i, setting) in enumerate(given.items()):
-        points[row, list(space.control_sets[i].indices)] = np.clip(setting, 0.0, 1.0)
-    return points, np.array(list(given), dtype=np.int64)
-
-
-def _pick(search: _Search, i: int, pool: _Pool, fits: Fits, margin: float) -> Found:
-    """The best of one control set's settings that fits the budget; the best of all if none does."""
-    mine = np.flatnonzero(pool.sets == i)
-    order = mine[np.argsort(-pool.scores[mine], kind="stable")]
-    rows, sets = pool.points[order], np.full(len(order), i)
-    most = search.costs(rows[:1], sets[:1], search.field.upper)
+def _pick(surface: _Scored, i: int, found: tuple[Looked, Looked], fits: Fits, margin: float) -> BestSetting:
+    """Return the best of one control set's settings that fits the budget; the best of all if none does."""
+    points, values = (np.concatenate(parts) for parts in zip(*(looked.of(i) for looked in found), strict=True))
+    order = np.argsort(-values, kind="stable")
+    rows, sets = points[order], np.full(len(order), i)
+    most = surface.costs(rows[:1], sets[:1], surface.field.upper)
     at, fitting = 0, fits(float(most[0]))
     if not fitting:  # rarely, at the end of a campaign; so not looked at before
-        most = search.costs(rows, sets, search.field.upper)
+        most = surface.costs(rows, sets, surface.field.upper)
         below = [row for row, cost in enumerate(most) if fits(float(cost) / margin)]
         at, fitting = (below[0], True) if below else (0, False)
     best = rows[at : at + 1]
-    mean, sd = search.moments(best, sets[:1])
-    h = search.expectations.posterior.hyperparameters
-    return Found(
+    mean, sd = surface.moments(best, sets[:1])
+    h = surface.expectations.posterior.hyperparameters
+    return BestSetting(
         control_set=i,
-        setting=tuple(float(v) for v in best[0, list(search.space.control_sets[i].indices)]),
-        score=float(pool.scores[order[at]]),
+        setting=tuple(float(v) for v in best[0, list(surface.space.control_sets[i].indices)]),
+        score=float(values[order[at]]),
         mean=float(h.y_shift + h.y_scale * mean[0]),
         sd=float(h.y_scale * sd[0]),
-        cost=float(search.costs(best, sets[:1], search.field.mean)[0]),
+        cost=float(surface.costs(best, sets[:1], surface.field.mean)[0]),
         most=float(most[at]),
         fits=fitting,
     )

@@ -1,40 +1,110 @@
-"""What every bound-based policy looks at before it chooses: bounds, costs, affordability, first points.
+"""What a policy looks at before it chooses, and how its choice becomes a proposal.
 
-Assembled once per decision; the policies differ only in what they choose from it.
+`look` fits the surrogate on its schedule, finds every control set's best upper bound, lower bound and mean with the
+settings that have them, and forms the beliefs about costs. It is assembled once per decision; policies differ in what
+they choose from it. `OutlookPolicy` is such a policy but for the choice.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import SetBounds, best_bounds
+from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.costs.beliefs import CostBelief, CostBound, believe
 from rigctl.core.costs.feasibility import within
 from rigctl.core.costs.fields import cost_field, predicted_upper
+from rigctl.core.costs.groups import CostEstimate, estimates
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import CostField, JsonState, Problem, sign, value_floor
-from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.model import Fitted, fit_history
+from rigctl.core.gp.model import Fitted, fit_again
 from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import fingerprint
-from rigctl.core.policy import BudgetSpent, SetReport
+from rigctl.core.policy import BudgetSpent, Proposal, SetReport
 
 
 @dataclass(frozen=True, slots=True)
-class Outlook:
-    """Today's beliefs. Bounds are values (larger is better), costs in currency."""
+class Choice:
+    """Name a control set, where to play it, and why."""
+
+    control_set: int
+    phase: str
+    reason: str
+    eligible: Sequence[int]
+    """Control sets that were in the running."""
+    threshold: float | None = None
+    """What a set's upper bound had to reach, as a value (larger is better)."""
+    setting: tuple[float, ...] | None = None
+    """(k,), unit cube; None: where the set's upper bound is largest."""
+    first: bool | None = None
+    """Whether a scrambled Sobol point of the set is played instead; None: while there are too few outcomes."""
+    remembered: JsonState = field(default_factory=dict)
+    """What the policy wants to find in its state next time."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Context:
+    """Hold what every decision by a model begins with. Values are larger the better; costs in currency."""
 
     problem: Problem
     history: History
     fitted: Fitted
-    bounds: tuple[SetBounds, ...]
-    costs: tuple[CostBelief, ...]
     field: CostField
     """What every setting is believed to cost."""
+
+    @property
+    def too_few_outcomes(self) -> bool:
+        """Tell whether hyper-parameters still wait for d + 1 outcomes; fixed ones hold from the start."""
+        return len(self.history.complete) < fewest_outcomes(self.problem)
+
+    def label(self, control_set: int) -> str:
+        """Return `a+b`, as written in reasons."""
+        return self.problem.space.control_sets[control_set].label
+
+    def cost_at(self, control_set: int, setting: Sequence[float]) -> float:
+        """Return what a trial of this set at this setting (k,) is expected to cost, currency units, positive."""
+        return float(self.field.mean(control_set, np.array([setting], dtype=float))[0])
+
+    def affords(self, most: Micros) -> bool:
+        """Tell whether a trial that may cost so much fits what is left of the budget."""
+        return self.history.spent + most <= self.problem.budget
+
+    def nothing_fits(self, cheapest: float) -> BudgetSpent:
+        """Return what to raise when no trial fits; `cheapest` is what the cheapest may cost, currency units."""
+        left = to_units(self.problem.budget - self.history.spent)
+        return BudgetSpent(f"{left:g} left; the cheapest useful trial may cost {cheapest:g}")
+
+    def attained(self) -> float:
+        """Return the largest posterior mean among the settings played, standardised; the prior's mean before any.
+
+        A point known beforehand counts as a setting of the control set of all variables; where there is none, and
+        nothing was played yet, as a setting of every set.
+        """
+        history, space = self.history, self.problem.space
+        if not history.complete:
+            return self.fitted.hyperparameters.mean
+        played = np.array([o.control_set for o in history.complete])
+        whole = all_variables(self.problem)
+        sets = np.where(played < 0, whole[0], played) if whole else played
+        rows, of = history.x[sets >= 0], sets[sets >= 0]
+        if not rows.size:
+            count = len(space.control_sets)
+            rows, of = np.tile(history.x, (count, 1)), np.repeat(np.arange(count), len(history.x))
+        expectations = Expectations.of(self.fitted.posterior, space)
+        return float(expectations.mean(expectations.inner(rows, of), of).max())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Outlook(Context):
+    """Hold today's beliefs about every control set."""
+
+    bounds: tuple[SetBounds, ...]
+    costs: tuple[CostBelief, ...]
     floor: float
     """The worst value the outcome can take."""
     changed: bool = False
@@ -44,19 +114,17 @@ class Outlook:
 
     @property
     def upper(self) -> tuple[float, ...]:
-        """u_i, per control set."""
         return tuple(b.upper for b in self.bounds)
 
     @property
     def lower(self) -> float:
-        """The largest l_i."""
         return max(b.lower for b in self.bounds)
 
     def predicted(self, control_set: int, setting: Sequence[float] | None = None) -> Micros:
-        """What a trial of this set may cost at most.
+        """Return what a trial of this set may cost at most.
 
         Where costs depend on the setting: at the setting (k,) given, else at the set's upper maximiser, of those that
-        fit what is left (`affording.within`).
+        fit what is left (`feasibility.within`).
         """
         if self.problem.cost_model == "per-set" and self.problem.known_cost_field is None:
             return self.costs[control_set].upper
@@ -64,24 +132,76 @@ class Outlook:
         return predicted_upper(self.problem, self.history, control_set, at, self.field)
 
     def fits(self, control_set: int, setting: Sequence[float] | None = None) -> bool:
-        """Whether such a trial is predicted to fit what is left of the budget; see `predicted`."""
-        return self.history.spent + self.predicted(control_set, setting) <= self.problem.budget
+        """Tell whether such a trial is predicted to fit what is left of the budget; see `predicted`."""
+        return self.affords(self.predicted(control_set, setting))
 
-    def affordable(self, among: Sequence[int]) -> list[int]:
-        """Those of `among` that fit the remaining budget.
+    def fitting(self, among: Sequence[int] | None = None) -> list[int]:
+        """Return the control sets (None: of all) that are predicted to fit the remaining budget.
 
         Raises:
             BudgetSpent: none does.
         """
-        fitting = [i for i in among if self.fits(i)]
-        left = to_units(self.problem.budget - self.history.spent)
-        if left <= 0 or not fitting:
-            cheapest = min((self.predicted(i) for i in among), default=0)
-            raise BudgetSpent(f"{left:g} left; the cheapest useful trial may cost {to_units(cheapest):g}")
+        asked = range(len(self.bounds)) if among is None else among
+        fitting = [i for i in asked if self.fits(i)]
+        if self.history.spent >= self.problem.budget or not fitting:
+            raise self.nothing_fits(to_units(min((self.predicted(i) for i in asked), default=0)))
         return fitting
 
-    def reports(self, eligible: Sequence[int]) -> tuple[SetReport, ...]:
-        """One report per control set, in the outcome's own units."""
+    def most_promising(self, among: Sequence[int]) -> int:
+        """Return the set with the largest upper bound; the first of equals."""
+        return max(among, key=lambda i: (self.upper[i], -i))
+
+    def first_to_meter(self, unknown: Sequence[int]) -> int:
+        """Return, of sets never tried, one with the fewest variables, as control costs; of these the most promising."""
+        sets = self.problem.space.control_sets
+        return min(unknown, key=lambda i: (len(sets[i].indices), -self.upper[i], i))
+
+    def costs_now(self) -> tuple[CostEstimate | None, ...]:
+        """Return what a trial of each set costs; where that depends on the setting, at its upper maximiser.
+
+        None for a set that was never tried, unless all costs are known.
+        """
+        on_average = estimates(self.problem, self.history)
+        if self.problem.cost_model == "per-set" and self.problem.known_cost_field is None:
+            return on_average
+        told = self.problem.known_cost_field is not None
+        return tuple(
+            CostEstimate(self.cost_at(i, self.bounds[i].upper_at)) if told or c is not None else None
+            for i, c in enumerate(on_average)
+        )
+
+    def proposal(self, policy: str, choice: Choice, sobol_seed: int) -> Proposal:
+        """Return the choice as a proposal of the policy, priced at the setting it is for."""
+        chosen, reason = choice.control_set, choice.reason
+        upper_at = tuple(float(v) for v in self.bounds[chosen].upper_at)
+        setting = upper_at if choice.setting is None else choice.setting
+        if self.too_few_outcomes if choice.first is None else choice.first:
+            point = first_point(len(setting), self.history.trials_of(chosen), sobol_seed)
+            # where costs depend on the setting the point may be too dear for what is left; the upper maximiser fits
+            setting, where = (point, "Sobol point") if self.fits(chosen, point) else (upper_at, "setting that fits")
+            reason += f"; at a {where}: too few outcomes for a model"
+        return Proposal(
+            trial=len(self.history) + 1,
+            policy=policy,
+            phase=choice.phase,
+            control_set=chosen,
+            setting=setting,
+            reason=reason,
+            sets=self._reports(choice.eligible),
+            threshold=None if choice.threshold is None else sign(self.problem) * choice.threshold,
+            predicted_cost=to_units(self.predicted(chosen, setting)) or None,
+            notes=self.fitted.posterior.notes,
+        )
+
+    def to_state(self) -> dict[str, object]:
+        """Return what `look` wants to find in the state next time."""
+        return {
+            **self.fitted.to_state(),
+            "naturals": fingerprint(self.problem.space),
+            "maximisers": {str(b.control_set): [float(v) for v in b.upper_at] for b in self.bounds},
+        }
+
+    def _reports(self, eligible: Sequence[int]) -> tuple[SetReport, ...]:
         s, space = sign(self.problem), self.problem.space
         return tuple(
             SetReport(
@@ -102,14 +222,15 @@ class Outlook:
 
 
 def look(
-    problem: Problem, history: History, state: JsonState, cost_bound: CostBound, rng: np.random.Generator
+    problem: Problem,
+    history: History,
+    state: JsonState,
+    rng: np.random.Generator,
+    cost_bound: CostBound = "empirical-bernstein",
 ) -> Outlook:
-    """Fit, bound and cost everything, warm-started from the state of the last decision."""
-    stored = state.get("hyperparameters")
-    previous = None if stored is None else Hyperparameters.from_json(stored)
-    fitted = fit_history(problem, history, previous, int(state.get("fitted_at", 0)))
-    warm = {int(i): np.array(at) for i, at in state.get("maximisers", {}).items()}
-    bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, warm)
+    """Fit, bound and cost everything, warm-started from the state of the last decision (`Outlook.to_state`)."""
+    fitted = fit_again(problem, history, state)
+    bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, warm_starts(state))
     costs = believe(problem, history, cost_bound)
     field, moved = cost_field(problem, history), frozenset[int]()
     if problem.cost_model == "per-setting" or problem.known_cost_field is not None:
@@ -118,61 +239,75 @@ def look(
         moved = frozenset(i for i, (new, old) in enumerate(zip(affordable, bounds, strict=True)) if new is not old)
         bounds = affordable
     changed = fitted.refitted or state.get("naturals", fingerprint(problem.space)) != fingerprint(problem.space)
-    floor = value_floor(problem, history)
-    return Outlook(problem, history, fitted, bounds, costs, field, floor, changed, moved)
+    return Outlook(problem, history, fitted, field, bounds, costs, value_floor(problem, history), changed, moved)
 
 
-def remember(outlook: Outlook) -> dict[str, object]:
-    """What `look` wants to find in the state next time."""
-    return {
-        "hyperparameters": outlook.fitted.hyperparameters.to_json(),
-        "fitted_at": outlook.fitted.fitted_at,
-        "naturals": fingerprint(outlook.problem.space),
-        "maximisers": {str(b.control_set): [float(v) for v in b.upper_at] for b in outlook.bounds},
-    }
+class OutlookPolicy(ABC):
+    """Choose by the outlook: this is all of a policy but the choice.
 
-
-@dataclass(frozen=True, slots=True)
-class Intersection:
-    """Running intersections of confidence bounds (U Algorithm 1, lines 10 to 20).
-
-    Valid for one fit and one belief about the marginals only: `restarted` when `Outlook.changed`.
+    A subclass is a frozen dataclass with a `name`, whose fields are its options.
     """
 
-    lcb: float
-    """Largest lower bound seen."""
-    ucb: tuple[float, ...]
-    """Per set, smallest upper bound seen."""
+    __slots__ = ()
+    name: str
 
-    @classmethod
-    def of(cls, state: JsonState, count: int) -> Intersection:
-        """As kept in the state; unbounded where it was never seen."""
-        lcb = state.get("lcb")
-        ucb: Mapping[str, float] = state.get("ucb", {})
-        return cls(-inf if lcb is None else lcb, tuple(ucb.get(str(i), inf) for i in range(count)))
+    @property
+    def cost_bound(self) -> CostBound:
+        """Say which lower bounds the outlook has of costs."""
+        return "empirical-bernstein"
 
-    @classmethod
-    def restarted(cls, count: int) -> Intersection:
-        """Nothing seen yet."""
-        return cls(-inf, (inf,) * count)
+    @abstractmethod
+    def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:
+        """Choose the next trial.
 
-    def narrowed(self, lower: float, upper: Mapping[int, float]) -> Intersection:
-        """With today's largest lower bound and the upper bounds of some sets."""
-        return Intersection(max(self.lcb, lower), tuple(min(u, upper.get(i, inf)) for i, u in enumerate(self.ucb)))
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+        """
 
-    def to_state(self) -> dict[str, object]:
-        """JSON: unbounded entries are left out."""
-        return {
-            "lcb": None if self.lcb == -inf else self.lcb,
-            "ucb": {str(i): u for i, u in enumerate(self.ucb) if u != inf},
-        }
+    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
+        return {}
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        """Look, choose, and remember.
+
+        Raises:
+            BudgetSpent: nothing fits the remaining budget.
+        """
+        sobol_seed = sobol_seed_of(state, rng)
+        outlook = look(problem, history, state, rng, self.cost_bound)
+        choice = self.choose(outlook, state, rng)
+        proposal = outlook.proposal(self.name, choice, sobol_seed)
+        return proposal, {**outlook.to_state(), **choice.remembered, "sobol_seed": sobol_seed}
+
+
+def warm_starts(state: JsonState) -> Mapping[int, FloatArray]:
+    """Return each control set's maximiser at the last decision, (k,), unit cube."""
+    return {int(i): np.array(at) for i, at in state.get("maximisers", {}).items()}
+
+
+def sobol_seed_of(state: JsonState, rng: np.random.Generator) -> int:
+    """Return the seed of a campaign's first points: drawn in every decision, kept from the first one on."""
+    drawn = rng.integers(2**31)
+    return int(state.get("sobol_seed", drawn))
 
 
 def first_point(size: int, play: int, sobol_seed: int) -> tuple[float, ...]:
-    """Point number `play` of a scrambled Sobol sequence over a set's own `size` variables, unit cube."""
+    """Return point number `play` of a scrambled Sobol sequence over a set's own `size` variables, unit cube."""
     from scipy.stats import qmc  # noqa: PLC0415 - heavy: not for commands that decide nothing
 
     sequence = qmc.Sobol(size, scramble=True, rng=np.random.default_rng([sobol_seed, size]))
     if play:  # scipy's fast_forward(0) overflows
         sequence.fast_forward(play)
     return tuple(float(v) for v in sequence.random(1)[0])
+
+
+def fewest_outcomes(problem: Problem) -> int:
+    """Return how many outcomes a model needs before it decides."""
+    return problem.space.dimension + 1 if problem.model.hyperparameters == "learned" else 1
+
+
+def all_variables(problem: Problem) -> list[int]:
+    """Return the control sets that leave nothing uncontrolled: at most one."""
+    return [i for i, s in enumerate(problem.space.control_sets) if len(s.indices) == problem.space.dimension]

@@ -1,93 +1,207 @@
-"""Maximises any smooth function of control sets' settings: screens points, then climbs from the best of them."""
+"""Maximises any smooth function of control sets' settings, all sets together.
+
+For every control set: screen points of the whole cube and around the best trials, climb from the best of them that are
+apart, with the analytic gradient.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 import numpy as np
 
-from rigctl.core.acquisition.screening import Screening, starts
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds.ascent import climb
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.pointwise import sobol
+from rigctl.core.experiment.space import Space
 
-SCREENING = Screening(cube=(128, 512, 2048), around=(32, 128, 384), reaches=(0.6, 0.2), trials_too=True)
-CLIMBERS = 16
-"""Settings of every control set that are climbed from, besides the warm starts."""
+Rank = Callable[[FloatArray, IntArray], FloatArray]
+"""Points (b, d) of the unit cube and their control sets (b,) -> (b,); the highest is the best."""
+APART = 0.5
+"""Climbs start at least this far from each other in some variable, lengthscales."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screening:
+    """Say how many settings are looked at, and where; triples are for a set of one, two, and more variables."""
+
+    cube: tuple[int, int, int]
+    """Sobol points of the whole cube."""
+    around: tuple[int, int, int]
+    """Settings around the best trials."""
+    reaches: tuple[float, ...]
+    """How far from them, lengthscales, in turn."""
+    trials: int = 32
+    """How many trials count as the best."""
+    trials_too: bool = False
+    """Whether the trials' own settings are looked at as well."""
+    most_moved: float = inf
+    """Settings around a trial differ from it in about this many variables at most."""
+
+    def settings(
+        self,
+        e: Expectations,
+        among: Sequence[int],
+        scale: FloatArray,
+        rng: np.random.Generator,
+        rank: Rank | None = None,
+    ) -> tuple[FloatArray, IntArray]:
+        """Return rows (c, d) of the unit cube and their control sets (c,), each of `among` in turn.
+
+        Args:
+            e: of all control sets of the space; for their masks, data and means.
+            among: control sets to look at.
+            scale: (d,), lengthscales.
+            rng: the same generator state gives the same settings bit for bit.
+            rank: by what trials count as the best; None: the mean.
+        """
+        d = e.mask.shape[1]
+        x = np.clip(e.posterior.x, 0.0, 1.0)
+        kept = min(self.trials, len(x))
+        common = sobol(d, self.cube[-1], rng)
+        count = self.around[-1] if kept else 0
+        moved = rng.random((count, d)) if self.most_moved < inf else np.zeros((count, d))
+        steps = rng.standard_normal((count, d)) * np.resize(np.array(self.reaches), count)[:, None] * scale
+        points, sets = [], []
+        for i in among:
+            controlled = int(e.mask[i].sum())
+            size = min(controlled, len(self.cube)) - 1
+            here = np.full(len(x), i)
+            worth = e.mean(e.inner(x, here), here) if rank is None else rank(x, here)
+            best = x[np.argsort(-worth, kind="stable")[:kept]]
+            near = np.resize(best, (count, d)) + steps * (moved < self.most_moved / controlled)
+            near = np.clip(near[: self.around[size]], 0.0, 1.0)
+            mine = [common[: self.cube[size]], *([best] if self.trials_too else []), near]
+            points += mine
+            sets.append(np.full(sum(map(len, mine)), i))
+        return np.concatenate(points), np.concatenate(sets)
+
+
+def starts(
+    e: Expectations, points: FloatArray, sets: IntArray, values: FloatArray, scale: FloatArray, *, count: int
+) -> tuple[FloatArray, IntArray]:
+    """Return up to `count` of the best settings of every control set that are apart: rows (b, d) and sets (b,).
+
+    Without this all climbs would start on the same hill.
+    """
+    chosen: list[int] = []
+    for i in np.unique(sets):
+        mine = np.flatnonzero(sets == i)
+        place = np.ascontiguousarray((points[mine] / (APART * scale) * e.mask[i]).T)
+        left = values[mine].copy()
+        for _ in range(count):
+            best = int(left.argmax())
+            if left[best] == -np.inf:  # all others are close to one taken
+                break
+            chosen.append(int(mine[best]))
+            left[np.abs(place - place[:, best, None]).max(axis=0) < 1.0] = -np.inf
+    return points[chosen], sets[chosen]
 
 
 class Surface(Protocol):
-    """What is maximised. Points are rows (b, d) of the unit cube, each with the index of its control set (b,)."""
+    """Is maximised. Points are rows (b, d) of the unit cube, each with the index of its control set (b,)."""
 
     def value(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """(b,); may be a little less exact than `value_and_gradient`: it only ranks starts."""
+        """Return values (b,); may be a little less exact than `value_and_gradient`: it only ranks starts."""
         ...
 
     def value_and_gradient(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """(b,), and the gradient (b, d), 0 for uncontrolled variables."""
+        """Return values (b,), and the gradient (b, d), 0 for uncontrolled variables."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """The highest point found of one control set."""
+    """Hold the best setting found of a control set."""
 
-    value: float
+    control_set: int
     setting: tuple[float, ...]
     """(k,), unit cube."""
+    value: float
+    """What it was chosen by."""
 
 
-def maximise(
-    surface: Surface,
-    expectations: Expectations,
-    among: Sequence[int],
-    warm_starts: Mapping[int, Sequence[Sequence[float]]],
-    rng: np.random.Generator,
-    *,
-    tolerance: float,
-) -> dict[int, Peak]:
-    """The highest point of every control set in `among`.
+@dataclass(frozen=True, slots=True, eq=False)
+class Looked:
+    """Hold settings that were looked at."""
 
-    Args:
-        surface: values and gradients.
-        expectations: of all control sets of the space, in their order; for their masks, data and lengthscales.
-        among: control sets to look at.
-        warm_starts: settings (k,) on the unit cube to climb from in any case, by control set.
-        rng: points to screen; the same generator state gives the same peaks bit for bit.
-        tolerance: a climb ends when it promises less.
-    """
-    h = expectations.posterior.hyperparameters
-    scale = np.minimum(np.array(h.lengthscales), 1.0)
-    points, sets = SCREENING.settings(expectations, among, scale, rng)
-    cold, cold_groups = starts(expectations, points, sets, surface.value(points, sets), scale, count=CLIMBERS)
-    warm, warm_groups = _warm(expectations, among, warm_starts)
-    groups = np.concatenate([cold_groups, warm_groups])
-    maxima = climb(
-        lambda x, index: surface.value_and_gradient(x, groups[index]),
-        np.concatenate([cold, warm]),
-        expectations.mask[groups],
-        groups,
-        scale,
-        tolerance=tolerance,
-    )
-    peaks = {}
-    for i in among:
-        mine = np.flatnonzero(groups == i)
-        best = mine[int(maxima.values[mine].argmax())]
-        controlled = np.flatnonzero(expectations.mask[i])
-        peaks[i] = Peak(float(maxima.values[best]), tuple(float(v) for v in maxima.points[best, controlled]))
-    return peaks
+    points: FloatArray
+    """(p, d)."""
+    sets: IntArray
+    """(p,)."""
+    values: FloatArray
+    """(p,)."""
+
+    def of(self, control_set: int) -> tuple[FloatArray, FloatArray]:
+        """Return points and values of one control set."""
+        mine = self.sets == control_set
+        return self.points[mine], self.values[mine]
 
 
-def _warm(
-    e: Expectations, among: Sequence[int], given: Mapping[int, Sequence[Sequence[float]]]
-) -> tuple[FloatArray, IntArray]:
-    """Settings (k,) as rows (r, d), and their control sets (r,)."""
-    d = e.mask.shape[1]
-    pairs = [(i, setting) for i in among for setting in given.get(i, ())]
-    points = np.full((len(pairs), d), 0.5)
-    for row, (i, setting) in enumerate(pairs):
-        points[row, np.flatnonzero(e.mask[i])] = setting
-    return points, np.array([i for i, _ in pairs], dtype=np.int64)
+@dataclass(frozen=True, slots=True, eq=False)
+class Search:
+    """Say where to look, and how long to climb."""
+
+    expectations: Expectations
+    """Of all control sets of the space, in their order; for their masks, data and lengthscales."""
+    space: Space
+    screening: Screening
+    climbers: int
+    """Settings of every control set that are climbed from, besides the warm starts."""
+    tolerance: float
+    """A climb ends when it promises less."""
+
+    def maxima(
+        self,
+        surface: Surface,
+        among: Sequence[int],
+        warm: Mapping[int, FloatArray | Sequence[Sequence[float]]],
+        rng: np.random.Generator,
+    ) -> tuple[Looked, Looked]:
+        """Return the local maxima that were climbed to, and all settings that were screened before.
+
+        Args:
+            surface: values and gradients.
+            among: control sets to look at.
+            warm: settings (k,) or (r, k) on the unit cube to climb from in any case, by control set.
+            rng: points to screen; the same generator state gives the same maxima bit for bit.
+        """
+        e = self.expectations
+        scale = np.minimum(np.array(e.posterior.hyperparameters.lengthscales), 1.0)
+        points, sets = self.screening.settings(e, among, scale, rng)
+        values = surface.value(points, sets)
+        begin, groups = starts(e, points, sets, values, scale, count=self.climbers)
+        for i in among:
+            if i in warm:
+                known = self.space.rows(i, np.clip(np.atleast_2d(warm[i]), 0.0, 1.0))
+                begin, groups = np.concatenate([begin, known]), np.concatenate([groups, np.full(len(known), i)])
+        found = climb(
+            lambda x, index: surface.value_and_gradient(x, groups[index]),
+            begin,
+            e.mask[groups],
+            groups,
+            scale,
+            tolerance=self.tolerance,
+        )
+        return Looked(found.points, groups, found.values), Looked(points, sets, values)
+
+    def peaks(
+        self,
+        surface: Surface,
+        among: Sequence[int],
+        warm: Mapping[int, FloatArray | Sequence[Sequence[float]]],
+        rng: np.random.Generator,
+    ) -> dict[int, Peak]:
+        """Return the highest of the `maxima` of every control set."""
+        found, _ = self.maxima(surface, among, warm, rng)
+        out = {}
+        for i in among:
+            points, values = found.of(i)
+            best = int(values.argmax())
+            setting = points[best, list(self.space.control_sets[i].indices)]
+            out[i] = Peak(i, tuple(float(v) for v in setting), float(values[best]))
+        return out

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.acquisition.candidates import Settings, Surroundings, by_members, join, peaks
-from rigctl.core.acquisition.cost_aware import best_so_far
 from rigctl.core.acquisition.knowledge import Knowledge
 from rigctl.core.acquisition.outlook import Outlook
+from rigctl.core.acquisition.search import Peak
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.pointwise import natural_nodes
@@ -25,7 +25,7 @@ BETWEEN = 0.2
 
 
 def never_tried(outlook: Outlook) -> frozenset[int]:
-    """Control sets whose costs nobody knows: never charged, nor told."""
+    """Return the control sets whose costs nobody knows: never charged, nor told."""
     problem, history = outlook.problem, outlook.history
     if problem.known_costs is not None or problem.known_cost_field is not None:
         return frozenset()
@@ -33,7 +33,7 @@ def never_tried(outlook: Outlook) -> frozenset[int]:
 
 
 def guessed_costs(outlook: Outlook) -> Mapping[int, float]:
-    """Of control sets never tried: as much per variable as the others cost on average, as control adds up."""
+    """Guess at control sets never tried: as much per variable as the others cost on average, as control adds up."""
     unknown = never_tried(outlook)
     sizes = [len(s.indices) for s in outlook.problem.space.control_sets]
     paid = [
@@ -43,20 +43,9 @@ def guessed_costs(outlook: Outlook) -> Mapping[int, float]:
     return {i: each * sizes[i] for i in unknown}
 
 
-@dataclass(frozen=True, slots=True)
-class Play:
-    """A control set and a setting of it."""
-
-    control_set: int
-    setting: tuple[float, ...]
-    """(k,), unit cube."""
-    score: float = 0.0
-    """What it was chosen by; standardised, per unit of currency."""
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Valuing:
-    """Alternatives that could be recommended, candidates that could be played, and what they are worth."""
+    """Weigh alternatives that could be recommended and candidates that could be played."""
 
     outlook: Outlook
     knowledge: Knowledge
@@ -69,7 +58,7 @@ class Valuing:
 
     @classmethod
     def of(cls, outlook: Outlook, rng: np.random.Generator, *, widely: int) -> Valuing:
-        """Around every control set's peaks, and at `widely` points everywhere."""
+        """Look around every control set's peaks, and at `widely` points everywhere."""
         problem, posterior = outlook.problem, outlook.fitted.posterior
         around = Surroundings(problem.space, np.array(posterior.hyperparameters.lengthscales), rng)
         # in an order of its own, so that the order in which control sets are listed changes nothing
@@ -80,11 +69,10 @@ class Valuing:
         expectations = Expectations.of(posterior, problem.space)
         nodes = natural_nodes(problem.space, NODES, rng)
         knowledge = Knowledge(expectations, problem.space, alternatives, nodes)
-        attained = best_so_far(problem, outlook.history, outlook.fitted)
-        return cls(outlook, knowledge, candidates, around, attained, guessed_costs(outlook))
+        return cls(outlook, knowledge, candidates, around, outlook.attained(), guessed_costs(outlook))
 
     def costs(self, settings: Settings) -> FloatArray:
-        """Expected cost of a trial of each, (b,), currency units."""
+        """Return the expected cost of a trial of each, (b,), currency units."""
         out = np.empty(len(settings))
         for i in np.unique(settings.sets):
             mine = settings.sets == i
@@ -93,12 +81,12 @@ class Valuing:
         return out
 
     def means(self, settings: Settings) -> FloatArray:
-        """E[mu] of each, (b,), standardised."""
+        """Return E[mu] of each, (b,), standardised."""
         e = self.knowledge.expectations
         return e.mean(e.inner(settings.points, settings.sets), settings.sets)
 
-    def gain_per_cost(self, sets: Sequence[int], attain: float) -> Play:
-        """The play of these sets with the largest (gain + attain * rise of the best mean played) / cost."""
+    def gain_per_cost(self, sets: Sequence[int], attain: float) -> Peak:
+        """Return the play of these sets with the largest (gain + attain * rise of the best mean played) / cost."""
 
         def score(settings: Settings) -> FloatArray:
             rise = np.maximum(self.means(settings) - self.attained, 0.0)
@@ -106,8 +94,8 @@ class Valuing:
 
         return self._best(score, sets)
 
-    def reduction_per_cost(self, sets: Sequence[int], rng: np.random.Generator) -> Play:
-        """The play of these sets with the largest fall of the best's variance / cost."""
+    def reduction_per_cost(self, sets: Sequence[int], rng: np.random.Generator) -> Peak:
+        """Return the play of these sets with the largest fall of the best's variance / cost."""
         probabilities = self.knowledge.probabilities(rng)
 
         def score(settings: Settings) -> FloatArray:
@@ -115,13 +103,11 @@ class Valuing:
 
         return self._best(score, sets)
 
-    def _best(self, score: Callable[[Settings], FloatArray], sets: Sequence[int]) -> Play:
-        """Of those that fit the budget; at least the upper maximisers do, or their sets would not be among `sets`."""
+    def _best(self, score: Callable[[Settings], FloatArray], sets: Sequence[int]) -> Peak:
+        """Take one that fits the budget; at least the upper maximisers do, or their sets would not be among `sets`."""
         settings, scores = self.surroundings.best(score, self.candidates.among(sets), BETWEEN)
         for row in np.argsort(-scores, kind="stable"):
-            play = Play(
-                int(settings.sets[row]), settings.setting(int(row), self.outlook.problem.space), float(scores[row])
-            )
-            if self.outlook.fits(play.control_set, play.setting):
-                return play
+            i, setting = int(settings.sets[row]), settings.setting(int(row), self.outlook.problem.space)
+            if self.outlook.fits(i, setting):
+                return Peak(i, setting, float(scores[row]))
         raise AssertionError("unreachable: the upper maximiser of an affordable control set fits")

@@ -33,7 +33,7 @@ SAME = 0.02
 
 @dataclass(slots=True)
 class _State:
-    """Points under way; rows of all arrays belong together. All but the points are in lengthscales."""
+    """Hold the points under way; rows of all arrays belong together, and all but the points are in lengthscales."""
 
     index: IntArray
     free: FloatArray
@@ -57,7 +57,7 @@ class _State:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Maxima:
-    """One local maximum per start, in the order of the starts."""
+    """Hold one local maximum per start, in the order of the starts."""
 
     points: FloatArray
     """(b, d)."""
@@ -77,7 +77,7 @@ def climb(
     tolerance: float,
     most_sweeps: int = 60,
 ) -> Maxima:
-    """Local maxima within [0, 1]^d, one per start, except for starts given up on because others of their group win.
+    """Return local maxima within [0, 1]^d, one per start; a start is given up on where others of its group win.
 
     Args:
         objective: values and gradients of a batch.
@@ -128,7 +128,7 @@ def _begin(x: FloatArray, value: FloatArray, gradient: FloatArray, free: FloatAr
 
 
 def _advance(state: _State, trial: FloatArray, value: FloatArray, gradient: FloatArray, scale: FloatArray) -> None:
-    """Goes where enough was gained, with a new direction; elsewhere the step is shortened."""
+    """Go where enough was gained, with a new direction; elsewhere shorten the step."""
     moved = (trial - state.x) / scale
     promised = np.vecdot(state.gradient, moved)
     gained = value - state.value
@@ -148,7 +148,7 @@ def _advance(state: _State, trial: FloatArray, value: FloatArray, gradient: Floa
 
 
 def _aim(state: _State) -> FloatArray:
-    """Sets direction and gain: Newton's on the variables not held at a bound; returns the first step, (b,)."""
+    """Set direction and gain, Newton's on the variables not held at a bound; return the first step, (b,)."""
     x, gradient = state.x, state.gradient
     uphill = ((x > 0.0) | (gradient > 0.0)) & ((x < 1.0) | (gradient < 0.0))
     loose = uphill * state.free
@@ -166,7 +166,7 @@ def _aim(state: _State) -> FloatArray:
 
 
 def _learn_curvature(state: _State, accepted: BoolArray, moved: FloatArray, change: FloatArray) -> None:
-    """BFGS on minus the Hessian, skipped where the function curved upwards along the step."""
+    """Update minus the Hessian by BFGS, but where the function curved upwards along the step."""
     along = np.vecdot(moved, change)
     squared = np.vecdot(change, change)
     length = np.vecdot(moved, moved)
@@ -187,7 +187,7 @@ def _learn_curvature(state: _State, accepted: BoolArray, moved: FloatArray, chan
 
 
 def _shorter(promised: FloatArray, gained: FloatArray) -> FloatArray:
-    """The share of a refused step at which a parabola through both ends peaks, within [0.1, 0.5].
+    """Return the share of a refused step at which a parabola through both ends peaks, within [0.1, 0.5].
 
     A step cut short by the cube may have promised nothing; its share is then the smallest.
     """
@@ -196,14 +196,13 @@ def _shorter(promised: FloatArray, gained: FloatArray) -> FloatArray:
 
 
 def _best_of(groups: IntArray, values: FloatArray) -> FloatArray:
-    """The largest value of every group."""
     best = np.full(int(groups.max(initial=0)) + 1, -np.inf)
     np.maximum.at(best, groups, values)
     return best
 
 
 def _followers(active: IntArray, rivals: IntArray, scaled: FloatArray, values: FloatArray) -> BoolArray:
-    """Which of the active points are close to a better one of their group that is under way too."""
+    """Tell which of the active points are close to a better one of their group that is under way too."""
     climbing = np.zeros(len(values), dtype=bool)
     climbing[active] = True
     one, other = rivals[:, climbing[rivals[0]] & climbing[rivals[1]]]

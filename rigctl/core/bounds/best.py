@@ -54,7 +54,7 @@ MOST_VALUES = 1 << 17
 
 @dataclass(frozen=True, slots=True)
 class SetBounds:
-    """What is known of one control set's value. Values in the outcome's own units, larger is better.
+    """Hold what is known of one control set's value. Values are in the outcome's own units, larger is better.
 
     Settings are (k,), unit cube, in the order of the control set's indices.
     """
@@ -79,7 +79,7 @@ class SetBounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Candidates:
-    """Settings that were screened, the same number for every control set."""
+    """Hold settings that were screened, the same number for every control set."""
 
     points: FloatArray
     """(m, c, d), unit cube."""
@@ -89,7 +89,7 @@ class _Candidates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Task:
-    """Everything a decision's maximisations share. Standardised."""
+    """Hold what a decision's maximisations share. Standardised."""
 
     expectations: Expectations
     widths: FloatArray
@@ -99,11 +99,10 @@ class _Task:
 
     @property
     def count(self) -> int:
-        """Number of control sets, m."""
         return len(self.expectations.mask)
 
     def climb(self, spread: Spread, starts: FloatArray, groups: IntArray) -> Maxima:
-        """Local maxima from starts (b, d), each of the function of its group (b,)."""
+        """Climb from starts (b, d) to local maxima, each of the function of its group (b,)."""
         sets, widths = groups // 3, self.widths[groups % 3]
 
         def objective(points: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -120,7 +119,7 @@ def best_bounds(
     rng: np.random.Generator,
     warm_starts: Mapping[int, FloatArray] | None = None,
 ) -> tuple[SetBounds, ...]:
-    """Best upper and lower bound and best mean of every control set, in the order of the space's control sets.
+    """Return best upper bound, lower bound and mean of every control set, in the order of the space's control sets.
 
     Args:
         posterior: of the value: larger is better (negate the outcome to minimise it).
@@ -146,7 +145,7 @@ def best_bounds(
 
 
 def _settings(task: _Task, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-    """Settings to screen, (c, d), and the control set each belongs to, (c,), rising.
+    """Return settings to screen, (c, d), and the control set each belongs to, (c,), rising.
 
     Points of the whole cube, the trials with the best means, and their neighbourhood, for every control set.
     """
@@ -169,7 +168,7 @@ def _settings(task: _Task, rng: np.random.Generator) -> tuple[FloatArray, IntArr
 
 
 def _ranked(e: Expectations) -> FloatArray:
-    """Data points worth a look as settings, (r, d): all, unless they are many."""
+    """Return the data points worth a look as settings, (r, d): all, unless they are many."""
     x, alpha = e.posterior.x, e.posterior.alpha
     if len(x) <= 2 * DATA_RANKED:
         return x
@@ -180,14 +179,12 @@ def _ranked(e: Expectations) -> FloatArray:
 
 
 def _warm(space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, IntArray]:
-    """Starts that skip the screening, (r, d), and their groups (r,)."""
+    """Return starts that skip the screening, (r, d), and their groups (r,)."""
     points, groups = [np.empty((0, space.dimension))], [np.empty(0, dtype=np.int64)]
     for index, settings in sorted(given.items()):
-        rows = np.atleast_2d(np.asarray(settings, dtype=float))
-        full = np.full((len(rows), space.dimension), 0.5)
-        full[:, list(space.control_sets[index].indices)] = np.clip(rows, 0.0, 1.0)
+        rows = space.rows(index, np.clip(np.atleast_2d(np.asarray(settings, dtype=float)), 0.0, 1.0))
         for kind in range(3):
-            points.append(full)
+            points.append(rows)
             groups.append(np.full(len(rows), 3 * index + kind))
     return np.concatenate(points), np.concatenate(groups)
 
@@ -195,7 +192,7 @@ def _warm(space: Space, given: Mapping[int, FloatArray]) -> tuple[FloatArray, In
 def _maximised(
     task: _Task, spread: Spread, candidates: _Candidates, warm: tuple[FloatArray, IntArray]
 ) -> tuple[FloatArray, IntArray, FloatArray]:
-    """Climb from the best candidates: local maxima (b, d), their groups and values (b,)."""
+    """Climb from the best candidates to local maxima (b, d), and return their groups and values (b,) too."""
     points, groups = _spread_out(task, candidates)
     starts, groups = np.concatenate([points, warm[0]]), np.concatenate([groups, warm[1]])
     maxima = task.climb(spread, starts, groups)
@@ -203,7 +200,7 @@ def _maximised(
 
 
 def _screened(task: _Task, spread: Bounded, points: FloatArray, sets: IntArray) -> _Candidates:
-    """The settings that may be the best of their control set, with upper bound, lower bound and mean.
+    """Return settings that may be the best of their control set, with upper bound, lower bound and mean.
 
     A spread costs n^2, so it is computed only where it may matter: for the settings whose upper bound would be highest
     with the spread's ceiling, and those with the highest means, from which lower bounds are taken.
@@ -228,7 +225,7 @@ def _screened(task: _Task, spread: Bounded, points: FloatArray, sets: IntArray) 
 
 
 def _blocks(sets: IntArray, n: int) -> Iterator[slice]:
-    """Rows of one control set each, few enough for the cache."""
+    """Cut the rows into pieces of one control set each, few enough for the cache."""
     size = max(1, MOST_VALUES // max(n, 1))
     edges = [0, *(np.flatnonzero(np.diff(sets)) + 1), len(sets)]
     for begin, end in pairwise(edges):
@@ -236,7 +233,7 @@ def _blocks(sets: IntArray, n: int) -> Iterator[slice]:
 
 
 def _promising(task: _Task, sets: IntArray, mean: FloatArray, most: FloatArray) -> IntArray:
-    """Rows of the highest `most` and the highest means of every control set, (m, c), rising, the last repeated."""
+    """Return rows of the highest `most` and the highest means of every set, (m, c), rising, the last repeated."""
     edges = np.searchsorted(sets, np.arange(task.count + 1))
     chosen = []
     for begin, end in pairwise(edges):
@@ -247,14 +244,14 @@ def _promising(task: _Task, sets: IntArray, mean: FloatArray, most: FloatArray) 
 
 
 def _highest(values: FloatArray, count: int) -> BoolArray:
-    """Whether each is among the highest; equals of the last are too."""
+    """Tell which are among the highest; equals of the last are too."""
     if count >= len(values):
         return np.ones(len(values), dtype=bool)
     return np.asarray(values >= np.partition(values, -count)[-count])
 
 
 def _spread_out(task: _Task, candidates: _Candidates) -> tuple[FloatArray, IntArray]:
-    """Of every group the best candidates that are not close to a better one, (b, d), and their groups, (b,).
+    """Return of every group the best candidates not close to a better one, (b, d), and their groups, (b,).
 
     Without this all climbs of a group would start on the same hill.
     """
@@ -281,7 +278,7 @@ def _spread_out(task: _Task, candidates: _Candidates) -> tuple[FloatArray, IntAr
 
 
 def _best_apart(places: FloatArray, scores: FloatArray, count: int) -> Iterator[IntArray]:
-    """Greedily the best of places (d, g, c) that differ by 1 or more in some coordinate from all better ones taken.
+    """Take greedily the best of places (d, g, c) that are 1 or more from all better ones in some coordinate.
 
     Scores are (g, c). Yields up to `count` times the pick of every row, (g,), -1 where nothing is left.
     """
@@ -300,7 +297,7 @@ def _best_apart(places: FloatArray, scores: FloatArray, count: int) -> Iterator[
 def _polished(
     task: _Task, spread: Spread, points: FloatArray, groups: IntArray, values: FloatArray
 ) -> tuple[FloatArray, IntArray, FloatArray]:
-    """The pointwise bounds climbed from the best few hills of their stand-in; the means are what they were."""
+    """Climb the pointwise bounds from the best few hills of their stand-in; the means are what they were."""
     kept = []
     place = (points / (SAME_HILL * np.minimum(task.lengthscales, 1.0)) * task.expectations.mask[groups // 3]).T
     for group in range(3 * task.count):
@@ -314,20 +311,20 @@ def _polished(
 
 
 def _winners(count: int, points: FloatArray, groups: IntArray, values: FloatArray) -> FloatArray:
-    """The best point of every group, (m, 3, d); the first of equals."""
+    """Return the best point of every group, (m, 3, d); the first of equals."""
     order = np.lexsort((np.arange(len(groups)), -values, groups))
     first = order[np.searchsorted(groups[order], np.arange(3 * count))]
     return points[first].reshape(count, 3, -1)
 
 
 def _spreads(task: _Task, spread: Spread, at: FloatArray) -> FloatArray:
-    """The spread at every winner, (m, 3), standardised."""
+    """Return the spread at every winner, (m, 3), standardised."""
     sets = np.repeat(np.arange(task.count), 3)
     return spread.sd(task.expectations.inner(at.reshape(3 * task.count, -1), sets), sets).reshape(-1, 3)
 
 
 def _final_spreads(task: _Task, stand_in: MeanSquareSpread, nodes: FloatArray, at: FloatArray) -> FloatArray:
-    """E[sigma] at every winner from all nodes, set by set as their factors would not fit in memory together.
+    """Return E[sigma] at every winner from all nodes, set by set as their factors would not fit in memory together.
 
     At the mean's maximiser it is sd[F_i | D].
     """
@@ -340,7 +337,7 @@ def _final_spreads(task: _Task, stand_in: MeanSquareSpread, nodes: FloatArray, a
 
 
 def _summary(task: _Task, space: Space, at: FloatArray, spreads: FloatArray) -> tuple[SetBounds, ...]:
-    """In the outcome's own units, only the controlled columns."""
+    """Convert to the outcome's own units, and to the controlled columns."""
     e, h = task.expectations, task.expectations.posterior.hyperparameters
     sets = np.repeat(np.arange(task.count), 3)
     means = e.mean(e.inner(at.reshape(3 * task.count, -1), sets), sets).reshape(-1, 3)

@@ -4,8 +4,7 @@ F_i(x^i) = E[f([x^i, X^-i])] is a linear functional of a Gaussian process, so gi
 kernel and marginals are products, so its moments are sums of products of one-dimensional integrals.
 
 Inside, everything is standardised and several control sets are looked at in one batch: a row is a point of the unit
-cube (d,), of which only the controlled columns count, and the number of its control set. `SetIntegrals` shows one
-control set, in the outcome's own units.
+cube (d,), of which only the controlled columns count, and the number of its control set.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ FLOOR = 1e-12
 
 
 class Spread(Protocol):
-    """What is added to, or taken from, E[mu] in a confidence bound. Standardised."""
+    """Widens a confidence bound around E[mu]. Standardised."""
 
     def sd(self, inner: FloatArray, sets: IntArray) -> FloatArray:
-        """(b,), from the controlled part of the covariance, `Expectations.inner` (b, n)."""
+        """Return the spread, (b,), from the controlled part of the covariance, `Expectations.inner` (b, n)."""
         ...
 
     def sd_and_slope(self, inner: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """(b,), and its derivative by `inner`, (b, n)."""
+        """Return the spread, (b,), and its derivative by `inner`, (b, n)."""
         ...
 
 
 class Bounded(Spread, Protocol):
-    """A spread of which a limit is known at little cost."""
+    """Knows a limit of its spread at little cost."""
 
     def ceiling(self, inner: FloatArray, row: int) -> FloatArray:
-        """(b,), never below `sd`, O(n) each, for settings of one control set.
+        """Return a limit, (b,), never below `sd`, O(n) each, for settings of one control set.
 
         What any one trial alone leaves of the prior's spread, the most telling one: more trials leave less.
         """
@@ -49,7 +48,7 @@ class Bounded(Spread, Protocol):
 
 
 def factors_outside(kernel: ProductKernel, space: Space, mask: FloatArray, x: FloatArray) -> FloatArray:
-    """Products over uncontrolled l of z_l(x_jl), (m, n), for control sets given as `mask` (m, d) and x (n, d)."""
+    """Return products over uncontrolled l of z_l(x_jl), (m, n), for sets given as `mask` (m, d) and x (n, d)."""
     outside = np.ones((len(mask), len(x)))
     for variable in np.flatnonzero((mask == 0).any(axis=0)):
         marginal = space.variables[variable].marginal
@@ -59,7 +58,7 @@ def factors_outside(kernel: ProductKernel, space: Space, mask: FloatArray, x: Fl
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Expectations:
-    """What does not depend on the setting, computed once per decision for m control sets. Standardised."""
+    """Hold what does not depend on the setting, computed once per decision for m control sets. Standardised."""
 
     posterior: Posterior
     mask: FloatArray
@@ -73,7 +72,7 @@ class Expectations:
 
     @classmethod
     def of(cls, posterior: Posterior, space: Space, control_sets: Sequence[int] | None = None) -> Expectations:
-        """For these control sets of the space, by index; None: all."""
+        """Compute it for these control sets of the space, by index; None: all."""
         chosen = range(len(space.control_sets)) if control_sets is None else control_sets
         mask = np.zeros((len(chosen), space.dimension))
         for row, index in enumerate(chosen):
@@ -86,19 +85,25 @@ class Expectations:
         return cls(posterior, mask, outside, outside * posterior.alpha, prior)
 
     def inner(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """s2 prod over controlled l of k_l(x_l, x_jl), (b, n), for rows (b, d) of these sets (b,)."""
+        """Return s2 prod over controlled l of k_l(x_l, x_jl), (b, n), for rows (b, d) of these sets (b,)."""
         correlation = self.posterior.correlations.matrix(points, self.mask[sets])
         correlation *= self.posterior.hyperparameters.signal_variance
         return correlation
 
     def mean(self, inner: FloatArray, sets: IntArray) -> FloatArray:
-        """E[mu], (b,)."""
+        """Return E[mu], (b,)."""
         return np.asarray(self.posterior.hyperparameters.mean + np.vecdot(inner, self.alpha[sets]))
+
+    def values(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Return E[mu] and sd[F_i | D], (b,) each, in the outcome's own units, for rows (b, d) of these sets (b,)."""
+        h, inner = self.posterior.hyperparameters, self.inner(points, sets)
+        mean, sd = self.mean(inner, sets), ValueSpread(self).sd(inner, sets)
+        return np.asarray(h.y_shift + h.y_scale * mean), np.asarray(h.y_scale * sd)
 
     def value_and_gradient(
         self, points: FloatArray, sets: IntArray, width: FloatArray, spread: Spread
     ) -> tuple[FloatArray, FloatArray]:
-        """E[mu] + width * spread, (b,), and its gradient, (b, d), 0 for uncontrolled variables.
+        """Return E[mu] + width * spread, (b,), and its gradient, (b, d), 0 for uncontrolled variables.
 
         Args:
             points: (b, d), unit cube.
@@ -125,18 +130,17 @@ class Expectations:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueSpread:
-    """sd[F_i | D], exact: Var = s2 prod zz_l - w' (K + lam I)^-1 w, w = inner * outside."""
+    """Give sd[F_i | D], exact: Var = s2 prod zz_l - w' (K + lam I)^-1 w, w = inner * outside."""
 
     expectations: Expectations
 
     def sd(self, inner: FloatArray, sets: IntArray) -> FloatArray:
-        """(b,); a sum of squares is subtracted, so rounding cannot make the variance exceed the prior's."""
+        """Return the spread; what is subtracted is a sum of squares, so rounding cannot make it exceed the prior's."""
         e = self.expectations
         white = e.posterior.whiten(inner * e.outside[sets])
         return np.asarray(np.sqrt(np.maximum(e.prior_variance[sets] - np.vecdot(white, white), 0.0)))
 
     def sd_and_slope(self, inner: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """(b,) and (b, n)."""
         e = self.expectations
         outside, prior = e.outside[sets], e.prior_variance[sets]
         white = e.posterior.whiten(inner * outside)
@@ -147,7 +151,6 @@ class ValueSpread:
         return sd, slope
 
     def ceiling(self, inner: FloatArray, row: int) -> FloatArray:
-        """(b,), see `Bounded`."""
         e = self.expectations
         telling = (inner * e.outside[row]).max(axis=1, initial=0.0)
         return np.asarray(np.sqrt(np.maximum(e.prior_variance[row] - np.square(telling) / e.posterior.variance, 0.0)))

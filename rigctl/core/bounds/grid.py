@@ -8,7 +8,7 @@ from rigctl.core.arrays import FloatArray
 
 
 def lattice(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:
-    """A randomly shifted Kronecker sequence, (count, dimension); every first part of it fills the cube evenly too.
+    """Draw a randomly shifted Kronecker sequence, (count, dimension), whose every first part fills the cube evenly too.
 
     Point j is the fractional part of u + j (1/g, 1/g^2, ..., 1/g^d) where g solves g^(d+1) = g + 1: the golden ratio in
     one dimension, and its generalisation in more (Roberts 2018, "The unreasonable effectiveness of quasirandom

@@ -25,7 +25,7 @@ MOST_VALUES = 1 << 18
 
 
 def sobol(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:
-    """The first `count` points of a scrambled Sobol sequence, (count, dimension); as many as a power of 2 are drawn."""
+    """Draw the first `count` points of a scrambled Sobol sequence, (count, dimension), from as many as a power of 2."""
     from scipy.stats import qmc  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
     if count <= 0:
@@ -35,7 +35,7 @@ def sobol(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:
 
 
 def natural_nodes(space: Space, count: int, rng: np.random.Generator) -> FloatArray:
-    """Quasi-Monte-Carlo nodes of all variables left alone, (count, d), unit cube."""
+    """Draw quasi-Monte-Carlo nodes of all variables left alone, (count, d), unit cube."""
     uniform = sobol(space.dimension, count, rng)
     columns = [v.marginal.quantile(uniform[:, i]) for i, v in enumerate(space.variables)]
     return np.stack(columns, axis=1)
@@ -43,7 +43,7 @@ def natural_nodes(space: Space, count: int, rng: np.random.Generator) -> FloatAr
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MeanSquareSpread:
-    """sqrt(E[sigma^2 | D]), in closed form: E[sigma^2] = s2 - inner' [(K + lam I)^-1 o prod Z_l] inner."""
+    """Give sqrt(E[sigma^2 | D]), in closed form: s2 - inner' [(K + lam I)^-1 o prod Z_l] inner, the root of it."""
 
     expectations: Expectations
     curvature: tuple[FloatArray, ...]
@@ -51,7 +51,7 @@ class MeanSquareSpread:
 
     @classmethod
     def of(cls, expectations: Expectations, space: Space) -> MeanSquareSpread:
-        """The products of the control sets of `expectations`; every Z_l is computed once."""
+        """Multiply the products of the control sets of `expectations`; every Z_l is computed once."""
         posterior = expectations.posterior
         curvature = [posterior.K_inv.copy() for _ in expectations.mask]
         for variable in np.flatnonzero((expectations.mask == 0).any(axis=0)):
@@ -63,17 +63,14 @@ class MeanSquareSpread:
         return cls(expectations, tuple(curvature))
 
     def sd(self, inner: FloatArray, sets: IntArray) -> FloatArray:
-        """(b,)."""
         return self._sd_and_product(inner, sets)[0]
 
     def sd_and_slope(self, inner: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """(b,) and (b, n)."""
         sd, product = self._sd_and_product(inner, sets)
         product /= -sd[:, None]
         return sd, product
 
     def ceiling(self, inner: FloatArray, row: int) -> FloatArray:
-        """(b,), see `Bounded`."""
         posterior = self.expectations.posterior
         # the curvature's diagonal is that of (K + lam I)^-1 times Z_l(x_jl, x_jl)
         outside = np.sqrt(self.curvature[row].diagonal() / posterior.K_inv.diagonal())
@@ -93,7 +90,7 @@ class MeanSquareSpread:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PointwiseSpread:
-    """E[sigma | D] by quasi-Monte-Carlo around its closed-form upper limit sqrt(E[sigma^2])."""
+    """Give E[sigma | D] by quasi-Monte-Carlo around its closed-form upper limit sqrt(E[sigma^2])."""
 
     mean_square: MeanSquareSpread
     factors: Mapping[int, FloatArray]
@@ -104,7 +101,7 @@ class PointwiseSpread:
 
     @classmethod
     def of(cls, mean_square: MeanSquareSpread, nodes: FloatArray, rows: Sequence[int] | None = None) -> PointwiseSpread:
-        """With these nodes (q, d) of the uncontrolled variables, unit cube, the same for all control sets.
+        """Take these nodes (q, d) of the uncontrolled variables, unit cube, for all control sets.
 
         Args:
             mean_square: of all control sets.
@@ -121,7 +118,6 @@ class PointwiseSpread:
         return cls(mean_square, factors)
 
     def sd(self, inner: FloatArray, sets: IntArray) -> FloatArray:
-        """(b,)."""
         s0 = self.mean_square.sd(inner, sets)
         out = np.empty(len(inner))
         for mine, row in self._blocks(sets):
@@ -130,7 +126,6 @@ class PointwiseSpread:
         return out
 
     def sd_and_slope(self, inner: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """(b,) and (b, n)."""
         s0, slope = self.mean_square.sd_and_slope(inner, sets)
         out = np.empty(len(inner))
         for mine, row in self._blocks(sets):
@@ -143,7 +138,7 @@ class PointwiseSpread:
         return out, slope
 
     def _blocks(self, sets: IntArray) -> list[tuple[IntArray, int]]:
-        """Rows of one control set each, few enough for their nodes to fit in memory."""
+        """Cut the rows into pieces of one control set each, few enough for their nodes to fit in memory."""
         blocks = []
         for row in np.unique(sets):
             size = max(1, MOST_VALUES // max(self.factors[int(row)].size, 1))
@@ -152,7 +147,7 @@ class PointwiseSpread:
         return blocks
 
     def _at_nodes(self, inner: FloatArray, row: int) -> tuple[FloatArray, FloatArray]:
-        """Sigma at every node, (b, q), and the whitened covariances behind it, (b * q, n)."""
+        """Return sigma at every node, (b, q), and the whitened covariances behind it, (b * q, n)."""
         posterior = self.mean_square.expectations.posterior
         prior = posterior.hyperparameters.signal_variance
         factors = self.factors[row]
@@ -163,7 +158,7 @@ class PointwiseSpread:
 
     @staticmethod
     def _combine(sigma: FloatArray, s0: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """E[sigma], (b,), its derivative by s0, (b,), and by the nodes' sigma, (b, q).
+        """Return E[sigma], (b,), its derivative by s0, (b,), and by the nodes' sigma, (b, q).
 
         Where noise is so small that (K + lam I)^-1 o Z has lost its digits, s0 contradicts the nodes; they are then
         averaged plainly.

@@ -19,7 +19,7 @@ CostBound = Literal["hoeffding", "empirical-bernstein"]
 
 @dataclass(frozen=True, slots=True)
 class CostBelief:
-    """The cost of one control set's trials, currency units."""
+    """Hold what one control set's trials cost, currency units."""
 
     trials: int
     mean: float | None
@@ -41,7 +41,7 @@ FREE_SHARE = 0.02
 
 
 def charges(history: History, control_set: int) -> FloatArray:
-    """(T_i,), currency units: the known costs of a set's trials; where none is known, what they were charged."""
+    """Return the known costs of a set's trials, (T_i,), currency units; where none is known, what they were charged."""
     known = history.costs(control_set)
     if known.size or not history.trials_of(control_set):
         return known
@@ -49,7 +49,7 @@ def charges(history: History, control_set: int) -> FloatArray:
 
 
 def booked_when_free(beliefs: Sequence[CostBelief]) -> Micros:
-    """What a trial that cost nothing counts as where control sets or purposes take turns by what was spent on them.
+    """Return what a free trial counts as where control sets or purposes take turns by what was spent on them.
 
     A free set would else have its turn for ever. The budget counts what was charged.
     """
@@ -57,7 +57,7 @@ def booked_when_free(beliefs: Sequence[CostBelief]) -> Micros:
 
 
 def booked(history: History, beliefs: Sequence[CostBelief]) -> tuple[Micros, ...]:
-    """(m,): the sum of each set's trials, so counted."""
+    """Return the sum of each set's trials, so counted, (m,)."""
     free, total = booked_when_free(beliefs), [0] * len(beliefs)
     for o in history.observations:
         if o.control_set >= 0:
@@ -66,7 +66,7 @@ def booked(history: History, beliefs: Sequence[CostBelief]) -> tuple[Micros, ...
 
 
 def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostBelief, ...]:
-    """One belief per control set.
+    """Form one belief per control set.
 
     `hoeffding` (U line 23): width R sqrt(2 ln T / T_i) with R the cost range (`cost_ceiling`, else the dearest trial
     so far) and T the horizon. `empirical-bernstein` (Audibert, Munos and Szepesvari 2009, UCB-V, eq. 2 with zeta = 1,
@@ -92,14 +92,14 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
 
 
 def horizon(problem: Problem, history: History) -> float:
-    """T: trials so far plus what the remaining budget buys at the mean cost. Points known beforehand are no trials."""
+    """Return T: trials so far (not points known beforehand) plus what the remaining budget buys at the mean cost."""
     trials = sum(history.trials_of(i) for i in range(len(problem.space.control_sets)))
     mean = to_units(history.spent) / trials if trials else 0.0
     return trials + (max(0.0, remaining(problem, history)) / mean if mean > 0 else 0.0)
 
 
 def _relative_scatter(costs: Sequence[FloatArray]) -> float:
-    """Variance of repeated trials' costs around their set's mean, as a share of its square; 0 without any."""
+    """Return the variance of repeated trials' costs around their set's mean, as a share of its square, or 0."""
     repeated = [c for c in costs if c.size > 1 and c.mean() > 0]
     freedom = sum(c.size - 1 for c in repeated)
     varying = [c for c in repeated if np.ptp(c) > 0]  # of equal costs `var` may be the rounding of their mean
@@ -120,7 +120,7 @@ def _belief(costs: FloatArray, bound: CostBound, dearest: float, log_horizon: fl
 
 
 def _upper(costs: FloatArray, scatter: float) -> Micros:
-    """Mean + 2 sd in micro-units; whole numbers throughout, so that equal costs give back exactly themselves."""
+    """Return mean + 2 sd in micro-units; whole numbers throughout, so that equal costs give back exactly themselves."""
     micros: Sequence[int] = [round(float(c) * MICROS_PER_UNIT) for c in costs]
     n, total = len(micros), sum(micros)
     worth = SHARED_WORTH if n < OWN_SCATTER and scatter > 0 else 0

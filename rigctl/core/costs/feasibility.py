@@ -9,10 +9,9 @@ import numpy as np
 
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import SetBounds
-from rigctl.core.bounds.expectations import Expectations, ValueSpread
+from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
 from rigctl.core.experiment.problem import CostField, Problem
-from rigctl.core.experiment.space import ControlSet
 from rigctl.core.gp.surrogate import Posterior
 
 SETTINGS = 256
@@ -24,7 +23,7 @@ predicted to fit, the one chosen is likely to be one whose cost is predicted too
 
 
 def margin(problem: Problem) -> float:
-    """`MARGIN` where costs are learned, 1 where they are known."""
+    """Return `MARGIN` where costs are learned, 1 where they are known."""
     return 1.0 if problem.known_cost_field is not None else MARGIN
 
 
@@ -37,7 +36,7 @@ def within(
     *,
     rng: np.random.Generator,
 ) -> tuple[SetBounds, ...]:
-    """The bounds with maximisers moved to where a trial is predicted to cost no more than what is left.
+    """Move the bounds' maximisers to where a trial is predicted to cost no more than what is left.
 
     A control set whose dear settings are out of reach would else count as out of reach altogether. Rarely needed: while
     little is known of costs, and at the end of a campaign. A set without any setting that fits is left as it is.
@@ -50,7 +49,6 @@ def within(
         field: what every setting is believed to cost.
         rng: settings to price.
     """
-    sets = problem.space.control_sets
     both = [np.array([b.upper_at, b.best_mean_at], dtype=float) for b in bounds]
     dear = [i for i, at in enumerate(both) if field.upper(i, at).max() > left]
     if not dear:
@@ -61,28 +59,22 @@ def within(
         priced = _settings(both[i], field, i, rng)
         fitting = priced[field.upper(i, priced) <= share * left]
         if len(fitting):
-            out[i] = _best_of(fitting, sets[i], expectations, problem.model.beta, bounds[i])
+            out[i] = _best_of(fitting, problem, expectations, bounds[i])
     return tuple(out)
 
 
 def _settings(maximisers: FloatArray, field: CostField, i: int, rng: np.random.Generator) -> FloatArray:
-    """(b, k): the whole range, and the ways from the maximisers to the cheapest setting."""
+    """Return the whole range, and the ways from the maximisers to the cheapest setting, (b, k)."""
     everywhere = lattice(maximisers.shape[1], SETTINGS, rng)
     cheapest = everywhere[int(field.upper(i, everywhere).argmin())]
     share = np.linspace(0.0, 1.0, STEPS)[:, None]
     return np.concatenate([*(at + share * (cheapest - at) for at in maximisers), everywhere])
 
 
-def _best_of(settings: FloatArray, chosen: ControlSet, e: Expectations, beta: float, b: SetBounds) -> SetBounds:
-    """The set's upper maximiser and best mean among these settings (b, k); its lower bound stays what it is."""
-    h = e.posterior.hyperparameters
-    points = np.full((len(settings), e.mask.shape[1]), 0.5)
-    points[:, list(chosen.indices)] = settings
-    of = np.full(len(settings), b.control_set)
-    inner = e.inner(points, of)
-    mean = h.y_shift + h.y_scale * e.mean(inner, of)
-    sd = h.y_scale * ValueSpread(e).sd(inner, of)
-    upper, best = mean + beta * sd, int(mean.argmax())
+def _best_of(settings: FloatArray, problem: Problem, e: Expectations, b: SetBounds) -> SetBounds:
+    """Find upper maximiser and best mean among these settings (b, k); the lower bound stays what it is."""
+    mean, sd = e.values(problem.space.rows(b.control_set, settings), np.full(len(settings), b.control_set))
+    upper, best = mean + problem.model.beta * sd, int(mean.argmax())
     top = int(upper.argmax())
     return replace(
         b,

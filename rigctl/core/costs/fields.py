@@ -18,7 +18,7 @@ from rigctl.core.money import Micros, to_micros, to_units
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BelievedCosts:
-    """One mean per control set; where the setpoints matter, a process instead. Settings are (b, k), unit cube."""
+    """Believe in a mean per control set or, where the setpoints matter, a process. Settings are (b, k), unit cube."""
 
     means: tuple[float, ...]
     """(m,), currency units, always positive."""
@@ -28,17 +28,17 @@ class BelievedCosts:
     """By control set."""
 
     def mean(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """Expected cost of a trial of this set at each setting, currency units, (b,)."""
+        """Return expected cost of a trial of this set at each setting, currency units, (b,)."""
         process = self.processes.get(control_set)
         return np.full(len(settings), self.means[control_set]) if process is None else process.mean(settings)
 
     def gradient(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """Its derivative by the setting, (b, k)."""
+        """Return the derivative of `mean` by the setting, (b, k)."""
         process = self.processes.get(control_set)
         return np.zeros(np.shape(settings)) if process is None else process.gradient(settings)
 
     def upper(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """What a trial is predicted to cost at most, currency units, (b,): two standard deviations up."""
+        """Return what a trial is predicted to cost at most, currency units, (b,): two standard deviations up."""
         process = self.processes.get(control_set)
         if process is not None:
             return process.upper(settings)
@@ -46,7 +46,7 @@ class BelievedCosts:
 
 
 def cost_field(problem: Problem, history: History) -> CostField:
-    """What is believed of costs now: the known field, else known costs per set, else what the meters say.
+    """Return what is believed of costs now: the known field, else known costs per set, else what the meters say.
 
     A control set that was never metered is believed to cost what the cheapest one does: one trial corrects that, while
     a set believed too dear might never be tried. Before anything was metered all cost the same: the ceiling if there is
@@ -68,7 +68,7 @@ def cost_field(problem: Problem, history: History) -> CostField:
 def predicted_upper(
     problem: Problem, history: History, control_set: int, setting: Sequence[float], known: CostField | None = None
 ) -> Micros:
-    """What a trial of this set at this setting (k,), unit cube, is predicted to cost at most.
+    """Return what a trial of this set at this setting (k,), unit cube, is predicted to cost at most.
 
     Exact where costs never vary, so that a trial which costs exactly what is left still runs.
 
@@ -84,7 +84,6 @@ def predicted_upper(
 
 
 def _processes(problem: Problem, history: History) -> dict[int, CostProcess]:
-    """Of every control set that has one."""
     metered: dict[int, list[Observation]] = {}
     for o in history.observations:
         if o.cost_known and o.x is not None and o.control_set >= 0:

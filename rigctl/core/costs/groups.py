@@ -31,7 +31,7 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class CostEstimate:
-    """The mean cost of a control set, currency units."""
+    """Estimate the mean cost of a control set, currency units."""
 
     mean: float
     error: float = 0.0
@@ -42,7 +42,7 @@ class CostEstimate:
 
 @dataclass(frozen=True, slots=True)
 class CostGroup:
-    """Control sets whose costs cannot be told apart."""
+    """Hold control sets whose costs cannot be told apart."""
 
     members: tuple[int, ...]
     """Indices of control sets, ascending."""
@@ -50,12 +50,11 @@ class CostGroup:
     """Mean over the members' trials, currency units; None where none was metered."""
 
     def plays(self, history: History) -> int:
-        """Trials its members have had."""
         return sum(history.trials_of(i) for i in self.members)
 
 
 def estimates(problem: Problem, history: History) -> tuple[CostEstimate | None, ...]:
-    """What is known of each control set's cost: as given, else from the meters; None for a set without any trial.
+    """Return what is known of each set's cost: as given, else from the meters; None for a set without any trial.
 
     A set none of whose trials could be metered counts at what its trials were charged.
     """
@@ -65,7 +64,7 @@ def estimates(problem: Problem, history: History) -> tuple[CostEstimate | None, 
 
 
 def estimated(costs: Sequence[FloatArray]) -> tuple[CostEstimate | None, ...]:
-    """Means and standard errors from each set's metered costs (T_i,); None where there are none.
+    """Return means and standard errors from each set's metered costs (T_i,); None where there are none.
 
     One trial shows no scatter, so the sets lend each other theirs, relative to their means: first the common relative
     scatter from all repeated trials, then each set's own, drawn towards it while it has few trials.
@@ -87,7 +86,7 @@ def estimated(costs: Sequence[FloatArray]) -> tuple[CostEstimate | None, ...]:
 
 
 def cost_groups(costs: Sequence[CostEstimate | None]) -> tuple[CostGroup, ...]:
-    """Groups by rising cost: time and again the two groups most alike are merged, until no two are alike.
+    """Group by rising cost: the two groups most alike are merged time and again, until no two are alike.
 
     How alike is judged by the groups' pooled means. Linking sets one by one (single linkage of overlapping intervals)
     fails as exploration plays the promising members and leaves the others at one trial: such a vague cost overlaps with
@@ -110,20 +109,20 @@ def cost_groups(costs: Sequence[CostEstimate | None]) -> tuple[CostGroup, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """Control sets taken for equally dear so far."""
+    """Hold control sets taken for equally dear so far."""
 
     members: tuple[tuple[int, CostEstimate], ...]
 
     @property
     def estimate(self) -> CostEstimate:
-        """Of all their trials together; fsum, so that the order of the members does not matter."""
+        """Pool all their trials; by fsum, so that the order of the members does not matter."""
         count = sum(c.count for _, c in self.members)
         mean = fsum(c.count * c.mean for _, c in self.members) / count
         return CostEstimate(mean, sqrt(fsum((c.count * c.error) ** 2 for _, c in self.members)) / count, count)
 
 
 def _distances(pools: Sequence[_Pool]) -> FloatArray:
-    """Differences of the means in standard errors, (p, p); infinite on and below the diagonal."""
+    """Return the differences of the means in standard errors, (p, p); infinite on and below the diagonal."""
     pooled = [p.estimate for p in pools]
     means, errors = np.array([c.mean for c in pooled]), np.array([c.error for c in pooled])
     apart = np.abs(means[:, None] - means)
@@ -136,7 +135,7 @@ def _distances(pools: Sequence[_Pool]) -> FloatArray:
 
 
 def size_groups(problem: Problem, costs: Sequence[CostEstimate | None]) -> tuple[CostGroup, ...]:
-    """Groups by rising number of controlled variables, as Hoang et al. group where costs are unknown."""
+    """Group by rising number of controlled variables, as Hoang et al. do where costs are unknown."""
     sizes = [len(c.indices) for c in problem.space.control_sets]
     out = []
     for size in sorted(set(sizes)):

@@ -37,7 +37,7 @@ OPTIONS: Final = ModelOptions(kernel="matern-5/2", signal_sd=0.5)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostProcess:
-    """The cost of one control set's trials as a function of its setting. Settings are (b, k), unit cube."""
+    """Model the cost of one control set's trials as a function of its setting. Settings are (b, k), unit cube."""
 
     posterior: Posterior
     """Of the logarithm of the cost."""
@@ -46,12 +46,12 @@ class CostProcess:
 
     @property
     def noise(self) -> float:
-        """Variance of the logarithm from trial to trial at one setting."""
+        """Return the variance of the logarithm from trial to trial at one setting."""
         h = self.posterior.hyperparameters
         return (h.y_scale * h.noise_sd) ** 2
 
     def mean(self, settings: FloatArray) -> FloatArray:
-        """Expected cost of a trial, currency units, (b,): exp(m + v/2).
+        """Return the expected cost of a trial, currency units, (b,): exp(m + v/2).
 
         With v the variance of the logarithm of the *metered* cost, noise included, so that at a setting that is always
         played it is the mean of what was metered.
@@ -59,19 +59,19 @@ class CostProcess:
         return np.asarray(np.exp(np.clip(self._log_mean(settings), log(LEAST), self.most)))
 
     def upper(self, settings: FloatArray) -> FloatArray:
-        """Two standard deviations of the logarithm above its mean, currency units, (b,)."""
+        """Return what is two standard deviations of the logarithm above its mean, currency units, (b,)."""
         variance = np.square(self.posterior.sd(settings)) + self.noise
         log_upper = self.posterior.mean(settings) + 2 * np.sqrt(variance)
         return np.asarray(np.exp(np.clip(log_upper, log(LEAST), self.most)))
 
     def gradient(self, settings: FloatArray) -> FloatArray:
-        """Of `mean` by the setting, (b, k)."""
+        """Return the derivative of `mean` by the setting, (b, k)."""
         p, h = self.posterior, self.posterior.hyperparameters
         w = p.covariance(settings)
         solved = p.unwhiten(p.whiten(w))
         # d(m + v/2): m = w alpha, v = s2 - w (K + lam I)^-1 w'; see `contract_slopes` for the weights
         weights = w * (h.y_scale * p.alpha - h.y_scale**2 * solved)
-        slope = h.product_kernel.contract_slopes(settings, p.x, weights)
+        slope = p.correlations.contract_slopes(settings, weights)
         logs = self._log_mean(settings)
         inside = (logs > log(LEAST)) & (logs < self.most)
         return np.asarray(slope * (np.exp(np.minimum(logs, self.most)) * inside)[:, None])
@@ -82,14 +82,14 @@ class CostProcess:
 
 
 def fewest(k: int) -> int:
-    """Trials from which on a process of k variables says more than their mean: it has about k + 2 parameters."""
+    """Return how many trials of k variables say more than their mean: the process has about k + 2 parameters."""
     return k + 2
 
 
 def cost_process(
     settings: FloatArray, costs: FloatArray, ceiling: float | None = None, memo: Memo | None = None
 ) -> CostProcess | None:
-    """The process of one control set; None where a constant says as much: too few trials, or all at the same cost.
+    """Return one set's process; None where a constant says as much: too few trials, or all at the same cost.
 
     Hyper-parameters are those of the first k + 2 trials, or of a quarter more, or of a quarter more than that ...: a
     function of the trials alone, and seldom learned.
@@ -111,7 +111,7 @@ def cost_process(
 
 
 def _step(costs: FloatArray, k: int) -> int:
-    """How many trials hyper-parameters are learned from: all of them while the first ones all cost the same."""
+    """Return how many trials are learned from: all of them while the first ones all cost the same."""
     step = fewest(k)
     while (longer := ceil(GROWTH * step)) <= len(costs):
         step = longer
@@ -119,7 +119,7 @@ def _step(costs: FloatArray, k: int) -> int:
 
 
 def _learned(settings: FloatArray, costs: FloatArray, memo: Memo) -> tuple[Hyperparameters, float]:
-    """Hyper-parameters, and what a free trial counts as; the memo remembers what they were learned from."""
+    """Learn hyper-parameters, and what a free trial counts as; the memo knows what they were learned from."""
     known = memo.get("cost process")
     if known is not None and np.array_equal(known[0], settings) and np.array_equal(known[1], costs):
         return known[2], known[3]

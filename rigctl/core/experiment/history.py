@@ -15,7 +15,7 @@ from rigctl.core.money import Micros, to_units
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One charged trial.
+    """Record one charged trial.
 
     A failed or lost trial has no outcome (`y is None`), and still has cost. `x` is what was measured, also for
     controlled variables (the read-back, not the setpoint); `None` where the trial ended before it was measured.
@@ -37,14 +37,14 @@ class Observation:
 
 @dataclass(frozen=True)
 class History:
-    """All charged trials, in order. Arrays are read-only: they are computed once and shared."""
+    """Hold all charged trials, in order. Arrays are read-only: they are computed once and shared."""
 
     observations: tuple[Observation, ...] = ()
     memo: Memo = field(default_factory=Memo, repr=False, compare=False)
     """Handed on by `append`; saves time, decides nothing."""
 
     def append(self, observation: Observation) -> History:
-        """A longer history; this one stays as it is. Nothing known is computed again, only copied."""
+        """Return a longer history; this one stays as it is. Nothing known is computed again, only copied."""
         longer = History((*self.observations, observation), self.memo)
         # where a cached_property keeps its value; a frozen dataclass without slots allows it
         vars(longer)["_tables"] = self._tables.extended((observation,))
@@ -52,7 +52,7 @@ class History:
 
     @classmethod
     def of(cls, observations: Iterable[Observation], memo: Memo | None = None) -> History:
-        """A history of these observations; with the memo of one it was made from, if there is one."""
+        """Make a history of these observations, with the memo of one it was made from, if there is one."""
         return cls(tuple(observations), memo or Memo())
 
     def __len__(self) -> int:
@@ -64,22 +64,22 @@ class History:
 
     @property
     def complete(self) -> tuple[Observation, ...]:
-        """The observations a model can learn from: measured inputs and an outcome."""
+        """Return the observations a model can learn from: measured inputs and an outcome."""
         return self._tables.complete
 
     @property
     def x(self) -> FloatArray:
-        """(n, d), unit cube: inputs of the complete observations."""
+        """Return the inputs of the complete observations, (n, d), unit cube."""
         return self._tables.x
 
     @property
     def y(self) -> FloatArray:
-        """(n,), outcome's own units: outcomes of the complete observations."""
+        """Return the outcomes of the complete observations, (n,), own units."""
         return self._tables.y
 
     @property
     def outcomes(self) -> FloatArray:
-        """(n, K), own units: first and further outcomes of the complete observations.
+        """Return first and further outcomes of the complete observations, (n, K), own units.
 
         NaN where an observation has fewer of them than another.
         """
@@ -87,15 +87,15 @@ class History:
 
     @property
     def spent(self) -> Micros:
-        """The sum of all costs, exact; failed and lost trials count."""
+        """Return the sum of all costs, exact; failed and lost trials count."""
         return self._tables.spent
 
     def costs(self, control_set: int) -> FloatArray:
-        """(T_i,), currency units: every known cost this control set has had."""
+        """Return every known cost this control set has had, (T_i,), currency units."""
         return self._tables.costs.get(control_set, np.empty(0))
 
     def trials_of(self, control_set: int) -> int:
-        """How many charged trials this control set has had, T_i."""
+        """Return how many charged trials this control set has had, T_i."""
         return self._tables.trials.get(control_set, 0)
 
 
@@ -106,7 +106,7 @@ def _read_only(array: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tables:
-    """What a history is asked for again and again; see its properties of the same names."""
+    """Hold what a history is asked for again and again; see its properties of the same names."""
 
     complete: tuple[Observation, ...] = ()
     x: FloatArray = field(default_factory=lambda: _read_only(np.empty((0, 0))))
@@ -117,11 +117,11 @@ class _Tables:
 
     @property
     def y(self) -> FloatArray:
-        """A view: read-only as what it is a view of."""
+        """Return a view, read-only as what it is a view of."""
         return self.outcomes[:, 0]
 
     def extended(self, observations: tuple[Observation, ...]) -> _Tables:
-        """With these rows at the end."""
+        """Add these rows at the end."""
         fresh = tuple(o for o in observations if o.x is not None and o.y is not None)
         trials = dict(self.trials)
         known: dict[int, list[float]] = {}
@@ -141,7 +141,7 @@ class _Tables:
 
 
 def _below(table: FloatArray, rows: list[tuple[float, ...]]) -> FloatArray:
-    """The table with rows added; NaN fills what is missing of the widest."""
+    """Add rows to the table; NaN fills what is missing of the widest."""
     if not rows:
         return table
     width = max(table.shape[1] if len(table) else 0, *(len(row) for row in rows))

@@ -10,7 +10,7 @@ MOST_ENTRIES = 4
 
 
 class Memo:
-    """A few intermediate results, handed on from a history to the longer ones made from it.
+    """Hand a few intermediate results on from a history to the longer ones made from it.
 
     Not part of what is known: an entry is a value that would come out the same, bit for bit, if it were computed anew,
     and whoever reads one checks that it belongs to the data at hand. So decisions stay pure functions, and `replay`
@@ -21,7 +21,6 @@ class Memo:
         self._entries: dict[Hashable, Any] = {}
 
     def get(self, key: Hashable) -> Any | None:
-        """What was last kept under that key."""
         return self._entries.get(key)
 
     def keep(self, key: Hashable, value: Any) -> None:

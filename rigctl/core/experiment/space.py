@@ -13,7 +13,7 @@ from rigctl.core.marginals.families import Marginal
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """One quantity of the experiment that can be measured and, at a price, controlled.
+    """Describe one quantity of the experiment that can be measured and, at a price, controlled.
 
     Raises:
         ValueError: the range is empty or not finite.
@@ -35,7 +35,7 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class ControlSet:
-    """The variables that are controlled together in a trial."""
+    """Name the variables that are controlled together in a trial."""
 
     indices: tuple[int, ...]
     """Columns of the controlled variables, ascending."""
@@ -44,13 +44,13 @@ class ControlSet:
 
     @property
     def label(self) -> str:
-        """`a+b`, as written in tables and CSV files."""
+        """Return `a+b`, as written in tables and CSV files."""
         return "+".join(self.names)
 
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """All variables and the control sets to choose from.
+    """Hold all variables and the control sets to choose from.
 
     Raises:
         ValueError: names repeat, or a control set is empty, repeats or names an unknown variable.
@@ -61,7 +61,7 @@ class Space:
 
     @classmethod
     def of(cls, variables: Sequence[Variable], sets: Sequence[Sequence[str]]) -> Space:
-        """A space from variables and control sets given by name, in any order."""
+        """Make a space of variables and control sets given by name, in any order."""
         names = [v.name for v in variables]
         control_sets = []
         for members in sets:
@@ -84,34 +84,38 @@ class Space:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Variable names in column order."""
         return tuple(v.name for v in self.variables)
 
     @property
     def dimension(self) -> int:
-        """Number of variables, d."""
         return len(self.variables)
 
     @property
     def lows(self) -> FloatArray:
-        """(d,), engineering units."""
+        """Return the lowest setpoints, (d,), engineering units."""
         return np.array([v.low for v in self.variables])
 
     @property
     def spans(self) -> FloatArray:
-        """(d,), high - low, engineering units."""
+        """Return high - low, (d,), engineering units."""
         return np.array([v.high - v.low for v in self.variables])
 
     def to_unit(self, x: FloatArray) -> FloatArray:
-        """(..., d) engineering units -> unit cube. Values measured outside the range stay outside [0, 1]."""
+        """Convert (..., d) from engineering units to the unit cube; what is outside the range stays outside [0, 1]."""
         return np.asarray((np.asarray(x, dtype=float) - self.lows) / self.spans)
 
     def to_engineering(self, u: FloatArray) -> FloatArray:
-        """(..., d) unit cube -> engineering units."""
+        """Convert (..., d) from the unit cube to engineering units."""
         return np.asarray(self.lows + self.spans * np.asarray(u, dtype=float))
 
+    def rows(self, control_set: int, settings: FloatArray) -> FloatArray:
+        """Return settings (b, k) of a control set as points (b, d) of the unit cube, 0.5 in all other columns."""
+        points = np.full((len(settings), self.dimension), 0.5)
+        points[:, self.control_sets[control_set].indices] = settings
+        return points
+
     def setpoints(self, control_set: int, setting: Sequence[float]) -> dict[str, float]:
-        """A setting (k,) on the unit cube as named setpoints in engineering units, clipped to the range.
+        """Return a setting (k,) on the unit cube as named setpoints in engineering units, clipped to the range.
 
         Clipping only removes the last bit of rounding: `low + span * 1.0` may exceed `high` by one ulp.
         """
@@ -124,7 +128,7 @@ class Space:
         return out
 
     def index_of(self, members: Sequence[str]) -> int:
-        """Which control set has exactly these members.
+        """Return which control set has exactly these members.
 
         Raises:
             ValueError: none has.

@@ -21,7 +21,7 @@ BLOCK = 64
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Factor:
-    """What is kept for the next trial."""
+    """Keep this for the next trial."""
 
     x: FloatArray
     """(n, d), unit cube."""
@@ -30,7 +30,7 @@ class Factor:
 
 
 def factorise(x: FloatArray, h: Hyperparameters, jitter: float, known: Factor | None = None) -> Factor | None:
-    """Lower Cholesky factor of K + (lam + jitter) I, standardised; None if that is not safely positive definite.
+    """Return the lower Cholesky factor of K + (lam + jitter) I, standardised; None if it is not safely definite.
 
     Args:
         x: (n, d), unit cube.
@@ -51,7 +51,7 @@ def factorise(x: FloatArray, h: Hyperparameters, jitter: float, known: Factor | 
 
 
 def _shared(before: FloatArray, now: FloatArray) -> int:
-    """How many rows at the head are the same, in whole blocks (all, if nothing has changed)."""
+    """Return how many rows at the head are the same, in whole blocks (all, if nothing has changed)."""
     if before.shape == now.shape and np.array_equal(before, now):
         return len(now)
     whole = min(len(before), len(now)) // BLOCK * BLOCK
@@ -59,7 +59,7 @@ def _shared(before: FloatArray, now: FloatArray) -> int:
 
 
 def _append(L: FloatArray, x: FloatArray, h: Hyperparameters, jitter: float, begin: int) -> bool:
-    """Computes the block of rows from `begin` on; False where a pivot is no more than rounding error."""
+    """Compute the block of rows from `begin` on; return False where a pivot is no more than rounding error."""
     from scipy.linalg.lapack import dpotrf  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
     end = min(begin + BLOCK, len(x))
@@ -81,7 +81,7 @@ def _append(L: FloatArray, x: FloatArray, h: Hyperparameters, jitter: float, beg
 
 
 def solve(L: FloatArray, rows: FloatArray, *, transposed: bool = False) -> FloatArray:
-    """(L^-1 r')' for rows r (b, n), or (L^-T r')'; L (n, n) is lower, both in C order.
+    """Return (L^-1 r')' for rows r (b, n), or (L^-T r')'; L (n, n) is lower, both in C order.
 
     BLAS directly: rows in C order are columns in Fortran order, so nothing is copied but the result.
     """

@@ -11,10 +11,13 @@ import numpy as np
 from rigctl.core.kernels import KernelName, ProductKernel
 from rigctl.errors import RigctlError
 
+VERSION = 1
+"""Of their JSON form, which policies keep in their state."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hyperparameters:
-    """All there is to know of a fit besides the data; with the data it gives the posterior back exactly.
+    """Hold all there is to know of a fit besides the data, which together give the posterior back exactly.
 
     The model describes y' = (y - y_shift) / y_scale; `signal_sd`, `noise_sd` and `mean` are on that scale.
     """
@@ -29,31 +32,34 @@ class Hyperparameters:
     kernel: KernelName = "squared-exponential"
 
     def to_json(self) -> dict[str, Any]:
-        """What `json.dumps` takes; floats survive exactly."""
-        return {**asdict(self), "lengthscales": list(self.lengthscales)}
+        """Return what `json.dumps` takes; floats survive exactly."""
+        return {"version": VERSION, **asdict(self), "lengthscales": list(self.lengthscales)}
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Hyperparameters:
-        """The inverse of `to_json`.
+        """Return the inverse of `to_json`; release 0.1.0 gave no version, and is understood.
 
         Raises:
-            ValueError: keys are missing or unknown.
+            ValueError: keys are missing or unknown, or a newer rigctl wrote them.
         """
+        version, values = stored.get("version", 0), {k: v for k, v in stored.items() if k != "version"}
+        if version > VERSION:
+            raise ValueError(f"hyper-parameters: of version {version}, this rigctl knows up to {VERSION}")
         known = {f.name for f in fields(cls)}
-        if set(stored) != known:
-            raise ValueError(f"hyper-parameters: got keys {sorted(stored)}, must be exactly {sorted(known)}")
-        return cls(**{**stored, "lengthscales": tuple(stored["lengthscales"])})
+        if set(values) != known:
+            raise ValueError(f"hyper-parameters: got keys {sorted(values)}, must be exactly {sorted(known)}")
+        return cls(**{**values, "lengthscales": tuple(values["lengthscales"])})
 
     @property
     def product_kernel(self) -> ProductKernel:
-        """Correlations; times `signal_sd`^2 they are covariances."""
+        """Return the kernel of correlations; times `signal_sd`^2 they are covariances."""
         return ProductKernel(self.kernel, np.array(self.lengthscales))
 
     @property
     def signal_variance(self) -> float:
-        """Prior variance, standardised."""
+        """Return the prior variance, standardised."""
         return self.signal_sd**2
 
 
 class FitFailed(RigctlError):
-    """No start led to a finite optimum; says why."""
+    """Says why no start led to a finite optimum."""

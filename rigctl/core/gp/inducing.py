@@ -38,7 +38,7 @@ SMALLEST = 1e-9
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Base:
-    """The trials up to the last choice of U; kept until the next. n trials, m inducing inputs; standardised."""
+    """Hold the trials up to the last choice of U, until the next. n trials, m inducing inputs; standardised."""
 
     x: FloatArray
     """(n, d), unit cube."""
@@ -58,7 +58,7 @@ class Base:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reduced:
-    """What `Posterior` is made of, and what to keep for the next trial."""
+    """Hold what `Posterior` is made of, and what to keep for the next trial."""
 
     points: FloatArray
     """U, (m, d), unit cube."""
@@ -74,7 +74,7 @@ class Reduced:
 
 
 def reduced(x: FloatArray, residual: FloatArray, h: Hyperparameters, most: int, known: Base | None = None) -> Reduced:
-    """The posterior of n > `most` trials by at most `most` inducing inputs. `known` saves time, and changes nothing.
+    """Return the posterior of n > `most` trials by at most `most` inducing inputs.
 
     Args:
         x: (n, d), unit cube.
@@ -115,7 +115,7 @@ def _base(x: FloatArray, residual: FloatArray, h: Hyperparameters, most: int) ->
 def _pivoted(
     row: Callable[[int], FloatArray], diagonal: FloatArray, most: int, residue: float, first: IntArray
 ) -> tuple[IntArray, FloatArray]:
-    """Greedy pivoted Cholesky: pivots (m,), and V (m, n) with V' V as near to the matrix as they make it.
+    """Factorise by greedy pivots (m,), and V (m, n) with V' V as near to the matrix as they make it.
 
     Args:
         row: a row of the matrix, (n,).
@@ -151,7 +151,7 @@ def _pivoted(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Sums:
-    """Of all trials; names as in `Base`."""
+    """Sum over all trials; names are as in `Base`."""
 
     points: FloatArray
     R: FloatArray
@@ -160,7 +160,7 @@ class _Sums:
 
 
 def _extended(base: Base, x: FloatArray, residual: FloatArray, h: Hyperparameters) -> _Sums:
-    """With the trials since the choice, which join U if U does not explain them."""
+    """Add the trials since the choice, which join U if U does not explain them."""
     old = len(base.x)
     if old == len(x):
         return _Sums(base.points, base.R, base.square, base.projected)
@@ -182,7 +182,7 @@ def _extended(base: Base, x: FloatArray, residual: FloatArray, h: Hyperparameter
 
 
 def _posterior(sums: _Sums, base: Base, h: Hyperparameters) -> Reduced:
-    """L and alpha, O(m^3)."""
+    """Return L and alpha, O(m^3)."""
     from scipy.linalg.blas import dtrmm  # noqa: PLC0415 - heavy: not for `rigctl --help`
     from scipy.linalg.lapack import dpotrf, dpotri  # noqa: PLC0415
 

@@ -17,7 +17,7 @@ from rigctl.core.kernels import KernelName, ProductKernel
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogLikelihood:
-    """Of theta = ln of (signal_sd, noise_sd, lengthscales), (d + 2,), given standardised data."""
+    """Judge theta = ln of (signal_sd, noise_sd, lengthscales), (d + 2,), given standardised data."""
 
     x: FloatArray
     """(n, d), unit cube."""
@@ -26,7 +26,7 @@ class LogLikelihood:
     kernel: KernelName
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray] | None:
-        """The logarithm, and its gradient (d + 2,); None where the covariance is not positive definite."""
+        """Return the logarithm, and its gradient (d + 2,); None where the covariance is not positive definite."""
         from scipy.linalg.lapack import dpotrf, dpotri, dpotrs  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
         parameters = np.exp(theta)
@@ -53,7 +53,7 @@ class LogLikelihood:
         return float(value), gradient
 
     def _by_lengthscales(self, kernel: ProductKernel, W: FloatArray, pairs: FloatArray) -> FloatArray:
-        """Sum over pairs i < j of W_ij d ln k_l(x_il - x_jl) / d ln l, for every variable, (d,)."""
+        """Sum W_ij d ln k_l(x_il - x_jl) / d ln l over pairs i < j, for every variable, (d,)."""
         if kernel.name == "squared-exponential":
             x = (self.x - 0.5) / kernel.lengthscales
             return np.asarray(pairs @ np.square(x) - 2.0 * np.einsum("ij,ij->j", x, W @ x))

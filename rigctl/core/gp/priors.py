@@ -24,26 +24,26 @@ SMALL_NOISE, NOISE_SPREAD = 0.01, 1.5
 
 
 class LogPrior(Protocol):
-    """Independent priors on all hyper-parameters of standardised outcomes."""
+    """Give independent priors on all hyper-parameters of standardised outcomes."""
 
     @property
     def modes(self) -> FloatArray:
-        """(d + 2,): signal sd, noise sd, lengthscales."""
+        """Return signal sd, noise sd, lengthscales, (d + 2,)."""
         ...
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Log-density up to a constant, and its gradient (d + 2,)."""
+        """Return the log-density up to a constant, and its gradient (d + 2,)."""
         ...
 
 
 def log_prior(name: PriorName, d: int) -> LogPrior:
-    """The prior of that name for d variables."""
+    """Return the prior of that name for d variables."""
     return Gamma(d) if name == "gamma" else DimensionScaled(d)
 
 
 @dataclass(frozen=True)
 class DimensionScaled:
-    """Log-normal throughout, the lengthscales scaled with the dimension.
+    """Take log-normals throughout, the lengthscales scaled with the dimension.
 
     Lengthscales: mean of the logarithm sqrt(2) + ln(d)/2, variance 3 (Hvarfner, Hellsten, Nardi 2024, eq. 5):
     distances in the cube grow as sqrt(d), and lengthscales that grow with them keep the model equally complex. Signal
@@ -54,26 +54,26 @@ class DimensionScaled:
 
     @property
     def modes(self) -> FloatArray:
-        """(d + 2,); of the signal and noise sds their medians, which are modes of the logarithm."""
+        """Return the modes, (d + 2,); of the signal and noise sds their medians, which are modes of the logarithm."""
         return np.array([1.0, 0.05, *[float(np.exp(self.location[2] - 3.0))] * self.d])
 
     @cached_property
     def location(self) -> FloatArray:
-        """(d + 2,), means of theta."""
+        """Return the means of theta, (d + 2,)."""
         return np.array([0.0, np.log(0.05), *[float(np.sqrt(2.0) + 0.5 * np.log(self.d))] * self.d])
 
     @cached_property
     def precision(self) -> FloatArray:
-        """(d + 2,), inverse variances of theta."""
+        """Return the inverse variances of theta, (d + 2,)."""
         return np.array([1.0 / 0.5**2, 1.0 / NOISE_SPREAD**2, *[1.0 / 3.0] * self.d])
 
     @cached_property
     def density_slope(self) -> FloatArray:
-        """(d + 2,): -1 where the prior is a density of the lengthscale itself, whose log-normal carries 1/l."""
+        """Return -1 where the prior is a density of the lengthscale itself, whose log-normal carries 1/l, (d + 2,)."""
         return np.array([0.0, 0.0, *[-1.0] * self.d])
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Log-density up to a constant, and its gradient (d + 2,)."""
+        """Return the log-density up to a constant, and its gradient (d + 2,)."""
         off = theta - self.location
         pull = self.precision * off
         return float(self.density_slope @ theta - 0.5 * (pull @ off)), self.density_slope - pull
@@ -81,7 +81,7 @@ class DimensionScaled:
 
 @dataclass(frozen=True)
 class Gamma:
-    """Short lengthscales whatever the dimension: the defaults that BoTorch had until 2024, for its comparisons.
+    """Prefer short lengthscales whatever the dimension, by BoTorch's defaults until 2024, for its comparisons.
 
     Lengthscales: Gamma(3, 6). Signal variance: Gamma(2, 0.15). (Balandat et al., "BoTorch", NeurIPS 2020: the
     library's `SingleTaskGP`.) Noise sd: log-normal around 0.01, wide: 0.0005 and 0.2 are both two spreads away.
@@ -91,12 +91,12 @@ class Gamma:
 
     @property
     def modes(self) -> FloatArray:
-        """(d + 2,); of the noise sd its median, which is the mode of its logarithm."""
+        """Return the modes, (d + 2,); of the noise sd its median, which is the mode of its logarithm."""
         signal_sd = np.sqrt((SIGNAL_SHAPE - 1.0) / SIGNAL_RATE)
         return np.array([signal_sd, SMALL_NOISE, *[(SHAPE - 1.0) / RATE] * self.d])
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray]:
-        """Log-density up to a constant, and its gradient (d + 2,)."""
+        """Return the log-density up to a constant, and its gradient (d + 2,)."""
         variance, lengthscales = np.exp(2.0 * theta[0]), np.exp(theta[2:])
         off = (theta[1] - np.log(SMALL_NOISE)) / NOISE_SPREAD
         signal = (SIGNAL_SHAPE - 1.0) * 2.0 * theta[0] - SIGNAL_RATE * variance

@@ -26,7 +26,7 @@ NO_SPREAD = 1e-10
 
 @dataclass(frozen=True, eq=False)
 class Posterior:
-    """The process given the data: frozen arrays, standardised inside, the outcome's own units outward.
+    """Hold the process given the data: frozen arrays, standardised inside, the outcome's own units outward.
 
     Of up to `max_points` trials it is exact. Of more it is that of inducing inputs (`core.gp.inducing`): `x` are then
     those, and Lambda, their uncertainty, stands where lam I stood.
@@ -48,7 +48,7 @@ class Posterior:
 
     @cached_property
     def K_inv(self) -> FloatArray:  # noqa: N802 - the name of the mathematics
-        """(n, n), (K + lam I)^-1, standardised; computed when first asked for."""
+        """Return (K + lam I)^-1, (n, n), standardised; computed when first asked for."""
         from scipy.linalg.lapack import dpotri  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
         if not len(self.x):
@@ -58,41 +58,41 @@ class Posterior:
 
     @property
     def variance(self) -> float:
-        """Prior variance of an outcome, noise included, standardised (with inducing inputs: no less than that)."""
+        """Return an outcome's prior variance, noise included, standardised (by inducing inputs: no less than that)."""
         h = self.hyperparameters
         return h.signal_variance + h.noise_sd**2 + self.jitter
 
     @cached_property
     def correlations(self) -> Correlations:
-        """Of other points with `x`."""
+        """Prepare the correlations of other points with `x`."""
         return self.hyperparameters.product_kernel.to(self.x)
 
     def mean(self, x: FloatArray) -> FloatArray:
-        """Posterior mean of the outcome, (b,), own units; x is (b, d), unit cube."""
+        """Return the posterior mean of the outcome, (b,), own units; x is (b, d), unit cube."""
         h = self.hyperparameters
         standardised = h.mean + self.covariance(x) @ self.alpha
         return np.asarray(h.y_shift + h.y_scale * standardised)
 
     def sd(self, x: FloatArray) -> FloatArray:
-        """Posterior standard deviation of the noise-free outcome, (b,), own units; x is (b, d), unit cube."""
+        """Return the posterior sd of the noise-free outcome, (b,), own units; x is (b, d), unit cube."""
         h = self.hyperparameters
         explained = np.square(self.whiten(self.covariance(x))).sum(axis=1)
         return np.asarray(h.y_scale * np.sqrt(np.maximum(h.signal_variance - explained, 0.0)))
 
     def covariance(self, x: FloatArray) -> FloatArray:
-        """Prior covariance with the data, (b, n), standardised; x is (b, d), unit cube."""
+        """Return the prior covariance with the data, (b, n), standardised; x is (b, d), unit cube."""
         return self.hyperparameters.signal_variance * self.correlations.matrix(np.atleast_2d(x))
 
     def whiten(self, w: FloatArray) -> FloatArray:
-        """(L^-1 w')' for rows w (b, n): the squared norm of a row is w' (K + lam I)^-1 w, never negative."""
+        """Return (L^-1 w')' for rows w (b, n): a row's squared norm is w' (K + lam I)^-1 w, never negative."""
         return solve(self.L, w)
 
     def unwhiten(self, t: FloatArray) -> FloatArray:
-        """(L^-T t')' for rows t (b, n); after `whiten` this completes (K + lam I)^-1 w."""
+        """Return (L^-T t')' for rows t (b, n); after `whiten` this completes (K + lam I)^-1 w."""
         return solve(self.L, t, transposed=True)
 
     def noise(self, z: FloatArray) -> FloatArray:
-        """Draws of the noise on the outcomes at `x`, (b, n), standardised, from standard normal z (b, n).
+        """Draw the noise on the outcomes at `x`, (b, n), standardised, from standard normal z (b, n).
 
         Added to a draw of the prior at `x` it is what the data might have been: its covariance is L L'.
         """
@@ -143,8 +143,6 @@ def fit(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Data:
-    """What is conditioned on."""
-
     x: FloatArray
     y: FloatArray
     most: int
@@ -182,7 +180,7 @@ def _fixed(options: ModelOptions, d: int) -> Hyperparameters:
 
 
 def _initial(d: int, y: FloatArray, options: ModelOptions) -> Hyperparameters:
-    """Before anything is learned: the options where given, else the prior's modes, on standardised y."""
+    """Take, before anything is learned, the options where given, else the prior's modes, on standardised y."""
     shift, scale = standardisation(y, options)
     signal_sd, noise_sd, *modes = (float(v) for v in log_prior(options.prior, d).modes)
     return Hyperparameters(
@@ -197,7 +195,7 @@ def _initial(d: int, y: FloatArray, options: ModelOptions) -> Hyperparameters:
 
 
 def standardisation(y: FloatArray, options: ModelOptions) -> tuple[float, float]:
-    """(shift, scale) that give y mean 0 and standard deviation 1.
+    """Return (shift, scale) that give y mean 0 and standard deviation 1.
 
     Divided by the largest magnitude first, as squares of 1e200 overflow. Where y has no spread, its own magnitude is
     the only scale there is (or what the options say).

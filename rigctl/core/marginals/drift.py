@@ -35,7 +35,7 @@ _SPARSENESS = 1.05
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One change of a supply. Positions count readings from 0."""
+    """Tell of one change of a supply. Positions count readings from 0."""
 
     begins: int
     """The first reading of the changed supply, as estimated."""
@@ -45,7 +45,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """What has been found in readings so far, and where to go on when there are more."""
+    """Hold what has been found in readings so far, and where to go on when there are more."""
 
     changes: tuple[Change, ...] = ()
     """In order; later readings never alter them."""
@@ -53,15 +53,10 @@ class Scan:
     """Readings that need not be looked at again."""
 
 
-def changes(readings: FloatArray) -> tuple[Change, ...]:
-    """All changes in readings (n,), in order. After a change only the readings since it began are looked at."""
-    return scan(readings).changes
-
-
 def scan(readings: FloatArray, before: Scan | None = None) -> Scan:
-    """The changes in readings (n,), going on from the scan of as many of them as there were before.
+    """Find the changes in readings (n,), going on from the scan of as many of them as there were before.
 
-    The result is the same whether it goes on or begins anew.
+    The result is the same whether it goes on or begins anew. After a change only the readings since it began count.
     """
     readings = np.asarray(readings, dtype=float)
     so_far = Scan() if before is None else before
@@ -82,7 +77,7 @@ def scan(readings: FloatArray, before: Scan | None = None) -> Scan:
 
 
 def _first_change(readings: FloatArray, old: int) -> Change | None:
-    """The first alarm after the `old` readings; positions within these readings.
+    """Find the first alarm after the `old` readings; positions are within these readings.
 
     With s_i twice the centred rank of reading i, a split after m of N readings scores, squared,
     (N-1) (sum_m s)^2 / (m (N-m) mean(s^2)), and the same with s^2 - mean(s^2) in place of s.
@@ -114,7 +109,7 @@ def _first_change(readings: FloatArray, old: int) -> Change | None:
 
 
 def _sign_sums(readings: FloatArray, old: int) -> FloatArray:
-    """Row r, column i: how many of the first old + r + 1 readings are below reading i, minus how many are above.
+    """Count how many of the first old + r + 1 readings are below reading i, minus how many above (row r, column i).
 
     That is twice the centred (mid)rank of the reading among them, a whole number, so sums of it are exact. 0 where the
     reading comes later.
@@ -128,7 +123,7 @@ def _sign_sums(readings: FloatArray, old: int) -> FloatArray:
 
 
 def _after(most: int) -> NDArray[np.int64]:
-    """How many readings come after the splits that are tried, rising from SIDE; both sides fit into `most` readings."""
+    """Return how many readings come after the splits tried, rising from SIDE; both sides fit into `most` readings."""
     count = int(np.log(WINDOW / _DENSE) / np.log(_SPARSENESS)) + 1
     sparse = np.rint(_DENSE * _SPARSENESS ** np.arange(1, count)).astype(np.int64)
     tried = np.concatenate([np.arange(SIDE, _DENSE + 1), sparse])

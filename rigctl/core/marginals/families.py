@@ -25,33 +25,33 @@ from rigctl.core.marginals.moments import parent_of
 
 
 class Marginal(Protocol):
-    """A distribution on the unit interval (readings may fall a little outside)."""
+    """Distributes a variable on the unit interval (readings may fall a little outside)."""
 
     @property
     def mean(self) -> float:
-        """On the unit interval."""
+        """Return the mean on the unit interval."""
         ...
 
     def quantile(self, p: FloatArray) -> FloatArray:
-        """Inverse distribution function, elementwise."""
+        """Return the inverse distribution function, elementwise."""
         ...
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        """E[k(X, b)], (n,), for b (n,)."""
+        """Return E[k(X, b)], (n,), for b (n,)."""
         ...
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        """E[k(X, b) k(X, b2)] of every pair, (n, m), for b (n,), b2 (m,)."""
+        """Return E[k(X, b) k(X, b2)] of every pair, (n, m), for b (n,), b2 (m,)."""
         ...
 
     def zz(self, kernel: Kernel1D) -> float:
-        """E[k(X, X')], X and X' independent."""
+        """Return E[k(X, X')], X and X' independent."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Uniform:
-    """Uniform on [low, high] within the unit interval.
+    """Spread evenly on [low, high] within the unit interval.
 
     Raises:
         ValueError: the interval is empty or leaves [0, 1].
@@ -66,24 +66,17 @@ class Uniform:
 
     @property
     def mean(self) -> float:
-        """On the unit interval."""
         return 0.5 * (self.low + self.high)
 
-    def density(self, x: FloatArray) -> FloatArray:
-        """Elementwise; 0 outside the interval."""
-        return np.where((x >= self.low) & (x <= self.high), 1.0 / (self.high - self.low), 0.0)
-
     def quantile(self, p: FloatArray) -> FloatArray:
-        """Inverse distribution function, elementwise."""
         return np.asarray(self.low + (self.high - self.low) * np.asarray(p))
 
     def rule(self, width: float) -> tuple[FloatArray, FloatArray]:
-        """Nodes and weights (sum 1) for expectations of functions whose features are no narrower than `width`."""
+        """Return nodes and weights (sum 1) for expectations of functions with features no narrower than `width`."""
         nodes, weights = panels(self.low, self.high, 3.0 * width)
         return nodes, weights / (self.high - self.low)
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        """E[k(X, b)], (n,)."""
         if not isinstance(kernel, SquaredExponential):
             return _z_by_rule(self.rule(kernel.lengthscale / 4), b, kernel)
         precision = kernel.lengthscale**-2
@@ -91,18 +84,16 @@ class Uniform:
         return np.asarray(np.exp(logs - np.log(self.high - self.low)))
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        """E[k(X, b) k(X, b2)], (n, m)."""
         return _pairs(self, b, b2, kernel, self.high - self.low)
 
     def zz(self, kernel: Kernel1D) -> float:
-        """E[k(X, X')], X and X' independent."""
         nodes, weights = self.rule(kernel.lengthscale / 4)
         return float(weights @ self.z(nodes, kernel))
 
 
 @dataclass(frozen=True, slots=True)
 class TruncatedNormal:
-    """A normal distribution cut off outside [0, 1], given by its parent's parameters (as in scipy).
+    """Cut a normal distribution off outside [0, 1]; it is given by its parent's parameters (as in scipy).
 
     Raises:
         ValueError: a parameter is not finite, or the scale is not positive.
@@ -117,7 +108,7 @@ class TruncatedNormal:
 
     @classmethod
     def from_moments(cls, mean: float, sd: float) -> TruncatedNormal:
-        """The truncated normal that itself has this mean and standard deviation.
+        """Return the truncated normal that itself has this mean and standard deviation.
 
         Raises:
             ValueError: no truncated normal on [0, 1] has them; says what is allowed.
@@ -126,41 +117,30 @@ class TruncatedNormal:
 
     @property
     def mean(self) -> float:
-        """Of the variable itself, not of the parent."""
+        """Return the mean of the variable itself, not of the parent."""
         nodes, weights = self.rule(self.scale)
         return float(weights @ nodes)
 
     @property
-    def sd(self) -> float:
-        """Of the variable itself, not of the parent."""
-        nodes, weights = self.rule(self.scale)
-        return float(np.sqrt(weights @ np.square(nodes - weights @ nodes)))
-
-    @property
     def _origin(self) -> float:
-        """The mode: log-densities are taken relative to it, so that a far-off parent does not swamp them."""
+        """Return the mode: log-densities are taken relative to it, so that a far-off parent does not swamp them."""
         return min(max(self.loc, 0.0), 1.0)
 
     def _log_relative(self, x: FloatArray) -> FloatArray:
-        """Logarithm of density(x) / density(mode), as a product so that nothing cancels."""
+        """Return ln of density(x) / density(mode), as a product so that nothing cancels."""
         r = self._origin
         return np.asarray(-(x - r) * (x + r - 2 * self.loc) / (2 * self.scale**2))
 
     def _log_mass(self) -> float:
-        """Logarithm of the integral of density / density(mode)."""
+        """Return ln of the integral of density / density(mode)."""
         r, precision = self._origin, self.scale**-2
         if 0.0 < self.loc < 1.0 and precision > 8.0:  # the everyday case, in two numbers instead of many small arrays
             tails = erfc(r / (sqrt(2) * self.scale)) + erfc((1.0 - r) / (sqrt(2) * self.scale))
             return log(self.scale * sqrt(2 * pi) * (1.0 - 0.5 * tails))
         return float(log_integral((self.loc - r) * precision, precision, -r, 1.0 - r))
 
-    def density(self, x: FloatArray) -> FloatArray:
-        """Elementwise; 0 outside [0, 1]."""
-        inside = (x >= 0.0) & (x <= 1.0)
-        return np.where(inside, np.exp(self._log_relative(np.clip(x, 0.0, 1.0)) - self._log_mass()), 0.0)
-
     def quantile(self, p: FloatArray) -> FloatArray:
-        """Inverse distribution function, elementwise; in logarithms of the nearer tail."""
+        """Return the inverse distribution function, elementwise; in logarithms of the nearer tail."""
         from scipy.special import log_ndtr, ndtri_exp  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
         p = np.clip(np.asarray(p, dtype=float), np.finfo(float).tiny, 1.0 - np.finfo(float).eps / 2)
@@ -170,7 +150,7 @@ class TruncatedNormal:
         return np.asarray(np.clip(self.loc + sign * self.scale * ndtri_exp(tail), 0.0, 1.0))
 
     def rule(self, width: float) -> tuple[FloatArray, FloatArray]:
-        """Nodes and weights (sum 1) for expectations of functions whose features are no narrower than `width`.
+        """Return nodes and weights (sum 1) for expectations of functions with features no narrower than `width`.
 
         Only the part of [0, 1] that carries probability is covered, so a narrow distribution is resolved too.
         """
@@ -181,7 +161,7 @@ class TruncatedNormal:
         return nodes, weights / weights.sum()
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        """E[k(X, b)], (n,); algorithms section 3, with the integration variable measured from the sharper peak.
+        """Return E[k(X, b)], (n,) (algorithms, section 3), the integration variable measured from the sharper peak.
 
         That is b or the density's mode: measured from the other one, large exponents would cancel.
         """
@@ -200,18 +180,16 @@ class TruncatedNormal:
         return np.asarray(np.exp(logs - self._log_mass()))
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        """E[k(X, b) k(X, b2)], (n, m)."""
         return _pairs(self, b, b2, kernel, min(1.0, 18.0 * self.scale))
 
     def zz(self, kernel: Kernel1D) -> float:
-        """E[k(X, X')], X and X' independent."""
         nodes, weights = self.rule(kernel.lengthscale / 4)
         return float(weights @ self.z(nodes, kernel))
 
 
 @dataclass(frozen=True, slots=True)
 class Empirical:
-    """A stored sample of readings, each as likely as the other.
+    """Draw from a stored sample of readings, each as likely as the other.
 
     Raises:
         ValueError: the sample is empty or not finite.
@@ -226,27 +204,23 @@ class Empirical:
 
     @property
     def mean(self) -> float:
-        """On the unit interval."""
         return float(np.mean(self.sample))
 
     def quantile(self, p: FloatArray) -> FloatArray:
-        """Inverse distribution function, elementwise: always one of the readings."""
+        """Return the inverse distribution function, elementwise: always one of the readings."""
         return np.asarray(np.quantile(np.array(self.sample), p, method="inverted_cdf"))
 
     def rule(self) -> tuple[FloatArray, FloatArray]:
-        """Nodes and weights (sum 1): the readings."""
         return np.array(self.sample), np.full(len(self.sample), 1.0 / len(self.sample))
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        """E[k(X, b)], (n,)."""
         return _z_by_rule(self.rule(), b, kernel)
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        """E[k(X, b) k(X, b2)], (n, m)."""
         return _pairs_by_rule(self.rule(), b, b2, kernel)
 
     def zz(self, kernel: Kernel1D) -> float:
-        """E[k(X, X')] over all pairs of readings, a reading with itself included, as X and X' are independent."""
+        """Return E[k(X, X')] over all pairs of readings, each with itself included, as X and X' are independent."""
         return float(np.mean(self.z(np.array(self.sample), kernel)))
 
 
@@ -264,7 +238,7 @@ def _pairs_by_rule(rule: tuple[FloatArray, FloatArray], b: FloatArray, b2: Float
 def _pairs(
     marginal: Uniform | TruncatedNormal, b: FloatArray, b2: FloatArray, kernel: Kernel1D, extent: float
 ) -> FloatArray:
-    """Z by quadrature, which is a matrix product and so far cheaper than n^2 error functions, and as accurate.
+    """Return Z by quadrature: a matrix product is far cheaper than n^2 error functions, and as accurate.
 
     A very short lengthscale would need too many nodes; then the squared exponential's closed form: k(x,b) k(x,b')
     is a kernel of lengthscale l/sqrt(2) around the middle of b and b', times exp(-(b-b')^2 / (4 l^2)).
@@ -284,7 +258,7 @@ def _pairs(
 def marginal_from_engineering(
     kind: str, params: Mapping[str, Any] | Sequence[float], low: float, high: float
 ) -> Marginal:
-    """A marginal on the unit cube from what an operator writes in engineering units.
+    """Make a marginal on the unit cube of what an operator writes in engineering units.
 
     Args:
         kind: `truncated_normal`, `uniform` or `empirical`.
@@ -315,7 +289,7 @@ def marginal_from_engineering(
 
 
 def _truncated_normal(mean: float, sd: float, low: float, high: float) -> TruncatedNormal:
-    """By moments; an impossible pair is reported in the operator's units."""
+    """Solve for the moments; an impossible pair is reported in the operator's units."""
     span = high - low
     try:
         return TruncatedNormal.from_moments((mean - low) / span, sd / span)

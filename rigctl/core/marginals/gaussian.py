@@ -23,7 +23,7 @@ SUPPORT_DROP = 40.0
 def log_integral(
     e1: FloatArray | float, e2: FloatArray | float, low: FloatArray | float, high: FloatArray | float
 ) -> FloatArray:
-    """Logarithm of the integral of exp(e1 t - e2 t^2 / 2) over [low, high], elementwise; e2 > 0, low < high.
+    """Return ln of the integral of exp(e1 t - e2 t^2 / 2) over [low, high], elementwise; e2 > 0, low < high.
 
     The textbook difference of two normal distribution functions loses everything in the tails (0 - 0, 1 - 1) and for
     a nearly flat integrand. So: a flat integrand by quadrature, a peak inside the interval by two lower tails, a peak
@@ -51,7 +51,7 @@ def log_integral(
 
 
 def gauss_legendre() -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights on [-1, 1], (16,) each, rising."""
+    """Return nodes and weights on [-1, 1], (16,) each, rising."""
     nodes, weights = np.array(HALF_NODES), np.array(HALF_WEIGHTS)
     return np.concatenate([-nodes[::-1], nodes]), np.concatenate([weights[::-1], weights])
 
@@ -61,7 +61,7 @@ def _exponent(e1: FloatArray, e2: FloatArray, t: FloatArray) -> FloatArray:
 
 
 def _flat(slope: FloatArray, e2: FloatArray, width: FloatArray) -> FloatArray:
-    """Around the middle of the interval: the exponent varies by less than 2, so one panel is exact."""
+    """Integrate around the middle of the interval: the exponent varies by less than 2, so one panel is exact."""
     nodes, weights = gauss_legendre()
     t = 0.5 * width[..., None] * nodes
     values = np.exp(_exponent(slope[..., None], e2[..., None], t))
@@ -69,7 +69,7 @@ def _flat(slope: FloatArray, e2: FloatArray, width: FloatArray) -> FloatArray:
 
 
 def _peak_inside(e1: FloatArray, e2: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """Not flat, so the interval spans more than a standard deviation and 1 - two tails has no cancellation."""
+    """Take 1 - two tails: not flat, the interval spans more than a standard deviation, so nothing cancels."""
     from scipy.special import ndtr  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
     root = np.sqrt(e2)
@@ -78,7 +78,7 @@ def _peak_inside(e1: FloatArray, e2: FloatArray, low: FloatArray, high: FloatArr
 
 
 def _peak_below(e1: FloatArray, e2: FloatArray, low: FloatArray, high: FloatArray) -> FloatArray:
-    """exp(exponent at low) sqrt(pi / (2 e2)) [erfcx(a/sqrt2) - exp(-(b-a)(b+a)/2) erfcx(b/sqrt2)], 0 <= a < b."""
+    """Take exp(exponent at low) sqrt(pi / (2 e2)) [erfcx(a/sqrt2) - exp(-(b-a)(b+a)/2) erfcx(b/sqrt2)], 0 <= a < b."""
     from scipy.special import erfcx  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
     root = np.sqrt(e2)
@@ -88,7 +88,7 @@ def _peak_below(e1: FloatArray, e2: FloatArray, low: FloatArray, high: FloatArra
 
 
 def support(slope: float, curvature: float, low: float, high: float) -> tuple[float, float]:
-    """The part of [low, high] where exp(slope t - curvature t^2 / 2) counts, curvature > 0."""
+    """Return the part of [low, high] where exp(slope t - curvature t^2 / 2) counts, curvature > 0."""
     mode = min(max(slope / curvature, low), high)
     slope_there = slope - curvature * mode
     right = _reach(max(-slope_there, 0.0), curvature)
@@ -97,13 +97,13 @@ def support(slope: float, curvature: float, low: float, high: float) -> tuple[fl
 
 
 def _reach(steepness: float, curvature: float) -> float:
-    """The distance after which steepness t + curvature t^2 / 2 exceeds SUPPORT_DROP."""
+    """Return the distance after which steepness t + curvature t^2 / 2 exceeds SUPPORT_DROP."""
     root = np.sqrt(steepness**2 + 2 * curvature * SUPPORT_DROP)
     return float(2 * SUPPORT_DROP / (steepness + root))
 
 
 def resolution(slope: float, curvature: float, low: float, high: float, width: float = np.inf) -> float:
-    """How wide a panel may be for exp(slope t - curvature t^2 / 2) on [low, high] times features of that `width`.
+    """Return how wide a panel may be for exp(slope t - curvature t^2 / 2) on [low, high] times features so wide.
 
     Three standard deviations of the product, and where the peak is outside, eight decay lengths of the tail.
     """
@@ -113,7 +113,7 @@ def resolution(slope: float, curvature: float, low: float, high: float, width: f
 
 
 def panels(low: float, high: float, width: float, most: int = 256) -> tuple[FloatArray, FloatArray]:
-    """Composite Gauss-Legendre nodes and weights on [low, high], panels no wider than `width` (at most `most`)."""
+    """Return composite Gauss-Legendre nodes and weights on [low, high], in panels no wider than `width`."""
     count = int(np.clip(np.ceil((high - low) / width), 1, most))
     nodes, weights = gauss_legendre()
     edges = np.linspace(low, high, count + 1)

@@ -12,7 +12,7 @@ _MOST_STEPS = 200
 
 
 def largest_sd(mean: float) -> float:
-    """The standard deviation that truncated normals on [0, 1] with this mean stay below.
+    """Return the standard deviation that truncated normals on [0, 1] with this mean stay below.
 
     At fixed mean the spread grows with the parent's scale, up to the truncated exponential (at mean 1/2: the uniform).
     """
@@ -25,7 +25,7 @@ def largest_sd(mean: float) -> float:
 
 
 def parent_of(mean: float, sd: float) -> tuple[float, float]:
-    """(loc, scale) of the normal that, cut off outside [0, 1], has this mean and standard deviation.
+    """Return (loc, scale) of the normal that, cut off outside [0, 1], has this mean and standard deviation.
 
     With u = (x - mean)/sd the density is exp(h1 u - h2 u^2/2): an exponential family, so its parameters minimise the
     convex ln integral(h1, h2) + h2/2, which damped Newton finds from anywhere.
@@ -52,7 +52,7 @@ def parent_of(mean: float, sd: float) -> tuple[float, float]:
 
 
 def _dual(h: FloatArray, low: float, high: float) -> tuple[float, FloatArray, FloatArray]:
-    """Value, gradient and Hessian of ln integral(h1, h2) + h2/2."""
+    """Return value, gradient and Hessian of ln integral(h1, h2) + h2/2."""
     begin, end = support(h[0], h[1], low, high)
     u, weights = panels(begin, end, resolution(h[0], h[1], low, high))
     exponent = h[0] * u - 0.5 * h[1] * np.square(u)
@@ -67,7 +67,7 @@ def _dual(h: FloatArray, low: float, high: float) -> tuple[float, FloatArray, Fl
 
 
 def _damped(h: FloatArray, step: FloatArray, value: float, low: float, high: float) -> FloatArray:
-    """The Newton step, halved until it stays in the family and does not increase the function."""
+    """Halve the Newton step until it stays in the family and does not increase the function."""
     size = 1.0
     for _ in range(60):
         trial = h - size * step
@@ -78,7 +78,7 @@ def _damped(h: FloatArray, step: FloatArray, value: float, low: float, high: flo
 
 
 def _exponential_rate(mean: float) -> float:
-    """The rate r for which the density proportional to exp(r x) on [0, 1] has this mean; by bisection."""
+    """Bisect for the rate r for which the density proportional to exp(r x) on [0, 1] has this mean."""
     low, high = -1.0 / min(mean, 1 - mean) - 10.0, 1.0 / min(mean, 1 - mean) + 10.0
     for _ in range(_MOST_STEPS):
         middle = 0.5 * (low + high)
@@ -90,7 +90,7 @@ def _exponential_rate(mean: float) -> float:
 
 
 def _exponential_mean(rate: float) -> float:
-    """Mean of the density proportional to exp(rate x) on [0, 1]; a series near 0, where the formula cancels."""
+    """Return the mean of the density proportional to exp(rate x) on [0, 1]; near 0, where it cancels, by a series."""
     if abs(rate) < 1e-3:
         return 0.5 + rate / 12 - rate**3 / 720
     if rate < 0:

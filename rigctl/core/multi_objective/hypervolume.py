@@ -14,7 +14,7 @@ from rigctl.core.multi_objective.pareto import non_dominated
 
 
 def hypervolume(values: FloatArray, reference: FloatArray) -> float:
-    """The volume between the reference point (K,) and the front of values (n, K); larger is better.
+    """Return the volume between the reference point (K,) and the front of values (n, K); larger is better.
 
     Points that are not better than the reference in every outcome add nothing. Units: the product of the outcomes'.
 
@@ -31,7 +31,7 @@ def hypervolume(values: FloatArray, reference: FloatArray) -> float:
 
 
 def _front(boxes: FloatArray) -> FloatArray:
-    """Without dominated and repeated rows, falling in the last outcome: then limit sets soon become small."""
+    """Drop dominated and repeated rows; falling in the last outcome, limit sets soon become small."""
     if not len(boxes):
         return boxes
     front = np.unique(boxes[non_dominated(boxes)], axis=0)
@@ -39,7 +39,7 @@ def _front(boxes: FloatArray) -> FloatArray:
 
 
 def _volume(front: FloatArray) -> float:
-    """Of a front as `_front` gives it."""
+    """Add up a front as `_front` gives it."""
     if not len(front):
         return 0.0
     if front.shape[1] == 1:
@@ -55,6 +55,6 @@ def _volume(front: FloatArray) -> float:
 
 
 def _area(front: FloatArray) -> float:
-    """Of two outcomes: along a front that falls in the second, the first rises."""
+    """Add up two outcomes: along a front that falls in the second, the first rises."""
     widths = np.diff(front[:, 0], prepend=0.0)
     return float(widths @ front[:, 1])

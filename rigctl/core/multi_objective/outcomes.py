@@ -14,8 +14,7 @@ from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.model import Fitted, fit_history
+from rigctl.core.gp.model import Fitted, fit_again
 from rigctl.core.multi_objective.pareto import reference_point
 
 MEMO = "further outcomes"
@@ -23,42 +22,42 @@ MEMO = "further outcomes"
 
 
 def signs(problem: Problem) -> FloatArray:
-    """(K,), +1 for an outcome to maximise, -1 for one to minimise."""
+    """Return +1 for an outcome to maximise, -1 for one to minimise, (K,)."""
     directions = (problem.maximise, *(f.maximise for f in problem.further))
     return np.array([1.0 if maximise else -1.0 for maximise in directions])
 
 
 def measured_whole(problem: Problem, history: History) -> tuple[Observation, ...]:
-    """The complete observations that have every outcome: those before further outcomes were added have not."""
+    """Return the complete observations that have every outcome: those before further outcomes were added have not."""
     return tuple(o for o in history.complete if len(o.further) >= len(problem.further))
 
 
 def outcome_values(problem: Problem, history: History) -> FloatArray:
-    """(n, K): the outcomes of every observation of `measured_whole`, as values."""
+    """Return the outcomes of every observation of `measured_whole`, as values, (n, K)."""
     rows = [(o.y, *o.further[: len(problem.further)]) for o in measured_whole(problem, history)]
     table = np.array(rows, dtype=float).reshape(len(rows), len(problem.further) + 1)
     return np.asarray(signs(problem) * table)
 
 
 def floors(problem: Problem) -> FloatArray:
-    """(K,), the worst values the outcomes can take; NaN where none is declared."""
+    """Return the worst values the outcomes can take, (K,); NaN where none is declared."""
     declared = (problem.floor, *(f.floor for f in problem.further))
     return np.asarray(signs(problem) * np.array([np.nan if floor is None else floor for floor in declared]))
 
 
 def reference_of(problem: Problem, history: History) -> FloatArray:
-    """(K,), the values from which hypervolumes are counted (`reference_point`); 0 before anything was measured."""
+    """Return the values hypervolumes are counted from (`reference_point`), (K,); 0 before anything was measured."""
     seen = outcome_values(problem, history)
     return reference_point(seen, floors(problem)) if len(seen) else np.zeros(seen.shape[1])
 
 
 def fit_further(problem: Problem, history: History, remembered: Sequence[JsonState] = ()) -> tuple[Fitted, ...]:
-    """One model per further outcome, refitted when the schedule says so.
+    """Fit one model per further outcome, learning anew when the schedule says so.
 
     Args:
         problem: with K - 1 further outcomes.
         history: all trials.
-        remembered: what `to_state` gave of the last fits, found by name; empty before the first.
+        remembered: `Fitted.to_state` of the last fits, each with the outcome's `name`; empty before the first.
     """
     memos: Mapping[int, Memo] = history.memo.get(MEMO) or {}
     kept = {k: memos.get(k) or Memo() for k in range(len(problem.further))}
@@ -67,19 +66,12 @@ def fit_further(problem: Problem, history: History, remembered: Sequence[JsonSta
     fits = []
     for k, memo in kept.items():
         last = by_name.get(problem.further[k].name, {})
-        stored = last.get("hyperparameters")
-        previous = None if stored is None else Hyperparameters.from_json(stored)
-        fits.append(fit_history(*as_first(problem, history, k, memo), previous, int(last.get("fitted_at", 0))))
+        fits.append(fit_again(*as_first(problem, history, k, memo), last))
     return tuple(fits)
 
 
-def to_state(name: str, fitted: Fitted) -> dict[str, object]:
-    """What `fit_further` wants to find next time of the outcome of that name; JSON."""
-    return {"name": name, "hyperparameters": fitted.hyperparameters.to_json(), "fitted_at": fitted.fitted_at}
-
-
 def as_first(problem: Problem, history: History, k: int, memo: Memo | None = None) -> tuple[Problem, History]:
-    """The problem whose only outcome is the k-th further one (from 0), and its history.
+    """Return the problem whose only outcome is the k-th further one (from 0), and its history.
 
     Signal, noise and mean of the configured model are in the first outcome's units, so the others' are learned;
     lengthscales are then where learning starts.

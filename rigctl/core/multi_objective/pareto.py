@@ -14,7 +14,7 @@ MARGIN = 0.1
 
 
 def non_dominated(values: FloatArray) -> BoolArray:
-    """Which rows of values (n, K) no other row dominates, (n,).
+    """Tell which rows of values (n, K) no other row dominates, (n,).
 
     A row dominates another if it is nowhere smaller and somewhere larger; of equal rows none dominates the other.
 
@@ -38,7 +38,7 @@ def non_dominated(values: FloatArray) -> BoolArray:
 
 
 def _of_two(values: FloatArray) -> BoolArray:
-    """One sweep along the falling first outcome: a row must exceed the second outcome of all before it."""
+    """Sweep along the falling first outcome: a row must exceed the second outcome of all before it."""
     order = np.lexsort((-values[:, 1], -values[:, 0]))
     first, second = values[order].T
     # rows equal in the first outcome stand together, the best of them in front
@@ -50,7 +50,7 @@ def _of_two(values: FloatArray) -> BoolArray:
 
 
 def reference_point(values: FloatArray, floors: FloatArray | None = None) -> FloatArray:
-    """A point (K,) that every row of values (n, K) dominates, from which hypervolumes are counted.
+    """Return a point (K,) that every row of values (n, K) dominates, from which hypervolumes are counted.
 
     Per outcome: the declared floor, the worst value it can take, unless something worse has been seen. Without a floor
     (NaN) it lies a tenth of the range seen below the worst value, so that the extreme ends of the front count too.

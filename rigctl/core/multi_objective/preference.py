@@ -23,7 +23,7 @@ if it has the largest rate, hence the smallest w."""
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CostPreference:
-    """How much of a setting's worth its cost preference leaves, in one trial. Settings are (b, d), unit cube."""
+    """Say how much of a setting's worth its cost leaves, in one trial. Settings are (b, d), unit cube."""
 
     columns: tuple[int, ...]
     """(k,), of the ordered variables, dearest first."""
@@ -36,13 +36,13 @@ class CostPreference:
     def drawn(
         cls, columns: Sequence[int], falling: Sequence[bool], t: int, sorting: Sorting, rng: np.random.Generator
     ) -> CostPreference:
-        """For trial t >= 1, with weights from a flat Dirichlet distribution."""
+        """Draw the weights of trial t >= 1 from a flat Dirichlet distribution."""
         rising = np.sort(rng.dirichlet(np.ones(len(columns))))
         weights = rising if sorting == "ours" else rising[::-1]
         return cls(tuple(columns), tuple(falling), 1.0 / (weights * t + 1.0))
 
     def kept(self, points: FloatArray, controlled: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """1 - C, (b,), in (0, 1], and its gradient, (b, d), 0 for what is not controlled.
+        """Return 1 - C, (b,), in (0, 1], and its gradient, (b, d), 0 for what is not controlled.
 
         A variable that a control set leaves alone is not used at all, so it counts as one used at its cheapest value.
         (Without it the product would have fewer factors, so C would be larger: leaving a dear variable alone would

@@ -12,20 +12,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rigctl.core.acquisition.search import Screening
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds.ascent import climb
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
-from rigctl.core.bounds.pointwise import sobol
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.preference import CostPreference
 
-SOBOL_STARTS = (64, 256, 512)
-"""Settings of the whole cube screened for a control set of one, two, and three or more variables."""
-DATA_STARTS = 32
-"""Trials that score best, as settings to screen."""
-NEIGHBOURS = 64
-"""Settings screened around those, half a lengthscale away or so."""
+SCREENING = Screening(cube=(64, 256, 512), around=(64, 64, 64), reaches=(0.5,), trials_too=True)
 CLIMBERS = 8
 """Starts refined per control set."""
 SHARPNESS = (8.0, 64.0, 512.0)
@@ -40,8 +35,8 @@ MOST_VALUES = 1 << 17
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """The best setting of one control set."""
+class TradeOff:
+    """Hold the best setting of one control set."""
 
     control_set: int
     setting: tuple[float, ...]
@@ -58,7 +53,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalarised:
-    """One trial's acquisition function."""
+    """Score settings in one trial."""
 
     space: Space
     expectations: tuple[Expectations, ...]
@@ -85,17 +80,17 @@ class Scalarised:
         width: float,
         preference: CostPreference | None,
     ) -> Scalarised:
-        """From the outcomes' posteriors."""
+        """Make it of the outcomes' posteriors."""
         models = tuple(Expectations.of(p, space) for p in posteriors)
         return cls(space, models, weights, reference, scale, width, preference)
 
     @property
     def mask(self) -> FloatArray:
-        """(m, d), 1 where the control set controls the variable."""
+        """Return 1 where the control set controls the variable, (m, d)."""
         return self.expectations[0].mask
 
     def score(self, points: FloatArray, sets: IntArray) -> FloatArray:
-        """The acquisition itself, (b,), for rows (b, d) of these control sets (b,)."""
+        """Return the acquisition itself, (b,), for rows (b, d) of these control sets (b,)."""
         out = np.empty(len(points))
         block = max(1, MOST_VALUES // max(len(self.expectations[0].posterior.x), 1))
         for begin in range(0, len(points), block):
@@ -106,16 +101,12 @@ class Scalarised:
         return out
 
     def moments(self, points: FloatArray, sets: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Means mu and spreads s of the values, (b, K) each, own units."""
-        means, sds = [], []
-        for model in self.expectations:
-            h, inner = model.posterior.hyperparameters, model.inner(points, sets)
-            means.append(h.y_shift + h.y_scale * model.mean(inner, sets))
-            sds.append(h.y_scale * ValueSpread(model).sd(inner, sets))
+        """Return means mu and spreads s of the values, (b, K) each, own units."""
+        means, sds = zip(*(model.values(points, sets) for model in self.expectations), strict=True)
         return np.stack(means, axis=1), np.stack(sds, axis=1)
 
     def smooth(self, points: FloatArray, sets: IntArray, sharpness: float) -> tuple[FloatArray, FloatArray]:
-        """The smooth stand-in, (b,), and its gradient, (b, d)."""
+        """Return the smooth stand-in, (b,), and its gradient, (b, d)."""
         uppers, slopes = [], []
         for model in self.expectations:
             h, widths = model.posterior.hyperparameters, np.full(len(points), self.width)
@@ -131,18 +122,16 @@ class Scalarised:
         damped = np.where(lowest > 0, kept, 1.0)[:, None]
         return _times(lowest, kept), damped * slope + rising * kept_slope
 
-    def at(self, control_set: int, setting: Sequence[float]) -> Found:
-        """What is believed of one setting (k,)."""
-        point = np.full(self.space.dimension, 0.5)
-        point[list(self.space.control_sets[control_set].indices)] = setting
-        return self.found(control_set, point)
+    def at(self, control_set: int, setting: Sequence[float]) -> TradeOff:
+        """Return what is believed of one setting (k,)."""
+        return self.found(control_set, self.space.rows(control_set, np.array([setting]))[0])
 
-    def found(self, control_set: int, point: FloatArray) -> Found:
-        """What is believed of one setting, given as a row (d,)."""
+    def found(self, control_set: int, point: FloatArray) -> TradeOff:
+        """Return what is believed of one setting, given as a row (d,)."""
         rows, sets = point[None, :], np.array([control_set])
         mean, sd = self.moments(rows, sets)
         columns = list(self.space.control_sets[control_set].indices)
-        return Found(
+        return TradeOff(
             control_set=control_set,
             setting=tuple(float(u) for u in point[columns]),
             score=float(self.score(rows, sets)[0]),
@@ -160,13 +149,14 @@ class Scalarised:
         return self.preference.kept(points, self.mask[sets])
 
 
-def maximise(acquisition: Scalarised, rng: np.random.Generator) -> tuple[Found, ...]:
-    """The best setting of every control set: a few hundred are screened, the best climb together."""
-    points, sets = _candidates(acquisition, rng)
-    scores = acquisition.score(points, sets)
-    starts = np.concatenate([_best(scores, sets, i) for i in range(len(acquisition.mask))])
-    at, groups = points[starts], sets[starts]
+def best_trade_offs(acquisition: Scalarised, rng: np.random.Generator) -> tuple[TradeOff, ...]:
+    """Return the best setting of every set: a few hundred are screened, the best climb together."""
     lengthscales = np.min([m.posterior.hyperparameters.lengthscales for m in acquisition.expectations], axis=0)
+    every, scale = range(len(acquisition.mask)), np.minimum(lengthscales, 0.5)
+    points, sets = SCREENING.settings(acquisition.expectations[0], every, scale, rng, acquisition.score)
+    scores = acquisition.score(points, sets)
+    starts = np.concatenate([_best(scores, sets, i) for i in every])
+    at, groups = points[starts], sets[starts]
     for sharpness in SHARPNESS:
 
         def objective(x: FloatArray, index: IntArray, p: float = sharpness) -> tuple[FloatArray, FloatArray]:
@@ -177,37 +167,18 @@ def maximise(acquisition: Scalarised, rng: np.random.Generator) -> tuple[Found, 
     # a climb of the stand-in may end lower than it began
     points, sets = np.concatenate([points[starts], at]), np.concatenate([groups, groups])
     scores = acquisition.score(points, sets)
-    winners = [_best(scores, sets, i)[0] for i in range(len(acquisition.mask))]
+    winners = [_best(scores, sets, i)[0] for i in every]
     return tuple(acquisition.found(i, points[row]) for i, row in enumerate(winners))
 
 
-def _candidates(acquisition: Scalarised, rng: np.random.Generator) -> tuple[FloatArray, IntArray]:
-    """Sobol points, the trials that score best, and their neighbourhood, for every control set."""
-    d = acquisition.space.dimension
-    x = np.clip(acquisition.expectations[0].posterior.x, 0.0, 1.0)
-    lengthscales = np.min([m.posterior.hyperparameters.lengthscales for m in acquisition.expectations], axis=0)
-    common = sobol(d, SOBOL_STARTS[-1], rng)
-    noise = rng.standard_normal((NEIGHBOURS, d)) * 0.5 * np.minimum(lengthscales, 0.5)
-    points, sets = [], []
-    for row, controlled in enumerate(acquisition.mask.sum(axis=1).astype(int)):
-        mine = [common[: SOBOL_STARTS[min(controlled, len(SOBOL_STARTS)) - 1]]]
-        if len(x):
-            scores = acquisition.score(x, np.full(len(x), row))
-            best = x[np.argsort(-scores, kind="stable")[:DATA_STARTS]]
-            mine += [best, np.clip(np.resize(best, noise.shape) + noise, 0.0, 1.0)]
-        points.append(np.concatenate(mine))
-        sets.append(np.full(len(points[-1]), row))
-    return np.concatenate(points), np.concatenate(sets)
-
-
 def _best(scores: FloatArray, sets: IntArray, control_set: int) -> IntArray:
-    """The rows of a control set with the best scores, best first."""
+    """Return the rows of a control set with the best scores, best first."""
     mine = np.flatnonzero(sets == control_set)
     return np.asarray(mine[np.argsort(-scores[mine], kind="stable")[:CLIMBERS]])
 
 
 def _soft_minimum(terms: FloatArray, sharpness: float) -> tuple[FloatArray, FloatArray]:
-    """(sum_k a_k^-p)^(-1/p) of terms (b, K), (b,), and its gradient by the terms, (b, K).
+    """Return (sum_k a_k^-p)^(-1/p) of terms (b, K), (b,), and its gradient by the terms, (b, K).
 
     Where a term is not positive the minimum itself, which the stand-in meets at 0.
     """
@@ -225,5 +196,5 @@ def _soft_minimum(terms: FloatArray, sharpness: float) -> tuple[FloatArray, Floa
 
 
 def _times(q: FloatArray, kept: FloatArray) -> FloatArray:
-    """Q (1 - C); where Q is not positive, Q: a share of something negative would be the better the less is kept."""
+    """Return Q (1 - C), but Q where it is not positive: a share of it would be the better the less is kept."""
     return np.asarray(np.where(q > 0, q * kept, q))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
-from rigctl.core.bounds.expectations import Expectations, ValueSpread
+from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.model import Fitted
@@ -23,7 +23,7 @@ from rigctl.core.multi_objective.pareto import non_dominated
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
-    """A setting that was tried, and that no other one tried is expected to beat in every outcome."""
+    """Hold a setting that was tried, and that no other one tried is expected to beat in every outcome."""
 
     trial: int
     """The trial that tried it; 0 for a point known beforehand."""
@@ -40,7 +40,7 @@ class FrontPoint:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """The Pareto front, best first outcome first."""
+    """Hold the Pareto front, best first outcome first."""
 
     points: tuple[FrontPoint, ...]
     reference: tuple[float, ...]
@@ -54,7 +54,7 @@ class Front:
 
 
 def front_of(problem: Problem, history: History, first: Fitted, remembered: Sequence[JsonState] = ()) -> Front | None:
-    """The front after these trials; None if there is one outcome only, or nothing was measured.
+    """Return the front after these trials; None if there is one outcome only, or nothing was measured.
 
     Args:
         problem: with its further outcomes.
@@ -92,15 +92,12 @@ def front_of(problem: Problem, history: History, first: Fitted, remembered: Sequ
 def _expected(
     problem: Problem, whole: Sequence[Observation], models: Sequence[Fitted]
 ) -> tuple[FloatArray, FloatArray]:
-    """Means and spreads of every setting that was tried, as values, (n, K) each."""
+    """Return means and spreads of every setting that was tried, as values, (n, K) each."""
     x = np.clip(np.array([o.x for o in whole], dtype=float), 0.0, 1.0)
     sets = np.array([o.control_set for o in whole])
-    means, sds = [], []
-    for fitted in models:
-        h, model = fitted.hyperparameters, Expectations.of(fitted.posterior, problem.space)
-        inner = model.inner(x, sets)
-        means.append(h.y_shift + h.y_scale * model.mean(inner, sets))
-        sds.append(h.y_scale * ValueSpread(model).sd(inner, sets))
+    means, sds = zip(
+        *(Expectations.of(fitted.posterior, problem.space).values(x, sets) for fitted in models), strict=True
+    )
     return np.stack(means, axis=1), np.stack(sds, axis=1)
 
 

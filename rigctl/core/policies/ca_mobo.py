@@ -18,16 +18,15 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.acquisition.outlook import Outlook, look, remember
-from rigctl.core.acquisition.proposing import Choice, fitting_sets, label_of, proposal_of, too_few_outcomes
+from rigctl.core.acquisition.outlook import Choice, Outlook, look, sobol_seed_of
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.explain import plus_minus
 from rigctl.core.gp.model import Fitted
-from rigctl.core.multi_objective.outcomes import fit_further, outcome_values, reference_of, signs, to_state
+from rigctl.core.multi_objective.outcomes import fit_further, outcome_values, reference_of, signs
 from rigctl.core.multi_objective.preference import CostPreference, Sorting
-from rigctl.core.multi_objective.scalarise import Found, Scalarised, maximise
+from rigctl.core.multi_objective.scalarise import Scalarised, TradeOff, best_trade_offs
 from rigctl.core.policy import Proposal
 from rigctl.errors import PolicyError
 
@@ -41,11 +40,7 @@ so that units do not matter; or its own units, where the outcome with the smalle
 
 @dataclass(frozen=True, slots=True)
 class Width:
-    """How optimistic the upper bounds are: mu + sqrt(beta_t) s.
-
-    Raises:
-        ValueError: a number is out of its range.
-    """
+    """Say how optimistic the upper bounds are: mu + sqrt(beta_t) s."""
 
     beta: float | None = None
     """A constant beta_t; None: 2 ln(t^2 |X| / sqrt(2 pi)) (Theorem 1), which grows with the number t of the trial."""
@@ -59,16 +54,16 @@ class Width:
             raise ValueError(f"width.settings: got {self.settings}, must be finite and >= 3, or beta_1 is negative")
 
     def at(self, t: int, dimension: int) -> float:
-        """sqrt(beta_t) in trial t >= 1 of a problem of so many variables."""
+        """Return sqrt(beta_t) in trial t >= 1 of a problem of so many variables."""
         if self.beta is not None:
             return sqrt(self.beta)
         count = float(PER_VARIABLE**dimension) if self.settings is None else self.settings
         return sqrt(2 * log(t**2 * count / sqrt(2 * pi)))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class MoUcb:
-    """The policy `mo-ucb` (eq. 7); its fields are its options."""
+    """Play the policy `mo-ucb` (eq. 7); its fields are its options."""
 
     name = "mo-ucb"
 
@@ -76,34 +71,51 @@ class MoUcb:
     units: Units = "range"
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
-        """What of the problem does not fit, by configuration key."""
-        return _too_few(self.name, problem)
+        """Return what of the problem does not fit, by configuration key."""
+        if problem.further:
+            return []
+        needed = f"got none, but policy {self.name} weighs several; add them, or use another policy"
+        return [("further_outcomes", needed)]
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Nothing fitted."""
         return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """The next trial.
+        """Propose the next trial, and say what went wrong in any outcome's fit.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
-            PolicyError: the problem has one outcome only.
+            PolicyError: the problem has one outcome only, or something else that does not fit (`mistakes`).
         """
-        _raise_any(self.name, self.mistakes(problem))
-        turn = _Turn(self.name, self.width, self.units, *_look(problem, history, state, rng), preference=None)
-        return _played(turn, state, rng)
+        mistakes = self.mistakes(problem)
+        if mistakes:
+            raise PolicyError(f"{self.name}: " + "; ".join(f"{key}: {what}" for key, what in mistakes))
+        preference = self._preference(problem, history, rng)
+        outlook = look(problem, history, state, rng)
+        fits = fit_further(problem, history, state.get("further", ()))
+        sobol_seed = sobol_seed_of(state, rng)
+        choice = _Turn(self, outlook, fits, preference).choice(rng)
+        proposal = outlook.proposal(self.name, choice, sobol_seed)
+        named = [(outcome.name, fitted) for outcome, fitted in zip(problem.further, fits, strict=True)]
+        notes = [f"{name}: {note}" for name, fitted in named for note in fitted.posterior.notes]
+        further = [{"name": name, **fitted.to_state()} for name, fitted in named]
+        kept = {**outlook.to_state(), "further": further, "sobol_seed": sobol_seed}
+        return replace(proposal, notes=(*proposal.notes, *notes)), kept
+
+    def _preference(
+        self,
+        problem: Problem,  # noqa: ARG002 - `CaMobo` has one
+        history: History,  # noqa: ARG002
+        rng: np.random.Generator,  # noqa: ARG002
+    ) -> CostPreference | None:
+        return None
 
 
 @dataclass(frozen=True, slots=True)
-class CaMobo:
-    """The policy `ca-mobo` (Algorithm 1, eq. 9); its fields are its options.
-
-    Raises:
-        ValueError: an option does not hold.
-    """
+class CaMobo(MoUcb):
+    """Play the policy `ca-mobo` (Algorithm 1, eq. 9); its fields are its options."""
 
     name = "ca-mobo"
 
@@ -112,92 +124,62 @@ class CaMobo:
     dear ones; `-name` means the small ones (acid, where the variable is pH)."""
     sorted: Sorting = "ours"
     """Whether the dearest variable gets the smallest weight (`ours`) or the largest, as printed (`paper`)."""
-    width: Width = Width()
-    units: Units = "range"
 
     def __post_init__(self) -> None:
-        names = [_plain(entry) for entry in self.order]
+        names = [_variable(entry) for entry in self.order]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"order: got {list(self.order)}, must name variables, dearest first, each once")
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
-        """What of the problem does not fit, by configuration key."""
+        """Return what of the problem does not fit, by configuration key."""
         known = problem.space.names
-        unknown = [entry for entry in self.order if _plain(entry) not in known]
+        unknown = [entry for entry in self.order if _variable(entry) not in known]
         wrong = [("policy.order", f"got {', '.join(unknown)}, must be among {', '.join(known)}")] if unknown else []
-        return [*_too_few(self.name, problem), *wrong]
+        # super() would look for the class that slots=True has replaced
+        return [*MoUcb.mistakes(self, problem), *wrong]
 
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Nothing fitted."""
-        return {}
-
-    def propose(
-        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
-    ) -> tuple[Proposal, JsonState]:
-        """The next trial.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-            PolicyError: the problem has one outcome only, or the order names what is no variable.
-        """
-        _raise_any(self.name, self.mistakes(problem))
-        names = problem.space.names
-        columns = [names.index(_plain(entry)) for entry in self.order]
+    def _preference(self, problem: Problem, history: History, rng: np.random.Generator) -> CostPreference:
+        columns = [problem.space.names.index(_variable(entry)) for entry in self.order]
         falling = [entry.startswith("-") for entry in self.order]
-        preference = CostPreference.drawn(columns, falling, _number(history), self.sorted, rng)
-        turn = _Turn(self.name, self.width, self.units, *_look(problem, history, state, rng), preference=preference)
-        return _played(turn, state, rng)
+        return CostPreference.drawn(columns, falling, _number(history), self.sorted, rng)
 
 
-def _plain(entry: str) -> str:
+def _variable(entry: str) -> str:
     return entry.removeprefix("-")
 
 
-def _too_few(policy: str, problem: Problem) -> Sequence[tuple[str, str]]:
-    if problem.further:
-        return []
-    return [("further_outcomes", f"got none, but policy {policy} weighs several; add them, or use another policy")]
-
-
-def _raise_any(policy: str, mistakes: Sequence[tuple[str, str]]) -> None:
-    if mistakes:
-        raise PolicyError(f"{policy}: " + "; ".join(f"{key}: {what}" for key, what in mistakes))
-
-
 def _number(history: History) -> int:
-    """t: which trial this is, not counting points known beforehand."""
+    """Return t: which trial this is, not counting points known beforehand."""
     return 1 + sum(o.control_set >= 0 for o in history.observations)
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """One turn of Algorithm 1's loop; without a preference that of MO-UCB."""
+    """Turn once through Algorithm 1's loop; without a preference that of MO-UCB."""
 
-    policy: str
-    width: Width
-    units: Units
+    policy: MoUcb
     outlook: Outlook
     further: Sequence[Fitted]
     preference: CostPreference | None
 
     def choice(self, rng: np.random.Generator) -> Choice:
-        """The setting with the best acquisition among the sets that fit; Sobol points while models lack data.
+        """Choose the best acquisition among the sets that fit; Sobol points while models lack data.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
         """
-        fitting, history = fitting_sets(self.outlook), self.outlook.history
-        if too_few_outcomes(self.outlook):
+        fitting, history = self.outlook.fitting(), self.outlook.history
+        if self.outlook.too_few_outcomes:
             chosen = min(fitting, key=lambda i: (history.trials_of(i), i))
-            return Choice(chosen, "explore", f"{label_of(self.outlook, chosen)} has been tried least", fitting)
+            return Choice(chosen, "explore", f"{self.outlook.label(chosen)} has been tried least", fitting)
         weights = rng.dirichlet(np.ones(len(self.further) + 1))
         acquisition = self._acquisition(weights)
-        best = maximise(acquisition, rng)
+        best = best_trade_offs(acquisition, rng)
         found = max(self._affordable(acquisition, [best[i] for i in fitting]), key=lambda f: f.score)
         return Choice(found.control_set, "trade-off", self._reason(found, weights), fitting, setting=found.setting)
 
-    def _affordable(self, acquisition: Scalarised, best: Sequence[Found]) -> Sequence[Found]:
-        """Those that fit the budget; where costs depend on the setting one may not, though its set does elsewhere.
+    def _affordable(self, acquisition: Scalarised, best: Sequence[TradeOff]) -> Sequence[TradeOff]:
+        """Keep those that fit; where costs depend on the setting one may not, though its set does elsewhere.
 
         If none does, the sets' upper maximisers, of which that is known.
         """
@@ -205,21 +187,21 @@ class _Turn:
         return fitting or [acquisition.at(f.control_set, self.outlook.bounds[f.control_set].upper_at) for f in best]
 
     def _acquisition(self, weights: FloatArray) -> Scalarised:
-        """Outcomes are weighed from a reference below the worst seen, else Q would be negative somewhere."""
+        """Weigh outcomes from a reference below the worst seen, else Q would be negative somewhere."""
         problem, history = self.outlook.problem, self.outlook.history
         reference, seen = reference_of(problem, history), outcome_values(problem, history)
-        ranged = self.units == "range" and len(seen) > 0
+        ranged = self.policy.units == "range" and len(seen) > 0
         return Scalarised.of(
             problem.space,
             (self.outlook.fitted.posterior, *(f.posterior for f in self.further)),
             weights=weights,
             reference=reference,
             scale=_ranges(seen, reference) if ranged else np.ones_like(reference),
-            width=self.width.at(_number(history), problem.space.dimension),
+            width=self.policy.width.at(_number(history), problem.space.dimension),
             preference=self.preference,
         )
 
-    def _reason(self, found: Found, weights: FloatArray) -> str:
+    def _reason(self, found: TradeOff, weights: FloatArray) -> str:
         problem = self.outlook.problem
         names = ("the outcome", *(f.name for f in problem.further))
         units = ("", *("" if f.unit == "1" else f.unit for f in problem.further))
@@ -229,37 +211,15 @@ class _Turn:
                 names, weights, signs(problem) * np.array(found.means), found.sds, units, strict=True
             )
         ]
-        label = label_of(self.outlook, found.control_set)
+        label = self.outlook.label(found.control_set)
         reason = f"trading {' against '.join(parts)}; {label} has the best prospects"
         return reason if self.preference is None else f"{reason}, of which the order of costs leaves {found.kept:.0%}"
 
-    def proposal(self, choice: Choice, sobol_seed: int) -> Proposal:
-        """With what went wrong in any outcome's fit."""
-        proposal = proposal_of(self.policy, self.outlook, choice, sobol_seed)
-        named = zip(self.outlook.problem.further, self.further, strict=True)
-        notes = [f"{outcome.name}: {note}" for outcome, fitted in named for note in fitted.posterior.notes]
-        return replace(proposal, notes=(*proposal.notes, *notes))
-
 
 def _ranges(seen: FloatArray, reference: FloatArray) -> FloatArray:
-    """(K,), from the reference to the best of the values seen (n, K).
+    """Return the ranges from the reference to the best of the values seen (n, K), (K,).
 
     Where nothing better than a declared floor was seen there is none yet: then the floor's size, or 1.
     """
     ranges, size = seen.max(axis=0) - reference, np.abs(seen).max(axis=0)
     return np.where(ranges > 0, ranges, np.where(size > 0, size, 1.0))
-
-
-def _look(
-    problem: Problem, history: History, state: JsonState, rng: np.random.Generator
-) -> tuple[Outlook, tuple[Fitted, ...]]:
-    outlook = look(problem, history, state, "empirical-bernstein", rng)
-    return outlook, fit_further(problem, history, state.get("further", ()))
-
-
-def _played(turn: _Turn, state: JsonState, rng: np.random.Generator) -> tuple[Proposal, JsonState]:
-    sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
-    proposal = turn.proposal(turn.choice(rng), sobol_seed)
-    names = (outcome.name for outcome in turn.outlook.problem.further)
-    remembered = [to_state(name, fitted) for name, fitted in zip(names, turn.further, strict=True)]
-    return proposal, {**remember(turn.outlook), "further": remembered, "sobol_seed": sobol_seed}

@@ -25,7 +25,7 @@ MOST_TRIALS = 60
 
 @dataclass(frozen=True, slots=True)
 class PolicyReport:
-    """What was tried, and held."""
+    """Say what was tried, and held."""
 
     policy: str
     trials: int
@@ -63,7 +63,7 @@ def check_policy(policy: Policy, *, outcomes: int = 1) -> PolicyReport:
 
 
 def _campaign(policy: Policy, problem: Problem) -> tuple[int, str]:
-    history, state = History(), _plain(policy.initial_state(problem), policy, "initial_state")
+    history, state = History(), _kept(policy.initial_state(problem), policy, "initial_state")
     nature = np.random.default_rng(SEED)
     for trial in range(1, MOST_TRIALS + 1):
         try:
@@ -78,7 +78,7 @@ def _campaign(policy: Policy, problem: Problem) -> tuple[int, str]:
 
 
 def _copy(policy: Policy) -> Policy:
-    """By value, as a campaign hands it to the process that decides."""
+    """Copy by value, as a campaign hands it to the process that decides."""
     try:
         copy: Policy = pickle.loads(pickle.dumps(policy))  # noqa: S301 - what was just made of it
     except Exception as error:
@@ -98,7 +98,7 @@ def _decision(
     again, after_again = _copy(policy).propose(json.loads(before), problem, history, trial_rng(SEED, trial))
     if json.dumps(state) != before:
         raise PolicyError(f"{where}: the state it was given has changed; return a new one")
-    if proposal != again or json.dumps(_plain(after, policy, where)) != json.dumps(_plain(after_again, policy, where)):
+    if proposal != again or json.dumps(_kept(after, policy, where)) != json.dumps(_kept(after_again, policy, where)):
         raise PolicyError(f"{where}: asked twice, it answers differently; use the generator it is given, and only that")
     wrong = list(validate(proposal, problem))
     if proposal.trial != trial:
@@ -108,11 +108,11 @@ def _decision(
     wrong += [f"it has no {field}" for field in ("phase", "reason") if not getattr(proposal, field)]
     if wrong:
         raise PolicyError(f"{where}: {'; '.join(wrong)}")
-    return proposal, _plain(after, policy, where)
+    return proposal, _kept(after, policy, where)
 
 
-def _plain(state: Mapping[str, Any], policy: Policy, where: str) -> Mapping[str, Any]:
-    """The state as the journal will give it back."""
+def _kept(state: Mapping[str, Any], policy: Policy, where: str) -> Mapping[str, Any]:
+    """Return the state as the journal will give it back."""
     try:
         kept: Mapping[str, Any] = json.loads(json.dumps(dict(state), allow_nan=False))
     except (TypeError, ValueError) as problem:
@@ -121,7 +121,7 @@ def _plain(state: Mapping[str, Any], policy: Policy, where: str) -> Mapping[str,
 
 
 def _problem(*, maximise: bool, outcomes: int) -> Problem:
-    """Two variables, three control sets; whole units of cost, so that nothing rounds."""
+    """Make up two variables and three control sets; whole units of cost, so that nothing rounds."""
     variables = [Variable(name, "", 0.0, 10.0, Uniform()) for name in ("a", "b")]
     space = Space.of(variables, [["a"], ["b"], ["a", "b"]])
     further = tuple(FurtherOutcome(f"outcome {k}", maximise=maximise) for k in range(2, outcomes + 1))
@@ -129,7 +129,7 @@ def _problem(*, maximise: bool, outcomes: int) -> Problem:
 
 
 def _played(problem: Problem, proposal: Proposal, nature: np.random.Generator, *, failed: bool) -> Observation:
-    """What a rig would record: chosen values where controlled, any where not."""
+    """Return what a rig would record: chosen values where controlled, any where not."""
     indices = problem.space.control_sets[proposal.control_set].indices
     x = nature.random(problem.space.dimension)
     x[list(indices)] = proposal.setting

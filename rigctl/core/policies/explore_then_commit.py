@@ -6,28 +6,56 @@ good enough, the one that may be cheapest.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isclose
+from math import inf, isclose
 from typing import Literal
 
 import numpy as np
 
-from rigctl.core.acquisition.outlook import Intersection, Outlook, first_point, look, remember
+from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.costs.beliefs import CostBound, booked
-from rigctl.core.experiment.history import History
-from rigctl.core.experiment.problem import JsonState, Problem, sign
+from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.money import to_units
-from rigctl.core.policy import Proposal
+
+
+@dataclass(frozen=True, slots=True)
+class Intersection:
+    """Intersect confidence bounds as trials go by (U Algorithm 1, lines 10 to 20).
+
+    Valid for one fit and one belief about the marginals only: `restarted` when `Outlook.changed`.
+    """
+
+    lcb: float
+    """Largest lower bound seen."""
+    ucb: tuple[float, ...]
+    """Per set, smallest upper bound seen."""
+
+    @classmethod
+    def of(cls, state: JsonState, count: int) -> Intersection:
+        """Return what is kept in the state; unbounded where nothing was ever seen."""
+        lcb = state.get("lcb")
+        ucb: Mapping[str, float] = state.get("ucb", {})
+        return cls(-inf if lcb is None else lcb, tuple(ucb.get(str(i), inf) for i in range(count)))
+
+    @classmethod
+    def restarted(cls, count: int) -> Intersection:
+        return cls(-inf, (inf,) * count)
+
+    def narrowed(self, lower: float, upper: Mapping[int, float]) -> Intersection:
+        """Return it with today's largest lower bound and the upper bounds of some sets."""
+        return Intersection(max(self.lcb, lower), tuple(min(u, upper.get(i, inf)) for i, u in enumerate(self.ucb)))
+
+    def to_state(self) -> dict[str, object]:
+        return {
+            "lcb": None if self.lcb == -inf else self.lcb,
+            "ucb": {str(i): u for i, u in enumerate(self.ucb) if u != inf},
+        }
 
 
 @dataclass(frozen=True, slots=True)
 class Exploration:
-    """How exploration goes round, and when it ends: at `plays` of each set or `share` of the budget, whichever first.
-
-    Raises:
-        ValueError: a number is out of its range, or nothing would end exploration.
-    """
+    """Say how exploration goes round, and ends: at `plays` of each set or `share` of the budget, whichever is first."""
 
     plays: int | None = None
     """Plays of each control set (tau of U); None: until the share is spent."""
@@ -46,12 +74,8 @@ class Exploration:
 
 
 @dataclass(frozen=True, slots=True)
-class ExploreThenCommit:
-    """The policy `explore-then-commit`; its fields are its options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+class ExploreThenCommit(OutlookPolicy):
+    """Play the policy `explore-then-commit`; its fields are its options."""
 
     name = "explore-then-commit"
 
@@ -68,118 +92,74 @@ class ExploreThenCommit:
             raise ValueError(f"tolerance: got {self.tolerance}, must be at least 0 and below 1")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Nothing fitted, nothing intersected."""
         return {"commit_trials": 0}
 
-    def propose(
-        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
-    ) -> tuple[Proposal, JsonState]:
-        """The next trial (U Algorithm 1, lines 3 to 9 or 13 to 28).
+    def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
+        """Choose the next trial (U Algorithm 1, lines 3 to 9 or 13 to 28).
 
         Raises:
             BudgetSpent: nothing useful fits the remaining budget.
         """
-        sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
-        outlook = look(problem, history, state, self.cost_bound, rng)
-        count = len(problem.space.control_sets)
+        count, played = len(outlook.bounds), int(state.get("commit_trials", 0))
         seen = Intersection.restarted(count) if outlook.changed else Intersection.of(state, count)
-        exploring = self._exploring(outlook)
-        if exploring:
-            proposal, seen = self._explore(outlook, seen, sobol_seed)
-        else:
-            proposal, seen = self._commit(outlook, seen, self._tolerance_now(state, problem, history))
-        commit_trials = int(state.get("commit_trials", 0)) + (not exploring)
-        kept = {**remember(outlook), **seen.to_state(), "sobol_seed": sobol_seed, "commit_trials": commit_trials}
-        return proposal, kept
+        if self._exploring(outlook):
+            return self._explore(outlook, seen, played)
+        return self._commit(outlook, seen, played)
 
     def _exploring(self, outlook: Outlook) -> bool:
-        """Plays are only asked of sets that still fit: one too dear for what is left would keep it from ending."""
+        """Tell whether it still explores; plays are only asked of sets that fit, else it might never end."""
         problem, history, share = outlook.problem, outlook.history, self.explore.share
-        fitting = [i for i in range(len(problem.space.control_sets)) if outlook.fits(i)]
+        fitting = [i for i in range(len(outlook.bounds)) if outlook.fits(i)]
         played = self.explore.plays is not None and all(history.trials_of(i) >= self.explore.plays for i in fitting)
         spent = share is not None and to_units(history.spent) >= share * to_units(problem.budget)
         return not (played or spent)
 
-    def _tolerance_now(self, state: JsonState, problem: Problem, history: History) -> float:
-        if self.tolerance_decay == "budget":
-            return self.tolerance * max(0.0, 1.0 - history.spent / problem.budget)
-        if self.tolerance_decay == "halving":
-            return self.tolerance * 0.5 ** (int(state.get("commit_trials", 0)) // problem.space.dimension)
-        return self.tolerance
-
-    def _explore(self, outlook: Outlook, seen: Intersection, sobol_seed: int) -> tuple[Proposal, Intersection]:
-        """The set that has had least, at its upper maximiser; scrambled Sobol points until a model can be fitted."""
-        history, space = outlook.history, outlook.problem.space
-        sets = range(len(space.control_sets))
+    def _explore(self, outlook: Outlook, seen: Intersection, commit_trials: int) -> Choice:
+        """Take the set that has had least, at its upper maximiser; Sobol points until a model can be fitted."""
+        history, sets = outlook.history, range(len(outlook.bounds))
         if self.explore.by == "spend":
             had = booked(history, outlook.costs)
         else:
             had = tuple(history.trials_of(i) for i in sets)
-        chosen = min(outlook.affordable(sets), key=lambda i: (had[i], history.trials_of(i), i))
+        chosen = min(outlook.fitting(), key=lambda i: (had[i], history.trials_of(i), i))
         seen = seen.narrowed(outlook.lower, {i: outlook.upper[i] for i in {chosen} - outlook.moved})
-        bounds = outlook.bounds[chosen]
-        setting = tuple(float(v) for v in bounds.upper_at)
-        where = "at its upper-bound maximiser"
-        if len(history.complete) < space.dimension + 1:
-            point = first_point(len(setting), history.trials_of(chosen), sobol_seed)
-            # where costs depend on the setting the point may be too dear for what is left; the upper maximiser fits
-            setting, where = (point, "Sobol point") if outlook.fits(chosen, point) else (setting, "setting that fits")
-            where = f"at a {where}: too few outcomes for a model"
+        few = len(history.complete) < outlook.problem.space.dimension + 1
         unit = "spend" if self.explore.by == "spend" else "plays"
-        reason = f"exploring: {space.control_sets[chosen].label} has had the least {unit}; {where}"
-        return _proposal(self.name, "explore", outlook, chosen, setting, reason=reason, eligible=sets), seen
+        where = "" if few else "; at its upper-bound maximiser"
+        reason = f"exploring: {outlook.label(chosen)} has had the least {unit}{where}"
+        remembered = {**seen.to_state(), "commit_trials": commit_trials}
+        return Choice(chosen, "explore", reason, sets, first=few, remembered=remembered)
 
-    def _commit(self, outlook: Outlook, seen: Intersection, tolerance: float) -> tuple[Proposal, Intersection]:
-        """Lines 14 to 26: the cheapest-looking of the sets that may be good enough."""
-        sets = range(len(outlook.bounds))
+    def _commit(self, outlook: Outlook, seen: Intersection, commit_trials: int) -> Choice:
+        """Take the cheapest-looking of the sets that may be good enough (lines 14 to 26)."""
+        count, tolerance = len(outlook.bounds), self._tolerance_now(outlook, commit_trials)
         today = {i: u for i, u in enumerate(outlook.upper) if i not in outlook.moved}
         seen = seen.narrowed(outlook.lower, today)
         good = _good_enough(seen, outlook.floor, tolerance)
         if not good:
-            seen = Intersection.restarted(len(sets)).narrowed(outlook.lower, today)
+            seen = Intersection.restarted(count).narrowed(outlook.lower, today)
             # the best is always good enough, also where its value is below the floor
             good = _good_enough(seen, outlook.floor, tolerance) or [outlook.upper.index(max(outlook.upper))]
-        fitting = outlook.affordable(good)
+        fitting = outlook.fitting(good)
         cheapest = min(outlook.costs[i].lcb for i in fitting)
         tied = [i for i in fitting if isclose(outlook.costs[i].lcb, cheapest, rel_tol=1e-12, abs_tol=1e-12)]
-        chosen = max(tied, key=lambda i: (outlook.upper[i], -i))
-        threshold = outlook.floor + (1 - tolerance) * (seen.lcb - outlook.floor)
-        label = outlook.problem.space.control_sets[chosen].label
+        chosen = outlook.most_promising(tied)
         reason = (
-            f"committing: {len(good)} of {len(sets)} sets may be within {tolerance:.3g} of the best, "
-            f"and {label} may be the cheapest of them (cost at least {outlook.costs[chosen].lcb:.4g})"
+            f"committing: {len(good)} of {count} sets may be within {tolerance:.3g} of the best, "
+            f"and {outlook.label(chosen)} may be the cheapest of them (cost at least {outlook.costs[chosen].lcb:.4g})"
         )
-        setting = tuple(float(v) for v in outlook.bounds[chosen].upper_at)
-        return _proposal(
-            self.name, "commit", outlook, chosen, setting, reason=reason, eligible=good, threshold=threshold
-        ), seen
+        threshold = outlook.floor + (1 - tolerance) * (seen.lcb - outlook.floor)
+        remembered = {**seen.to_state(), "commit_trials": commit_trials + 1}
+        return Choice(chosen, "commit", reason, good, threshold, first=False, remembered=remembered)
+
+    def _tolerance_now(self, outlook: Outlook, commit_trials: int) -> float:
+        if self.tolerance_decay == "budget":
+            return self.tolerance * max(0.0, 1.0 - outlook.history.spent / outlook.problem.budget)
+        if self.tolerance_decay == "halving":
+            return self.tolerance * 0.5 ** (commit_trials // outlook.problem.space.dimension)
+        return self.tolerance
 
 
 def _good_enough(seen: Intersection, floor: float, tolerance: float) -> list[int]:
-    """S1 of line 16, above the floor."""
+    """Return S1 of line 16, above the floor."""
     return [i for i, u in enumerate(seen.ucb) if u - floor > (1 - tolerance) * (seen.lcb - floor)]
-
-
-def _proposal(
-    policy: str,
-    phase: str,
-    outlook: Outlook,
-    chosen: int,
-    setting: tuple[float, ...],
-    *,
-    reason: str,
-    eligible: Sequence[int],
-    threshold: float | None = None,
-) -> Proposal:
-    return Proposal(
-        trial=len(outlook.history) + 1,
-        policy=policy,
-        phase=phase,
-        control_set=chosen,
-        setting=setting,
-        reason=reason,
-        sets=outlook.reports(eligible),
-        threshold=None if threshold is None else sign(outlook.problem) * threshold,
-        predicted_cost=to_units(outlook.predicted(chosen, setting)) or None,
-        notes=outlook.fitted.posterior.notes,
-    )

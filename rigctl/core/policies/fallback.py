@@ -21,7 +21,7 @@ REPEAT = "repeat"
 
 
 def fallback(problem: Problem, history: History, rng: np.random.Generator, reason: str) -> Proposal:
-    """The control set with the fewest trials that fits the budget, at a random setting inside its range.
+    """Return the control set with the fewest trials that fits the budget, at a random setting inside its range.
 
     The setting is one point of a scrambled Sobol sequence: a function of `rng` alone, so it can be recomputed.
 
@@ -54,7 +54,7 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
 
 
 def repeat(problem: Problem, history: History, last: Proposal, reason: str) -> Proposal | None:
-    """The same control set and setting once more; None if it may not be played or does not fit the budget."""
+    """Return the same control set and setting once more; None if it may not be played or does not fit the budget."""
     if validate(last, problem):
         return None
     upper = believe(problem, history, "hoeffding")[last.control_set].upper

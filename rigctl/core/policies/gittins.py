@@ -25,36 +25,30 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rigctl.core.acquisition.cost_aware import (
-    View,
-    all_variables,
-    best_so_far,
-    best_that_fits,
-    proposal_of,
-    stopped,
-    typical_cost,
-)
+from rigctl.core.acquisition.cost_aware import View, best_that_fits, proposal_of, stopped, typical_cost
 from rigctl.core.acquisition.gittins import gittins_index
-from rigctl.core.acquisition.improvement import Scored, log_expected_improvement, log_improvement_per_cost
-from rigctl.core.acquisition.maximisers import Found, Score, best_settings
-from rigctl.core.acquisition.outlook import first_point
+from rigctl.core.acquisition.improvement import Acquired, log_expected_improvement, log_improvement_per_cost
+from rigctl.core.acquisition.maximisers import BestSetting, Score, best_settings
+from rigctl.core.acquisition.outlook import (
+    Context,
+    all_variables,
+    fewest_outcomes,
+    first_point,
+    sobol_seed_of,
+    warm_starts,
+)
 from rigctl.core.arrays import FloatArray
 from rigctl.core.costs.feasibility import margin
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.model import fit_history
+from rigctl.core.gp.model import fit_again
 from rigctl.core.policy import Proposal
 
 
 @dataclass(frozen=True, slots=True)
 class CostAware(ABC):
-    """What the four policies share: their options, and everything but the score.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Share what the four policies have in common: their options, and everything but the score."""
 
     name: ClassVar[str]
     by_lambda: ClassVar[bool] = False
@@ -84,21 +78,19 @@ class CostAware(ABC):
             raise ValueError(f"initial: got {self.initial}, must be >= 0")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Nothing fitted."""
         return {}
 
     def propose(
         self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
     ) -> tuple[Proposal, JsonState]:
-        """The next trial: a Sobol point at first, then wherever the score is largest.
+        """Propose a Sobol point at first, then wherever the score is largest.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
             NotWorthIt: no trial is worth its cost, and that is to end the campaign.
         """
-        sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
+        sobol_seed = sobol_seed_of(state, rng)
         view = self._look(state, problem, history)
-        warm = {int(i): np.array(at) for i, at in state.get("maximisers", {}).items()}
         found = best_settings(
             view.fitted.posterior,
             problem.space,
@@ -106,13 +98,12 @@ class CostAware(ABC):
             self._score(view),
             view.fits,
             rng=rng,
-            warm_starts=warm,
+            warm_starts=warm_starts(state),
             margin=margin(problem),
         )
         kept = {
             **state,
-            "hyperparameters": view.fitted.hyperparameters.to_json(),
-            "fitted_at": view.fitted.fitted_at,
+            **view.fitted.to_state(),
             "maximisers": {str(f.control_set): list(f.setting) for f in found},
             "sobol_seed": sobol_seed,
         }
@@ -129,22 +120,21 @@ class CostAware(ABC):
 
     @abstractmethod
     def _score(self, view: View) -> Score:
-        """What to maximise, of standardised means and sds: a logarithm, or in spreads of the outcome."""
+        """Return what to maximise, of standardised means and sds: a logarithm, or in spreads of the outcome."""
 
     @abstractmethod
-    def _praise(self, view: View, chosen: Found) -> str:
-        """Why this setting, as a part of a sentence."""
+    def _praise(self, view: View, chosen: BestSetting) -> str:
+        """Say why this setting, as a part of a sentence."""
 
     def _weight(self, state: JsonState) -> float:  # noqa: ARG002 - what is remembered may change lambda
-        """Today's lambda."""
         return self.cost_weight
 
     def _other_is_worth_it(self, view: View, rng: np.random.Generator) -> bool:  # noqa: ARG002 - some have to look
-        """Whether a setting is worth its cost although the one chosen is not: never where the score weighs costs."""
+        """Tell whether another setting is worth its cost: never where the score weighs costs."""
         return False
 
-    def _not_worth_it(self, view: View, chosen: Found) -> tuple[str, dict[str, object]]:
-        """What follows when the stopping rule fires: more for the reason, and more to remember.
+    def _not_worth_it(self, view: View, chosen: BestSetting) -> tuple[str, dict[str, object]]:
+        """Return what follows when the stopping rule fires: more for the reason, and more to remember.
 
         Raises:
             NotWorthIt: it ends the campaign.
@@ -156,19 +146,17 @@ class CostAware(ABC):
     # What they share --------------------------------------------------------------------------------------------
 
     def _look(self, state: JsonState, problem: Problem, history: History) -> View:
-        stored = state.get("hyperparameters")
-        previous = None if stored is None else Hyperparameters.from_json(stored)
-        fitted = fit_history(problem, history, previous, int(state.get("fitted_at", 0)))
-        field, h = cost_field(problem, history), fitted.hyperparameters
+        fitted, field = fit_again(problem, history, state), cost_field(problem, history)
+        h = fitted.hyperparameters
         spread = h.signal_sd if problem.model.hyperparameters == "fixed" else 1.0
         value = spread if self.outcome_unit is None else self.outcome_unit / h.y_scale
         cost = typical_cost(problem, field) if self.cost_unit is None else self.cost_unit
         return View(
-            problem=problem,
-            history=history,
-            fitted=fitted,
-            field=field,
-            best=best_so_far(problem, history, fitted),
+            problem,
+            history,
+            fitted,
+            field,
+            best=Context(problem, history, fitted, field).attained(),
             spread=spread,
             weight=self._weight(state),
             unit=value / cost,
@@ -180,10 +168,10 @@ class CostAware(ABC):
             return self.initial
         if len(problem.space.control_sets) == 1 and all_variables(problem) == [0]:
             return 2 * (problem.space.dimension + 1)
-        return problem.space.dimension + 1 if problem.model.hyperparameters == "learned" else 1
+        return fewest_outcomes(problem)
 
-    def _sobol_point(self, view: View, found: tuple[Found, ...], sobol_seed: int) -> Proposal:
-        """The control set with the fewest trials, of those that fit, at its next Sobol point.
+    def _sobol_point(self, view: View, found: tuple[BestSetting, ...], sobol_seed: int) -> Proposal:
+        """Propose the control set with the fewest trials, of those that fit, at its next Sobol point.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
@@ -204,42 +192,35 @@ class CostAware(ABC):
 
 @dataclass(frozen=True, slots=True)
 class GittinsIndex(CostAware):
-    """The policy `pbgi`: the box with the highest index (eq. 6), at a fixed lambda; its fields are its options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Play the policy `pbgi`: the box with the highest index (eq. 6), at a fixed lambda; its fields are its options."""
 
     name = "pbgi"
     by_lambda = True
 
     def _score(self, view: View) -> Score:
-        def score(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Scored:
+        def score(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Acquired:
             index = gittins_index(mean, sd, view.rate * cost, view.rate)
             above = 1.0 / view.spread
-            return Scored(
+            return Acquired(
                 above * (index.value - view.best), above * index.by_mean, above * index.by_sd, above * index.by_cost
             )
 
         return score
 
-    def _praise(self, view: View, chosen: Found) -> str:
+    def _praise(self, view: View, chosen: BestSetting) -> str:
         index = view.own(view.best + view.spread * chosen.score)
         return (
-            f"{view.label(chosen)} has the setting with the best Gittins index, {index:.4g} at lambda = "
+            f"{view.label(chosen.control_set)} has the setting with the best Gittins index, {index:.4g} at lambda = "
             f"{view.weight:.3g}; the best so far is {view.own(view.best):.4g}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class DecayingGittinsIndex(GittinsIndex):
-    """The policy `pbgi-d`: lambda shrinks when the stopping rule fires (section 3.3, 3); its fields are its options.
+    """Play the policy `pbgi-d`: lambda shrinks when the stopping rule fires (section 3.3, 3); fields are options.
 
     Lambda starts where the authors' published code starts. The trial of the decision in which the rule fires is still
     chosen by the lambda it fired at.
-
-    Raises:
-        ValueError: an option is out of its range.
     """
 
     name = "pbgi-d"
@@ -261,7 +242,7 @@ class DecayingGittinsIndex(GittinsIndex):
     def _weight(self, state: JsonState) -> float:
         return float(state.get("cost_weight", self.cost_weight))
 
-    def _not_worth_it(self, view: View, chosen: Found) -> tuple[str, dict[str, object]]:
+    def _not_worth_it(self, view: View, chosen: BestSetting) -> tuple[str, dict[str, object]]:
         if self.stopping == "cost-per-sample" and view.weight <= self.last_weight:
             raise stopped(view, chosen)
         lower = self.decay * view.weight
@@ -270,11 +251,7 @@ class DecayingGittinsIndex(GittinsIndex):
 
 @dataclass(frozen=True, slots=True)
 class ExpectedImprovement(CostAware):
-    """The policy `ei`: the largest expected improvement, whatever it costs (eq. 3, c = 1); its fields are its options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Play the policy `ei`: the largest expected improvement, whatever it costs (eq. 3, c = 1); fields are options."""
 
     name = "ei"
 
@@ -282,38 +259,34 @@ class ExpectedImprovement(CostAware):
         return lambda mean, sd, _cost: log_expected_improvement(mean, sd, view.best)
 
     def _other_is_worth_it(self, view: View, rng: np.random.Generator) -> bool:
-        """Asked of the largest improvement per cost, which the rule spares longest; this policy does not go there."""
+        """Ask the largest improvement per cost, which the rule spares longest; this policy does not go there."""
         if self.stopping != "cost-per-sample":
             return False
 
-        def per_cost(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Scored:
+        def per_cost(mean: FloatArray, sd: FloatArray, cost: FloatArray) -> Acquired:
             return log_improvement_per_cost(mean, sd, view.best, cost)
 
         found = best_settings(view.fitted.posterior, view.problem.space, view.field, per_cost, view.fits, rng=rng)
         return any(view.worth_it(f) for f in found if f.fits)
 
-    def _praise(self, view: View, chosen: Found) -> str:
+    def _praise(self, view: View, chosen: BestSetting) -> str:
         return (
-            f"{view.label(chosen)} has the setting that promises the largest improvement, {view.gain(chosen):.3g} "
-            f"expected on the best so far, {view.own(view.best):.4g}"
+            f"{view.label(chosen.control_set)} has the setting that promises the largest improvement, "
+            f"{view.gain(chosen):.3g} expected on the best so far, {view.own(view.best):.4g}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedImprovementPerCost(CostAware):
-    """The policy `eipc`: the largest expected improvement per unit of cost (eq. 3); its fields are its options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+    """Play the policy `eipc`: the largest expected improvement per unit of cost (eq. 3); its fields are its options."""
 
     name = "eipc"
 
     def _score(self, view: View) -> Score:
         return lambda mean, sd, cost: log_improvement_per_cost(mean, sd, view.best, cost)
 
-    def _praise(self, view: View, chosen: Found) -> str:
+    def _praise(self, view: View, chosen: BestSetting) -> str:
         return (
-            f"{view.label(chosen)} has the setting that promises the largest improvement for its cost, "
+            f"{view.label(chosen.control_set)} has the setting that promises the largest improvement for its cost, "
             f"{view.gain(chosen):.3g} for {chosen.cost:.3g}; the best so far is {view.own(view.best):.4g}"
         )

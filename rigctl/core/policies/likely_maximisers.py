@@ -11,19 +11,18 @@ the model is good and the best setting it knows has been played.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from rigctl.core.acquisition.outlook import Outlook, look, remember
-from rigctl.core.acquisition.proposing import Choice, cost_at, fitting_sets, label_of, proposal_of, too_few_outcomes
-from rigctl.core.acquisition.valuing import Play, Valuing, never_tried
+from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
+from rigctl.core.acquisition.search import Peak
+from rigctl.core.acquisition.valuing import Valuing, never_tried
 from rigctl.core.costs.beliefs import booked, booked_when_free
-from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.money import MICROS_PER_UNIT, Micros
-from rigctl.core.policy import Proposal
+from rigctl.core.recommend import cheapest, good_enough, supported
 
 WIDELY = 16
 """Alternatives everywhere, beside those near the peaks; per control set."""
@@ -33,17 +32,15 @@ UNTRIED = 0.15
 """Share of the budget that is spent before harvest plays a control set whose cost nobody knows."""
 NEARLY = 0.8
 """Harvest takes the cheapest of the control sets that promise at least this share of the most there is to gain."""
+CONFIRMATIONS = 3
+"""Once the money left pays for fewer trials of what would be recommended, they play it."""
 LEAST_RISE = 0.1
 """Harvest is worth a play if the best mean exceeds what was achieved by this share of its spread."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExplorationShare:
-    """How much of the money goes into exploration.
-
-    Raises:
-        ValueError: a share is not between 0 and 1.
-    """
+    """Say how much of the money goes into exploration."""
 
     first: float = 0.75
     """Of what is spent until `until`."""
@@ -59,17 +56,13 @@ class ExplorationShare:
                 raise ValueError(f"explore.{name}: got {value}, must be between 0 and 1")
 
     def harvest(self, spent: float) -> float:
-        """What harvest may have had, as a share of the budget, when this share of it is spent."""
+        """Return what harvest may have had, as a share of the budget, when this share of it is spent."""
         return (1 - self.first) * min(spent, self.until) + (1 - self.then) * max(0.0, spent - self.until)
 
 
 @dataclass(frozen=True, slots=True)
-class LikelyMaximisers:
-    """The policy `likely-maximisers`; its fields are its options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+class LikelyMaximisers(OutlookPolicy):
+    """Play the policy `likely-maximisers`; its fields are its options."""
 
     name = "likely-maximisers"
 
@@ -87,71 +80,97 @@ class LikelyMaximisers:
             raise ValueError(f"spread: got {self.spread}, must be >= 0")
 
     def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Nothing fitted, nothing harvested."""
         return {"harvested": 0, "explored": 0}
 
-    def propose(
-        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
-    ) -> tuple[Proposal, JsonState]:
-        """The next trial.
+    def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:
+        """Harvest if its share of the money allows for it now, else explore.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
         """
-        sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
-        outlook = look(problem, history, state, "empirical-bernstein", rng)
-        fitting = fitting_sets(outlook)
+        fitting = outlook.fitting()
         harvested, explored = _harvested(state, outlook), int(state.get("explored", 0))
-        if too_few_outcomes(outlook):
+        if outlook.too_few_outcomes:
             choice = _meter(outlook, fitting)
         else:
-            valuing = Valuing.of(outlook, rng, widely=WIDELY)
-            choice = self._harvest(valuing, fitting, harvested) or self._explore(valuing, fitting, explored, rng)
+            confirming = self._confirm(outlook, fitting, confirming=bool(state.get("confirming")))
+            choice = confirming or self._harvest_or_explore(outlook, fitting, harvested, explored, rng)
         harvesting = choice.phase == "harvest"
-        kept = {
-            **remember(outlook),
-            "sobol_seed": sobol_seed,
+        remembered = {
             "harvested": harvested,
-            "harvesting": len(history) if harvesting else None,
-            "explored": explored + (not harvesting),
+            "harvesting": len(outlook.history) if harvesting else None,
+            "explored": explored + (choice.phase == "explore"),
+            "confirming": choice.phase == "confirm",
         }
-        return proposal_of(self.name, outlook, choice, sobol_seed), kept
+        return replace(choice, remembered=remembered)
+
+    def _harvest_or_explore(
+        self, outlook: Outlook, fitting: Sequence[int], harvested: Micros, explored: int, rng: np.random.Generator
+    ) -> Choice:
+        valuing = Valuing.of(outlook, rng, widely=WIDELY)
+        return self._harvest(valuing, fitting, harvested) or self._explore(valuing, fitting, explored, rng)
+
+    def _confirm(self, outlook: Outlook, fitting: Sequence[int], *, confirming: bool) -> Choice | None:
+        """Play what would be recommended, with the last of the money: it may have been luck.
+
+        The first of these trials goes to the best expected setting, which only a trial can make the recommended one.
+        """
+        problem, history = outlook.problem, outlook.history
+        options = supported(outlook.fitted.posterior, problem.space, history, outlook.bounds)
+        played = [s for s in options if s.played]
+        if not played:
+            return None
+        good, _ = good_enough(played, outlook.floor, self.tolerance)
+        charged = [outlook.cost_at(s.control_set, s.setting) for s in options]
+        chosen = cheapest(good, charged)
+        price = outlook.predicted(chosen.control_set, chosen.setting)
+        if history.spent + CONFIRMATIONS * price <= problem.budget or not outlook.fits(
+            chosen.control_set, chosen.setting
+        ):
+            return None
+        label = outlook.label(chosen.control_set)
+        best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
+        if not confirming and best.best_mean > chosen.mean and outlook.fits(best.control_set, best.best_mean_at):
+            reason = f"confirming: more is expected of {outlook.label(best.control_set)} here than of what was played"
+            return Choice(best.control_set, "confirm", reason, fitting, setting=best.best_mean_at)
+        reason = f"confirming: this setting of {label} would be recommended now"
+        return Choice(chosen.control_set, "confirm", reason, fitting, setting=chosen.setting)
 
     def _harvest(self, valuing: Valuing, fitting: Sequence[int], harvested: Micros) -> Choice | None:
-        """The best there is, if harvest's share of the money allows for it now."""
+        """Take the best there is, if harvest's share of the money allows for it now."""
         outlook = valuing.outlook
         problem, spent = outlook.problem, sum(booked(outlook.history, outlook.costs))
-        play, why = _best_known(valuing, fitting)
-        if not outlook.fits(play.control_set, play.setting):
+        best, why = _best_known(valuing, fitting)
+        if not outlook.fits(best.control_set, best.setting):
             return None  # where costs depend on the setting: its set fits elsewhere
-        untried = play.control_set in valuing.guessed
+        untried = best.control_set in valuing.guessed
         if untried and spent < UNTRIED * problem.budget and len(fitting) > 1:
             return None
-        expected = valuing.guessed.get(play.control_set) or cost_at(outlook, play.control_set, play.setting)
+        expected = valuing.guessed.get(best.control_set) or outlook.cost_at(best.control_set, best.setting)
         cost = expected * MICROS_PER_UNIT
         if harvested + cost > self.explore.harvest((spent + cost) / problem.budget) * problem.budget + 1:
             return None
-        reason = f"harvesting: {label_of(outlook, play.control_set)} {why}"
-        return Choice(play.control_set, "harvest", reason, fitting, setting=play.setting)
+        reason = f"harvesting: {outlook.label(best.control_set)} {why}"
+        return Choice(best.control_set, "harvest", reason, fitting, setting=best.setting)
 
     def _explore(self, valuing: Valuing, fitting: Sequence[int], explored: int, rng: np.random.Generator) -> Choice:
-        """What teaches most about the likely maximisers for its money."""
+        """Take what teaches most about the likely maximisers for its money."""
         outlook = valuing.outlook
         sets, cheapest = _cheap(outlook, fitting)
         if self.spread and explored % self.spread == self.spread - 1:
-            chosen = max(cheapest, key=lambda i: (outlook.upper[i], -i))
-            reason = f"exploring widely: {label_of(outlook, chosen)} is the most promising of the cheapest control sets"
+            chosen = outlook.most_promising(cheapest)
+            reason = f"exploring widely: {outlook.label(chosen)} is the most promising of the cheapest control sets"
             return Choice(chosen, "explore", reason, fitting)
-        play = valuing.reduction_per_cost(sets, rng)
+        best = valuing.reduction_per_cost(sets, rng)
         reason = (
-            f"exploring: this setting of {label_of(outlook, play.control_set)} tells most for its money about the "
+            f"exploring: this setting of {outlook.label(best.control_set)} tells most for its money about the "
             f"settings that may be the best"
         )
-        return Choice(play.control_set, "explore", reason, fitting, setting=play.setting)
+        return Choice(best.control_set, "explore", reason, fitting, setting=best.setting)
 
 
 def _harvested(state: Mapping[str, Any], outlook: Outlook) -> Micros:
-    """All that was booked for harvest, the trial of the last decision included if it was one."""
+    """Return all that was booked for harvest, the trial of the last decision included if it was one."""
     total: Micros = int(state.get("harvested", 0))
     place, history = state.get("harvesting"), outlook.history
     if place is None or place >= len(history):
@@ -160,15 +179,15 @@ def _harvested(state: Mapping[str, Any], outlook: Outlook) -> Micros:
 
 
 def _meter(outlook: Outlook, fitting: Sequence[int]) -> Choice:
-    """Before there is a model: the cheap set tried least, of these the one with the fewest variables."""
+    """Choose, before there is a model, the cheap set tried least, of these the one with the fewest variables."""
     sets = outlook.problem.space.control_sets
     cheap, _ = _cheap(outlook, fitting)
     chosen = min(cheap, key=lambda i: (outlook.history.trials_of(i), len(sets[i].indices), i))
-    return Choice(chosen, "explore", f"exploring: {label_of(outlook, chosen)} has been tried least", fitting)
+    return Choice(chosen, "explore", f"exploring: {outlook.label(chosen)} has been tried least", fitting)
 
 
-def _best_known(valuing: Valuing, fitting: Sequence[int]) -> tuple[Play, str]:
-    """The best mean if it promises more than what was played, else the best bound; the cheapest of near-equals."""
+def _best_known(valuing: Valuing, fitting: Sequence[int]) -> tuple[Peak, str]:
+    """Take the best mean if it promises more than what was played, else the best bound; of near-equals the cheapest."""
     outlook = valuing.outlook
     h = outlook.fitted.hyperparameters
     attained = h.y_shift + h.y_scale * valuing.attained
@@ -177,30 +196,30 @@ def _best_known(valuing: Valuing, fitting: Sequence[int]) -> tuple[Play, str]:
         rises = {i: outlook.bounds[i].best_mean - attained for i in fitting}
         at = {i: outlook.bounds[i].best_mean_at for i in fitting}
         chosen = outlook.bounds[_cheapest_of_the_best(outlook, rises, at)]
-        return Play(
-            chosen.control_set, chosen.best_mean_at
-        ), "has the best expected outcome, better than what was played"
+        why = "has the best expected outcome, better than what was played"
+        return Peak(chosen.control_set, chosen.best_mean_at, chosen.best_mean), why
     rises = {i: outlook.upper[i] - attained for i in fitting}
     chosen = outlook.bounds[_cheapest_of_the_best(outlook, rises, {i: outlook.bounds[i].upper_at for i in fitting})]
-    return Play(chosen.control_set, chosen.upper_at), "promises most; the best expected setting has been played"
+    why = "promises most; the best expected setting has been played"
+    return Peak(chosen.control_set, chosen.upper_at, chosen.upper), why
 
 
 def _cheapest_of_the_best(outlook: Outlook, rises: Mapping[int, float], at: Mapping[int, tuple[float, ...]]) -> int:
-    """Of the control sets that, at these settings, rise nearly as far as the best: the cheapest; of equals the best."""
+    """Return the cheapest of the sets that, at these settings, rise nearly as far as the best; of equals the best."""
     top = max(rises.values())
     near = [i for i, rise in rises.items() if rise >= top - (1 - NEARLY) * abs(top)]
-    return min(near, key=lambda i: (cost_at(outlook, i, at[i]), -rises[i], i))
+    return min(near, key=lambda i: (outlook.cost_at(i, at[i]), -rises[i], i))
 
 
 def _cheap(outlook: Outlook, fitting: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Control sets to explore with, and the cheapest of them: no more than half again as dear as the cheapest one.
+    """Return control sets to explore with, and the cheapest of them: at most half again as dear as the cheapest one.
 
     One that was never tried counts as cheap, unless it controls all that the others do: what it costs is seen when
     harvest plays it.
     """
     sets = outlook.problem.space.control_sets
     everything = set().union(*(sets[i].indices for i in fitting))
-    cost = {i: cost_at(outlook, i, outlook.bounds[i].upper_at) for i in fitting}
+    cost = {i: outlook.cost_at(i, outlook.bounds[i].upper_at) for i in fitting}
     untried = never_tried(outlook) & set(fitting)
     dearest = max(cost.values())
     whole = {i for i in untried if set(sets[i].indices) == everything}

@@ -15,18 +15,62 @@ from typing import Literal
 
 import numpy as np
 
-from rigctl.core.acquisition.epsilon import Epsilon
-from rigctl.core.acquisition.outlook import Outlook, look, remember
-from rigctl.core.acquisition.proposing import Choice, costs_now, first_to_meter, fitting_sets, label_of, proposal_of
+from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.costs.groups import CostGroup, cost_groups, estimates, size_groups
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.policy import Proposal
 
 
 @dataclass(frozen=True, slots=True)
-class UcbCvs:
-    """The policy `ucb-cvs` (Algorithm 1); its fields are its options.
+class Epsilon:
+    """Follow the eps schedule (Tay et al., NeurIPS 2023, section 4.1): never negative; 0 ignores all costs."""
+
+    schedule: Literal["constant", "linear", "list"] = "linear"
+    start: float = 1.0
+    """The constant, or where the line starts."""
+    unit: Literal["spread", "outcome"] = "spread"
+    """What `start` and `values` are counted in: the spread of the outcome as the model is told (`signal_sd`) or, where
+    it learns, as the standard deviation of the outcomes at its last fit; or outcome units."""
+    trials: int | None = None
+    """The line reaches 0 after this many trials; None: with the last of the budget."""
+    values: tuple[float, ...] = ()
+    """The list, one per trial; 0 after its end."""
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.start) and self.start >= 0):
+            raise ValueError(f"epsilon.start: got {self.start}, must be finite and >= 0")
+        if self.trials is not None and self.trials < 1:
+            raise ValueError(f"epsilon.trials: got {self.trials}, must be >= 1")
+        if self.trials is not None and self.schedule != "linear":
+            raise ValueError(f"epsilon.trials: got {self.trials} for the schedule {self.schedule!r}, is for 'linear'")
+        if (self.schedule == "list") != bool(self.values):
+            raise ValueError(f"epsilon.values: got {len(self.values)} of them for the schedule {self.schedule!r}")
+        if not all(np.isfinite(v) and v >= 0 for v in self.values):
+            raise ValueError(f"epsilon.values: got {list(self.values)}, must all be finite and >= 0")
+
+    def now(self, problem: Problem, history: History, spread: float) -> float:
+        """Return eps_t of the next trial, outcome units; points known before the campaign are no trials.
+
+        Args:
+            problem: for its budget.
+            history: for the trials and money so far.
+            spread: of the outcome, its own units.
+        """
+        played = sum(o.control_set >= 0 for o in history.observations)
+        if self.schedule == "list":
+            amount = self.values[played] if played < len(self.values) else 0.0
+        elif self.schedule == "constant":
+            amount = self.start
+        elif self.trials is not None:
+            amount = self.start * max(0.0, 1.0 - played / self.trials)
+        else:
+            amount = self.start * max(0.0, 1.0 - history.spent / problem.budget)
+        return amount * (spread if self.unit == "spread" else 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class UcbCvs(OutlookPolicy):
+    """Play the policy `ucb-cvs` (Algorithm 1); its fields are its options.
 
     Costs are the known ones, else estimated from the meters: then "equally cheap" are the sets of one cost group, as
     means of metered costs never tie exactly. A set that was never tried may be the cheapest, and counts as that.
@@ -37,53 +81,39 @@ class UcbCvs:
 
     epsilon: Epsilon = field(default_factory=Epsilon)
 
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Nothing fitted."""
-        return {}
-
-    def propose(
-        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
-    ) -> tuple[Proposal, JsonState]:
-        """The next trial (Algorithm 1, lines 3 to 6).
+    def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
+        """Choose by Algorithm 1, lines 3 to 6.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
         """
-        sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
-        outlook = look(problem, history, state, "empirical-bernstein", rng)
-        h = outlook.fitted.hyperparameters
+        problem, h = outlook.problem, outlook.fitted.hyperparameters
         spread = h.signal_sd if problem.model.hyperparameters == "fixed" else h.y_scale
-        choice = relaxed_choice(outlook, self.epsilon.now(problem, history, spread))
-        return proposal_of(self.name, outlook, choice, sobol_seed), {**remember(outlook), "sobol_seed": sobol_seed}
+        return relaxed_choice(outlook, self.epsilon.now(problem, outlook.history, spread))
 
 
 def relaxed_choice(outlook: Outlook, epsilon: float) -> Choice:
-    """Lines 3 to 6 among the sets that fit: of those within epsilon of the best bound, the best of the cheapest.
+    """Choose the best of the cheapest of the sets that fit and are within epsilon of the best bound (lines 3 to 6).
 
     Raises:
         BudgetSpent: nothing fits the remaining budget.
     """
-    fitting, upper = fitting_sets(outlook), outlook.upper
+    fitting, upper = outlook.fitting(), outlook.upper
     best = max(upper[i] for i in fitting)
     near = [i for i in fitting if upper[i] + epsilon >= best]
-    groups = cost_groups(costs_now(outlook))
+    groups = cost_groups(outlook.costs_now())
     unknown = [i for g in groups for i in g.members if g.cost is None and i in near]
     cheapest = next(kept for g in groups if (kept := [i for i in g.members if i in near]))
-    chosen = first_to_meter(outlook, unknown) if unknown else most_promising(outlook, cheapest)
+    chosen = outlook.first_to_meter(unknown) if unknown else outlook.most_promising(cheapest)
     share = f"{len(near)} of {len(fitting)} sets that fit the budget are within {epsilon:.4g} of the best upper bound"
     why = "has never been tried, so it may be the cheapest" if unknown else "is the most promising of their cheapest"
-    reason = f"{share}; {label_of(outlook, chosen)} {why}"
+    reason = f"{share}; {outlook.label(chosen)} {why}"
     return Choice(chosen, "explore" if epsilon > 0 else "commit", reason, near, threshold=best - epsilon)
 
 
-def most_promising(outlook: Outlook, among: Sequence[int]) -> int:
-    """The set with the largest upper bound; the first of equals."""
-    return max(among, key=lambda i: (outlook.upper[i], -i))
-
-
 @dataclass(frozen=True, slots=True)
-class CostGroupEtc:
-    """The policy `ucb-cvs-etc` (section 4.2): ETC-50, ETC-100 and ETC-Ada; its fields are its options.
+class CostGroupEtc(OutlookPolicy):
+    """Play the policy `ucb-cvs-etc` (section 4.2): ETC-50, ETC-100 and ETC-Ada; its fields are its options.
 
     Every group below the dearest is played a number of times, cheapest group first, each time the member with the
     largest upper bound; then always the set with the largest upper bound of all.
@@ -92,9 +122,6 @@ class CostGroupEtc:
     what the dearest costs: sets of few variables first. Groups are then formed anew before every trial from all costs
     metered so far, and what a group has had is counted from the history, so plays are never lost to a regrouping. Where
     costs depend on the setting, a set's cost is what its trials have cost on average.
-
-    Raises:
-        ValueError: an option is out of its range.
     """
 
     name = "ucb-cvs-etc"
@@ -113,30 +140,13 @@ class CostGroupEtc:
         if not (np.isfinite(self.adaptive_spend) and self.adaptive_spend > 0):
             raise ValueError(f"adaptive_spend: got {self.adaptive_spend}, must be finite and > 0")
 
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Nothing fitted."""
-        return {}
-
-    def propose(
-        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
-    ) -> tuple[Proposal, JsonState]:
-        """The next trial.
-
-        Raises:
-            BudgetSpent: nothing fits the remaining budget.
-        """
-        sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
-        outlook = look(problem, history, state, "empirical-bernstein", rng)
-        choice = self.choice(outlook)
-        return proposal_of(self.name, outlook, choice, sobol_seed), {**remember(outlook), "sobol_seed": sobol_seed}
-
-    def choice(self, outlook: Outlook) -> Choice:
+    def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
         """Meter, explore or commit.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
         """
-        problem, history, fitting = outlook.problem, outlook.history, fitting_sets(outlook)
+        problem, history, fitting = outlook.problem, outlook.history, outlook.fitting()
         costs = estimates(problem, history)
         unmetered = [i for i in fitting if costs[i] is None]
         if unmetered and (self.groups == "cost" or self.plays == "adaptive"):
@@ -146,18 +156,18 @@ class CostGroupEtc:
             members = [i for i in group.members if i in fitting]
             due, had = self._due(group, groups[-1]), group.plays(history)
             if members and had < due:
-                chosen = most_promising(outlook, members)
+                chosen = outlook.most_promising(members)
                 reason = (
-                    f"exploring: {label_of(outlook, chosen)} is the most promising of group {number} of {len(groups)} "
+                    f"exploring: {outlook.label(chosen)} is the most promising of group {number} of {len(groups)} "
                     f"by {self.groups} ({_labels(outlook, group.members)}), which has had {had} of {due} plays"
                 )
                 return Choice(chosen, "explore", reason, members)
-        chosen = most_promising(outlook, fitting)
-        reason = f"committing: {label_of(outlook, chosen)} has the largest upper bound of the sets that fit the budget"
+        chosen = outlook.most_promising(fitting)
+        reason = f"committing: {outlook.label(chosen)} has the largest upper bound of the sets that fit the budget"
         return Choice(chosen, "commit", reason, fitting)
 
     def _due(self, group: CostGroup, dearest: CostGroup) -> int:
-        """Plays of a group. One where there is no cost to divide by: never metered, or free, which would never end."""
+        """Return a group's plays; one where no cost divides: never metered, or free, which would never end."""
         if self.plays != "adaptive":
             return self.plays
         if not group.cost or dearest.cost is None:
@@ -166,10 +176,10 @@ class CostGroupEtc:
 
     @staticmethod
     def _meter(outlook: Outlook, unmetered: Sequence[int]) -> Choice:
-        chosen = first_to_meter(outlook, unmetered)
-        reason = f"metering: {label_of(outlook, chosen)} has never been tried, and groups of equal cost need its cost"
+        chosen = outlook.first_to_meter(unmetered)
+        reason = f"metering: {outlook.label(chosen)} has never been tried, and groups of equal cost need its cost"
         return Choice(chosen, "explore", reason, unmetered)
 
 
 def _labels(outlook: Outlook, members: Sequence[int]) -> str:
-    return ", ".join(label_of(outlook, i) for i in members)
+    return ", ".join(outlook.label(i) for i in members)

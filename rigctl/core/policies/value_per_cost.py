@@ -11,25 +11,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.core.acquisition.outlook import Outlook, look, remember
-from rigctl.core.acquisition.proposing import Choice, fitting_sets, label_of, proposal_of
+from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
 from rigctl.core.acquisition.valuing import Valuing
 from rigctl.core.costs.beliefs import booked
-from rigctl.core.experiment.history import History
-from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.policy import Proposal
+from rigctl.core.experiment.problem import JsonState
 
 WIDELY = 8
 """Alternatives everywhere, beside those near the peaks; per control set."""
 
 
 @dataclass(frozen=True, slots=True)
-class ValuePerCost:
-    """The policy `value-per-cost`; its fields are its options.
-
-    Raises:
-        ValueError: an option is out of its range.
-    """
+class ValuePerCost(OutlookPolicy):
+    """Play the policy `value-per-cost`; its fields are its options."""
 
     name = "value-per-cost"
 
@@ -45,39 +38,21 @@ class ValuePerCost:
         if not (np.isfinite(self.attain) and self.attain >= 0):
             raise ValueError(f"attain: got {self.attain}, must be finite and >= 0")
 
-    def initial_state(self, problem: Problem) -> JsonState:  # noqa: ARG002  # the Policy protocol's signature
-        """Nothing fitted."""
-        return {}
-
-    def propose(
-        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
-    ) -> tuple[Proposal, JsonState]:
-        """The next trial.
+    def choose(self, outlook: Outlook, state: JsonState, rng: np.random.Generator) -> Choice:  # noqa: ARG002
+        """Spend evenly at first, then weigh.
 
         Raises:
             BudgetSpent: nothing fits the remaining budget.
         """
-        sobol_seed = int(state.get("sobol_seed", rng.integers(2**31)))
-        outlook = look(problem, history, state, "empirical-bernstein", rng)
-        exploring = sum(booked(history, outlook.costs)) < self.explore * problem.budget
-        choice = self._explore(outlook) if exploring else self._weigh(outlook, rng)
-        return proposal_of(self.name, outlook, choice, sobol_seed), {**remember(outlook), "sobol_seed": sobol_seed}
-
-    @staticmethod
-    def _explore(outlook: Outlook) -> Choice:
-        """The set that least was spent on, where it promises most."""
-        fitting = fitting_sets(outlook)
-        sets, history = outlook.problem.space.control_sets, outlook.history
-        spent = booked(history, outlook.costs)
-        chosen = min(fitting, key=lambda i: (spent[i], history.trials_of(i), len(sets[i].indices), i))
-        reason = f"exploring: least has been spent on {label_of(outlook, chosen)}; at its upper-bound maximiser"
-        return Choice(chosen, "explore", reason, fitting)
-
-    def _weigh(self, outlook: Outlook, rng: np.random.Generator) -> Choice:
-        fitting = fitting_sets(outlook)
-        play = Valuing.of(outlook, rng, widely=WIDELY).gain_per_cost(fitting, self.attain)
+        history, sets = outlook.history, outlook.problem.space.control_sets
+        spent, fitting = booked(history, outlook.costs), outlook.fitting()
+        if sum(spent) < self.explore * outlook.problem.budget:
+            chosen = min(fitting, key=lambda i: (spent[i], history.trials_of(i), len(sets[i].indices), i))
+            reason = f"exploring: least has been spent on {outlook.label(chosen)}; at its upper-bound maximiser"
+            return Choice(chosen, "explore", reason, fitting)
+        best = Valuing.of(outlook, rng, widely=WIDELY).gain_per_cost(fitting, self.attain)
         reason = (
-            f"weighing: this setting of {label_of(outlook, play.control_set)} is expected to raise what can be "
+            f"weighing: this setting of {outlook.label(best.control_set)} is expected to raise what can be "
             f"recommended, and what has been achieved, most for its money"
         )
-        return Choice(play.control_set, "value", reason, fitting, setting=play.setting)
+        return Choice(best.control_set, "value", reason, fitting, setting=best.setting)

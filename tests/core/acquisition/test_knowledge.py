@@ -9,12 +9,12 @@ from scipy.stats import norm
 from rigctl.core.acquisition.candidates import Settings, Surroundings, join, peaks
 from rigctl.core.acquisition.knowledge import Knowledge
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.bounds.set_moments import SetIntegrals
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.surrogate import fit
 from rigctl.core.marginals.families import TruncatedNormal, Uniform
+from tests.core.set_moments import SetIntegrals
 
 
 @pytest.fixture(params=["squared-exponential", "matern-5/2"])

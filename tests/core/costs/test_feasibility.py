@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
-from rigctl.core.acquisition.outlook import Intersection, look
+from rigctl.core.acquisition.outlook import look
 from rigctl.core.bounds.best import best_bounds
 from rigctl.core.costs.feasibility import margin, within
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import Observation
 from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_micros, to_units
-from rigctl.core.policies.explore_then_commit import ExploreThenCommit
+from rigctl.core.play import play
+from rigctl.core.policies.explore_then_commit import ExploreThenCommit, Intersection
 from rigctl.core.policies.gittins import GittinsIndex
 from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.core.policies.psq import UcbPsq
 from rigctl.core.policies.value_per_cost import ValuePerCost
-from rigctl.core.policy import BudgetSpent, trial_rng
 from tests.core.conftest import make_history, make_space
 
 
@@ -75,11 +74,12 @@ def test_bounds_of_what_is_affordable_now_are_not_kept(problem):
     x = np.random.default_rng(1).random((25, 2))
     short = replace(problem, known_cost_field=Slope(), budget=to_micros(29))
     history = make_history([(2, row, row[0], 1.0) for row in x])
-    outlook = look(short, history, {}, "hoeffding", np.random.default_rng(2))
+    outlook = look(short, history, {}, np.random.default_rng(2), "hoeffding")
     assert {0, 2} <= outlook.moved
-    _, seen = ExploreThenCommit()._commit(outlook, Intersection.restarted(3), 0.1)
+    choice = ExploreThenCommit()._commit(outlook, Intersection.restarted(3), 0)
+    seen = Intersection.of(choice.remembered, 3)
     assert [seen.ucb[i] == np.inf for i in (0, 2)] == [True, True]
-    rich = look(replace(short, budget=to_micros(99)), history, {}, "hoeffding", np.random.default_rng(2))
+    rich = look(replace(short, budget=to_micros(99)), history, {}, np.random.default_rng(2), "hoeffding")
     assert rich.moved == frozenset()
 
 
@@ -89,15 +89,11 @@ def test_bounds_of_what_is_affordable_now_are_not_kept(problem):
 def test_a_campaign_uses_its_budget(policy, problem):
     """Dear settings are out of reach at first, being unknown, and at the end: cheap ones are played then."""
     learning = replace(problem, space=make_space((("a",),)), cost_model="per-setting", budget=to_micros(30))
-    history, state = History(), policy.initial_state(learning)
-    for trial in range(1, 80):
-        try:
-            proposal, state = policy.propose(state, learning, history, trial_rng(0, trial))
-        except BudgetSpent:
-            break
-        state = json.loads(json.dumps(dict(state)))
+
+    def observe(proposal):
         (a,) = proposal.setting
-        cost = to_micros(0.2 + 5.0 * a**2)
-        history = history.append(Observation(trial, 0, (a, 0.5), a, cost))
+        return Observation(proposal.trial, 0, (a, 0.5), a, to_micros(0.2 + 5.0 * a**2))
+
+    history = play(policy, learning, observe, 0, most=79).history
     left = to_units(learning.budget - history.spent)
     assert 0 <= left < 1.5

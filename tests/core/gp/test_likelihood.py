@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.gaussian_process import GaussianProcessRegressor
 
-from rigctl.core.gp.learning import ProductCovariance
 from rigctl.core.gp.likelihood import LogLikelihood
+from tests.core.gp.sloped import SlopedCovariance
 from tests.profiles import share
 
 KERNELS = ["squared-exponential", "matern-5/2"]
@@ -33,7 +33,7 @@ def test_value_and_gradient_are_scikit_learns(kernel, n, log_signal, log_noise, 
     """What its regressor says of the same kernel with the same parameters, for any number of trials and variables."""
     x, y = trials(n, len(log_lengthscales))
     theta = np.array([log_signal, log_noise, *log_lengthscales])
-    covariance = ProductCovariance(np.exp(theta), kernel)
+    covariance = SlopedCovariance(np.exp(theta), kernel)
     theirs = GaussianProcessRegressor(covariance, alpha=0.0, optimizer=None).fit(x, y)
     value, gradient = theirs.log_marginal_likelihood(theta, eval_gradient=True)
     found = LogLikelihood(x, y, kernel).value_and_gradient(theta)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import mannwhitneyu, mood
 
-from rigctl.core.marginals.drift import changes, scan
+from rigctl.core.marginals.drift import scan
 from tests.profiles import share
 
 SHIFTS = {
@@ -33,7 +33,7 @@ def test_a_change_is_noticed_in_time_and_put_where_it_was(kind):
     """Level and spread, up and down; of ten campaigns none misses it, and none sees anything before."""
     change, delay, apart = SHIFTS[kind]
     for seed in range(10):
-        first, *_ = changes(series(100, delay, change, seed))
+        first, *_ = scan(series(100, delay, change, seed)).changes
         assert 100 <= first.noticed < 100 + delay
         assert abs(first.begins - 100) <= apart
         assert first.noticed >= first.begins + 5 - 1
@@ -49,14 +49,14 @@ def test_a_supply_that_varies_as_ever_raises_no_alarm(kind):
         "two tanks": lambda: np.where(rng.random(1000) < 0.3, 0.2, 0.8) + 0.01 * rng.standard_normal(1000),
         "coarse": lambda: np.round(3 * rng.random(1000)),
     }[kind]
-    assert sum(bool(changes(draw())) for _ in range(15)) <= 1
+    assert sum(bool(scan(draw()).changes) for _ in range(15)) <= 1
 
 
 def test_the_scores_are_scipys():
     """The alarm comes with the first reading at which scipy's own Mann-Whitney or Mood test passes a threshold."""
     for change in (lambda r: r + 1.8, lambda r: 6 * r):
         readings = series(24, 21, change, 1)
-        noticed = changes(readings)[0].noticed
+        noticed = scan(readings).changes[0].noticed
 
         def passed(count, readings=readings):
             splits = range(5, count - 5 + 1)
@@ -78,14 +78,14 @@ def level(before, after):
 def test_after_a_change_only_what_came_since_is_compared():
     """A supply that changes there and back has changed twice."""
     readings = np.concatenate([series(80, 60, lambda r: r + 4, 3), series(60, 0, lambda r: r, 4)])
-    found = changes(readings)
+    found = scan(readings).changes
     assert [abs(c.begins - at) <= 2 for c, at in zip(found, (80, 140), strict=True)] == [True, True]
 
 
 def test_a_long_past_hides_nothing():
     """Long after the window is full a change is noticed as soon as before."""
     readings = series(1207, 25, lambda r: r + 2, 11)
-    found = [c for c in changes(readings) if c.noticed >= 1200]
+    found = [c for c in scan(readings).changes if c.noticed >= 1200]
     assert len(found) == 1
     assert abs(found[0].begins - 1207) <= 5
 
@@ -93,20 +93,20 @@ def test_a_long_past_hides_nothing():
 def test_a_slow_drift_is_noticed():
     """A supply that creeps by two standard deviations in 300 readings is not what it was."""
     readings = np.random.default_rng(2).standard_normal(400) + np.linspace(0, 2, 400)
-    assert changes(readings)
+    assert scan(readings).changes
 
 
 def test_outliers_are_no_change():
     """Four wild readings in a row, however wild, are not enough."""
     readings = np.random.default_rng(1).random(200)
     readings[120:124] = 1e9
-    assert changes(readings) == ()
+    assert scan(readings).changes == ()
 
 
 @pytest.mark.parametrize("readings", [[], [0.3], [0.5] * 500, [0.0, 1.0] * 150, list(range(9))])
 def test_nothing_to_tell_is_no_change(readings):
     """No readings, too few, all equal, alternating: no change, no warning."""
-    assert changes(np.array(readings)) == ()
+    assert scan(np.array(readings)).changes == ()
 
 
 READINGS = st.lists(st.integers(0, 12), min_size=0, max_size=90).map(lambda v: np.array(v, dtype=float))
@@ -116,7 +116,7 @@ STEPPED = st.tuples(READINGS, READINGS, st.sampled_from([0.0, 9.0, 30.0])).map(l
 @given(STEPPED, st.integers(0, 180))
 def test_later_readings_alter_nothing(readings, count):
     """What was found in the first readings is found in all of them, and going on is the same as beginning anew."""
-    found = changes(readings)
+    found = scan(readings).changes
     earlier = scan(readings[:count])
     assert earlier.changes == tuple(c for c in found if c.noticed < count)
     assert scan(readings, earlier) == scan(readings)
@@ -126,10 +126,10 @@ def test_later_readings_alter_nothing(readings, count):
 @given(STEPPED, st.floats(1e-3, 1e3), st.floats(-1e3, 1e3))
 def test_only_ranks_matter(readings, scale, shift):
     """Other units, a curved scale or a scale turned round: the same changes."""
-    found = changes(readings)
-    assert changes(scale * readings + shift) == found
-    assert changes(np.exp(readings / 10)) == found
-    assert changes(-readings) == found
+    found = scan(readings).changes
+    assert scan(scale * readings + shift).changes == found
+    assert scan(np.exp(readings / 10)).changes == found
+    assert scan(-readings).changes == found
 
 
 @share(0.3)
@@ -137,4 +137,4 @@ def test_only_ranks_matter(readings, scale, shift):
 def test_the_order_after_a_change_does_not_move_it(after):
     """Between readings that have nothing in common it is put exactly, however the later ones are ordered."""
     evenly_mixed = 0.618034 * np.arange(40) % 1
-    assert changes(np.append(evenly_mixed, 100.0 + np.array(after)))[-1].begins == 40
+    assert scan(np.append(evenly_mixed, 100.0 + np.array(after))).changes[-1].begins == 40

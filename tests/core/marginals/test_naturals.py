@@ -24,13 +24,14 @@ from rigctl.core.natural import (
     distance,
     fingerprint,
     fitted,
-    initial_state,
     present,
-    propose,
 )
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
-from rigctl.core.policy import Proposal, trial_rng
+from rigctl.core.policies.gittins import GittinsIndex
+from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.core.policy import Proposal, first_state, next_proposal, trial_rng
 from rigctl.core.recommend import recommend
+from rigctl.errors import PolicyError
 from tests.core.conftest import FIXED, make_space
 from tests.profiles import share
 
@@ -297,15 +298,29 @@ def test_nonsense_is_refused():
         Learned(at_least=1)
 
 
-def test_before_it_is_presented_it_is_its_prior():
-    """A part that knows nothing of learning sees the prior."""
+def test_before_it_is_presented_it_has_the_range_of_its_prior():
+    """That is what a configuration is inspected by."""
     learned, at = Learned(NORMAL), np.array([0.1, 0.6])
-    kernel = SquaredExponential(0.3)
     assert learned.mean == NORMAL.mean
     np.testing.assert_array_equal(learned.quantile(at), NORMAL.quantile(at))
-    np.testing.assert_array_equal(learned.z(at, kernel), NORMAL.z(at, kernel))
-    np.testing.assert_array_equal(learned.Z(at, at, kernel), NORMAL.Z(at, at, kernel))
-    assert learned.zz(kernel) == NORMAL.zz(kernel)
+
+
+@pytest.mark.parametrize("policy", [ExploreThenCommit(), LikelyMaximisers(), GittinsIndex()], ids=lambda p: p.name)
+def test_nothing_is_decided_by_a_marginal_that_is_not_concrete(policy, problem):
+    """A policy that is asked behind the back of `next_proposal` refuses, instead of believing the prior silently."""
+    problem, history = learning(problem), observed(drawn(NORMAL, 20))
+    with pytest.raises(PolicyError, match="ask policies by `next_proposal`"):
+        policy.propose({}, problem, history, trial_rng(0, 21))
+    proposal, _ = next_proposal(policy, None, problem, history, trial_rng(0, 21))
+    assert proposal.trial == 21
+
+
+def test_no_integral_is_taken_over_a_marginal_that_is_not_concrete():
+    """None of the three."""
+    learned, at, kernel = Learned(), np.array([0.1, 0.6]), SquaredExponential(0.3)
+    for integral in (lambda: learned.z(at, kernel), lambda: learned.Z(at, at, kernel), lambda: learned.zz(kernel)):
+        with pytest.raises(PolicyError, match="concrete in a decision only"):
+            integral()
 
 
 # Who sees it ----------------------------------------------------------------------------------------------------------
@@ -328,11 +343,11 @@ class Onlooker:
 def test_policies_see_only_concrete_marginals(problem):
     """At the start and in every decision, by whichever way they are asked."""
     problem, policy = learning(problem), Onlooker()
-    assert initial_state(policy, problem) == {"shown": ["Uniform", "Uniform"]}
+    assert first_state(policy, problem) == {"shown": ["Uniform", "Uniform"]}
     history = observed(drawn(NORMAL, 30))
     decision = decide(Question(policy, problem, 7, history, None))
     assert decision.policy_state == {"shown": ["Uniform", "TruncatedNormal"]}
-    proposal, state = propose(policy, {}, problem, history, trial_rng(7, 31))
+    proposal, state = next_proposal(policy, {}, problem, history, trial_rng(7, 31))
     assert (proposal.notes, state) == (("its own",), decision.policy_state)
 
 

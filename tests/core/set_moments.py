@@ -92,9 +92,7 @@ class SetIntegrals:
     def _rows(self, settings: FloatArray) -> tuple[FloatArray, IntArray]:
         """As rows of the whole cube, and the (only) control set they belong to."""
         settings = np.atleast_2d(np.asarray(settings, dtype=float))
-        points = np.full((len(settings), self.space.dimension), 0.5)
-        points[:, self._columns] = settings
-        return points, np.zeros(len(settings), dtype=np.int64)
+        return self.space.rows(self.control_set, settings), np.zeros(len(settings), dtype=np.int64)
 
     def _spread(self, settings: FloatArray, spread: Spread) -> FloatArray:
         points, sets = self._rows(settings)

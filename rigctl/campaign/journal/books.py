@@ -1,0 +1,127 @@
+"""What is written beside the trials: what none of them used, what doses did, pinned instruments, the trip's latch.
+
+Each call returns only after the record is on disk.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+
+from rigctl.campaign.journal.database import ask, fetch, transaction
+from rigctl.campaign.journal.inserts import Statements
+from rigctl.campaign.journal.rows import Pin, TripRow
+from rigctl.campaign.journal.time import CampaignTime
+from rigctl.campaign.ledger import IdleLine
+from rigctl.codec import fields_of
+from rigctl.errors import JournalError
+from rigctl.rig.protocols import Unanswered
+
+
+class IdleBook:
+    """What was used while no trial was under way."""
+
+    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
+        self._connection = connection
+        self._time = time
+        self._do = Statements(connection, time)
+
+    def add(self, before_trial: int, lines: Sequence[IdleLine]) -> None:
+        """Book lines inside the transaction that commits the readings they were made from."""
+        when = {"utc": self._time.utc(), "at_s": self._time.now_s()}
+        for line in lines:
+            self._do.insert("idle", {**fields_of(line), "before_trial": before_trial, **when})
+
+    def book(self, lines: Sequence[IdleLine]) -> None:
+        """Book what was used up to now, before it is known what comes next."""
+        with transaction(self._connection):
+            (following,) = self._connection.execute(
+                # a proposal that a process left behind is the next trial: nothing of it has moved yet
+                "SELECT coalesce((SELECT trial FROM trials WHERE state = 'PROPOSED'), "
+                "(SELECT max(trial) + 1 FROM trials), 1)"
+            ).fetchone()
+            self.add(following, lines)
+
+
+class AnswerBook:
+    """Whether doses did anything: evidence over the whole campaign, until a person has looked (fault 63)."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def keep(self, actuator: str, probe: str, moved: float, expected: float, *, answered: bool) -> None:
+        """Record what this pump's last dose did.
+
+        Raises:
+            JournalError: it has no settled dose, or the last one has its answer already.
+        """
+        with transaction(self._connection):
+            changed = self._connection.execute(
+                "INSERT INTO answers (dose, probe, moved, expected, answered) "
+                "SELECT id, ?, ?, ?, ? FROM doses WHERE id = (SELECT max(id) FROM doses WHERE actuator = ?) "
+                "AND state IN ('DONE', 'UNKNOWN') AND id NOT IN (SELECT dose FROM answers)",
+                (probe, moved, expected, answered, actuator),
+            ).rowcount
+            if changed != 1:
+                raise JournalError(f"{actuator}: no settled dose waits for an answer of {probe}")
+
+    def unanswered(self, actuator: str, probe: str) -> Unanswered:
+        """Return the doses since the last one that was answered; those forgiven do not count."""
+        (row,) = ask(
+            self._connection,
+            "SELECT count(*) AS doses, count(DISTINCT trial) AS trials FROM answers JOIN doses ON doses.id = dose "
+            "WHERE actuator = ?1 AND probe = ?2 AND NOT forgiven AND dose > coalesce((SELECT max(dose) FROM answers "
+            "JOIN doses ON doses.id = dose WHERE actuator = ?1 AND probe = ?2 AND answered), 0)",
+            actuator,
+            probe,
+        )
+        return Unanswered(row["doses"], row["trials"])
+
+
+class PinBook:
+    """Which instrument stands where: a row is never changed, the last one of a device counts."""
+
+    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
+        self._connection = connection
+        self._time = time
+        self._do = Statements(connection, time)
+
+    def keep(self, pins: Iterable[Pin], accepted_by: str = "") -> None:
+        """Pin instruments; `accepted_by` names the person who said so."""
+        said = {"utc": self._time.utc(), "accepted": bool(accepted_by), "who": accepted_by}
+        with transaction(self._connection):
+            for pin in pins:
+                self._do.insert("pins", {**fields_of(pin), **said})
+
+
+class TripBook:
+    """The trip's latch: what tripped stays tripped, also for the next process, until a person resets it."""
+
+    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
+        self._connection = connection
+        self._time = time
+
+    def latch(self, reason: str) -> None:
+        """Record a trip; while one is latched, the first reason stays."""
+        with transaction(self._connection):
+            self._connection.execute(
+                "INSERT INTO trips (reason, utc, at_s) SELECT ?, ?, ? "
+                "WHERE NOT EXISTS (SELECT 1 FROM trips WHERE reset_utc IS NULL)",
+                (reason, self._time.utc(), self._time.now_s()),
+            )
+
+    def latched(self) -> TripRow | None:
+        rows = fetch(self._connection, TripRow, "SELECT reason, utc FROM trips WHERE reset_utc IS NULL")
+        return rows[0] if rows else None
+
+    def reset(self) -> TripRow | None:
+        """Let go of the latch, and record when; returns what it was, None if nothing was latched.
+
+        Doses without an answer are forgiven: whoever has found the cause has looked at pumps and probes too.
+        """
+        was = self.latched()
+        with transaction(self._connection):
+            self._connection.execute("UPDATE trips SET reset_utc = ? WHERE reset_utc IS NULL", (self._time.utc(),))
+            if was is not None:
+                self._connection.execute("UPDATE answers SET forgiven = 1 WHERE NOT answered AND NOT forgiven")
+        return was

@@ -1,0 +1,90 @@
+"""The JSON documents in the journal's columns, each of which says of which version it is.
+
+In column `proposal` stands `{"version": 1, "proposal": ...}`. The upgraders stand beside the numbered migrations: entry
+k of a column takes a document from version k to k + 1 whenever it is read; what is on disk stays as it was written. One
+that has been released is never edited. Whoever adds one adds a migration too, if only an empty one, so that older
+versions refuse the file as a whole. Version 0 is release 0.1.0's, which wrote the bare value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Final
+
+from rigctl.codec import plain
+from rigctl.errors import JournalNewer
+
+Upgrader = Callable[[Any], Any]
+
+
+def _enveloped(value: Any) -> Any:
+    return value  # the envelope is all that is new
+
+
+_NATURALS = MappingProxyType(
+    {"Uniform": "uniform", "TruncatedNormal": "truncated_normal", "Empirical": "empirical", "Learned": "learned"}
+)
+"""What release 0.1.0 called them; the names of its classes."""
+
+
+def _without_classes(identity: Mapping[str, str]) -> Mapping[str, str]:
+    """Take an `identity` to version 1: kinds are called by their words in a configuration, or not at all.
+
+    In 0.1.0 every `kind` that begins with a capital is the name of a Python class.
+    """
+    kept = {}
+    for key, text in identity.items():
+        value = json.loads(text)
+        if key.endswith(".kind") and value[:1].isupper():
+            if value not in _NATURALS:
+                continue
+            value = _NATURALS[value]
+        if key == "trial.prepare":
+            value = [{name: part for name, part in step.items() if name != "kind"} for step in value]
+        kept[key] = json.dumps(value)
+    return kept
+
+
+def _with_versions(state: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Take a `policy_state` to version 1: the hyper-parameters in it say their own version."""
+    known = state.get("hyperparameters")
+    return state if known is None else {**state, "hyperparameters": {"version": 1, **known}}
+
+
+UPGRADERS: Final[Mapping[str, tuple[Upgrader, ...]]] = MappingProxyType(
+    {
+        "policy_options": (_enveloped,),
+        "identity": (_without_classes,),
+        "code": (_enveloped,),
+        "control_set": (_enveloped,),
+        "setpoints": (_enveloped,),
+        "proposal": (_enveloped,),
+        "policy_state": (_with_versions,),
+    }
+)
+"""By column; a column's present version is their number."""
+
+
+def stored(column: str, value: Any) -> str:
+    return json.dumps({"version": len(UPGRADERS[column]), column: plain(value)})
+
+
+def loaded(column: str, text: str) -> Any:
+    """Return what a document of this column says, as the present version would have written it.
+
+    Raises:
+        JournalNewer: a newer rigctl wrote it.
+    """
+    found, upgraders = json.loads(text), UPGRADERS[column]
+    enveloped = isinstance(found, dict) and len(found) == 2 and "version" in found and column in found
+    version, value = (found["version"], found[column]) if enveloped else (0, found)
+    if version > len(upgraders):
+        raise JournalNewer(
+            f"the journal's {column} was written by a newer rigctl (version {version}, this one knows up to "
+            f"{len(upgraders)}); update rigctl, or start a new campaign with another --state directory"
+        )
+    for upgrade in upgraders[version:]:
+        value = upgrade(value)
+    return value

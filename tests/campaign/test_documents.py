@@ -1,0 +1,113 @@
+"""What is stored as JSON says its version, is upgraded when it is read, and names no class."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pkgutil
+import re
+import sqlite3
+import sys
+from contextlib import closing
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+import rigctl
+from rigctl.campaign.journal.documents import UPGRADERS, loaded, stored
+from rigctl.campaign.spec import NATURALS, identity_of
+from rigctl.config.load import load
+from rigctl.console.assemble import campaign_spec
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.marginals.families import Uniform
+from rigctl.errors import JournalNewer
+from tests.campaign.fakes import make_spec
+
+CONFIGURATIONS = sorted((Path(__file__).parent.parent.parent / "config").glob("*.yaml"))
+TABLE = {"policy_options": "campaign", "identity": "campaign", "code": "starts"}
+
+
+async def test_every_document_says_its_version(stage):
+    """Whatever column begins with a brace or a bracket is one of those that are known, and says its version."""
+    await stage.run(make_spec())
+    with closing(sqlite3.connect(stage.state / "journal.sqlite")) as file:
+        file.row_factory = sqlite3.Row
+        tables = [name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+        cells = {
+            (table, column, value)
+            for table in tables
+            for row in file.execute(f"SELECT * FROM {table}")  # noqa: S608 - its own names
+            for column, value in dict(row).items()
+            if isinstance(value, str) and value[:1] in ("{", "[")
+        }
+    assert {column for _, column, _ in cells} == set(UPGRADERS)
+    assert all(table == TABLE.get(column, "trials") for table, column, _ in cells)
+    for _, column, text in cells:
+        document = json.loads(text)
+        assert document.keys() == {"version", column}
+        assert document["version"] == len(UPGRADERS[column]) >= 1
+
+
+@pytest.mark.parametrize("column", UPGRADERS)
+def test_a_document_of_a_newer_version_is_refused(column):
+    """Naming it and both versions; never misread."""
+    document = json.loads(stored(column, {}))
+    newer = json.dumps({**document, "version": document["version"] + 1})
+    with pytest.raises(JournalNewer, match=f"the journal's {column} was written by a newer rigctl .version"):
+        loaded(column, newer)
+    assert loaded(column, json.dumps(document)) == {}
+
+
+def test_what_had_no_version_is_upgraded():
+    """As release 0.1.0 wrote it: bare, kinds by the names of classes, hyper-parameters without a version."""
+    assert loaded("control_set", '["a", "b"]') == ["a", "b"]
+    assert loaded("setpoints", '{"version": 0.5}') == {"version": 0.5}
+    kinds = {"variables.k.marginal.kind": '"Learned"', "model.kind": '"ModelOptions"', "meters.m.kind": '"energy"'}
+    steps = {"trial.prepare": '[{"kind": "PrepareStep", "actuator": "refill"}]'}
+    assert loaded("identity", json.dumps(kinds | steps)) == {
+        "variables.k.marginal.kind": '"learned"',
+        "meters.m.kind": '"energy"',
+        "trial.prepare": '[{"actuator": "refill"}]',
+    }
+    known = Hyperparameters((0.5,), 1.0, 0.1)
+    bare = {name: value for name, value in known.to_json().items() if name != "version"}
+    state = loaded("policy_state", json.dumps({"fitted_at": 7, "hyperparameters": bare}))
+    assert state == {"fitted_at": 7, "hyperparameters": known.to_json()}
+    assert loaded("policy_state", '{"asked": 1}') == {"asked": 1}
+
+
+def test_hyper_parameters_say_their_version():
+    """Those without one are release 0.1.0's; a newer version is refused."""
+    known = Hyperparameters((0.5,), 1.0, 0.1)
+    written = known.to_json()
+    assert Hyperparameters.from_json({k: v for k, v in written.items() if k != "version"}) == known
+    with pytest.raises(ValueError, match="of version 99, this rigctl knows up to"):
+        Hyperparameters.from_json({**written, "version": 99})
+
+
+def classes():
+    """The names of all classes of the project, as far as they cannot be anything else."""
+    for module in pkgutil.walk_packages(rigctl.__path__, "rigctl."):
+        if not module.name.startswith(("rigctl.bench", "rigctl.__main__")):
+            found = vars(import_module(module.name)).values()
+            yield from (c.__name__ for c in found if isinstance(c, type) and c.__module__.startswith("rigctl"))
+
+
+@pytest.mark.parametrize("path", CONFIGURATIONS, ids=lambda p: p.stem)
+def test_an_identity_names_no_class(path):
+    """Classes may be renamed and moved; what a campaign is must stay the same."""
+    identity = identity_of(campaign_spec(load(path)))
+    words = set(re.findall(r"\w+", json.dumps(identity)))
+    assert "truncated_normal" in words
+    assert words.isdisjoint(classes())
+
+
+def test_every_marginal_has_a_word():
+    """So that a changed kind is noticed when a campaign is resumed."""
+    there = {
+        c for c in vars(sys.modules[Uniform.__module__]).values() if dataclasses.is_dataclass(c) and hasattr(c, "zz")
+    }
+    assert there
+    assert there <= set(NATURALS)
+    assert len(set(NATURALS.values())) == len(NATURALS)

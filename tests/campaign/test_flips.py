@@ -1,0 +1,40 @@
+"""One bit flipped anywhere in what a real campaign has left: told with the advice of a corrupt journal, or harmless."""
+
+from __future__ import annotations
+
+import lzma
+from pathlib import Path
+
+import pytest
+
+from rigctl.campaign.journal import Journal
+from tests.campaign.flips import held
+from tests.campaign.records import SetClock
+
+LEFT = Path(__file__).parent.parent / "fixtures/0.1.0"
+FLIPS = 160
+
+
+def unpacked(campaign, directory):
+    """The journal and its log as release 0.1.0 left them."""
+    directory.mkdir()
+    for name in ("journal.sqlite", "journal.sqlite-wal"):
+        packed = LEFT / campaign / f"{name}.xz"
+        if packed.exists():
+            (directory / name).write_bytes(lzma.decompress(packed.read_bytes()))
+    return directory
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize(("campaign", "least"), [("finished", 20), ("unfinished", 20)])
+def test_fault_33_a_flipped_bit_of_an_older_versions_journal_is_told_or_harmless(tmp_path, campaign, least):
+    """Never a traceback, never another value; the file is kept as it was found. Most of a file is read by nobody."""
+    assert held(unpacked(campaign, tmp_path / "state"), FLIPS, seed=33) > least
+
+
+@pytest.mark.timeout(240)
+def test_fault_33_a_flipped_bit_of_todays_journal_is_told_or_harmless(tmp_path):
+    """The same once this version has taken the journal over."""
+    state = unpacked("unfinished", tmp_path / "state")
+    Journal(state, SetClock(), "boot-1").close()
+    assert held(state, FLIPS, seed=34) > 20
