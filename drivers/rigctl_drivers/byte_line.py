@@ -10,7 +10,7 @@ import errno
 import fcntl
 import socket
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -128,10 +128,8 @@ class SolePort:
 
     def __init__(self, port: Any) -> None:
         self._port = port
+        self.fileno: Callable[[], int] = port.fileno
         fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
-
-    def fileno(self) -> int:
-        return int(self._port.fileno())
 
     def close(self) -> None:
         with suppress(OSError):  # unplugged: there is nothing left to give back

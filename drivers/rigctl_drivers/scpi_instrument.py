@@ -175,7 +175,10 @@ class ScpiOutput:
         self._options = options
 
     def apply(self, value: float, deadline: Deadline) -> None:
-        self._check(value)
+        if not math.isfinite(value):
+            raise DeviceFault(f"got setpoint {value}, must be a finite number; nothing was sent")
+        if self._options.set is None and value not in (0.0, 1.0):
+            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
         self._channel.earlier_errors(deadline)
         self._impose(value, deadline)
 
@@ -204,12 +207,6 @@ class ScpiOutput:
         if o.release_value is not None and _same(held, o.release_value):
             return ActuatorState(False, None)
         return ActuatorState(True, held)
-
-    def _check(self, value: float) -> None:
-        if not math.isfinite(value):
-            raise DeviceFault(f"got setpoint {value}, must be a finite number; nothing was sent")
-        if self._options.set is None and value not in (0.0, 1.0):
-            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
 
     def _impose(self, value: float, deadline: Deadline) -> None:
         o = self._options

@@ -113,7 +113,9 @@ class Imposer:
     async def denial(self, actuator: Handle[Actuator], value: float | None) -> str:
         """Return what the instrument says instead of holding `value`, or being released (None); empty if it does."""
         state = await actuator.ask(actuator.device.read_back, "read back")
-        if holds(state, value, self.tolerance(actuator.name)):
+        # treatments and prepared actuators are switches: they hold what was sent
+        own = (v.read_back_tolerance for v in self.spec.variables if v.actuator == actuator.name)
+        if holds(state, value, next(own, 1e-6)):
             return ""
         unit = actuator.device.unit
         wanted = "released" if value is None else f"{value:g} {unit}".rstrip()
@@ -167,10 +169,6 @@ class Imposer:
             on_alarm=self.on_alarm,
             evidence=self.evidence,
         )
-
-    def tolerance(self, actuator: str) -> float:
-        """Return its read-back's tolerance; treatments and prepared actuators are switches: they hold what was sent."""
-        return next((v.read_back_tolerance for v in self.spec.variables if v.actuator == actuator), 1e-6)
 
     def _serves(self, actuator: str) -> str:
         return next((v.name for v in self.spec.variables if v.actuator == actuator), actuator)
