@@ -19,7 +19,6 @@ UNITS = MappingProxyType(
 LATE_S = 1.0
 """The slowest reading (pH) takes 900 ms."""
 NO_PROBE = MappingProxyType({"rtd": -1023.0})
-"""What a circuit reports without its probe."""
 
 
 class EzoSensorOptions(DeviceOptions):

@@ -35,7 +35,6 @@ class ScpiChannel:
         """Whether the error queue has been emptied since we connected."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask `*IDN?`; raises `IdentityMismatch` if the model is another, `GarbledReply` if the answer has none."""
         answer = self.ask("*IDN?", deadline)
         fields = [field.strip() for field in answer.split(",")]
         if len(fields) < 2:

@@ -35,7 +35,6 @@ class Contact:
     """Which contact with a line this is: on another one, whoever answers may be another."""
 
     opened: int = 0
-    """How often the line was opened."""
     silences: int = 0
     """How many exchanges stayed without an answer."""
 

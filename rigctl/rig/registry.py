@@ -41,7 +41,6 @@ class Registry:
         return cls(installed(DRIVERS, "driver"), installed(LINES, "line scheme"))
 
     def with_drivers(self, *drivers: type[Driver]) -> Registry:
-        """Add these drivers, by their own names, without installing them."""
         return replace(self, drivers={**self.drivers, **{d.name: _always(d) for d in drivers}})
 
     def with_lines(self, **lines: OpenLine) -> Registry:

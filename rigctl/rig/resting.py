@@ -50,7 +50,6 @@ def beside(clock: Clock, work: Iterable[Coroutine[Any, Any, T]]) -> Sequence[Awa
 
 
 def enlisted(clock: Clock, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-    """Begin work that goes on by itself, known to the clock."""
     return clock.enlist(work, name) if isinstance(clock, Stepped) else asyncio.create_task(work, name=name)
 
 
