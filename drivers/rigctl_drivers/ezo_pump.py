@@ -16,7 +16,6 @@ from rigctl.rig.abilities import Pace
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, DoseStatus, Line, Reading
 from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel
 
-MODEL = "PMP"
 ANSWER_S = 0.35
 """Rig seconds that the pump takes over any command (300 ms) and its answer on the wire."""
 LEAST_MOTOR_V = 10.8
@@ -55,7 +54,7 @@ class EzoPump:
     def __init__(self, options: EzoPumpOptions, line: ByteLine) -> None:
         self.min_dose_ml = options.min_dose_ml
         self.max_rate_ml_per_min = options.max_rate_ml_per_min
-        self._channel = channel = EzoChannel(line, MODEL, late_s=SETTING_LATE_S)
+        self._channel = channel = EzoChannel(line, "PMP", late_s=SETTING_LATE_S)
         self.identify, self.simulated = channel.identify, channel.simulated
         self._rate_known = False
 

@@ -85,7 +85,9 @@ class LineUrl:
             if key in options:
                 raise ValueError(f"{text}: option {key!r} is given twice; keep one")
             if key not in allowed:
-                raise ValueError(f"{text}: unknown option {key!r}{_nearest(key, allowed)}")
+                near = difflib.get_close_matches(key, allowed, n=1)
+                hint = f", did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"{text}: unknown option {key!r}{hint}; allowed: {', '.join(sorted(allowed))}")
             try:
                 options[key] = allowed[key](unquote(value))
             except ValueError as problem:
@@ -102,9 +104,3 @@ class LineUrl:
         if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise ValueError(f"{self.text}: got place {self.place!r}, must be host:port with port 1 to 65535")
         return host, int(port)
-
-
-def _nearest(key: str, allowed: Mapping[str, Convert]) -> str:
-    near = difflib.get_close_matches(key, allowed, n=1)
-    hint = f", did you mean {near[0]!r}?" if near else ""
-    return f"{hint}; allowed: {', '.join(sorted(allowed))}"

@@ -222,8 +222,6 @@ class Lookout:
         except RigctlError as error:
             self.on_alarm(Alarm(Severity.MAJOR, pump.name, f"{why}, and it could not be booked: {error}"))
 
-    # what is known --------------------------------------------------------------------------------------------------
-
     def _seen(self, probe: Probe, now_s: float) -> Seen:
         record, rules = probe.record, probe.rules
         asked_s = now_s if record.asked_s is None else record.asked_s
