@@ -10,7 +10,7 @@ import errno
 import fcntl
 import socket
 import termios
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -20,23 +20,20 @@ from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.protocols import Clock, Deadline
 from rigctl_drivers.port_holder import holder_of, other_user_of
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, positive
-from rigctl_drivers.wire import OpenPort, Port, Wire
+from rigctl_drivers.wire import PATIENCE_S, OpenPort, Port, Wire
 
 SCPI_PORT = 5025
 DEFAULT_QUIET_S = 0.5
-PATIENCE_S = 3.0
 MAX_LINE_BYTES = 64 * 1024
 QUIET: Mapping[str, Convert] = MappingProxyType({"quiet": positive})
 
 
 def open_serial(url: str, clock: Clock) -> TextLine:
-    """Make the line for the serial port at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {**SERIAL_FRAME, **QUIET})
     return TextLine(where, clock, serial_opener(where))
 
 
 def open_socket(url: str, clock: Clock) -> TextLine:
-    """Make the line for the TCP socket at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, QUIET)
     return TextLine(where, clock, socket_opener(where, SCPI_PORT))
 
@@ -48,33 +45,28 @@ class TextLine:
         self.url = where.text
         self.clock = clock
         self._quiet_s: float = where.options.get("quiet", DEFAULT_QUIET_S)
-        self._wire = Wire(where.text, open_port, patience_s=PATIENCE_S)
+        self._wire = Wire(where.text, open_port)
         self._buffer = bytearray()
         self._dropped = b""
 
     def open(self) -> None:
-        """Open or reopen the port; raises `PortUnavailable`."""
         self._buffer.clear()
         self._dropped = b""
         self._wire.open()
 
     def close(self) -> None:
-        """Close the port; harmless when closed."""
         self._buffer.clear()
         self._wire.close()
 
     def resync(self) -> None:
-        """Stay silent until the quiet period since the last timeout is over, then forget what has arrived."""
         self._dropped = (self._dropped + self._buffer + self._wire.settle())[-MAX_LINE_BYTES:]
         self._buffer.clear()
 
     def press_on(self) -> None:
-        """Waive the silence that is owed, and drop what has arrived."""
         self._wire.press_on()
         self._buffer.clear()
 
     def take_dropped(self) -> bytes:
-        """Return what `resync` has dropped since this was last asked, the last 64 KiB of it."""
         dropped, self._dropped = self._dropped, b""
         return dropped
 
@@ -136,21 +128,16 @@ class SolePort:
 
     def __init__(self, port: Any) -> None:
         self._port = port
+        self.fileno: Callable[[], int] = port.fileno
         fcntl.ioctl(port.fileno(), termios.TIOCEXCL)
 
-    def fileno(self) -> int:
-        """Its file descriptor."""
-        return int(self._port.fileno())
-
     def close(self) -> None:
-        """Give it back."""
         with suppress(OSError):  # unplugged: there is nothing left to give back
             fcntl.ioctl(self._port.fileno(), termios.TIOCNXCL)
         self._port.close()
 
 
 def serial_opener(where: LineUrl) -> OpenPort:
-    """Opens the serial port of a URL, for ourselves alone."""
 
     def open_port(patience_s: float) -> Port:
         import serial  # noqa: PLC0415 - only where a port is really opened
@@ -178,7 +165,6 @@ def serial_opener(where: LineUrl) -> OpenPort:
 
 
 def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
-    """Connects to the host and port of a URL. Raises `ValueError`: the place is not `host:port`."""
     host, number = where.host_port(default_port)
 
     def open_port(patience_s: float) -> Port:
@@ -197,7 +183,6 @@ def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
 
 
 def _why_not(port: Path, problem: Any) -> str:
-    """Say why a serial port could not be opened, and what to do about it."""
     if not port.exists():
         return f"there is no port {port}; is it plugged in? `ls /dev/serial/by-id` shows what is"
     code = getattr(problem, "errno", None)

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
+from rigctl_drivers.wire import NOW
 
 END = b"\r"
 REFUSED = "*ER"
@@ -44,7 +45,6 @@ class Events:
     """The last few codes as they came, for messages."""
 
     def note(self, code: str) -> None:
-        """Remember a code."""
         word, _, rest = code.partition(",")
         self.codes = [*self.codes[-7:], code]
         self.asleep = word == ASLEEP
@@ -59,19 +59,16 @@ class Events:
             self.refusal = word
 
     def forget_dose(self) -> None:
-        """Begin a new dose: what came of the last one no longer counts."""
         self.done_ml = None
         self.refusal = self.supply = ""
 
     def clear(self) -> None:
-        """Forget everything seen so far: it has been dealt with."""
         self.forget_dose()
         self.restarted = False
         self.codes = []
 
     @property
     def reason(self) -> str:
-        """Say why something may have been refused, in brackets; empty if unknown."""
         known = [self.refusal, f"supply out of range, {self.supply}" if self.supply else ""]
         found = ", ".join(filter(None, known))
         return f" ({found})" if found else ""
@@ -90,13 +87,11 @@ class Talk:
         """Monotonic wall instant after which nothing asked before can still be answered."""
 
     def write(self, text: str, deadline: Deadline) -> None:
-        """Send a command."""
         deadline.check(text)
         self._late_until_s = Deadline.after(self.wall_s(self._late_s)).at_s
         self.line.write(text.encode("ascii") + END, deadline)
 
     def wall_s(self, rig_s: float) -> float:
-        """Return how long to wait for what takes so many rig seconds."""
         return max(rig_s / self.line.clock.speedup, LEAST_LATE_S)
 
     def until_late(self, deadline: Deadline) -> Deadline:
@@ -106,9 +101,11 @@ class Talk:
     def next(self, text: str, deadline: Deadline) -> str:
         """Return the next line that is an answer, or `*WA`; `*ER` is raised."""
         try:
-            answer = self._answer(deadline)
+            while (answer := self._sort(self.line.read_line(END, deadline))) is None:
+                continue
         except DeviceTimeout as problem:
-            raise DeviceTimeout(f"no answer to {text!r}: {problem.what}", bus=problem.bus) from problem
+            seen = f" (seen: {' '.join(self.events.codes)})" if self.events.codes else ""
+            raise DeviceTimeout(f"no answer to {text!r}: {problem.what}{seen}", bus=problem.bus) from problem
         if answer == WOKEN:
             self._late_until_s = 0.0  # what woke it is lost: nothing is on its way
         if answer == REFUSED:
@@ -116,7 +113,7 @@ class Talk:
             raise DeviceFault(f"{text!r} refused with *ER{self.events.reason}")
         return answer
 
-    def listen(self, deadline: Deadline) -> None:
+    def listen(self, deadline: Deadline = NOW) -> None:
         """Take in what has arrived, up to the deadline at most, as events; what `resync` has dropped comes first."""
         for line in self.line.take_dropped().split(END)[:-1]:
             self._overhear(line)
@@ -136,16 +133,6 @@ class Talk:
         except DeviceTimeout:  # no sign
             return False
         return answer not in (REFUSED, WOKEN)
-
-    def _answer(self, deadline: Deadline) -> str:
-        while True:
-            try:
-                found = self._sort(self.line.read_line(END, deadline))
-            except DeviceTimeout as problem:
-                seen = f" (seen: {' '.join(self.events.codes)})" if self.events.codes else ""
-                raise DeviceTimeout(f"{problem.what}{seen}", bus=problem.bus) from problem
-            if found is not None:
-                return found
 
     def _sort(self, line: bytes) -> str | None:
         """Return a line that is an answer, or None if it was a code or noise."""
@@ -174,8 +161,6 @@ def as_number(text: str) -> float | None:
     return None if math.isinf(value) else value
 
 
-NOW = Deadline(0.0)
-"""Only what has arrived already."""
 ANSWER_NAMES = MappingProxyType({"?dc": "?maxrate"})
 """Answers that are not named after their question, in lower case."""
 SETTING_LATE_S = 0.4
@@ -192,18 +177,13 @@ class EzoChannel:
     Before the first command, and again after any failure, the circuit is asked who it is: that brings question and
     answer back into step, drops half a line left over, wakes one that sleeps (what wakes it is lost), and keeps
     settings away from another device on the port.
-
-    Args:
-        line: where it is.
-        model: which circuit it must be.
-        late_s: rig seconds after which the slowest answer must have come.
+    The slowest answer must have come after `late_s` rig seconds.
     """
 
     def __init__(self, line: ByteLine, model: str, *, late_s: float) -> None:
         self.line = line
         self._talk = Talk(line, late_s)
-        self.events = self._talk.events
-        """What has come unasked."""
+        self.events, self.listen = self._talk.events, self._talk.listen
         self._model = model
         self._given_name: str | None = None
         """What people named the circuit (`Name`); None until it was asked."""
@@ -227,7 +207,6 @@ class EzoChannel:
         return replace(found, serial=self._given_name or "")
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Tell whether the circuit says that it is simulated. Raises as `identify`."""
         return self._recognise(deadline).firmware.upper().startswith(SIMULATED)
 
     def command(self, text: str, deadline: Deadline) -> None:
@@ -284,12 +263,7 @@ class EzoChannel:
         self._talk.in_step = was_in_step and heard
         return heard
 
-    def listen(self, deadline: Deadline = NOW) -> None:
-        """Take in what has arrived, up to the deadline at most, as events."""
-        self._talk.listen(deadline)
-
     def number(self, question: str, fields: Sequence[str], at: int = 0) -> float:
-        """Return a field of an answer as a number; raises `GarbledReply` if it is none."""
         value = as_number(fields[at]) if at < len(fields) else None
         if value is None:
             wrong = "must be a number" if at < len(fields) else f"has no value {at + 1}"

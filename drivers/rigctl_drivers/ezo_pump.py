@@ -16,7 +16,6 @@ from rigctl.rig.abilities import Pace
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, DoseStatus, Line, Reading
 from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel
 
-MODEL = "PMP"
 ANSWER_S = 0.35
 """Rig seconds that the pump takes over any command (300 ms) and its answer on the wire."""
 LEAST_MOTOR_V = 10.8
@@ -42,7 +41,6 @@ class EzoPumpDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """Make the pump called `name`; sends nothing yet."""
         if not isinstance(options, EzoPumpOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver ezo-pmp needs EzoPumpOptions and a serial or tcp line, got {line.url}")
         return EzoPump(options, line)
@@ -56,17 +54,15 @@ class EzoPump:
     def __init__(self, options: EzoPumpOptions, line: ByteLine) -> None:
         self.min_dose_ml = options.min_dose_ml
         self.max_rate_ml_per_min = options.max_rate_ml_per_min
-        self._channel = channel = EzoChannel(line, MODEL, late_s=SETTING_LATE_S)
+        self._channel = channel = EzoChannel(line, "PMP", late_s=SETTING_LATE_S)
         self.identify, self.simulated = channel.identify, channel.simulated
         self._rate_known = False
 
     def pace(self) -> Pace:
-        """Reckon with `X` and its sign, then `D,?`."""
         exchange_s = max(ANSWER_S / self._channel.line.clock.speedup, LEAST_LATE_S)
         return Pace(exchange_s, exchange_s)
 
     def ready(self, deadline: Deadline) -> None:
-        """Raise `DeviceFault` if it would dispense at power-up, is dispensing, or its motor has no supply."""
         at_start = self._number_if_known("Dstart,?", deadline, tries=2) or 0.0
         if at_start != 0.0:
             raise DeviceFault(f"dispenses {at_start:g} mL at every power-up (Dstart); send Dstart,0 before using it")
@@ -82,12 +78,6 @@ class EzoPump:
             self._rate_known = True
 
     def start_dose(self, volume_ml: float, deadline: Deadline) -> None:
-        """Send `D,ml`, exactly once.
-
-        Raises:
-            DeviceFault: refused, nothing runs.
-            DeviceTimeout: no answer; whether it runs is unknown.
-        """
         channel = self._channel
         if not (math.isfinite(volume_ml) and volume_ml >= self.min_dose_ml):
             raise DeviceFault(f"got a dose of {volume_ml} mL, must be >= {self.min_dose_ml}; nothing was sent")
@@ -113,16 +103,13 @@ class EzoPump:
         return status
 
     def total_volume_ml(self, deadline: Deadline) -> Reading:
-        """Ask `TV,?`: mL since power-up; INVALID if negative or no number."""
         (volume_ml,) = self._numbers("TV,?", 1, deadline)
         now_s = self._channel.line.clock.now_s()
         if not volume_ml >= 0.0:
             return Reading.invalid(self.meter_unit, now_s, f"the pump cannot have dispensed {volume_ml} mL")
         return Reading(volume_ml, self.meter_unit, now_s)
 
-    def total(self, deadline: Deadline) -> Reading:
-        """Read the volume counter, mL; it starts again at 0 when the pump loses power."""
-        return self.total_volume_ml(deadline)
+    total = total_volume_ml  # as a meter it starts again at 0 when the pump loses power
 
     def stop(self, deadline: Deadline) -> None:
         """Send `X` at once, and again until there is a sign that it arrived; harmless when nothing runs.
@@ -137,10 +124,7 @@ class EzoPump:
             raise DeviceTimeout("X: no sign that it arrived; if the pump runs on, cut its supply") from problem
 
     def _number_if_known(self, query: str, deadline: Deadline, tries: int = 1) -> float | None:
-        """Ask what not every firmware knows; None if it is refused so many times.
-
-        A single refusal may come of noise on the line.
-        """
+        """Ask what not every firmware knows; None if it is refused so many times: one may come of noise on the line."""
         for _ in range(tries):
             try:
                 return self._numbers(query, 1, deadline)[0]

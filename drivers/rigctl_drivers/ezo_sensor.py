@@ -19,7 +19,6 @@ UNITS = MappingProxyType(
 LATE_S = 1.0
 """The slowest reading (pH) takes 900 ms."""
 NO_PROBE = MappingProxyType({"rtd": -1023.0})
-"""What a circuit reports without its probe."""
 
 
 class EzoSensorOptions(DeviceOptions):
@@ -51,7 +50,6 @@ class EzoSensorDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """Make the circuit called `name`; sends nothing yet."""
         if not isinstance(options, EzoSensorOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver ezo needs EzoSensorOptions and a serial or tcp line, got {line.url}")
         return EzoSensor(options, line)

@@ -47,21 +47,15 @@ class Drive:
         self._always = unit.options.write_multiple == "always"
 
     def apply(self, value: float, deadline: Deadline) -> None:
-        """Write the setpoint, then put it in force; each is sent once."""
         self._carry_out(self._imposing(value), deadline)
 
     def release(self, deadline: Deadline) -> None:
-        """Let go: by what enables it, or by the release value."""
         self._carry_out(self._releasing(), deadline)
 
     def safe(self, deadline: Deadline) -> None:
-        """Impose `safe_value` if there is one, else release."""
         self._carry_out(self.safe_writes(), deadline)
 
-    # how long ------------------------------------------------------------------------------------------------------
-
     def pace(self) -> Pace:
-        """Reckon it from baud, latency and frame lengths."""
         o = self._unit.options
         command_s = sum(_write_s(self._unit, write) for write in self.safe_writes())
         count = 0 if o.write is None else width(o.write.type)
@@ -70,10 +64,7 @@ class Drive:
         return Pace(command_s, sum(_exchange_s(self._unit, 8, answer_bytes) for answer_bytes in answers))
 
     def safe_all_s(self, group: Sequence[Actuator]) -> float:
-        """Return how long `safe_all` takes with a healthy device, wall seconds."""
         return sum(_write_s(self._unit, write) for write in _merged(_writes_of(group)))
-
-    # together ------------------------------------------------------------------------------------------------------
 
     def safe_group(self) -> Hashable | None:
         """Group actuators of one unit that are made safe by one write each, into the same table; None: goes alone."""
@@ -105,8 +96,6 @@ class Drive:
         if failure is not None:
             raise failure
 
-    # what is written -------------------------------------------------------------------------------------------
-
     def _imposing(self, value: float) -> list[Write]:
         o = self._unit.options
         if o.write is not None:
@@ -122,7 +111,6 @@ class Drive:
         return _enabling(o.enable, on=False)
 
     def safe_writes(self) -> list[Write]:
-        """Return what leads to the safe state, in order."""
         value = self._unit.options.safe_value
         return self._releasing() if value is None else self._imposing(value)
 
@@ -133,8 +121,6 @@ class Drive:
             where = f"setpoint {value} {self._unit.options.unit}".rstrip()
             raise DeviceFault(f"{where} does not fit register {place.at}: {problem}; nothing was sent") from problem
         return Write("holding", place.at, words)
-
-    # sending ---------------------------------------------------------------------------------------------------
 
     def _carry_out(self, writes: Sequence[Write], deadline: Deadline) -> None:
         """Send one after the other; the next one only if the one before is known to have arrived."""
@@ -172,7 +158,6 @@ def _drive_of(actuator: Actuator) -> Drive:
 
 
 def _merged(writes: Iterable[Write]) -> list[Write]:
-    """Merge them into as few frames as can be, in the order of addresses; only what was to be written."""
     wanted = {(w.table, w.at + i): word for w in writes for i, word in enumerate(w.words)}
     frames: list[Write] = []
     for (table, at), word in sorted(wanted.items()):
@@ -198,7 +183,6 @@ def _enabling(enable: EnableOptions | None, *, on: bool) -> list[Write]:
 
 
 def _write_s(unit: Unit, write: Write) -> float:
-    """Return how long a write takes with a healthy unit, wall seconds."""
     count = len(write.words)
     if count == 1 and unit.options.write_multiple != "always":
         return _exchange_s(unit, 8, 8)

@@ -35,12 +35,9 @@ class Echo:
         self.known = self._declared
 
     def rest(self, sent: bytes, received: bytes, *, ambiguous: bool) -> bytes:
-        """Return what has come besides the echo; empty as long as there may be nothing else.
+        """Return what of `received` is not the echo of `sent`; empty as long as there may be nothing else.
 
-        Args:
-            sent: the request.
-            received: all that has come since.
-            ambiguous: the answer may be the request once more, so nothing can be learnt from it.
+        From an `ambiguous` request, whose answer may be the request once more, nothing can be learnt.
 
         Raises:
             GarbledReply: the line echoes, but this is not what was sent.
@@ -111,7 +108,6 @@ class Exchanger:
         """Whether an answer may still come over this connection."""
 
     def open(self) -> None:
-        """Open or reopen the port; raises `PortUnavailable`."""
         self._unanswered, self._stale = 0, False
         self._echo.forget()
         self._wire.open()
@@ -201,11 +197,9 @@ class Exchanger:
             return self._receive(request, sent, received, deadline)
         except GarbledReply as problem:
             sender = self._framing.sender(bytes(received))
-            hint = (
-                ""
-                if sender in (None, request.unit)
-                else f"; it seems to be from unit {sender}: is `address` right, does each unit have its own?"
-            )
+            hint = ""
+            if sender not in (None, request.unit):
+                hint = f"; it seems to be from unit {sender}: is `address` right, does each unit have its own?"
             self._refuse(f"{request}: {problem}{hint}", problem)
         except DeviceTimeout as problem:
             self._unanswered, self._stale = self._unanswered + 1, True

@@ -50,23 +50,19 @@ class Request:
 
     pdu: ModbusPDU
     register: str
-    """For messages."""
     answer_bytes: int = 8
     """Length of a sound answer, RTU."""
 
     @property
     def unit(self) -> int:
-        """Return who is asked."""
         return self.pdu.dev_id
 
     @property
     def function(self) -> int:
-        """Return the function code."""
         return self.pdu.function_code
 
     @property
     def writes(self) -> bool:
-        """Tell whether it changes something."""
         return self.function in (0x05, 0x06, 0x0F, 0x10)
 
     @property
@@ -113,7 +109,6 @@ def asking_vendor(unit: int) -> Request:
 
 
 def vendor_of(answer: Answer) -> str:
-    """Return the vendor's name in an answer to `asking_vendor`; empty if it has none."""
     name = getattr(answer, "information", {}).get(_VENDOR, b"")
     return name.decode("ascii", "replace") if isinstance(name, bytes) else ""
 
@@ -154,7 +149,6 @@ class Framing:
         return answer
 
     def sender(self, received: bytes) -> int | None:
-        """Return the unit that what was received seems to come from."""
         at = 0 if self.rtu else 6
         return received[at] if len(received) > at else None
 

@@ -13,13 +13,13 @@ not at all once anything was written or the line closed. Whoever asks again, or 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from rigctl.rig.protocols import BitKind, Clock, Deadline, RegisterKind
 from rigctl_drivers import modbus_frames as frames
-from rigctl_drivers.byte_line import DEFAULT_QUIET_S, PATIENCE_S, serial_opener, socket_opener
+from rigctl_drivers.byte_line import DEFAULT_QUIET_S, serial_opener, socket_opener
 from rigctl_drivers.modbus_exchange import Echo, Exchanger, Timing
 from rigctl_drivers.modbus_protocol import Block
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, one_of, positive
@@ -31,30 +31,11 @@ FRESH_S = 0.1
 
 @dataclass(slots=True)
 class _Held:
+    """A block that has just been read, when, and to which devices it was given."""
+
     words: Sequence[int]
     arrived_s: float
     given: set[int] = field(default_factory=set)
-
-
-@dataclass(slots=True)
-class Blocks:
-    """What has just been read over one line."""
-
-    clock: Clock
-    _held: dict[Block, _Held] = field(default_factory=dict)
-
-    def take(self, block: Block, asker: object, read: Callable[[], Sequence[int]]) -> tuple[Sequence[int], float]:
-        """Return the registers and when they arrived, rig time; read now unless they have just been for another."""
-        held = self._held.pop(block, None)
-        if held is None or id(asker) in held.given or self.clock.now_s() - held.arrived_s > FRESH_S:
-            held = _Held(read(), self.clock.now_s())
-        held.given.add(id(asker))
-        self._held[block] = held
-        return held.words, held.arrived_s
-
-    def forget(self) -> None:
-        """Drop them: something was written, or the line is not what it was."""
-        self._held.clear()
 
 
 MODBUS_PORT = 502
@@ -68,13 +49,11 @@ RTU: Mapping[str, Convert] = MappingProxyType(
 
 
 def open_tcp(url: str, clock: Clock) -> ModbusLine:
-    """Make the line to the Modbus TCP server at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {})
     return _line(where, clock, socket_opener(where, MODBUS_PORT), Timing(0.0, 0.0, 0.0, None), rtu=False)
 
 
 def open_rtu(url: str, clock: Clock) -> ModbusLine:
-    """Make the line of the Modbus RTU bus at `url`, still closed; `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, {**SERIAL_FRAME, **RTU})
     per_byte_s = 11.0 / where.options.get("baud", 9600)
     # 3.5 characters, but never below 1.75 ms: MODBUS over Serial Line V1.02, section 2.5.1.1.
@@ -84,14 +63,13 @@ def open_rtu(url: str, clock: Clock) -> ModbusLine:
 
 
 def open_rtu_tcp(url: str, clock: Clock) -> ModbusLine:
-    """Make a line of RTU frames over TCP, to a serial device server; closed, `ValueError` if the URL does not hold."""
     where = LineUrl.parse(url, RTU)
     timing = Timing(where.options.get("quiet", DEFAULT_QUIET_S), 0.0, 0.0, RTU_TCP_BREAK_S)
     return _line(where, clock, socket_opener(where, MODBUS_PORT), timing, rtu=True)
 
 
 def _line(where: LineUrl, clock: Clock, open_port: OpenPort, timing: Timing, *, rtu: bool) -> ModbusLine:
-    wire = Wire(where.text, open_port, patience_s=PATIENCE_S)
+    wire = Wire(where.text, open_port)
     echo = Echo(where.options.get("echo") if rtu else False)
     return ModbusLine(clock, wire, Exchanger(clock, wire, frames.Framing(rtu=rtu), timing, echo))
 
@@ -105,65 +83,58 @@ class ModbusLine:
         self._wire = wire
         self._exchanger = exchanger
         self.open, self.press_on = exchanger.open, exchanger.press_on
-        self._blocks = Blocks(clock)
+        self._blocks: dict[Block, _Held] = {}
 
     @property
     def read_retries(self) -> int:
-        """Return how many reads had to be asked again since this line was made."""
         return self._exchanger.repeated
 
     def close(self) -> None:
-        """Close the port; harmless when closed."""
-        self._blocks.forget()
+        self._blocks.clear()
         self._wire.close()
 
     def resync(self) -> None:
-        """Stay silent until no late answer can come any more, then drop what has arrived."""
         self._wire.settle()
 
     def exchange_s(self, sent_bytes: int, answer_bytes: int) -> float:
-        """Return the wall seconds of frames of this many bytes on the wire, with the silence between them."""
         timing = self._exchanger.timing
         return (sent_bytes + answer_bytes) * timing.per_byte_s + 2 * timing.silence_s
 
     def read_registers(
         self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline
     ) -> Sequence[int]:
-        """Read `count` registers; see `RegisterLine` for the errors, `DeviceBusy` after several tries."""
         request = frames.reading(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.registers, count, deadline)
 
     def read_block(self, block: Block, asker: object, deadline: Deadline) -> tuple[Sequence[int], float]:
-        """Read a block, and when it arrived, rig time; one request for all who ask at the same time."""
-        unit, kind, address, count = block
-        return self._blocks.take(block, asker, lambda: self.read_registers(unit, kind, address, count, deadline))
+        held = self._blocks.pop(block, None)
+        if held is None or id(asker) in held.given or self.clock.now_s() - held.arrived_s > FRESH_S:
+            held = _Held(self.read_registers(*block, deadline), self.clock.now_s())
+        held.given.add(id(asker))
+        self._blocks[block] = held
+        return held.words, held.arrived_s
 
     def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> Sequence[bool]:
-        """Read `count` bits; errors as `read_registers`."""
         request = frames.reading(unit, kind, address, count)
         return self._exchanger.read(request, lambda answer: answer.bits[:count], count, deadline)
 
     def write_registers(
         self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
     ) -> None:
-        """Write holding registers, sent exactly once; any error but `DeviceFault` leaves it unknown what happened."""
         self._write(frames.writing_registers(unit, address, values, multiple=multiple), address, values, deadline)
 
     def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
-        """Write one coil, sent exactly once; errors as `write_registers`."""
         self._write(frames.writing_coils(unit, address, [value], multiple=False), address, [value], deadline)
 
     def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
-        """Write neighbouring coils in one frame, sent exactly once; errors as `write_registers`."""
         self._write(frames.writing_coils(unit, address, values, multiple=True), address, values, deadline)
 
     def vendor(self, unit: int, deadline: Deadline) -> str:
-        """Return the vendor's name as the unit says it (function 2B, 0E); most units refuse: `DeviceFault`."""
         return frames.vendor_of(self._exchanger.ask(frames.asking_vendor(unit), deadline))
 
     def _write(self, request: frames.Request, address: int, values: Sequence[int], deadline: Deadline) -> None:
         """Send once; `GarbledReply` if the answer confirms something else than what was sent: an older write's echo."""
-        self._blocks.forget()
+        self._blocks.clear()
         answer = self._exchanger.ask(request, deadline)
         if request.is_its_own_answer:
             sent, got = [address, values[0]], [answer.address, *answer.registers, *answer.bits[:1]]

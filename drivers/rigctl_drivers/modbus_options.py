@@ -36,11 +36,9 @@ class NumberOptions(DeviceOptions):
         return self
 
     def value(self, raw: float) -> float:
-        """Return the engineering value of a raw number."""
         return raw * self.scale + self.offset
 
     def words(self, value: float) -> tuple[int, ...]:
-        """Return the registers that hold an engineering value; raises `ValueError` if they cannot."""
         return encode((value - self.offset) / self.scale, self.type, self.order)
 
     @property

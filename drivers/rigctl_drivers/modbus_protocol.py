@@ -48,7 +48,6 @@ class Refused(DeviceFault):
 
 
 def fault_of(code: int, doing: str, bus: str) -> DeviceError:
-    """Return the error for an exception reply; `doing` names unit, function and register."""
     meaning, remedy = _MEANING.get(code, ("unknown exception", "see the device's manual"))
     message = f"{doing}: refused with exception {code:02X}, {meaning}; {remedy}"
     return DeviceBusy(message, bus=bus) if code in BUSY else Refused(message, code, bus=bus)

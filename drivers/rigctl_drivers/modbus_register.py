@@ -23,7 +23,6 @@ _FLOATS: Final = {"float32": 24, "float64": 53}
 
 
 def _occupies(options: ModbusOptions) -> Sequence[Claim]:
-    """Claim every word and coil that a device with these options reads or writes."""
     return tuple(replace(claim, place=f"unit {options.address} {claim.place}") for claim in _claims(options))
 
 
@@ -36,7 +35,6 @@ def _misfits(options: ModbusOptions, setpoints: Sequence[float]) -> Sequence[str
 
 
 def _grain(options: ModbusOptions, total: float) -> float:
-    """Return the smallest step of the counter at this count."""
     read = options.read
     if read is None or read.table in ("coil", "discrete"):
         return 0.0
@@ -71,7 +69,6 @@ def _bit(table: str, at: int, use: Literal["reads", "writes"]) -> Claim:
 
 
 def _misfit(options: ModbusOptions, value: float) -> str:
-    """Say why a device with these options cannot hold a setpoint; empty if it can."""
     write = options.write
     if write is None:
         on_off = options.enable is not None and value not in (0.0, 1.0)
@@ -96,7 +93,6 @@ class ModbusRegisterDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """Make the device called `name`; sends nothing yet."""
         if not isinstance(options, ModbusOptions) or not isinstance(line, RegisterLine):
             raise TypeError(f"{name}: driver modbus needs ModbusOptions and a Modbus line, got {line.url}")
         unit = Unit(options, line)
@@ -118,7 +114,6 @@ class ModbusCounter:
         self._read = unit.read
 
     def total(self, deadline: Deadline) -> Reading:
-        """Read the counter; INVALID if it is negative."""
         reading = self._read(deadline)
         if reading.valid and reading.value < 0:
             detail = f"a counter cannot read {reading.value}: check type and order"

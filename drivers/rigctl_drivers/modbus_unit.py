@@ -22,7 +22,6 @@ class Unit:
         self.anonymous = options.identity is None
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask who answers; raises `IdentityMismatch` if the identity register holds something else."""
         o, line = self.options, self.line
         model = f"Modbus unit {o.address}"
         if o.identity is not None:
@@ -38,13 +37,9 @@ class Unit:
         return Identity(model)
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Tell whether the unit says of itself that it is simulated."""
         return says_simulated(self.line, self.options.address, deadline)
 
-    # reading ------------------------------------------------------------------------------------------------------
-
     def read(self, deadline: Deadline) -> Reading:
-        """Read the value."""
         place = self.options.read
         if place is None:  # connect() makes no sensor without it
             raise DeviceFault("nothing to read: `read` is not configured")
@@ -61,7 +56,6 @@ class Unit:
         return Reading(place.value(raw), self.unit, now_s)
 
     def read_back(self, deadline: Deadline) -> ActuatorState:
-        """Tell whether the setpoint is in force, and the setpoint, as the device holds them."""
         o = self.options
         on, words = self._held(deadline)
         if o.write is None:
@@ -98,7 +92,6 @@ class Unit:
         return word == enable.on
 
     def holding(self, at: int, count: int, deadline: Deadline) -> Sequence[int]:
-        """Read holding registers as they are."""
         return self.line.read_registers(self.options.address, "holding", at, count, deadline)
 
     def _raw(self, place: ReadOptions, deadline: Deadline) -> tuple[float, float]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 
 PTY = "/dev/pts/"
-"""Where pseudo-terminals are, by number."""
 OTHER_ENDS = ("/dev/ptmx", f"{PTY}ptmx")
 
 
@@ -52,18 +51,19 @@ def _locker(port: Path, proc: Path) -> int | None:
 def _openers(port: Path, proc: Path) -> Iterator[int]:
     target = os.path.realpath(port)
     for entry in proc.iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid() and _has_open(entry, target):
+        if entry.name.isdigit() and int(entry.name) != os.getpid() and _leading_to(entry, target):
             yield int(entry.name)
 
 
-def _has_open(process: Path, target: str) -> bool:
+def _leading_to(process: Path, *targets: str) -> list[str]:
+    """Name the open files of a process that are one of these."""
     try:
-        return any(_leads_to(link, target) for link in (process / "fd").iterdir())
+        return [link.name for link in (process / "fd").iterdir() if _leads_to(link, targets)]
     except OSError:  # it ended meanwhile, or belongs to somebody else
-        return False
+        return []
 
 
-def _leads_to(link: Path, *targets: str) -> bool:
+def _leads_to(link: Path, targets: Container[str]) -> bool:
     try:
         return str(link.readlink()) in targets
     except OSError:  # closed meanwhile
@@ -75,23 +75,17 @@ def _made(pid: int, number: int | None, proc: Path) -> bool:
     if number is None:
         return False
     process = proc / str(pid)
-    try:
-        ends = [link.name for link in (process / "fd").iterdir() if _leads_to(link, *OTHER_ENDS)]
-    except OSError:  # it ended meanwhile
-        return False
+    ends = _leading_to(process, *OTHER_ENDS)
     return any(f"tty-index:\t{number}\n" in _text(process / "fdinfo" / name) for name in ends)
 
 
 def _text(path: Path) -> str:
     try:
         return path.read_text()
-    except OSError:  # closed meanwhile
+    except OSError:  # closed or ended meanwhile
         return ""
 
 
 def _name(pid: int, proc: Path) -> str:
-    try:
-        name = (proc / str(pid) / "comm").read_text().strip()
-    except OSError:
-        return ""
-    return f" ({name}{', this very process' if pid == os.getpid() else ''})"
+    name = _text(proc / str(pid) / "comm").strip()
+    return f" ({name}{', this very process' if pid == os.getpid() else ''})" if name else ""

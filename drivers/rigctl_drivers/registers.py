@@ -28,16 +28,6 @@ _FORMATS = MappingProxyType(
         "float64": ">d",
     }
 )
-_LIMITS = MappingProxyType(
-    {
-        "int16": (-(2**15), 2**15 - 1),
-        "uint16": (0, 2**16 - 1),
-        "int32": (-(2**31), 2**31 - 1),
-        "uint32": (0, 2**32 - 1),
-        "int64": (-(2**63), 2**63 - 1),
-        "uint64": (0, 2**64 - 1),
-    }
-)
 
 
 def width(number_type: NumberType) -> int:
@@ -59,16 +49,11 @@ def encode(value: float, number_type: NumberType, order: WordOrder = "ABCD") -> 
     """Return the registers that hold `value`, integers rounded; `ValueError` if it is not finite or does not fit."""
     if not math.isfinite(value):
         raise ValueError(f"got {value}, must be finite")
-    if number_type == "float64":
-        data = struct.pack(">d", value)
-    elif number_type == "float32":
-        data = _float32(value)
-    else:
-        low, high = _LIMITS[number_type]
-        if not low <= round(value) <= high:
-            raise ValueError(f"got {round(value)}, {number_type} holds {low} to {high}")
-        data = struct.pack(_FORMATS[number_type], round(value))
-    data = _arrange(data, order)
+    number = value if number_type in ("float32", "float64") else round(value)
+    try:
+        data = _arrange(struct.pack(_FORMATS[number_type], number), order)
+    except (OverflowError, struct.error):
+        raise ValueError(f"got {number}, {number_type} holds {_range(number_type)}") from None
     return tuple(int.from_bytes(data[i : i + 2], "big") for i in range(0, len(data), 2))
 
 
@@ -77,11 +62,11 @@ def float_step(value: float, digits: int = 24) -> float:
     return math.ldexp(1.0, math.frexp(value)[1] - digits) if value else 0.0
 
 
-def _float32(value: float) -> bytes:
-    try:
-        return struct.pack(">f", value)
-    except OverflowError:
-        raise ValueError(f"got {value}, float32 holds -3.4e38 to 3.4e38") from None
+def _range(number_type: NumberType) -> str:
+    if number_type == "float32":
+        return "-3.4e38 to 3.4e38"
+    bits = 16 * width(number_type)
+    return f"0 to {2**bits - 1}" if number_type.startswith("u") else f"{-(2 ** (bits - 1))} to {2 ** (bits - 1) - 1}"
 
 
 def _arrange(data: bytes, order: WordOrder) -> bytes:

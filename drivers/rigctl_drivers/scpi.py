@@ -22,14 +22,7 @@ ERROR_SHARE = 0.25
 
 
 class ScpiChannel:
-    """One instrument on one line.
-
-    Args:
-        line: where it is.
-        terminator: what ends a line in both directions.
-        check_errors: whether it knows `SYST:ERR?`.
-        model: what it must be, in any case; None: any.
-    """
+    """One instrument on one line; `check_errors`: whether it knows `SYST:ERR?`."""
 
     def __init__(self, line: ByteLine, terminator: str, *, check_errors: bool, model: str | None) -> None:
         self.line = line
@@ -42,7 +35,6 @@ class ScpiChannel:
         """Whether the error queue has been emptied since we connected."""
 
     def identify(self, deadline: Deadline) -> Identity:
-        """Ask `*IDN?`; raises `IdentityMismatch` if the model is another, `GarbledReply` if the answer has none."""
         answer = self.ask("*IDN?", deadline)
         fields = [field.strip() for field in answer.split(",")]
         if len(fields) < 2:
@@ -54,7 +46,6 @@ class ScpiChannel:
         return Identity(got, firmware, serial)
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Tell whether the maker's name in `*IDN?` says that it is simulated."""
         return SIMULATED in self.ask("*IDN?", deadline).partition(",")[0].upper()
 
     def ask(self, question: str, deadline: Deadline) -> str:
@@ -78,7 +69,6 @@ class ScpiChannel:
             raise
 
     def number(self, question: str, answer: str) -> float:
-        """Return an answer as a number; raises `GarbledReply` if it is none."""
         try:
             return float(answer)
         except ValueError:
@@ -86,7 +76,6 @@ class ScpiChannel:
             raise GarbledReply(f"{question} got {answer!r}, must be a number") from None
 
     def tell(self, command: str, deadline: Deadline) -> None:
-        """Send a command, once; nothing answers it."""
         self._send(command, deadline)
         self._in_step = True
 

@@ -6,7 +6,7 @@ What the options hold decides what the device can do: `query` makes a sensor, `s
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from pydantic import Field, model_validator
@@ -93,7 +93,14 @@ def _takes_value(template: str) -> bool:
 
 def _occupies(options: ScpiOptions) -> Sequence[Claim]:
     """Claim the line, shared with others of the same instrument, and each command to itself."""
-    return (Claim("the line", "shares", "SCPI"), *_asked(options))
+    claims = [Claim("the line", "shares", "SCPI")]
+    if options.query is not None:
+        claims.append(Claim(f"query {options.query}", "reads", options.query))
+    if options.set is not None:
+        claims.append(Claim(f"command {options.set}", "writes"))
+    if options.enable is not None:
+        claims.append(Claim(f"command {options.enable.on}", "writes"))
+    return claims
 
 
 def _misfits(options: ScpiOptions, setpoints: Sequence[float]) -> Sequence[str]:
@@ -101,15 +108,6 @@ def _misfits(options: ScpiOptions, setpoints: Sequence[float]) -> Sequence[str]:
     if options.set is not None or options.enable is None:
         return []
     return [f"setpoint {v:g} cannot be held: an on/off device takes 0 or 1" for v in setpoints if v not in (0.0, 1.0)]
-
-
-def _asked(options: ScpiOptions) -> Iterator[Claim]:
-    if options.query is not None:
-        yield Claim(f"query {options.query}", "reads", options.query)
-    if options.set is not None:
-        yield Claim(f"command {options.set}", "writes")
-    if options.enable is not None:
-        yield Claim(f"command {options.enable.on}", "writes")
 
 
 class ScpiDriver:
@@ -124,7 +122,6 @@ class ScpiDriver:
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:
-        """Make the instrument called `name`; sends nothing yet."""
         if not isinstance(options, ScpiOptions) or not isinstance(line, ByteLine):
             raise TypeError(f"{name}: driver scpi needs ScpiOptions and a serial or tcp line, got {line.url}")
         o = options
@@ -178,18 +175,14 @@ class ScpiOutput:
         self._options = options
 
     def apply(self, value: float, deadline: Deadline) -> None:
-        """Send the setpoint, then switch on.
-
-        Raises:
-            DeviceFault: no number, or neither 0 nor 1 for what only switches (nothing was sent); or refused.
-            DeviceTimeout: it is unknown what arrived.
-        """
-        self._check(value)
+        if not math.isfinite(value):
+            raise DeviceFault(f"got setpoint {value}, must be a finite number; nothing was sent")
+        if self._options.set is None and value not in (0.0, 1.0):
+            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
         self._channel.earlier_errors(deadline)
         self._impose(value, deadline)
 
     def release(self, deadline: Deadline) -> None:
-        """Switch off, or send the release value."""
         o = self._options
         if o.enable is not None:
             self._tell(o.enable.off, deadline)
@@ -204,7 +197,6 @@ class ScpiOutput:
             self._impose(self._options.safe_value, deadline)
 
     def read_back(self, deadline: Deadline) -> ActuatorState:
-        """Ask for switch and setpoint as the instrument holds them."""
         o = self._options
         on = o.enable is None or self._is_on(o.enable.state, deadline)
         if o.confirm is None:
@@ -215,12 +207,6 @@ class ScpiOutput:
         if o.release_value is not None and _same(held, o.release_value):
             return ActuatorState(False, None)
         return ActuatorState(True, held)
-
-    def _check(self, value: float) -> None:
-        if not math.isfinite(value):
-            raise DeviceFault(f"got setpoint {value}, must be a finite number; nothing was sent")
-        if self._options.set is None and value not in (0.0, 1.0):
-            raise DeviceFault(f"got setpoint {value}, an on/off device takes 0 or 1; nothing was sent")
 
     def _impose(self, value: float, deadline: Deadline) -> None:
         o = self._options

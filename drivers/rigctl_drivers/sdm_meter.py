@@ -76,7 +76,6 @@ class Sdm120Driver:
 
     @classmethod
     def connect(cls, name: str, options: DeviceOptions, line: Line) -> Device:
-        """Make the meter called `name`; sends nothing yet."""
         if not isinstance(options, SdmOptions) or not isinstance(line, RegisterLine):
             raise TypeError(f"{name}: driver {cls.name} needs SdmOptions and a Modbus line, got {line.url}")
         return SdmMeter(options, line, cls.model)
@@ -128,11 +127,9 @@ class SdmMeter:
         )
 
     def simulated(self, deadline: Deadline) -> bool:
-        """Tell whether the meter says of itself that it is simulated."""
         return self._spaced(lambda: says_simulated(self._line, self._options.address, deadline))
 
     def read(self, deadline: Deadline) -> Reading:
-        """Read the active power, W."""
         watts = self._value(self._model.power, deadline)
         return self._reading(watts, self.unit, "" if math.isfinite(watts) else f"the meter reports {watts} W")
 
@@ -176,7 +173,6 @@ class SdmMeter:
         return decode(words, "float32")
 
     def _spaced(self, ask: Callable[[], Answer]) -> Answer:
-        """Ask when the meter is ready to be asked again."""
         clock = self._line.clock
         pause_s = self._asked_s + GAP_S - clock.now_s()
         if pause_s > 0:

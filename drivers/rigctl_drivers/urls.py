@@ -22,7 +22,6 @@ Convert = Callable[[str], Any]
 
 
 def positive(text: str) -> float:
-    """Convert a finite number above zero."""
     try:
         value = float(text)
     except ValueError:
@@ -33,14 +32,12 @@ def positive(text: str) -> float:
 
 
 def whole(text: str) -> int:
-    """Convert a whole number above zero."""
     if not (text.isascii() and text.isdigit() and int(text) > 0):
         raise ValueError("must be a whole number > 0")
     return int(text)
 
 
 def one_of(allowed: Mapping[str, Any]) -> Convert:
-    """Make the conversion of one of a few words, in any case."""
 
     def convert(text: str) -> Any:
         if text.upper() not in allowed:
@@ -70,7 +67,6 @@ class LineUrl:
     place: str
     """What stands between `://` and `?`."""
     options: Mapping[str, Any]
-    """Options given, converted."""
 
     @classmethod
     def parse(cls, text: str, allowed: Mapping[str, Convert]) -> LineUrl:
@@ -89,7 +85,9 @@ class LineUrl:
             if key in options:
                 raise ValueError(f"{text}: option {key!r} is given twice; keep one")
             if key not in allowed:
-                raise ValueError(f"{text}: unknown option {key!r}{_nearest(key, allowed)}")
+                near = difflib.get_close_matches(key, allowed, n=1)
+                hint = f", did you mean {near[0]!r}?" if near else ""
+                raise ValueError(f"{text}: unknown option {key!r}{hint}; allowed: {', '.join(sorted(allowed))}")
             try:
                 options[key] = allowed[key](unquote(value))
             except ValueError as problem:
@@ -98,7 +96,6 @@ class LineUrl:
 
     @property
     def path(self) -> Path:
-        """Return the place as a path; a relative one counts from the current directory."""
         return Path(self.place)
 
     def host_port(self, default_port: int) -> tuple[str, int]:
@@ -107,9 +104,3 @@ class LineUrl:
         if not (host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             raise ValueError(f"{self.text}: got place {self.place!r}, must be host:port with port 1 to 65535")
         return host, int(port)
-
-
-def _nearest(key: str, allowed: Mapping[str, Convert]) -> str:
-    near = difflib.get_close_matches(key, allowed, n=1)
-    hint = f", did you mean {near[0]!r}?" if near else ""
-    return f"{hint}; allowed: {', '.join(sorted(allowed))}"

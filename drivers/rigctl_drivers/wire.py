@@ -22,6 +22,8 @@ from rigctl.rig.protocols import LOOK_S, Deadline
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 10.0
 CHUNK = 4096
+PATIENCE_S = 3.0
+"""How long opening may take where no deadline says so, wall seconds."""
 
 
 class Port(Protocol):
@@ -34,6 +36,8 @@ class Port(Protocol):
         """Give it back."""
 
 
+NOW = Deadline(0.0)
+"""Only what has arrived already."""
 OpenPort = Callable[[float], Port]
 """Opens the port within so many wall seconds; raises `PortUnavailable`."""
 
@@ -56,7 +60,6 @@ class BackOff:
         return self.not_before_s - time.monotonic()
 
     def failed(self) -> None:
-        """Postpone the next one, twice as long as the last time."""
         self.not_before_s = time.monotonic() + min(FIRST_BACKOFF_S * 2.0**self.failures, MAX_BACKOFF_S)
         self.failures = min(self.failures + 1, 16)
 
@@ -73,7 +76,6 @@ class Silence:
     """Between two frames; never waived."""
 
     def until_s(self, *, command: bool) -> float:
-        """When something may be sent: a command, or anything else."""
         waived = command and self.owed_until_s <= self.waived_until_s
         return max(self.gap_until_s, 0.0 if waived else self.owed_until_s)
 
@@ -85,12 +87,9 @@ class Silence:
 class Wire:
     """One port, opened when needed."""
 
-    def __init__(self, url: str, open_port: OpenPort, *, patience_s: float) -> None:
+    def __init__(self, url: str, open_port: OpenPort) -> None:
         self.url = url
-        """The line's."""
         self._open_port = open_port
-        self._patience_s = patience_s
-        """How long opening may take where no deadline says so, wall seconds."""
         self._port: Port | None = None
         self.silence = Silence()
         self._back_off = BackOff()
@@ -99,13 +98,12 @@ class Wire:
 
     @property
     def is_open(self) -> bool:
-        """Tell whether there is a port to talk to."""
         return self._port is not None
 
     def open(self) -> None:
         """Open or reopen now, back-off or not; raises `PortUnavailable`: missing, held by another, or refused."""
         self.close()
-        self._try_open(self._patience_s)
+        self._try_open(PATIENCE_S)
 
     def ensure_open(self, deadline: Deadline) -> None:
         """Open if closed, no sooner than the back-off allows; raises `PortUnavailable` also if that is too late."""
@@ -121,7 +119,6 @@ class Wire:
         self._try_open(max(deadline.remaining_s, 0.001))
 
     def close(self) -> None:
-        """Close; harmless when closed."""
         port, self._port = self._port, None
         if port is not None:
             port.close()
@@ -157,32 +154,27 @@ class Wire:
             self._heard, self._back_off.failures = True, 0
             return data
 
-    def drain(self) -> bytes:
-        """Return what has arrived already; closes the wire, quietly, if the other end has gone meanwhile."""
-        return self._received(Deadline(0.0))
-
     def distrust(self, quiet_s: float) -> None:
         """Expect a late answer: `settle` will wait until `quiet_s` of wall time from now."""
         self.silence.owed_until_s = max(self.silence.owed_until_s, time.monotonic() + quiet_s)
 
     def press_on(self) -> None:
         """Waive, for commands, the silence owed by now and the pause before reconnecting; drop what has arrived."""
-        self.drain()
+        self._received()
         self.silence.waived_until_s = self.silence.owed_until_s
         self._back_off.not_before_s = 0.0
 
     def settle(self, deadline: Deadline = Deadline(math.inf), *, command: bool = False) -> bytes:  # noqa: B008 - frozen
         """Stay silent while the wire is not trusted, or up to the deadline; returns what has arrived until then.
 
-        Args:
-            deadline: not longer than this.
-            command: what is sent next may leave in spite of a silence that was waived.
+        A `command` may leave next in spite of a silence that was waived.
         """
-        found = self.drain()
+        found = self._received()
         until = Deadline(min(self.silence.until_s(command=command), deadline.at_s), deadline.hurry)
         return found + self._received(until)
 
-    def _received(self, until: Deadline) -> bytes:
+    def _received(self, until: Deadline = NOW) -> bytes:
+        """Return what arrives; closes the wire, quietly, if the other end has gone meanwhile."""
         found = bytearray()
         with suppress(LineLost):  # nothing was under way: the next use opens it again
             while self._port is not None and (data := self.read_some(until)):

@@ -76,7 +76,6 @@ class _Queue:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether nothing waits."""
         return self._jobs.empty()
 
 
@@ -282,7 +281,6 @@ class Bus:
         return job
 
     def _told(self, future: asyncio.Future[T]) -> T:
-        """Return the answer, and tell what it says of the line."""
         try:
             answer = future.result()
         except PortUnavailable as error:

@@ -5,11 +5,14 @@ A reading that is missing, stale or INVALID makes a comparison unknown (None), n
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from types import MappingProxyType
+from typing import Final, Literal, Protocol
 
 Comparison = Literal["<", "<=", ">", ">="]
+_SIGNS: Final = MappingProxyType({"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge})
 
 
 class Condition(Protocol):
@@ -35,23 +38,13 @@ class Compare:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the name of the one reading."""
         return frozenset({self.name})
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
-        """Tell whether the reading is on that side of the limit."""
         value = values.get(self.name)
         if value is None or value != value:  # noqa: PLR0124  # NaN
             return None
-        match self.sign:
-            case "<":
-                return value < self.limit
-            case "<=":
-                return value <= self.limit
-            case ">":
-                return value > self.limit
-            case ">=":
-                return value >= self.limit
+        return bool(_SIGNS[self.sign](value, self.limit))
 
     def __str__(self) -> str:
         short = f"{self.limit:g}"
@@ -68,11 +61,9 @@ class Not:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the readings of what is negated."""
         return self.inner.names
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
-        """True where the inner one is false; unknown where it is."""
         inner = self.inner.holds(values)
         return None if inner is None else not inner
 
@@ -89,11 +80,9 @@ class Joined:
 
     @property
     def names(self) -> frozenset[str]:
-        """Return the readings of all parts."""
         return frozenset().union(*(part.names for part in self.parts))
 
     def holds(self, values: Mapping[str, float | None]) -> bool | None:
-        """Known as soon as one part decides it."""
         deciding = self.word == "or"
         answers = [part.holds(values) for part in self.parts]
         if deciding in answers:

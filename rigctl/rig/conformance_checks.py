@@ -46,7 +46,6 @@ class TestBench:
 
     driver: type[Driver]
     given: Mapping[str, Any]
-    """Options as in the configuration."""
     clock: Clock
     setpoint: float
     tolerance: float
@@ -58,16 +57,13 @@ class TestBench:
         return str(getattr(self.driver, "name", self.driver.__name__))
 
     def connect(self, line: Line) -> Device:
-        """Make a device on this line."""
         return self.driver.connect("device", self.driver.options.model_validate(self.given), line)
 
     def deadline(self) -> Deadline:
-        """Return the deadline of a call to an instrument that answers."""
         return Deadline.after(self.timeout_s)
 
 
 def abilities(device: Device) -> tuple[str, ...]:
-    """Name what a device can do."""
     return tuple(a.__name__ for a in ABILITIES if isinstance(device, a))
 
 

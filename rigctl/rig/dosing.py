@@ -42,7 +42,6 @@ class DoseTiming:
     """Added to it."""
 
     def slack_of(self, volume_ml: float) -> float:
-        """Return how far a complete dose of this volume may be off, mL."""
         return self.slack * volume_ml + self.slack_ml
 
 
@@ -73,7 +72,6 @@ class _Dose:
 
     @property
     def expected_s(self) -> float:
-        """Return how long it takes at the pump's rate, rig seconds."""
         return 60.0 * self.volume_ml / self.pump.device.max_rate_ml_per_min
 
     def __str__(self) -> str:

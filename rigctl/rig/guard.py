@@ -48,13 +48,11 @@ Check = Callable[[Command, Facts], str | None]
 
 
 def is_number(command: Command, facts: Facts) -> str | None:
-    """Let only finite numbers out."""
     del facts
     return None if math.isfinite(command.value) else f"got {command.value}, must be a finite number"
 
 
 def within_range(command: Command, facts: Facts) -> str | None:
-    """Object to a setpoint outside the actuator's limits."""
     low, high = facts.limits.low, facts.limits.high
     if command.kind != "setpoint" or low <= command.value <= high:
         return None
@@ -62,7 +60,6 @@ def within_range(command: Command, facts: Facts) -> str | None:
 
 
 def within_dose_caps(command: Command, facts: Facts) -> str | None:
-    """Object to a dose that is not positive, or over the caps per dose and per 24 h."""
     if command.kind != "dose":
         return None
     per_dose, per_day = facts.limits.per_dose_ml, facts.limits.per_day_ml
@@ -79,7 +76,6 @@ CHECKS: tuple[Check, ...] = (is_number, within_range, within_dose_caps)
 
 
 def objections(command: Command, facts: Facts, checks: Sequence[Check] = CHECKS) -> tuple[str, ...]:
-    """Return everything that speaks against a command; empty if it may pass."""
     return tuple(said for check in checks if (said := check(command, facts)) is not None)
 
 
@@ -108,16 +104,13 @@ class Guard:
 
     @property
     def tripped(self) -> str | None:
-        """Say why the trip is latched, or None."""
         return self._tripped
 
     def trip(self, reason: str) -> None:
-        """Latch the trip; the first reason stays."""
         if self._tripped is None:
             self._tripped = reason
 
     def refuse_if_tripped(self, doing: str) -> None:
-        """Raise `Tripped` while the trip is latched."""
         if self._tripped is not None:
             raise Tripped(f"{doing}: refused, tripped: {self._tripped}")
 
@@ -176,7 +169,6 @@ class Guard:
     # commands that never are --------------------------------------------------------------------------------------
 
     async def release(self, actuator: Handle[Actuator]) -> None:
-        """Let the variable vary freely."""
         await actuator.tell(actuator.device.release, "release")
 
     async def stop(self, doser: Handle[Doser], *, within_s: float | None = None) -> None:

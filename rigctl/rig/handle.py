@@ -64,7 +64,6 @@ class Handle(Generic[D]):
 
     @property
     def anonymous(self) -> bool:
-        """Tell whether there is nothing to recognise it by."""
         return isinstance(self.device, Anonymous) and self.device.anonymous
 
     async def identify(self) -> Identity:
@@ -108,7 +107,6 @@ class Handle(Generic[D]):
     def exchange(
         self, turn: Turn, work: Callable[[Deadline], T], patience_s: float, doing: str, *, settled: bool = False
     ) -> T:
-        """Carry out one exchange of a turn, see `Turn.exchange`. Raises as `Bus.call`."""
         with self._named():
             return turn.exchange(work, patience_s, f"{self.name}: {doing}", settled=settled)
 
@@ -142,8 +140,6 @@ class Handle(Generic[D]):
         """Tell whether it must be recognised on the way to safety: the line was opened since, or it was silent."""
         known = self._known_on
         return not self.anonymous and (known is None or known.opened != contact.opened or self.silent)
-
-    # --------------------------------------------------------------------------------------------------------------
 
     async def _call(self, work: Callable[[Deadline], T], doing: str, *, repeatable: bool, urgent: bool) -> T:
         def recognise(contact: Contact, hurry: Hurry | None) -> None:
@@ -203,11 +199,7 @@ def combined(errors: Sequence[BaseException]) -> BaseException:
     strangers = [e for e in errors if not isinstance(e, RigctlError) or isinstance(e, ConfigError)]
     if len(errors) == 1 or strangers:
         return (strangers or list(errors))[0]
-    ranked = sorted(errors, key=_rank)
+    ranked = sorted(errors, key=lambda e: next(i for i, kind in enumerate(_WORST_FIRST) if isinstance(e, kind)))
     error = type(ranked[0])("\n".join(dict.fromkeys(map(str, ranked))))
     error.__cause__ = BaseExceptionGroup("all that went wrong", list(errors))
     return error
-
-
-def _rank(error: BaseException) -> int:
-    return next(i for i, kind in enumerate(_WORST_FIRST) if isinstance(error, kind))

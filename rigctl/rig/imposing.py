@@ -12,7 +12,7 @@ from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, together
 from rigctl.rig.protocols import Actuator, ActuatorState, Clock, Doser, Severity
 from rigctl.rig.resting import Rest, beside
-from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
+from rigctl.rig.spec import PrepareStep, RigSpec
 from rigctl.rig.titration import Evidence, Titration
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
@@ -47,7 +47,6 @@ class Imposer:
     """Actuators that hold a value now, as far as is known; mutable. Whoever goes safe clears it."""
 
     async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
-        """Carry out `Rig.control`."""
         plan = self._planned(setpoints)
         idle = [a for n, a in self.wiring.actuators.items() if n not in plan.imposed]
         idle_pumps = [d for n, d in self.wiring.dosers.items() if n not in plan.dosed]
@@ -60,12 +59,8 @@ class Imposer:
             *(self._confirm(a, plan.imposed.get(n)) for n, a in self.wiring.actuators.items()),
             *(self._still(d) for d in idle_pumps),
         )
-        return {v.name: self._state(v, plan) for v in self.spec.variables if v.actuator is not None}
-
-    def _state(self, variable: VariableWiring, plan: _Plan) -> ActuatorState:
-        name = variable.actuator or ""
-        value = plan.imposed.get(name, plan.dosed.get(name))
-        return RELEASED if value is None else ActuatorState(controlled=True, setpoint=value)
+        imposed = {name: ActuatorState(True, value) for name, value in {**plan.dosed, **plan.imposed}.items()}
+        return {v.name: imposed.get(v.actuator, RELEASED) for v in self.spec.variables if v.actuator is not None}
 
     def _planned(self, setpoints: Mapping[str, float]) -> _Plan:
         """Plan which actuator does what; nothing moves before the guard has let every setpoint pass."""
@@ -90,8 +85,6 @@ class Imposer:
                 imposed[pump.treatment] = ON
         return _Plan(imposed, dosed)
 
-    # single actuators ---------------------------------------------------------------------------------------------
-
     async def _impose(self, actuator: Handle[Actuator], value: float | None) -> None:
         """Apply a value, or release (None). If the answer is lost, nothing is sent again: the read-back decides."""
         self.driven.pop(actuator.name, None)
@@ -111,7 +104,6 @@ class Imposer:
             self.driven[actuator.name] = value
 
     async def _confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
-        """Ask the instrument whether it holds `value`, or is released (None); else raise `ReadBackMismatch`."""
         denied = await self.denial(actuator, value)
         if denied:
             message = f"{self._serves(actuator.name)}: {actuator.name} {denied}"
@@ -121,14 +113,15 @@ class Imposer:
     async def denial(self, actuator: Handle[Actuator], value: float | None) -> str:
         """Return what the instrument says instead of holding `value`, or being released (None); empty if it does."""
         state = await actuator.ask(actuator.device.read_back, "read back")
-        if holds(state, value, self.tolerance(actuator.name)):
+        # treatments and prepared actuators are switches: they hold what was sent
+        own = (v.read_back_tolerance for v in self.spec.variables if v.actuator == actuator.name)
+        if holds(state, value, next(own, 1e-6)):
             return ""
         unit = actuator.device.unit
         wanted = "released" if value is None else f"{value:g} {unit}".rstrip()
         return f"reads back {told(state, unit)}, wanted {wanted}"
 
     async def verify(self) -> Mapping[str, str]:
-        """Carry out `Rig.verify`."""
         actuators = self.wiring.actuators
         said = await together(*(self._deviation(a, self.driven.get(n)) for n, a in actuators.items()))
         return {name: text for name, text in zip(actuators, said, strict=True) if text}
@@ -158,8 +151,6 @@ class Imposer:
         await self.rest(step.wait_s)
         await self._impose(actuator, None)
 
-    # dosing -------------------------------------------------------------------------------------------------------
-
     async def _titrate(self, dosed: Mapping[str, float]) -> None:
         """Pumps on different buses dose at the same time."""
         buses: dict[Bus, list[tuple[Titration, float]]] = {}
@@ -178,10 +169,6 @@ class Imposer:
             on_alarm=self.on_alarm,
             evidence=self.evidence,
         )
-
-    def tolerance(self, actuator: str) -> float:
-        """Return its read-back's tolerance; treatments and prepared actuators are switches: they hold what was sent."""
-        return next((v.read_back_tolerance for v in self.spec.variables if v.actuator == actuator), 1e-6)
 
     def _serves(self, actuator: str) -> str:
         return next((v.name for v in self.spec.variables if v.actuator == actuator), actuator)
@@ -202,7 +189,6 @@ def holds(state: ActuatorState, value: float | None, tolerance: float) -> bool:
 
 
 def told(state: ActuatorState, unit: str) -> str:
-    """Say a read-back in words."""
     if not state.controlled:
         return "released"
     return "switched on" if state.setpoint is None else f"{state.setpoint:g} {unit}"

@@ -35,7 +35,6 @@ class Contact:
     """Which contact with a line this is: on another one, whoever answers may be another."""
 
     opened: int = 0
-    """How often the line was opened."""
     silences: int = 0
     """How many exchanges stayed without an answer."""
 
@@ -86,7 +85,6 @@ class Link:
             raise self._broken(error) from error
 
     def exchange_succeeded(self) -> None:
-        """Take note that an answer arrived: the line works."""
         self._silent = 0
         self._pause_s = self._timing.reopen_first_s
 
@@ -109,7 +107,6 @@ class Link:
         self._suspect, self._pressed_on = True, False
 
     def close(self) -> None:
-        """Close the line."""
         self._open = False
         self._line.close()
 

@@ -10,6 +10,7 @@ import asyncio
 import math
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -56,15 +57,9 @@ class Lookout:
     """Keeps looking at one rig; mutable, used in the event loop only.
 
     Args:
-        wiring: the instruments.
-        spec: what is watched, and how often.
-        guard: stops pumps that run by themselves.
-        doses: where what they dispensed is booked.
-        clock: rig time.
         driven: actuators that hold a value now, confirmed or at least acknowledged.
         denial: what an actuator says instead of holding a value; empty if it does.
         dosing: pumps with a dose of ours under way, or not settled yet.
-        on_alarm: told what a person should know.
     """
 
     wiring: Wiring
@@ -76,7 +71,7 @@ class Lookout:
     denial: Callable[[Handle[Actuator], float], Awaitable[str]]
     dosing: Callable[[], Mapping[str, int]]
     on_alarm: Callable[[Alarm], None]
-    _beats: dict[Bus, _Beat] = field(default_factory=dict)
+    _beats: defaultdict[Bus, _Beat] = field(default_factory=lambda: defaultdict(_Beat))
     _asked_s: dict[str, float] = field(default_factory=dict)
     _unanswered_s: dict[str, float] = field(default_factory=dict)
     """Driven actuators that were asked and have not answered since: from when, wall time. A slow bus is no silence."""
@@ -87,14 +82,11 @@ class Lookout:
 
     def __post_init__(self) -> None:
         for probe in (*self.wiring.probes, *self.wiring.watched):
-            self._beat_of(probe.handle.bus).probes.append(probe)
+            self._beats[probe.handle.bus].probes.append(probe)
         for actuator in self.wiring.actuators.values():
-            self._beat_of(actuator.bus).actuators.append(actuator)
+            self._beats[actuator.bus].actuators.append(actuator)
         for pump in self.wiring.dosers.values():
-            self._beat_of(pump.bus).pumps.append(pump)
-
-    def _beat_of(self, bus: Bus) -> _Beat:
-        return self._beats.setdefault(bus, _Beat())
+            self._beats[pump.bus].pumps.append(pump)
 
     def glance(self) -> Glance:
         """Return what is known now; begins the rounds that are due, and waits for none."""
@@ -111,7 +103,6 @@ class Lookout:
         )
 
     async def close(self) -> None:
-        """Break off what is under way."""
         rounds = [beat.round for beat in self._beats.values() if beat.round is not None]
         for task in rounds:
             task.cancel()
@@ -230,8 +221,6 @@ class Lookout:
             await self.doses.done(dose, risen_ml, "not asked for by us")
         except RigctlError as error:
             self.on_alarm(Alarm(Severity.MAJOR, pump.name, f"{why}, and it could not be booked: {error}"))
-
-    # what is known --------------------------------------------------------------------------------------------------
 
     def _seen(self, probe: Probe, now_s: float) -> Seen:
         record, rules = probe.record, probe.rules

@@ -48,7 +48,6 @@ class Record:
     asked_s: float | None = None
     """Wall time (monotonic) of the first attempt."""
     valid: Reading | None = None
-    """The last valid reading."""
     valid_s: float | None = None
     """Wall time of it."""
     same_since_s: float = math.nan
@@ -62,12 +61,9 @@ class Record:
     _agreeing: int = 0
 
     def take(self, reading: Reading, max_rate_per_s: float | None, now_s: float) -> Reading:
-        """Remember a reading; INVALID instead if it is a step faster than it can be, until others confirm it.
+        """Remember a judged reading; INVALID instead if it is a step faster than it can be, until others confirm it.
 
-        Args:
-            reading: already judged by itself.
-            max_rate_per_s: engineering units per rig second; None: any.
-            now_s: wall time, monotonic.
+        `max_rate_per_s` is in engineering units per rig second (None: any), `now_s` monotonic wall time.
         """
         if self.asked_s is None:
             self.asked_s = now_s

@@ -36,7 +36,6 @@ JOULES_PER_KWH = 3.6e6
 
 
 def by_power(meter: str) -> str:
-    """Return the name under which the integral of a meter's power is kept."""
     return meter + BY_POWER
 
 
@@ -85,14 +84,7 @@ class PowerIntegral:
 
 
 class Metering:
-    """The meters of one rig.
-
-    Args:
-        meters: by the meter's name.
-        timing: how long a trial takes, so that its power is sampled often enough.
-        clock: rig time.
-        on_alarm: told of meters that cannot be read.
-    """
+    """The meters of one rig, by their names; the `timing` of a trial says how often their power is sampled."""
 
     def __init__(
         self, meters: Mapping[str, Handle[Meter]], timing: TrialTiming, clock: Clock, on_alarm: Callable[[Alarm], None]
@@ -133,7 +125,6 @@ class Metering:
         return reading
 
     async def _sample(self) -> set[str]:
-        """Ask every meter that can say so what power it sees; return the names of those that did."""
         readings = await together(*(self._power(handle) for handle, _ in self._powers.values()))
         sampled = set()
         for (name, (_, integral)), power in zip(self._powers.items(), readings, strict=True):
@@ -149,8 +140,6 @@ class Metering:
         except DeviceError:
             return None
         return reading if reading.valid else None
-
-    # Between the readings ---------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Go on sampling the power, until `stop`; harmless when it is sampled already, or nothing can be."""
@@ -169,7 +158,6 @@ class Metering:
         self._on_alarm(Alarm(Severity.MINOR, ", ".join(self._powers), f"{what}: {type(error).__name__}: {error}"))
 
     async def stop(self) -> None:
-        """Sample no longer."""
         if self._sampling is not None:
             self._sampling.cancel()
             await asyncio.wait([self._sampling])

@@ -15,7 +15,6 @@ from rigctl.rig.wiring import Wiring
 
 
 async def open_all(wiring: Wiring) -> Mapping[str, Identity]:
-    """Open every bus and identify every device; all that goes wrong is raised together. See `Rig.open`."""
     found: dict[str, Identity] = {}
     errors: list[DeviceError] = []
     await together(*(_open(bus, wiring, found, errors) for bus in wiring.buses.values()))
@@ -78,7 +77,6 @@ async def probed(handle: Handle[Device]) -> tuple[bool, str]:
 
 
 def _any_reading(device: Device, deadline: Deadline) -> str:
-    """Say one thing a device can be asked without changing anything."""
     if isinstance(device, Sensor):
         return _in_words(device.read(deadline))
     if isinstance(device, Doser):
@@ -95,7 +93,6 @@ def _in_words(reading: Reading) -> str:
 
 
 async def missing(wiring: Wiring) -> Mapping[str, str]:
-    """Ask every device who it is; what is wrong, by the name of those that do not answer as they should."""
     answers = await together(*map(_wrong_with, wiring.handles.values()))
     return {name: why for name, why in zip(wiring.handles, answers, strict=True) if why}
 

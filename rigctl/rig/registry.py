@@ -26,7 +26,6 @@ class DriverInfo:
     summary: str = ""
     schemes: tuple[str, ...] = ()
     problem: str | None = None
-    """Why it cannot be used, if it cannot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,11 +41,9 @@ class Registry:
         return cls(installed(DRIVERS, "driver"), installed(LINES, "line scheme"))
 
     def with_drivers(self, *drivers: type[Driver]) -> Registry:
-        """Add these drivers, by their own names, without installing them."""
         return replace(self, drivers={**self.drivers, **{d.name: _always(d) for d in drivers}})
 
     def with_lines(self, **lines: OpenLine) -> Registry:
-        """Add these line schemes, without installing them."""
         return replace(self, lines={**self.lines, **{scheme: _always(line) for scheme, line in lines.items()}})
 
     def driver(self, name: str) -> type[Driver]:
@@ -77,7 +74,6 @@ class Registry:
         return open_line(url, clock)
 
     def describe(self) -> tuple[DriverInfo, ...]:
-        """Return every driver in the order of its name, broken ones with their problem."""
         return tuple(self._info(name) for name in sorted(self.drivers))
 
     def _info(self, name: str) -> DriverInfo:
@@ -93,7 +89,7 @@ def _always(thing: Any) -> Load:
 
 
 def _not_a_driver(driver: Any) -> str:
-    """What a class lacks to be a driver; empty if it is one."""
+    """Say what a class lacks to be a driver; empty if it is one."""
     if not isinstance(driver, type):
         return f"its entry point names {driver!r}, must be a class"
     missing = [a for a in ("name", "summary", "schemes", "options", "connect") if not hasattr(driver, a)]

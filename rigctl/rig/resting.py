@@ -25,19 +25,15 @@ class Stepped(Protocol):
 
     async def rest(self, seconds: float) -> None:
         """Let rig time pass."""
-        ...
 
     def beside(self, work: Iterable[Coroutine[Any, Any, T]]) -> list[asyncio.Task[T]]:
         """Begin work that is done side by side, while who begins it waits for all of it."""
-        ...
 
     def enlist(self, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
         """Begin work that goes on by itself; the clock waits for it, too."""
-        ...
 
 
 async def rest(clock: Clock, seconds: float) -> None:
-    """Let `seconds` of rig time pass."""
     if isinstance(clock, Stepped):
         await clock.rest(seconds)
     else:
@@ -45,7 +41,6 @@ async def rest(clock: Clock, seconds: float) -> None:
 
 
 def resting(clock: Clock) -> Rest:
-    """Return how rig time is let pass by this clock."""
     return partial(rest, clock)
 
 
@@ -55,7 +50,6 @@ def beside(clock: Clock, work: Iterable[Coroutine[Any, Any, T]]) -> Sequence[Awa
 
 
 def enlisted(clock: Clock, work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
-    """Begin work that goes on by itself, known to the clock."""
     return clock.enlist(work, name) if isinstance(clock, Stepped) else asyncio.create_task(work, name=name)
 
 

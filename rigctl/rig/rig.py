@@ -27,13 +27,8 @@ class Rig:
     """All instruments of one rig.
 
     Args:
-        spec: what it is made of.
-        registry: where drivers and lines are found.
-        clock: rig time.
-        doses: the dose protocol's memory.
         on_alarm: told, in the event loop, of everything a person should know.
         rest: sleeps rig time; by the clock unless told otherwise.
-        bus_timing: how patient the buses are.
 
     Raises:
         ConfigError: the wiring does not hold (see `rigctl.rig.wiring.wired`); nothing was opened.
@@ -83,7 +78,6 @@ class Rig:
 
     @property
     def tripped(self) -> str | None:
-        """Say why the trip is latched, or None."""
         return self.guard.tripped
 
     async def open(self) -> Mapping[str, Identity]:
@@ -213,7 +207,6 @@ class Rig:
         return await self.safe()
 
     async def close(self) -> None:
-        """Close every bus; what still waits on one is dropped."""
         await self._metering.stop()
         await self._lookout.close()
         await together(*(bus.close() for bus in self._wiring.buses.values()))

@@ -38,7 +38,6 @@ LEAST_PATIENCE_S: Final = 0.5
 
 
 def to_make_safe(wiring: Wiring) -> list[Handle[Any]]:
-    """List all that has a safe state, pumps first."""
     return [*wiring.dosers.values(), *wiring.actuators.values()]
 
 
@@ -55,7 +54,6 @@ def grouped(handles: Iterable[Handle[Any]], limits: Mapping[str, ActuatorLimits]
 
 
 def together_s(group: Sequence[Handle[Any]]) -> float:
-    """Return how long one exchange for the whole group takes."""
     return said(lambda: group[0].device.safe_all_s([h.device for h in group]), group[0].timeout_s)
 
 

@@ -206,5 +206,4 @@ class RigSpec:
 
     @property
     def outcome_names(self) -> tuple[str, ...]:
-        """Name all outcomes, the first one first."""
         return (self.outcome_name, *(o.name for o in self.further))

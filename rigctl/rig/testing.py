@@ -47,7 +47,34 @@ class _Quiet:
         return 0.0
 
 
-class SilentLine(_Quiet):
+class _Registers(_Quiet):
+    """A register line made of `_read` and `_write`."""
+
+    def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
+        return self._read(unit, kind, address, count, deadline)
+
+    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> list[bool]:
+        return list(map(bool, self._read(unit, kind, address, count, deadline)))
+
+    def write_registers(
+        self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
+    ) -> None:
+        self._write(unit, "holding", address, values, deadline)
+
+    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
+        self._write(unit, "coil", address, [value], deadline)
+
+    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
+        self._write(unit, "coil", address, values, deadline)
+
+    def _read(self, unit: int, kind: str, address: int, count: int, deadline: Deadline) -> list[int]:
+        raise NotImplementedError
+
+    def _write(self, unit: int, kind: str, address: int, values: Sequence[int], deadline: Deadline) -> None:
+        raise NotImplementedError
+
+
+class SilentLine(_Registers):
     """A byte and register line nobody answers on: every answer is waited for up to its deadline, in vain."""
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -62,21 +89,10 @@ class SilentLine(_Quiet):
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
         self._wait(deadline)
 
-    def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
+    def _read(self, unit: int, kind: str, address: int, count: int, deadline: Deadline) -> list[int]:
         self._wait(deadline)
 
-    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> list[bool]:
-        self._wait(deadline)
-
-    def write_registers(
-        self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
-    ) -> None:
-        self._wait(deadline)
-
-    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
-        self._wait(deadline)
-
-    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
+    def _write(self, unit: int, kind: str, address: int, values: Sequence[int], deadline: Deadline) -> None:
         self._wait(deadline)
 
     def _wait(self, deadline: Deadline) -> NoReturn:
@@ -130,36 +146,18 @@ class ScriptedLine(_Quiet):
             self.pending += [line.encode("ascii") for line in self.answer(command)]
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
-        """Return the next line; when there is none, time is up at once."""
         if not self.pending:
             raise DeviceTimeout("no complete line in time", bus=self.url)
         return self.pending.pop(0)
 
 
 @dataclass(slots=True)
-class MemoryLine(_Quiet):
+class MemoryLine(_Registers):
     """A register line with Modbus units made of tables: (unit, kind, address) -> value; absent ones read as 0."""
 
     cells: dict[tuple[int, str, int], int] = field(default_factory=dict)
     clock: Clock = field(default_factory=ManualClock)
     url: str = "memory://registers"
-
-    def read_registers(self, unit: int, kind: RegisterKind, address: int, count: int, deadline: Deadline) -> list[int]:
-        return self._read(unit, kind, address, count, deadline)
-
-    def read_bits(self, unit: int, kind: BitKind, address: int, count: int, deadline: Deadline) -> list[bool]:
-        return list(map(bool, self._read(unit, kind, address, count, deadline)))
-
-    def write_registers(
-        self, unit: int, address: int, values: Sequence[int], deadline: Deadline, *, multiple: bool = False
-    ) -> None:
-        self._write(unit, "holding", address, values, deadline)
-
-    def write_coil(self, unit: int, address: int, value: bool, deadline: Deadline) -> None:
-        self._write(unit, "coil", address, [value], deadline)
-
-    def write_coils(self, unit: int, address: int, values: Sequence[bool], deadline: Deadline) -> None:
-        self._write(unit, "coil", address, values, deadline)
 
     def _read(self, unit: int, kind: str, address: int, count: int, deadline: Deadline) -> list[int]:
         deadline.check(self.url)
@@ -200,7 +198,6 @@ class RecordingLine:
         self._inner.write(data, deadline)
 
     def read_line(self, terminator: bytes, deadline: Deadline) -> bytes:
-        """Pass on, or swallow what comes up to the deadline."""
         self.traffic += 1
         while True:
             line: bytes = self._inner.read_line(terminator, deadline)

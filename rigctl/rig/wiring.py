@@ -28,7 +28,6 @@ class Wiring:
 
     buses: Mapping[str, Bus]
     handles: Mapping[str, Handle[Device]]
-    """Every device by name."""
     probes: tuple[Probe, ...]
     """One per variable, then one per outcome."""
     dosing_probes: Mapping[str, Probe]
@@ -37,7 +36,6 @@ class Wiring:
     """Variables' actuators, treatments, prepared actuators: all that may be released."""
     dosers: Mapping[str, Handle[Doser]]
     meters: Mapping[str, Handle[Meter]]
-    """By the meter's name."""
     watched: tuple[Probe, ...] = ()
     """Sensors that only the watch looks at."""
 
@@ -110,7 +108,6 @@ class _Wirer:
         return handle
 
     def actuator_names(self) -> dict[str, KeyPath]:
-        """Name every actuator that is no doser, and where it is named."""
         spec = self.spec
         names: dict[str, KeyPath] = {
             v.actuator: ("variables", v.name, "actuator") for v in spec.variables if v.actuator is not None
