@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rigctl.bench.figures.figure import Figure, Line, Panel
-from rigctl.bench.figures.style import Dash, style_of
+from rigctl.bench.figures.figure import Dash, Figure, Line, Panel, style_of
 from rigctl.errors import UsageError
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rigctl.bench.figures.figure import Figure, Line, Panel, Spread
-from rigctl.bench.figures.style import order_of
+from rigctl.bench.figures.figure import Figure, Line, Panel, Spread, order_of
 from rigctl.bench.names import must_be_one_of
 from rigctl.bench.tables.results import (
     Axis,

@@ -10,8 +10,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from rigctl.bench.figures.draw import drawn, gid
-from rigctl.bench.figures.figure import Figure, Panel
-from rigctl.bench.figures.style import style_of
+from rigctl.bench.figures.figure import Figure, Panel, style_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
