@@ -41,7 +41,6 @@ class Style:
     name: str
     """In legends."""
     colour: str
-    """`#rrggbb`."""
     dash: Dash = "solid"
 
 
@@ -114,7 +113,7 @@ class Panel:
 
     @property
     def end(self) -> float:
-        """The last place of any line."""
+        """Return the last place of any line."""
         return max(float(line.x[-1]) for line in self.lines)
 
     def floor(self) -> float:
@@ -147,11 +146,10 @@ class Figure:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """Every policy that has a line somewhere, in the order of legends."""
+        """Return every policy that has a line somewhere, in the order of legends."""
         found = {line.policy for row in self.rows for panel in row for line in panel.lines}
         return tuple(sorted(found, key=order_of))
 
     @property
     def has_diamonds(self) -> bool:
-        """Whether the legend has to explain them."""
         return any(line.diamond for row in self.rows for panel in row for line in panel.lines)

@@ -7,6 +7,7 @@ boxes are ticked hide lines.
 from __future__ import annotations
 
 from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rigctl.bench.figures.draw import drawn, gid
@@ -39,14 +40,9 @@ def page_of(figure: Figure) -> str:
         for i, look in enumerate(looks)
     ]
     rules = [f'body:has(#show-{i}:not(:checked)) [id^="{gid(i)}"]{{display:none}}' for i in range(len(looks))]
-    panels = [panel for row in figure.rows for panel in row]
     across, down = (72 * float(inches) for inches in canvas.get_size_inches())
-    strips = [
-        strip
-        for panel, axes in zip(panels, canvas.axes, strict=True)
-        if panel.lines
-        for strip in _strips(panel, axes, across, down)
-    ]
+    panels = zip(chain.from_iterable(figure.rows), canvas.axes, strict=True)
+    strips = [strip for panel, axes in panels if panel.lines for strip in _strips(panel, axes, across, down)]
     newline = "\n"
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
