@@ -16,9 +16,8 @@ class PolicySpec:
 
     label: str
     policy: str
-    """Entry-point name."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Of the policy; nested as its dataclass is."""
+    """Nested as the policy's dataclass is."""
     model: Mapping[str, Any] = field(default_factory=dict)
     """Instead of the problem's model options."""
 
@@ -39,7 +38,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """A file name that can be read, and differs wherever anything asked for differs."""
+        """Return a file name that can be read, and differs wherever anything asked for differs."""
         content = {k: v for k, v in asdict(self).items() if k != "data"}
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
         numbers = f"{self.variance:g}-{self.policy.label}-b{self.budget:g}-s{self.seed}"

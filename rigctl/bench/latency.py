@@ -11,12 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle
 from statistics import median
 from typing import Literal
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.bench.problems.problem import COST_SETS, PLANT_SETS
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
@@ -33,20 +34,8 @@ from rigctl.errors import UsageError
 BoundsKind = Literal["integrated", "pointwise"]
 
 NAMES = ("ca", "b", "nh4", "k", "ph")
-CONTROL_SETS = (
-    ("ca", "b"),
-    ("nh4", "k"),
-    ("k", "ph"),
-    ("ca", "b", "nh4"),
-    ("b", "nh4", "k"),
-    ("nh4", "k", "ph"),
-    NAMES,
-)
-"""Seven, as in the plant-growth problem (C, appendix C.1)."""
-COSTS = (0.1, 0.1, 0.1, 0.2, 0.2, 0.2, 1.0)
 LENGTHSCALE = 0.2
 NOISE_SD = 0.01
-BASELINE_POINTS = 1000
 SIZES = (100, 300, 1000, 5000)
 
 
@@ -116,7 +105,7 @@ def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: in
     Args:
         policy: keeps what it remembers of the model under `hyperparameters` and `fitted_at`, as `Outlook.to_state`.
         n: trials known at the last decision.
-        problem: over the variables and control sets of this module.
+        problem: as of `plant_problem`.
         repeats: decisions of which the median is taken.
         seed: of the history and of the decisions.
 
@@ -177,13 +166,13 @@ def fitted_state(policy: Policy, problem: Problem, fitted_at: int) -> JsonState:
 
 
 def _baseline_s(past: History, repeats: int, seed: int) -> float:
-    """Return the median after one prediction that is not counted."""
+    """Return the median of predictions at 1000 points, after one that is not counted."""
     from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415 - heavy: only for the bench
     from sklearn.gaussian_process.kernels import RBF  # noqa: PLC0415
 
     kernel = RBF(np.full(len(NAMES), LENGTHSCALE))
     model = GaussianProcessRegressor(kernel, alpha=NOISE_SD**2, optimizer=None).fit(past.x, past.y)
-    points = np.random.default_rng(seed).random((BASELINE_POINTS, len(NAMES)))
+    points = np.random.default_rng(seed).random((1000, len(NAMES)))
     spent = []
     for _ in range(repeats + 1):
         begin = time.process_time()
@@ -193,9 +182,10 @@ def _baseline_s(past: History, repeats: int, seed: int) -> float:
 
 
 def plant_problem(kind: BoundsKind) -> Problem:
-    """Return five variables, truncated normals of mean 0.5 and sd 0.2 when left alone, and the seven control sets."""
+    """Return plant growth's control sets (C, appendix C.1); left alone, variables have mean 0.5 and sd 0.2."""
     natural = TruncatedNormal.from_moments(0.5, 0.2)
-    space = Space.of([Variable(name, "", 0.0, 1.0, natural) for name in NAMES], CONTROL_SETS)
+    sets = [[NAMES[i] for i in indices] for indices in PLANT_SETS]
+    space = Space.of([Variable(name, "", 0.0, 1.0, natural) for name in NAMES], sets)
     model = ModelOptions(kernel=usual_kernel("learned"), bounds=kind)
     return Problem(space, to_micros(10**6), floor=-1.5, model=model)
 
@@ -204,12 +194,8 @@ def history(n: int, seed: int) -> History:
     """Return `n` trials, all sets in turn, of a smooth function with two peaks and a little noise."""
     rng = np.random.default_rng([seed, n])
     x = rng.random((n, len(NAMES)))
-    y = _two_peaks(x) + NOISE_SD * rng.standard_normal(n)
-    sets = [t % len(CONTROL_SETS) for t in range(n)]
-    rows = zip(sets, x.tolist(), y.tolist(), strict=True)
-    return History.of(Observation(t, i, tuple(at), v, to_micros(COSTS[i])) for t, (i, at, v) in enumerate(rows, 1))
-
-
-def _two_peaks(x: FloatArray) -> FloatArray:
     near, far = np.square(x - 0.35).sum(axis=1), np.square(x - 0.8).sum(axis=1)
-    return np.asarray(2.0 * np.exp(-3.0 * near) + 1.5 * np.exp(-6.0 * far) - 1.0)
+    y = 2.0 * np.exp(-3.0 * near) + 1.5 * np.exp(-6.0 * far) - 1.0 + NOISE_SD * rng.standard_normal(n)
+    costs = [to_micros(cost) for cost in COST_SETS["moderate"]]
+    rows = zip(cycle(enumerate(costs)), x.tolist(), y.tolist(), strict=False)
+    return History.of(Observation(t, i, tuple(at), v, cost) for t, ((i, cost), at, v) in enumerate(rows, 1))

@@ -122,19 +122,18 @@ def show_summary(frame: pd.DataFrame, ours: str | None, published: Sequence[str]
     Raises:
         UsageError: a policy that is to be compared has no results.
     """
-    from rigctl.bench.tables.summary import compare, summarise  # noqa: PLC0415 - numbers only where asked for
-    from rigctl.bench.tables.text import comparison_text, summary_text  # noqa: PLC0415
+    from rigctl.bench.tables import summary  # noqa: PLC0415 - numbers only where asked for
 
-    rows = summarise(frame)
+    rows = summary.summarise(frame)
     others = published or sorted({row.policy for row in rows} - {ours})
-    comparison = None if ours is None else compare(frame, ours, others)
+    comparison = None if ours is None else summary.compare(frame, ours, others)
     if json:
         compared = None if comparison is None else comparison.by_name()
         print_json({"summary": [row.by_name() for row in rows], "comparison": compared})
         return
-    console().print(summary_text(rows))
+    console().print(summary.summary_text(rows))
     if comparison is not None:
-        console().print(f"\n{comparison_text(comparison)}")
+        console().print(f"\n{summary.comparison_text(comparison)}")
 
 
 def draw(frame: pd.DataFrame, out: Path, style: str, formats: Sequence[str]) -> tuple[Path, ...]:

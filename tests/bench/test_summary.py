@@ -19,8 +19,7 @@ from rigctl.bench.tables.results import (
     steps,
     trials_of,
 )
-from rigctl.bench.tables.summary import compare, summarise
-from rigctl.bench.tables.text import comparison_text, summary_text
+from rigctl.bench.tables.summary import compare, comparison_text, summarise, summary_text
 from rigctl.console.output import print_json
 from rigctl.errors import UsageError
 from tests.bench.tables import frame, rows

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rigctl.bench.figures.figure import Figure, Line, Panel
-from rigctl.bench.figures.style import Dash, style_of
+from rigctl.bench.figures.figure import Figure, Line, Panel, Style, style_of
 from rigctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -65,14 +64,13 @@ def drawn(figure: Figure, kind: str, look: Mapping[Any, Any] | None = None) -> t
         FigureCanvasAgg(canvas)
         shape: dict[str, Any] = {"nrows": len(figure.rows), "ncols": len(figure.rows[0]), "squeeze": False}
         axes = canvas.subplots(**shape, sharey="row" if figure.share_y else False, gridspec_kw=sheet.grid)
-        for r, row in enumerate(figure.rows):
-            for c, panel in enumerate(row):
-                _draw(axes[r, c], panel, figure.policies, f"{r}-{c}")
-                axes[r, c].set_ylabel(panel.y_label if c == 0 or not figure.share_y else "")
-                axes[r, c].set_xlabel(panel.x_label if r == len(figure.rows) - 1 else "")
-        for row, line_up in zip(figure.rows, axes, strict=True):
-            for panel, at in zip(row, line_up, strict=True):
-                _ticks(at, panel)
+        panels = [(r, c, panel) for r, row in enumerate(figure.rows) for c, panel in enumerate(row)]
+        for r, c, panel in panels:
+            _draw(axes[r, c], panel, figure.policies, f"{r}-{c}")
+            axes[r, c].set_ylabel(panel.y_label if c == 0 or not figure.share_y else "")
+            axes[r, c].set_xlabel(panel.x_label if r == len(figure.rows) - 1 else "")
+        for r, c, panel in panels:
+            _ticks(axes[r, c], panel)
         canvas.text(0.5, 1 - 0.08 / sheet.height, figure.title, fontsize=11, fontweight="bold", ha="center", va="top")
         caption = fill(figure.caption, width=int(sheet.width * 17))
         canvas.text(0.5, 0.08 / sheet.height, caption, fontsize=8, color="0.3", ha="center", va="bottom")
@@ -150,10 +148,8 @@ def _ticks(axes: Axes, panel: Panel) -> None:
         return
     low, high = axes.get_ylim()
     decades = log10(high / low)
-    if decades >= 0.5:
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if decades > 2 else (1.0, 2.0, 5.0)))
-    else:
-        axes.yaxis.set_major_locator(MaxNLocator(4))
+    subs = (1.0,) if decades > 2 else (1.0, 2.0, 5.0)
+    axes.yaxis.set_major_locator(LogLocator(subs=subs) if decades >= 0.5 else MaxNLocator(4))
     axes.yaxis.set_major_formatter(FuncFormatter(_tick_label))
     axes.yaxis.set_minor_formatter(NullFormatter())
 
@@ -173,26 +169,22 @@ def _draw_line(axes: Axes, line: Line, floor: float, name: str) -> None:
     x = line.x[corners]
     low, y, high = (np.maximum(v[corners], floor) for v in (line.low, line.y, line.high))
     axes.fill_between(x, low, high, color=style.colour, alpha=0.18, linewidth=0, step="post", gid=f"{name}-band")
-    look: dict[str, Any] = {"color": style.colour, "linestyle": _pattern(style.dash), "linewidth": 1.5}
-    axes.step(x, y, where="post", **look, gid=f"{name}-line")
+    axes.step(x, y, where="post", **_stroke(style, 1.5), gid=f"{name}-line")
     if line.diamond is not None:
         settled, at = line.diamond
         diamond: dict[str, Any] = {"marker": "D", "markersize": 6, "color": style.colour, "markeredgecolor": "white"}
         axes.plot([settled], [max(at, floor)], **diamond, zorder=5, gid=f"{name}-diamond")
 
 
-def _pattern(dash: Dash) -> Any:
-    return {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.5)), "dashdot": (0, (5, 1.5, 1, 1.5))}[dash]
+def _stroke(style: Style, width: float) -> dict[str, Any]:
+    patterns = {"solid": "-", "dash": (0, (5, 2)), "dot": (0, (1, 1.5)), "dashdot": (0, (5, 1.5, 1, 1.5))}
+    return {"color": style.colour, "linestyle": patterns[style.dash], "linewidth": width}
 
 
 def _handles(figure: Figure) -> list[Any]:
     from matplotlib.lines import Line2D  # noqa: PLC0415 - slow to import
 
-    handles = []
-    for policy in figure.policies:
-        style = style_of(policy)
-        look: dict[str, Any] = {"color": style.colour, "linestyle": _pattern(style.dash), "linewidth": 1.8}
-        handles.append(Line2D([], [], **look, label=style.name))
+    handles = [Line2D([], [], **_stroke(style, 1.8), label=style.name) for style in map(style_of, figure.policies)]
     if figure.has_diamonds:
         label = "from here on only the best set"
         handles.append(Line2D([], [], color="0.4", linestyle="none", marker="D", markersize=6, label=label))

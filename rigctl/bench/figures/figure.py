@@ -1,6 +1,7 @@
 """Figures as data, before anything is drawn: panels of lines with a band, the same for every format.
 
-`layouts` makes them as the papers laid theirs out, `draw` draws them, `page` makes them pages to look into.
+`layouts` makes them as the papers laid theirs out, `draw` draws them, `page` makes them pages to look into. A policy
+has one look in every figure and format: colour and line style, as `labels.yaml` has them.
 """
 
 from __future__ import annotations
@@ -8,16 +9,54 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Literal
+from zlib import crc32
 
 import numpy as np
 
-from rigctl.bench.figures.style import order_of
+from rigctl.bench.asking.labels import listed, plain_label
 from rigctl.core.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Spread = Literal["standard error", "quartiles"]
+Dash = Literal["solid", "dash", "dot", "dashdot"]
+DASHES: tuple[Dash, ...] = ("solid", "dash", "dot", "dashdot")
+PALETTE = {
+    "black": "#000000",
+    "orange": "#E69F00",
+    "sky": "#56B4E9",
+    "green": "#009E73",
+    "blue": "#0072B2",
+    "vermillion": "#D55E00",
+    "purple": "#CC79A7",
+    "grey": "#7F7F7F",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How a policy's line looks."""
+
+    name: str
+    """In legends."""
+    colour: str
+    dash: Dash = "solid"
+
+
+def style_of(policy: str) -> Style:
+    """Return the look of a policy label; of one not listed, a fixed function of its letters."""
+    said = listed().get(plain_label(policy))
+    if said is not None:
+        return Style(said["name"], PALETTE[said["colour"]], said.get("line", "solid"))
+    number, colours = crc32(policy.encode()), tuple(PALETTE.values())
+    return Style(policy, colours[number % len(colours)], DASHES[1 + number // len(colours) % (len(DASHES) - 1)])
+
+
+def order_of(policy: str) -> tuple[int, str]:
+    """Return a key that sorts policies as they are listed; others after them, by name."""
+    labels = list(listed())
+    return (labels.index(plain_label(policy)) if plain_label(policy) in labels else len(labels), policy)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +113,7 @@ class Panel:
 
     @property
     def end(self) -> float:
-        """The last place of any line."""
+        """Return the last place of any line."""
         return max(float(line.x[-1]) for line in self.lines)
 
     def floor(self) -> float:
@@ -107,11 +146,10 @@ class Figure:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """Every policy that has a line somewhere, in the order of legends."""
+        """Return every policy that has a line somewhere, in the order of legends."""
         found = {line.policy for row in self.rows for panel in row for line in panel.lines}
         return tuple(sorted(found, key=order_of))
 
     @property
     def has_diamonds(self) -> bool:
-        """Whether the legend has to explain them."""
         return any(line.diamond for row in self.rows for panel in row for line in panel.lines)

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rigctl.bench.figures.figure import Figure, Line, Panel, Spread
-from rigctl.bench.figures.style import order_of
+from rigctl.bench.figures.figure import Figure, Line, Panel, Spread, order_of
 from rigctl.bench.names import must_be_one_of
 from rigctl.bench.tables.results import (
     Axis,
@@ -55,14 +54,8 @@ def figures_of(paper: str, frame: pd.DataFrame) -> tuple[Figure, ...]:
     Raises:
         UsageError: there is no such layout, or the table is not one of this bench.
     """
-    layouts = {
-        "unknown-cost": unknown_cost,
-        "ucb-cvs": ucb_cvs,
-        "gittins": gittins,
-        "ca-mobo": ca_mobo,
-        "overview": overview,
-    }
-    must_be_one_of(paper, list(layouts), "figures")
+    layouts = {f.__name__.replace("_", "-"): f for f in (unknown_cost, ucb_cvs, gittins, ca_mobo, overview)}
+    must_be_one_of(paper, layouts, "figures")
     trials = trials_of(frame)
     return () if trials.empty else layouts[paper](trials)
 
@@ -124,10 +117,10 @@ def overview(trials: pd.DataFrame) -> tuple[Figure, ...]:
         ("cost", Quantity("cost_regret", "cost regret")),
         ("cost-varying", Quantity("cost_varying", "cost-varying regret")),
         ("evaluations", Quantity("trial", "evaluations")),
+        ("simple-by-trial", Quantity("simple", "simple regret", axis="trial", log_y=True)),
     )
-    figures = [_grid(name, f"{q.label.capitalize()} against cost", trials, q) for name, q in quantities]
-    by_trial = Quantity("simple", "simple regret", axis="trial", log_y=True)
-    return (*figures, _grid("simple-by-trial", "Simple regret against trials", trials, by_trial))
+    against = {"cost": "cost", "trial": "trials"}
+    return tuple(_grid(n, f"{q.label.capitalize()} against {against[q.axis]}", trials, q) for n, q in quantities)
 
 
 def _grid(name: str, title: str, trials: pd.DataFrame, quantity: Quantity) -> Figure:
@@ -163,16 +156,15 @@ def _matrix(name: str, title: str, trials: pd.DataFrame, quantity: Quantity, *, 
 
 
 def _ordered(scenarios: Sequence[Scenario]) -> list[Scenario]:
-    return sorted(scenarios, key=lambda s: (_place(s.problem), s.problem, _rank(s.costs), *s[1:]))
-
-
-def _place(problem: str) -> int:
-    return PROBLEM_ORDER.index(problem) if problem in PROBLEM_ORDER else len(PROBLEM_ORDER)
+    return sorted(scenarios, key=lambda s: (_place(PROBLEM_ORDER, s.problem), s.problem, _rank(s.costs), *s[1:]))
 
 
 def _rank(costs: str) -> int:
-    base = costs.removesuffix("-known").removesuffix("-exact")
-    return COST_ORDER.index(base) if base in COST_ORDER else len(COST_ORDER)
+    return _place(COST_ORDER, costs.removesuffix("-known").removesuffix("-exact"))
+
+
+def _place(order: Sequence[str], name: str) -> int:
+    return order.index(name) if name in order else len(order)
 
 
 def _panel(trials: pd.DataFrame, scenario: Scenario | None, title: str, quantity: Quantity) -> Panel:
@@ -203,8 +195,6 @@ def _figure(
     count = f"{seeds.min()}" if seeds.min() == seeds.max() else f"{seeds.min()} to {seeds.max()}"
     what = "Medians and quartiles" if spread == "quartiles" else "Means and standard errors"
     caption = f"{what} over {count} seeds; costs in units of currency, regrets in units of the outcome."
-    figure = Figure(name, title, caption, tuple(tuple(row) for row in rows), share_y)
-    if figure.has_diamonds:
-        more = " A diamond: from there on, on average, the policy plays the best control set only."
-        return replace(figure, caption=caption + more)
-    return figure
+    figure = Figure(name, title, caption, tuple(map(tuple, rows)), share_y)
+    more = " A diamond: from there on, on average, the policy plays the best control set only."
+    return replace(figure, caption=caption + more) if figure.has_diamonds else figure

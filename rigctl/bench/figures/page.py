@@ -7,11 +7,11 @@ boxes are ticked hide lines.
 from __future__ import annotations
 
 from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from rigctl.bench.figures.draw import drawn, gid
-from rigctl.bench.figures.figure import Figure, Panel
-from rigctl.bench.figures.style import style_of
+from rigctl.bench.figures.figure import Figure, Panel, style_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,14 +40,9 @@ def page_of(figure: Figure) -> str:
         for i, look in enumerate(looks)
     ]
     rules = [f'body:has(#show-{i}:not(:checked)) [id^="{gid(i)}"]{{display:none}}' for i in range(len(looks))]
-    panels = [panel for row in figure.rows for panel in row]
     across, down = (72 * float(inches) for inches in canvas.get_size_inches())
-    strips = [
-        strip
-        for panel, axes in zip(panels, canvas.axes, strict=True)
-        if panel.lines
-        for strip in _strips(panel, axes, across, down)
-    ]
+    panels = zip(chain.from_iterable(figure.rows), canvas.axes, strict=True)
+    strips = [strip for panel, axes in panels if panel.lines for strip in _strips(panel, axes, across, down)]
     newline = "\n"
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'

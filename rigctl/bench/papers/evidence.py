@@ -20,9 +20,6 @@ if TYPE_CHECKING:
 
 Verdict = Literal["yes", "no", "undecided"]
 Interval = tuple[float, float]
-CONFIDENCE = 0.95
-MOST_LOG = 700.0
-"""A float holds no number whose logarithm is larger by much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +41,9 @@ class Expected:
 
     def verdict(self, interval: Interval) -> Verdict:
         """Return `yes` if all of the interval lies on that side, `no` if all lies beyond."""
-        least, most = -inf, inf
-        if self.below is not None:
-            most = self.below
-        elif self.above is not None:
-            least = self.above
-        elif self.within is not None:
+        least = -inf if self.above is None else self.above
+        most = inf if self.below is None else self.below
+        if self.within is not None:
             least, most = 1.0 / self.within, self.within
         low, high = interval
         if least < low and high < most:
@@ -70,7 +64,7 @@ def interval(stat: Stat) -> Interval:
 
     if stat.n < 2:
         return -inf, inf
-    around = float(stdtrit(stat.n - 1, 0.5 + CONFIDENCE / 2)) * stat.se
+    around = float(stdtrit(stat.n - 1, 0.975)) * stat.se
     return stat.mean - around, stat.mean + around
 
 
@@ -87,14 +81,13 @@ class Effect:
 
     @property
     def ratio(self) -> float:
-        """Geometric mean of ours / theirs."""
+        """Return the geometric mean of ours / theirs."""
         return exp(self.logs.mean)
 
     @property
     def interval(self) -> Interval:
-        """Of the ratio."""
         low, high = interval(self.logs)
-        return exp(low), exp(high) if high < MOST_LOG else inf
+        return exp(low), exp(high) if high < 700 else inf  # a float holds no number with a logarithm larger by much
 
     def __str__(self) -> str:
         """Return e.g. `ratio 0.31 [0.22, 0.44] over 10 seeds, lower in 5 of 6 settings`."""
@@ -102,13 +95,11 @@ class Effect:
         return f"ratio {self.short()}{where}"
 
     def short(self) -> str:
-        """Return ratio, interval and seeds in words."""
         low, high = self.interval
         spread = f" [{low:.2g}, {high:.2g}]" if self.logs.n > 1 else ""
         return f"{self.ratio:.2g}{spread} over {self.logs.n} seed{'s' if self.logs.n > 1 else ''}"
 
     def by_name(self) -> dict[str, Any]:
-        """Return everything by name."""
         return {
             "ratio": self.ratio,
             "interval": self.interval,
@@ -151,9 +142,5 @@ def difference(one: Effect, other: Effect) -> Effect:
     Treats them as independent. Sharing seeds, they are rather correlated positively, so that the interval is too wide,
     not too narrow.
     """
-    logs = Stat(
-        one.logs.mean - other.logs.mean,
-        sqrt(one.logs.se**2 + other.logs.se**2),
-        min(one.logs.n, other.logs.n),
-    )
-    return Effect(logs, one.settings + other.settings, 0)
+    a, b = one.logs, other.logs
+    return Effect(Stat(a.mean - b.mean, sqrt(a.se**2 + b.se**2), min(a.n, b.n)), one.settings + other.settings, 0)

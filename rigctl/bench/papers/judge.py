@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 REGRETS = ("simple", "inference")
 UNUSED = 1e-3
 """Sums of an input over all trials below this count as equal to it, so that none is infinitely less than another."""
-CHANCE = 0.05
-"""More wins than chance would give with this probability are believed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +52,8 @@ class Finding:
     settings: int = 0
     """Scenarios, or other cases that the paper counts, there were runs of to judge by."""
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    """The figures for programs."""
 
     def by_name(self) -> dict[str, Any]:
-        """Return everything by name."""
         return {
             "id": self.claim.id,
             "where": self.claim.place,
@@ -78,17 +74,16 @@ def findings_of(name: str, frame: pd.DataFrame) -> tuple[Finding, ...]:
     """
     paper = paper_of(name)
     trials = trials_of(frame)
-    published = within(trials, [s for s in scenarios_of(trials) if paper.published(s)])
-    elsewhere = within(trials, [s for s in scenarios_of(trials) if not paper.published(s)])
-    return tuple(_judged(claim, published, elsewhere) for claim in paper.claims)
-
-
-def _judged(claim: Claim, published: pd.DataFrame, elsewhere: pd.DataFrame) -> Finding:
-    found = _found(claim, published)
-    other = found if found.settings else _found(claim, elsewhere)
-    if other is found or not other.settings:
-        return found
-    return replace(found, figures=f"at other budgets than published: {other.figures}", numbers=other.numbers)
+    published = [s for s in scenarios_of(trials) if paper.published(s)]
+    elsewhere = [s for s in scenarios_of(trials) if s not in published]
+    findings = []
+    for claim in paper.claims:
+        found, other = (_found(claim, within(trials, scenarios)) for scenarios in (published, elsewhere))
+        if other.settings and not found.settings:
+            told = f"at other budgets than published: {other.figures}"
+            found = replace(found, figures=told, numbers=other.numbers)
+        findings.append(found)
+    return tuple(findings)
 
 
 def _found(claim: Claim, trials: pd.DataFrame) -> Finding:
@@ -163,8 +158,7 @@ def _ratio(trials: pd.DataFrame, claim: Claim) -> Finding:
 def _contrast(trials: pd.DataFrame, claim: Claim) -> Finding:
     """Judge the ratio of two ratios ours / theirs, of different places."""
     first, second = claim.parts
-    here = _where(trials, first.where)
-    there = _where(trials, second.where)
+    here, there = (_where(trials, part.where) for part in claim.parts)
     if second.reference:
         there = _where(there, Where(costs=tuple(s.base_costs for s in scenarios_of(here))))
     one, other = (
@@ -182,7 +176,10 @@ def _contrast(trials: pd.DataFrame, claim: Claim) -> Finding:
 
 
 def _wins(trials: pd.DataFrame, claim: Claim) -> Finding:
-    """Count in how many combinations of problem, costs and policy each variance ends lowest, mean over seeds."""
+    """Count in how many combinations of problem, costs and policy each variance ends lowest, mean over seeds.
+
+    More wins than chance would give with a probability of 5 % are believed.
+    """
     values = at_share(trials, claim.quantity, claim.share)
     counted = [
         any(policy in case.policies and Scenario(*scenario) in case.where for case in claim.cases)
@@ -195,8 +192,9 @@ def _wins(trials: pd.DataFrame, claim: Claim) -> Finding:
     lowest: list[Any] = list(means.idxmin(axis=1))
     wins = {variance: lowest.count(variance) for variance in claim.variances}
     total, (*others, largest) = len(lowest), wins.values()
-    chance = _at_least(largest, total, 1 / len(wins))
-    verdict: Verdict = "no" if largest <= max(others) else "yes" if chance < CHANCE else "undecided"
+    p = 1 / len(wins)
+    chance = sum(comb(total, k) * p**k * (1 - p) ** (total - k) for k in range(largest, total + 1))
+    verdict: Verdict = "no" if largest <= max(others) else "yes" if chance < 0.05 else "undecided"
     told = ", ".join(f"{variance:g}: {count}" for variance, count in wins.items())
     return Finding(
         claim,
@@ -205,11 +203,6 @@ def _wins(trials: pd.DataFrame, claim: Claim) -> Finding:
         total,
         {"wins": {f"{variance:g}": count for variance, count in wins.items()}, "p": chance},
     )
-
-
-def _at_least(hits: int, total: int, chance: float) -> float:
-    """Return P(Binomial(total, chance) >= hits)."""
-    return sum(comb(total, k) * chance**k * (1 - chance) ** (total - k) for k in range(hits, total + 1))
 
 
 def _late_plays(trials: pd.DataFrame, claim: Claim) -> Finding:
@@ -280,15 +273,11 @@ def _listed(values: Sequence[float]) -> str:
 
 
 def findings_text(findings: Sequence[Finding]) -> str:
-    """Return a paragraph each."""
     told = {"yes": "reproduced", "no": "NOT reproduced", "undecided": "not decidable with these runs"}
     blocks = []
     for finding in findings:
         claim, judged = finding.claim, finding.settings
         extent = "" if judged == claim.published else f" ({judged} of {claim.published} published settings run)"
-        blocks.append(
-            f"{claim.place}: {claim.statement}\n"
-            f"  {told[finding.verdict]}{extent}: {finding.figures}\n"
-            f"  tested: {claim.test}"
-        )
+        verdict = f"{told[finding.verdict]}{extent}: {finding.figures}"
+        blocks.append(f"{claim.place}: {claim.statement}\n  {verdict}\n  tested: {claim.test}")
     return "\n\n".join(blocks)

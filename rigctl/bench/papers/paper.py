@@ -94,9 +94,8 @@ class Claim:
     parts: tuple[Part, ...] = ()
     """Of a contrast: two."""
     cases: tuple[Case, ...] = ()
-    """Of wins."""
     variances: tuple[float, ...] = ()
-    """Of wins: those that compete, the last of which is claimed to win."""
+    """Of wins: those that compete in the cases, the last of which is claimed to win."""
     fewest: int = 1
     """Of wins: fewer combinations decide nothing."""
     hypervolume: Expected = field(default_factory=lambda: Expected(within=1.05))

@@ -53,7 +53,7 @@ class Scenario(NamedTuple):
 
     @property
     def base_costs(self) -> str:
-        """`cheap` of `cheap-known`."""
+        """Return `cheap` of `cheap-known`."""
         return self.costs.partition("-")[0]
 
     def __str__(self) -> str:
@@ -101,31 +101,26 @@ def trials_of(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def scenarios_of(trials: pd.DataFrame | pd.Series) -> list[Scenario]:
-    """Return every scenario that occurs, sorted."""
     return [Scenario(*key) for key in scenario_index(trials).unique()]
 
 
 def within(trials: pd.DataFrame, scenarios: Sequence[Scenario]) -> pd.DataFrame:
-    """Return the trials on these scenarios."""
     return trials[scenario_index(trials).isin(scenarios)] if scenarios else trials.iloc[:0]
 
 
-def group_index(trials: pd.DataFrame | pd.Series) -> pd.Index:
+def group_index(trials: pd.DataFrame | pd.Series) -> pd.MultiIndex:
     """Return the scenario and policy of every row."""
     index: Any = trials.index
-    levels: pd.Index = index.droplevel("seed")
+    levels: pd.MultiIndex = index.droplevel("seed")
     return levels
 
 
 def scenario_index(trials: pd.DataFrame | pd.Series) -> pd.Index:
     """Return the scenario of every row."""
-    index: Any = trials.index
-    levels: pd.Index = index.droplevel(["policy", "seed"])
-    return levels
+    return group_index(trials).droplevel("policy")
 
 
 def policies_of(trials: pd.DataFrame | pd.Series) -> list[str]:
-    """Return every policy that occurs, sorted."""
     return sorted(trials.index.unique("policy"))
 
 

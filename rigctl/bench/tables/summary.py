@@ -1,12 +1,14 @@
 """What a table of results says: means and standard errors per scenario and policy, and ours against the published.
 
-`summarise` is the table of figures; `compare` asks how much better one policy is than the best of others.
+`summarise` is the table of figures; `compare` asks how much better one policy is than the best of others. Both can be
+had as plain text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from itertools import groupby
 from math import exp, log, nan
 from typing import TYPE_CHECKING, Any
 
@@ -53,7 +55,6 @@ class Summary:
     """CPU seconds a decision took, mean over each run's trials."""
 
     def by_name(self) -> dict[str, Any]:
-        """Return everything by name; what is not finite is unknown."""
         regrets = {r: {f"{share:g}": self.at_share[r, share] for share in SHARES} for r in REGRETS}
         more = {"evaluations": self.evaluations, "decision_s": self.decision_s}
         return {**self.scenario._asdict(), "policy": self.policy, "seeds": self.seeds, **regrets, **self.at_end, **more}
@@ -90,7 +91,6 @@ def summarise(frame: pd.DataFrame) -> tuple[Summary, ...]:
 
 
 def _stats(values: pd.Series) -> dict[tuple[Any, ...], Stat]:
-    """Return mean and error of each scenario and policy, sorted."""
     groups: Any = values.groupby(level=GROUP)
     return {group: Stat.of(of_seeds) for group, of_seeds in groups}
 
@@ -118,16 +118,14 @@ class Ratio:
 
     @property
     def ratio(self) -> float:
-        """Ours by the best published, both at least the floor; below 1 is better."""
+        """Return ours by the best published, both at least the floor; below 1 is better."""
         return max(self.ours.mean, self.floor) / max(self.best.mean, self.floor)
 
     @property
     def no_worse(self) -> bool:
-        """Whether our mean is at most the best published one (or the floor)."""
         return self.ratio <= 1.0
 
     def by_name(self) -> dict[str, Any]:
-        """Return everything by name; what is not finite is unknown."""
         told = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "scenario"}
         return {**self.scenario._asdict(), **told, "ratio": self.ratio, "no_worse": self.no_worse}
 
@@ -151,11 +149,9 @@ class Comparison:
 
     @property
     def no_worse_everywhere(self) -> bool:
-        """Whether there are ratios, and none is above 1."""
         return bool(self.ratios) and all(r.no_worse for r in self.ratios)
 
     def by_name(self) -> dict[str, Any]:
-        """Return everything by name; what is not finite is unknown."""
         return {
             "ours": self.ours,
             "published": self.published,
@@ -208,3 +204,57 @@ def _ratios(scenario: Scenario, runs: pd.DataFrame, ours: str, published: Sequen
             if ratios:
                 rows.append(max(ratios, key=lambda r: (r.ratio, -r.best.mean)))
     return rows
+
+
+def summary_text(rows: Sequence[Summary]) -> str:
+    """Return a table per scenario, a line per policy, mean ± standard error, without columns that nobody knows."""
+    blocks = []
+    for scenario, group in groupby(rows, key=lambda row: row.scenario):
+        columns = [_columns(row) for row in group]
+        known = [name for name in columns[0] if any(line.get(name, "nan") != "nan" for line in columns)]
+        lines = [[line.get(name, "") for name in known] for line in columns]
+        blocks.append(f"{scenario}\n{_table([known, *lines])}")
+    return "\n\n".join(blocks)
+
+
+def _columns(row: Summary) -> dict[str, str]:
+    regrets = {f"{r} {share:.0%}": str(row.at_share[r, share]) for r in REGRETS for share in SHARES}
+    end = {name.replace("_", " "): str(stat) for name, stat in row.at_end.items()}
+    return {
+        "policy": row.policy,
+        "seeds": str(row.seeds),
+        **regrets,
+        **end,
+        "trials": f"{row.evaluations.mean:.0f}",
+        "decision ms": f"{1e3 * row.decision_s.mean:.3g}",
+    }
+
+
+def comparison_text(comparison: Comparison) -> str:
+    """Return a line per scenario, regret and share, and the geometric means."""
+    head = ["setting", "regret", "budget", "seeds", comparison.ours, "best published", "its regret", "ratio", ""]
+    lines = []
+    for r in comparison.ratios:
+        measured = [str(r.ours.n), str(r.ours), r.best_policy, str(r.best), f"{r.ratio:.3g}"]
+        lines.append([str(r.scenario), r.regret, f"{r.share:.0%}", *measured, "" if r.no_worse else "worse"])
+    # where a published policy is missing, the best of the others may be easier to beat
+    missing = {r.scenario: r.missing for r in comparison.ratios if r.missing}
+    without = [f"\nWithout {', '.join(policies)}: {scenario}." for scenario, policies in missing.items()]
+    worse = sum(not r.no_worse for r in comparison.ratios)
+    means = ", ".join(f"{regret} {comparison.geometric_mean(regret):.3g}" for regret in REGRETS)
+    return (
+        f"{_table([head, *lines])}\n"
+        f"geometric mean of the ratios: {comparison.geometric_mean():.3g} ({means}); "
+        f"worse in {worse} of {len(comparison.ratios)}.\n"
+        f"Regrets below {FLOOR_SHARE:g} of the outcome's range count as equal to it."
+        f"{''.join(without)}"
+    )
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for first, *others in rows:
+        rest = [cell.rjust(width) for cell, width in zip(others, widths[1:], strict=True)]
+        lines.append("  ".join([first.ljust(widths[0]), *rest]).rstrip())
+    return "\n".join(lines)
