@@ -145,7 +145,7 @@ class TrialRun:
             looked_back = max(_frozen_after(rig).values(), default=1) - 1
             trials = range(max(number - looked_back, 1), number)
             past = [{m.name: m for m in journal.read.measurements(n)} for n in trials]
-            return judged_by_past(rig, measurements, past)
+            return _judged_by_past(rig, measurements, past)
 
         judged = await self.journal.call(judge)
         self.frozen = {n: m.value for n, m in measurements.items() if m.severity < judged[n].severity}
@@ -184,7 +184,7 @@ class TrialRun:
 # Sensors that say the same trial after trial, while everything else changes -------------------------------------
 
 
-def judged_by_past(
+def _judged_by_past(
     spec: RigSpec, now: Mapping[str, Measurement], past: Sequence[Mapping[str, MeasurementRow]]
 ) -> dict[str, Measurement]:
     """Judge the measurements: INVALID where a sensor has not moved by a bit over as many trials as its rule says.
