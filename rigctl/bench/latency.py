@@ -117,9 +117,7 @@ def measure(policy: Policy, n: int, problem: Problem, repeats: int = 5, seed: in
     # a limit only holds for libraries loaded by then, so load those that bring a BLAS of their own
     import scipy.linalg  # noqa: F401, PLC0415 - loaded for its BLAS
     import sklearn.gaussian_process  # noqa: F401, PLC0415 - loaded for its thread pool
-
-    # comes with scikit-learn, which needs it
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - only for the bench
+    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - with scikit-learn
 
     observations = history(n, seed).observations
     growing = [History.of(observations[: max(n - repeats, 0)])]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from zipfile import BadZipFile
@@ -12,7 +12,6 @@ from rigctl.bench.cell import Cell
 from rigctl.bench.problems.catalogue import MULTI_OUTCOME, bench_problem, check
 from rigctl.bench.problems.functions import DATA_FILES
 from rigctl.bench.problems.problem import BenchProblem
-from rigctl.core.experiment.problem import Problem
 from rigctl.core.policy import Particular
 from rigctl.errors import PluginError, UsageError
 
@@ -54,7 +53,6 @@ def _told(where: str) -> Iterator[None]:
 
 
 def _outline(cell: Cell) -> BenchProblem:
-    """Return the problem with all that policies are told of it."""
     try:
         return bench_problem(cell, solved=False)
     except (OSError, EOFError, BadZipFile, KeyError, TypeError, ValueError) as error:
@@ -69,24 +67,14 @@ def _check_fit(outline: BenchProblem, cell: Cell) -> None:
     spec = cell.policy
     policy = build_policy(spec, outline.options.get(spec.policy))
     problem = outline.problem(cell.budget, model_overrides(spec))
-    wrong = list(_model_mistakes(problem))
-    if isinstance(policy, Particular):
-        wrong += [_in_a_grid(key, what) for key, what in policy.mistakes(problem)]
-    if wrong:
-        raise UsageError(f"policy {spec.label}: " + "; ".join(f"{key}: {what}" for key, what in wrong))
-
-
-def _model_mistakes(problem: Problem) -> Sequence[tuple[str, str]]:
     model, d = problem.model, problem.space.dimension
     missing = [name for name in PINNED if getattr(model, name) is None] if model.hyperparameters == "fixed" else []
-    wrong = [(f"model.{name}", "got null, must be a number where hyperparameters are fixed") for name in missing]
+    wrong = [f"model.{name}: got null, must be a number where hyperparameters are fixed" for name in missing]
     if model.lengthscales is not None and len(model.lengthscales) != d:
-        wrong.append(("model.lengthscales", f"got {len(model.lengthscales)} of them, must be {d}: one per variable"))
-    return wrong
-
-
-def _in_a_grid(key: str, what: str) -> tuple[str, str]:
-    """Return a configuration's key and mistake as those of a grid, where outcomes come with the problem."""
-    if key == "further_outcomes":
-        what = f"{what}; problems that have some: {', '.join(MULTI_OUTCOME)}"
-    return key.replace("policy.", "options.", 1), what
+        wrong.append(f"model.lengthscales: got {len(model.lengthscales)} of them, must be {d}: one per variable")
+    for key, what in policy.mistakes(problem) if isinstance(policy, Particular) else ():
+        # the keys are a configuration's; in a grid, outcomes come with the problem
+        more = f"; problems that have some: {', '.join(MULTI_OUTCOME)}" if key == "further_outcomes" else ""
+        wrong.append(f"{key.replace('policy.', 'options.', 1)}: {what}{more}")
+    if wrong:
+        raise UsageError(f"policy {spec.label}: {'; '.join(wrong)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from math import isfinite
@@ -92,15 +92,14 @@ class Grid:
                 must_be_one_of(problem, catalogue(), f"{block.where}: problem")
             check_cells(block.cells(data), block.where)
         cells = {cell.id: cell for block in self.blocks for cell in block.cells(data)}
-        _labels_differ(tuple(cells.values()))
+        _labels_differ(cells.values())
         return tuple(cells.values())
 
     def to_json(self) -> list[dict[str, Any]]:
-        """Return what was asked, block by block."""
         return [{k: v for k, v in asdict(block).items() if k != "where"} for block in self.blocks]
 
 
-def _labels_differ(cells: Sequence[Cell]) -> None:
+def _labels_differ(cells: Iterable[Cell]) -> None:
     """Refuse a label of two meanings: in one table, rows of different policies would be averaged."""
     seen: dict[tuple[object, ...], Cell] = {}
     for cell in cells:
@@ -151,10 +150,9 @@ def from_options(
     Raises:
         UsageError: something in it does not hold.
     """
-    said = {"costs": costs, "variance": variances, "seeds": seeds}
-    given = {"problem": problems, "policy": policies, "budget": budget, "model": {"hyperparameters": hyperparameters}}
-    if hyperparameters == "learned":
-        del given["model"]
+    model = None if hyperparameters == "learned" else {"hyperparameters": hyperparameters}
+    given = {"problem": problems, "policy": policies, "budget": budget, "seeds": seeds}
+    said = {"costs": costs, "variance": variances, "model": model}
     return Grid((block_of({**given, **{k: v for k, v in said.items() if v is not None}}, "grid"),))
 
 

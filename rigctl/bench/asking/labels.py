@@ -60,7 +60,7 @@ def policy_spec(given: object, where: str = "policy") -> PolicySpec:
     known = predefined()
     if given in known:
         return known[given]
-    must_be_one_of(given, [*known, *(n for n in policy_names() if n not in known)], where)
+    must_be_one_of(given, dict.fromkeys([*known, *policy_names()]), where)
     return PolicySpec(given, given)
 
 

@@ -27,8 +27,7 @@ def build_policy(spec: PolicySpec, defaults: Mapping[str, Any] | None = None) ->
     Raises:
         UsageError: the policy or an option does not exist, or an option is missing or has a value it may not have.
     """
-    cls = policy_class(spec.policy)
-    built: Policy = build(cls, {**(defaults or {}), **spec.options}, _options_of(spec))
+    built: Policy = build(policy_class(spec.policy), {**(defaults or {}), **spec.options}, _options_of(spec))
     return built
 
 
@@ -111,8 +110,7 @@ def checked(cls: type[Any], options: Mapping[str, Any], where: str) -> dict[str,
 
 
 def _value(hint: Any, value: Any, where: str) -> Any:
-    """Return the value as one of the annotation's alternatives."""
-    for one in _alternatives(hint):
+    for one in get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,):
         element = get_args(one)[0] if get_args(one)[1:] == (...,) else None
         if isinstance(value, Mapping) and is_dataclass(one):
             return build(one, value, where)  # type: ignore[arg-type]  # a class, as annotations are
@@ -124,48 +122,39 @@ def _value(hint: Any, value: Any, where: str) -> Any:
     return given
 
 
-def _alternatives(hint: Any) -> tuple[Any, ...]:
-    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
-
-
 def _tuple(value: Any) -> Any:
     """Return a list of a file as the tuple a frozen policy keeps."""
     return tuple(_tuple(v) for v in value) if isinstance(value, list | tuple) else value
 
 
 def _fits(hint: Any, value: Any) -> bool:
-    return any(_fits_one(h, value) for h in _alternatives(hint))
-
-
-def _fits_one(hint: Any, value: Any) -> bool:
-    if get_origin(hint) is Literal:
+    kind = get_origin(hint) or hint
+    if kind in (Union, UnionType):
+        return any(_fits(h, value) for h in get_args(hint))
+    if kind is Literal:
         return value in get_args(hint)
-    if hint is type(None):
-        return value is None
     if isinstance(value, bool):
         return hint in (bool, Any)
     if hint is float:
         return isinstance(value, int | float) and isfinite(value)
-    if get_origin(hint) is tuple:
+    if kind is tuple:
         return isinstance(value, tuple) and _elements_fit(get_args(hint), value)
-    kind = get_origin(hint) or hint
     return isinstance(value, kind) if isinstance(kind, type) else True
 
 
 def _elements_fit(hints: tuple[Any, ...], values: tuple[Any, ...]) -> bool:
     if hints[1:] == (...,):
         return all(_fits(hints[0], v) for v in values)
-    return len(hints) == len(values) and all(_fits(h, v) for h, v in zip(hints, values, strict=True))
+    return len(hints) == len(values) and all(map(_fits, hints, values))
 
 
 def _allowed(hint: Any) -> str:
-    return " or ".join(_described(h) for h in _alternatives(hint))
-
-
-def _described(hint: Any) -> str:
-    if get_origin(hint) is Literal:
+    kind = get_origin(hint)
+    if kind in (Union, UnionType):
+        return " or ".join(map(_allowed, get_args(hint)))
+    if kind is Literal:
         return " or ".join(map(repr, get_args(hint)))
-    if get_origin(hint) is tuple:
+    if kind is tuple:
         each = [_allowed(h) for h in get_args(hint) if h is not ...]
         return f"a list (each {each[0]})" if ... in get_args(hint) else f"a list ({', '.join(each)})"
     if is_dataclass(hint):

@@ -141,7 +141,7 @@ def _ticks(axes: Axes, panel: Panel) -> None:
 
     if not panel.lines:
         return
-    axes.set_xlim(0, panel.end * 1.02)
+    axes.set_xlim(0, max(float(line.x[-1]) for line in panel.lines) * 1.02)
     axes.xaxis.set_major_locator(MaxNLocator(5))
     if not panel.log_y:
         axes.yaxis.set_major_locator(MaxNLocator(5))

@@ -111,11 +111,6 @@ class Panel:
     lines: tuple[Line, ...]
     log_y: bool = False
 
-    @property
-    def end(self) -> float:
-        """Return the last place of any line."""
-        return max(float(line.x[-1]) for line in self.lines)
-
     def floor(self) -> float:
         """Return the least value shown: bands that reach zero or below are cut at a positive one on a log axis."""
         if not self.log_y:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rigctl.bench.asking.labels import plain_label
 from rigctl.bench.figures.figure import Figure, Line, Panel, Spread, order_of
 from rigctl.bench.names import must_be_one_of
 from rigctl.bench.tables.results import (
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 COST_ORDER = ("cheap", "moderate", "expensive", "uniform", "varying", "varying-sum")
 PROBLEM_ORDER = ("gp-sample3", "hartmann3", "hartmann6+6", "ackley6+6", "levy6+6", "plant", "airfoil")
-PER_COST = ("-per-cost", "/cost")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,8 @@ def figures_of(paper: str, frame: pd.DataFrame) -> tuple[Figure, ...]:
 def ucb_cvs(trials: pd.DataFrame) -> tuple[Figure, ...]:
     """Lay out C Fig. 2, a row per objective, a column per cost set and variance; C Fig. 3, baselines per unit cost."""
     simple = Quantity("simple", "simple regret", log_y=True, diamonds=True)
-    per_cost = trials.index.isin([p for p in policies_of(trials) if p.endswith(PER_COST)], level="policy")
+    divided = [p for p in policies_of(trials) if plain_label(p).endswith("-per-cost")]
+    per_cost = trials.index.isin(divided, level="policy")
     figures = [_grid("ucb-cvs-fig2", "Simple regret against cost (C Fig. 2)", trials[~per_cost], simple)]
     if per_cost.any():
         here = within(trials, scenarios_of(trials[per_cost]))

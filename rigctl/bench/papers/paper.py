@@ -32,11 +32,9 @@ class Where:
     variances: tuple[float, ...] | None = None
 
     def __contains__(self, scenario: Scenario) -> bool:
-        return (
-            (self.problems is None or scenario.problem in self.problems)
-            and (self.costs is None or scenario.base_costs in self.costs)
-            and (self.variances is None or scenario.variance in self.variances)
-        )
+        wanted = (self.problems, self.costs, self.variances)
+        here = (scenario.problem, scenario.base_costs, scenario.variance)
+        return all(some is None or one in some for some, one in zip(wanted, here, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,6 @@ class Paper:
     claims: tuple[Claim, ...]
 
     def published(self, scenario: Scenario) -> bool:
-        """Tell whether the scenario's budget is the published one."""
         return scenario.budget == next((b.budget for b in self.budgets if scenario in b.where), None)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 from rigctl.bench.cell import Cell
 from rigctl.bench.names import must_be_one_of
@@ -17,7 +17,11 @@ from rigctl.bench.problems.problem import COST_SETS, BenchProblem, control_set_p
 
 DIMENSIONS = (4, 8, 16)
 """Of the full-control problems (Xie et al., section 4)."""
-MULTI_OUTCOME = ("zdt3", "zdt3-unscaled", "trays")
+MULTI_OUTCOME: Mapping[str, Callable[[], BenchProblem]] = {
+    "zdt3": zdt3,
+    "zdt3-unscaled": partial(zdt3, mapped=False),
+    "trays": trays,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,6 @@ class Entry:
 
 
 def catalogue() -> Mapping[str, Entry]:
-    """Return all problems by name."""
     kinds = tuple(base + kind for base in COST_SETS for kind in ("", "-exact", "-known"))
     entries = {
         name: Entry(kinds, "moderate", partial(control_set_problem, name), varies=True, seeded=recipe.seeded)
@@ -45,8 +48,7 @@ def catalogue() -> Mapping[str, Entry]:
     for function in get_args(FunctionName):
         for d in DIMENSIONS:
             entries[f"{function}{d}"] = Entry(get_args(CostsName), "uniform", partial(full_control, function, d))
-    several: tuple[Any, ...] = (zdt3, partial(zdt3, mapped=False), trays)
-    for name, build in zip(MULTI_OUTCOME, several, strict=True):
+    for name, build in MULTI_OUTCOME.items():
         entries[name] = Entry(("unit",), "unit", lambda _costs, build=build: build())
     return entries
 

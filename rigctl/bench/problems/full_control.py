@@ -22,13 +22,12 @@ from typing import Literal
 import numpy as np
 
 from rigctl.bench.problems.problem import BenchProblem, TrialCosts, one_set
-from rigctl.bench.problems.truth import Best, Truth
+from rigctl.bench.problems.truth import Best, Truth, sobol
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.problem import ModelOptions
 
 FunctionName = Literal["ackley", "levy", "rosenbrock"]
 CostsName = Literal["uniform", "varying", "varying-sum"]
-FLOOR_POINTS = 1 << 12
 
 
 def ackley(x: FloatArray) -> FloatArray:
@@ -68,18 +67,16 @@ class LinearCost:
         return np.asarray(self.base + self.slope * settings.sum(axis=1))
 
     def gradient(self, control_set: int, settings: FloatArray) -> FloatArray:  # noqa: ARG002
-        """Return the slope by each variable, (b, k)."""
         return np.full(settings.shape, self.slope)
 
     def upper(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """Return the mean, (b,)."""
         return self.mean(control_set, settings)
 
 
 def full_control(name: FunctionName, dimension: int, costs: CostsName = "uniform") -> BenchProblem:
     """Return one of the paper's problems; of any dimension from 2 on (the paper's are 4, 8 and 16)."""
     f, at = {"ackley": (ackley, 0.5), "levy": (levy, 0.55), "rosenbrock": (rosenbrock, 0.4)}[name]
-    floor = float(f(_sobol(dimension, FLOOR_POINTS, np.random.default_rng(0))).min())
+    floor = float(f(sobol(dimension, 1 << 12)).min())
     slope = {"uniform": 0.0, "varying": 20.0 / dimension, "varying-sum": 20.0}[costs]
     return BenchProblem(
         name=f"{name}{dimension}",
@@ -88,14 +85,6 @@ def full_control(name: FunctionName, dimension: int, costs: CostsName = "uniform
         costs=TrialCosts(field=LinearCost(1.0, slope)),
         truth=Truth((f,), (Best(0.0, (at,) * dimension),), floor),
         noise_sd=0.0,
-        initial=lambda rng: _sobol(dimension, 2 * (dimension + 1), rng),
+        initial=lambda rng: sobol(dimension, 2 * (dimension + 1), rng),
         model=ModelOptions(kernel="matern-5/2"),
     )
-
-
-def _sobol(dimension: int, count: int, rng: np.random.Generator) -> FloatArray:
-    """Return scrambled Sobol points (count, d); a power of two is drawn and cut, as fewer would not be balanced."""
-    from scipy.stats import qmc  # noqa: PLC0415 - slow to import
-
-    points = qmc.Sobol(dimension, rng=rng).random_base2(int(count - 1).bit_length())
-    return np.asarray(points[:count])

@@ -60,7 +60,6 @@ class Objective:
     """(h, d): points near which maxima may be, unit cube."""
 
     def __call__(self, x: FloatArray) -> FloatArray:
-        """Return the function of x (n, d), (n,)."""
         return self.f(x)
 
 
@@ -73,23 +72,19 @@ def hartmann3() -> Objective:
 
 def hartmann6() -> Objective:
     """Return that of six; maximum 3.32237 at (0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573)."""
-    A = np.array(
-        [
-            [10, 3, 17, 3.5, 1.7, 8],
-            [0.05, 10, 17, 0.1, 8, 14],
-            [3, 3.5, 1.7, 10, 17, 8],
-            [17, 8, 0.05, 10, 0.1, 14],
-        ]
-    )
-    P = 1e-4 * np.array(
-        [
-            [1312.0, 1696, 5569, 124, 8283, 5886],
-            [2329, 4135, 8307, 3736, 1004, 9991],
-            [2348, 1451, 3522, 2883, 3047, 6650],
-            [4047, 8828, 8732, 5743, 1091, 381],
-        ]
-    )
-    return _hartmann(A, P)
+    A = [
+        [10, 3, 17, 3.5, 1.7, 8],
+        [0.05, 10, 17, 0.1, 8, 14],
+        [3, 3.5, 1.7, 10, 17, 8],
+        [17, 8, 0.05, 10, 0.1, 14],
+    ]
+    P = [
+        [1312.0, 1696, 5569, 124, 8283, 5886],
+        [2329, 4135, 8307, 3736, 1004, 9991],
+        [2348, 1451, 3522, 2883, 3047, 6650],
+        [4047, 8828, 8732, 5743, 1091, 381],
+    ]
+    return _hartmann(np.array(A), 1e-4 * np.array(P))
 
 
 def _hartmann(A: FloatArray, P: FloatArray) -> Objective:
@@ -116,24 +111,19 @@ def kernel_sum(name: str, directory: Path | None) -> Objective:
         centres, lengthscales, kernel = arrays["centers"], arrays["lengthscales"], str(arrays["kernel"])
         weights, constant = float(arrays["outputscale"]) * arrays["alpha"], float(arrays["mean_constant"])
 
-    def f(x: FloatArray) -> FloatArray:
-        a, c = x / lengthscales, centres / lengthscales
-        out = np.empty(len(x))
-        for begin in range(0, len(x), 512):
-            r2 = np.square(a[begin : begin + 512, None, :] - c).sum(axis=2)
-            if kernel == "rbf":
-                k = np.exp(-0.5 * r2)
-            else:
-                s = np.sqrt(5.0 * r2)
-                k = (1.0 + s + np.square(s) / 3.0) * np.exp(-s)
-            out[begin : begin + 512] = constant + k @ weights
-        return out
+    def some(x: FloatArray) -> FloatArray:
+        r2 = np.square((x / lengthscales)[:, None, :] - centres / lengthscales).sum(axis=2)
+        if kernel == "rbf":
+            return np.asarray(constant + np.exp(-0.5 * r2) @ weights)
+        s = np.sqrt(5.0 * r2)
+        return np.asarray(constant + ((1.0 + s + np.square(s) / 3.0) * np.exp(-s)) @ weights)
 
     def terms() -> tuple[Terms, ...]:
         # one group of Gaussians, or for Matern-5/2 some tens
         w, t = (np.ones(1), np.ones(1)) if kernel == "rbf" else matern52_as_gaussians()
         return (gaussian_terms((w[:, None] * weights).ravel(), centres, 1.0 / (t[:, None] * np.square(lengthscales))),)
 
+    f = _in_parts(some)
     highest = centres[np.argsort(-f(centres), kind="stable")[:64]]
     return Objective(centres.shape[1], f, terms, constant, highest)
 
@@ -149,13 +139,13 @@ def gp_sample(dimension: int, lengthscale: float, seed: int) -> Objective:
     phases = rng.uniform(0.0, 2 * pi, FEATURES)
     weights = rng.standard_normal(FEATURES) * sqrt(2.0 / FEATURES)
 
-    def f(x: FloatArray) -> FloatArray:
-        out = np.empty(len(x))
-        for begin in range(0, len(x), 512):
-            out[begin : begin + 512] = np.cos(x[begin : begin + 512] @ frequencies.T + phases) @ weights
-        return out
-
+    f = _in_parts(lambda x: np.asarray(np.cos(x @ frequencies.T + phases) @ weights))
     return Objective(dimension, f, lambda: (wave_terms(weights * np.exp(1j * phases), frequencies),))
+
+
+def _in_parts(f: Callable[[FloatArray], FloatArray], rows: int = 512) -> Callable[[FloatArray], FloatArray]:
+    """Return the function evaluated at so many points at a time, which bounds its memory."""
+    return lambda x: np.concatenate([f(x[begin : begin + rows]) for begin in range(0, max(len(x), 1), rows)])
 
 
 def ackley(dimension: int) -> Objective:

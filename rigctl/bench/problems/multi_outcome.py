@@ -16,8 +16,6 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import FurtherOutcome
 from rigctl.core.multi_objective.hypervolume import hypervolume
 
-INITIAL = 5
-"""Random points known beforehand; they count neither as trials nor as use of the dear input."""
 ZDT3_LEAST = 0.7733691
 """Minus the least f2 of ZDT3."""
 TRAY_BEST, TABLE_BEST = 2.06261, 19.2085
@@ -59,7 +57,10 @@ def trays() -> BenchProblem:
 def _problem(
     name: str, f: Callable[[FloatArray], FloatArray], dimension: int, reference: Sequence[float]
 ) -> BenchProblem:
-    """Return the problem of two outcomes f, (n, d) -> (n, 2); inputs are dear to use in their order, the first most."""
+    """Return the problem of two outcomes f, (n, d) -> (n, 2); inputs are dear to use in their order, the first most.
+
+    Points known beforehand count neither as trials nor as use of the dear input.
+    """
     space = one_set(dimension)
 
     def progress(history: History) -> dict[str, list[float]]:
@@ -76,7 +77,6 @@ def _problem(
         costs=TrialCosts((1.0,), noise_sd=0.0, told=True),
         truth=None,
         noise_sd=0.0,
-        initial=lambda rng: rng.random((INITIAL, dimension)),
         options={"ca-mobo": {"order": space.names}},
         further=(FurtherOutcome("y2"),),
         progress=progress,

@@ -32,9 +32,6 @@ NOISY_FROM = 0.1
 SMALLEST_COST = 0.001
 NOISE_SD = 0.01
 """Of observations (C, appendix C)."""
-LENGTHSCALE = 0.2
-"""Where no paper has one for the problem."""
-INITIAL_POINTS = 5
 SUBSETS_OF_3 = ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2))
 SETS_OF_12 = tuple(tuple(range(*r)) for r in ((0, 3), (3, 6), (6, 9), (9, 12), (0, 6), (6, 12), (0, 12)))
 PLANT_SETS = ((0, 1), (2, 3), (3, 4), (0, 1, 2), (1, 2, 3), (2, 3, 4), (0, 1, 2, 3, 4))
@@ -65,11 +62,10 @@ class TrialCosts:
 
     @property
     def known(self) -> tuple[float, ...] | None:
-        """(m,), where policies are told the cost of every set."""
+        """Return the mean of every set, (m,), where policies are told them."""
         return self.means if self.told else None
 
     def mean(self, control_set: int, setting: Sequence[float]) -> float:
-        """Return the expected cost of a trial."""
         if self.field is None:
             return self.means[control_set]
         return float(self.field.mean(control_set, np.array([setting], dtype=float))[0])
@@ -97,7 +93,7 @@ class BenchProblem:
     noise_sd: float = NOISE_SD
     initial: Callable[[np.random.Generator], FloatArray] | None = None
     """The free points known beforehand, (n, d), unit cube; None: five, uniform over the cube."""
-    lengthscale: float = LENGTHSCALE
+    lengthscale: float = 0.2
     """Of `hyperparameters: fixed`, unit cube; the rest of those is signal 1, noise 0.01, mean 0, as in the papers."""
     model: ModelOptions = field(default_factory=ModelOptions)
     """What policies start from otherwise."""
@@ -110,8 +106,7 @@ class BenchProblem:
     """How variables left alone really vary; None: as policies are told."""
 
     def initial_points(self, rng: np.random.Generator) -> FloatArray:
-        """Draw the free points known beforehand, (n, d), unit cube."""
-        return rng.random((INITIAL_POINTS, self.space.dimension)) if self.initial is None else self.initial(rng)
+        return rng.random((5, self.space.dimension)) if self.initial is None else self.initial(rng)
 
     def left_alone(self, quantiles: FloatArray) -> FloatArray:
         """Return what the variables would be if none were controlled, (d,), unit cube, at these quantiles (d,)."""
@@ -158,11 +153,9 @@ class Recipe:
     """The papers' fixed one."""
     floor: float | None
     seeded: bool = False
-    """Whether every seed has a function of its own."""
 
 
 def recipes() -> Mapping[str, Recipe]:
-    """Return the problems with control sets, by name."""
     return {
         "hartmann3": Recipe(lambda *_: hartmann3(), 3, SUBSETS_OF_3, 0.1, 0.0),
         "gp-sample3": Recipe(lambda seed, _: gp_sample(3, 0.1, seed), 3, SUBSETS_OF_3, 0.1, None, seeded=True),
@@ -190,7 +183,7 @@ def control_set_problem(
     return BenchProblem(
         name=name,
         space=space,
-        objective=_of_first(objective),
+        objective=lambda x: objective(np.asarray(x)[:, : objective.dimension]),
         costs=TrialCosts.named(costs),
         truth=Truth.of(objective, marginals, recipe.control_sets, recipe.floor) if solved else None,
         floor=recipe.floor,
@@ -205,7 +198,3 @@ def _marginal(variance: float) -> TruncatedNormal:
         return TruncatedNormal.from_moments(0.5, sqrt(variance))
     except ValueError as error:
         raise UsageError(f"variance: got {variance:g}; {error}") from error
-
-
-def _of_first(objective: Objective) -> Callable[[FloatArray], FloatArray]:
-    return lambda x: objective(np.asarray(x)[:, : objective.dimension])

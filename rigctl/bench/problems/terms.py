@@ -107,7 +107,6 @@ class Partial:
     def of(
         cls, terms: Sequence[Terms], constant: float, controlled: Sequence[int], marginals: Sequence[Natural]
     ) -> Partial:
-        """Build it for a control set, given how every variable varies when left alone."""
         free = [v for v in range(len(marginals)) if v not in controlled]
         weights = []
         for kind in terms:

@@ -9,15 +9,13 @@ import numpy as np
 
 from rigctl.bench.problems.functions import Objective
 from rigctl.bench.problems.terms import Natural, Partial
-from rigctl.core.arrays import FloatArray
+from rigctl.core.arrays import FloatArray, IntArray
 
 Value = Callable[[FloatArray], FloatArray]
 """(n, k) settings -> (n,) values."""
 
 GRID = {1: 1001, 2: 101, 3: 41}
 """Points per axis of the grid that is searched first, by number of controlled variables that matter."""
-SOBOL_POINTS = 1 << 14
-"""Points searched first where there are more of them."""
 CLIMBERS = 8
 APART = 0.05
 FINEST = 1e-7
@@ -62,35 +60,36 @@ class Truth:
             effective = [controlled[c] for c in columns]
             partial = Partial.of(objective.terms(), objective.constant, effective, marginals[:d])
             # nothing is left to chance: the function itself, which is exact also where its terms end (ackley's tip)
-            value: Value = _ordered(objective, effective) if len(effective) == d else partial
+            value = _of_columns(objective, np.argsort(effective)) if len(effective) == d else partial
             values.append(_of_columns(value, columns))
             hints = np.empty((0, d)) if objective.hints is None else objective.hints
-            found = climbed(value, _starts(partial, hints[:, effective]))
+            starts = _starts(partial, hints[:, effective])
+            points, reached = compass_search(value, starts, step=0.5 / GRID.get(len(effective), 11))
+            winner = int(reached.argmax())
             setting = np.full(len(controlled), 0.5)
-            setting[columns] = found.setting
-            best.append(Best(found.value, tuple(float(v) for v in setting)))
-        return cls(tuple(values), tuple(best), _lowest(objective) if floor is None else floor)
+            setting[columns] = points[winner]
+            best.append(Best(float(reached[winner]), tuple(setting.tolist())))
+        # about the least, where it is not known
+        lowest = float(objective(sobol(d, 1 << 11)).min()) if floor is None else floor
+        return cls(tuple(values), tuple(best), lowest)
 
     def value(self, control_set: int, settings: FloatArray) -> FloatArray:
-        """Return F_i of settings (n, k), unit cube, (n,)."""
         return self.values[control_set](np.asarray(settings, dtype=float))
 
 
-def _of_columns(value: Value, columns: Sequence[int]) -> Value:
+def _of_columns(value: Value, columns: Sequence[int] | IntArray) -> Value:
     return lambda settings: value(settings[:, columns])
 
 
-def _ordered(objective: Objective, variables: Sequence[int]) -> Value:
-    """Return the function of all its variables, given in this order."""
-    order = np.argsort(variables)
-    return lambda settings: objective(settings[:, order])
+def sobol(dimension: int, count: int, rng: np.random.Generator | None = None) -> FloatArray:
+    """Return scrambled Sobol points (count, d); a power of two is drawn and cut, as fewer would not be balanced.
 
+    Without a generator they are always the same.
+    """
+    from scipy.stats import qmc  # noqa: PLC0415 - slow to import
 
-def climbed(value: Value, starts: FloatArray) -> Best:
-    """Return the best that compass search finds from starts (b, k)."""
-    points, values = compass_search(value, starts, step=0.5 / GRID.get(starts.shape[1], 11))
-    winner = int(values.argmax())
-    return Best(float(values[winner]), tuple(float(v) for v in points[winner]))
+    points = qmc.Sobol(dimension, rng=rng or np.random.default_rng(0)).random_base2(int(count - 1).bit_length())
+    return np.asarray(points[:count])
 
 
 def _starts(partial: Partial, hints: FloatArray) -> FloatArray:
@@ -103,10 +102,7 @@ def _starts(partial: Partial, hints: FloatArray) -> FloatArray:
         values = partial.on_grid([axis] * k).ravel()
         points = np.stack(np.meshgrid(*[axis] * k, indexing="ij"), axis=-1).reshape(-1, k)
     else:
-        from scipy.stats import qmc  # noqa: PLC0415 - slow to import
-
-        sobol = qmc.Sobol(k, rng=np.random.default_rng(0)).random(SOBOL_POINTS)
-        points = np.concatenate([np.clip(hints, 0.0, 1.0), sobol])
+        points = np.concatenate([np.clip(hints, 0.0, 1.0), sobol(k, 1 << 14)])
         values = partial(points)
     return points[_apart(points, values)]
 
@@ -144,10 +140,3 @@ def compass_search(function: Value, starts: FloatArray, step: float) -> tuple[Fl
         points[rows], values[rows] = around[better, pick[better]], reached[better]
         steps[going[~better]] *= 0.5
     return points, values
-
-
-def _lowest(objective: Objective) -> float:
-    """Return about the smallest value on the cube, from fixed points."""
-    from scipy.stats import qmc  # noqa: PLC0415 - slow to import
-
-    return float(objective(qmc.Sobol(objective.dimension, rng=np.random.default_rng(0)).random(1 << 11)).min())

@@ -10,16 +10,12 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from rigctl.bench.asking.grid import Grid
 from rigctl.bench.cell import Cell
 from rigctl.bench.running.simulate import Row, run_cell
 from rigctl.bench.running.store import Store, need
 from rigctl.errors import RigctlError, UsageError
-
-if TYPE_CHECKING:
-    from distributed import Client
 
 RETRIES = 3
 """Times a cell is started again when the worker it was on died."""
@@ -54,11 +50,7 @@ class Ran:
 
 
 def attempt(cell: Cell) -> Attempt:
-    """Run one cell in a worker, which keeps to one thread from now on."""
-    import sklearn.gaussian_process  # noqa: F401, PLC0415 - a limit only holds for libraries loaded by then
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - with scikit-learn
-
-    threadpool_limits(limits=1)
+    """Run one cell in a worker."""
     try:
         return Attempt(cell, tuple(run_cell(cell)))
     except Exception as error:  # noqa: BLE001 - policies are plug-ins: whatever one raises, the other cells go on
@@ -93,7 +85,7 @@ def run_grid(
     done = store.finished()
     pending = [cell for cell in cells if cell.id not in done]
     failed: list[Attempt] = []
-    with closing(_attempts(pending, jobs, dask)) as attempts:
+    with closing(_here(pending, jobs) if dask is None else _on_cluster(dask, pending)) as attempts:
         for made in attempts:
             if made.error:
                 store.write_failure(made.cell.id, made.traceback)
@@ -104,14 +96,10 @@ def run_grid(
     return Ran(len(cells), len(cells) - len(pending), len(pending) - len(failed), tuple(failed))
 
 
-def _attempts(cells: Sequence[Cell], jobs: int, dask: str | None) -> Generator[Attempt]:
-    """Yield attempts as they come, in any order."""
-    if dask is not None:
-        return _on_cluster(dask, cells)
-    return _with_joblib(cells, jobs) if jobs > 1 and len(cells) > 1 else (attempt(cell) for cell in cells)
-
-
-def _with_joblib(cells: Sequence[Cell], jobs: int) -> Generator[Attempt]:
+def _here(cells: Sequence[Cell], jobs: int) -> Generator[Attempt]:
+    if jobs < 2 or len(cells) < 2:
+        yield from map(attempt, cells)
+        return
     need("joblib")
     from joblib import Parallel, delayed, parallel_config  # type: ignore[import-untyped]  # noqa: PLC0415 - only where asked for
 
@@ -136,9 +124,16 @@ def _on_cluster(address: str, cells: Sequence[Cell]) -> Generator[Attempt]:
         UsageError: dask.distributed is not installed, or no scheduler answers at the address.
     """
     need("distributed", "dask")
-    from distributed import as_completed  # noqa: PLC0415 - heavy, and an extra
+    from distributed import Client, as_completed  # noqa: PLC0415 - heavy, and an extra
 
-    with _connected(address) as client:
+    try:
+        connected = Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)  # type: ignore[no-untyped-call]
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"--dask: no scheduler answers at {address} ({error}); start one with `dask scheduler` and workers with "
+            f"`dask worker {address} --nthreads 1`"
+        ) from error
+    with connected as client:
         futures = client.map(attempt, cells, pure=False, retries=RETRIES)
         of = dict(zip((f.key for f in futures), cells, strict=True))
         for future in as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
@@ -150,15 +145,3 @@ def _on_cluster(address: str, cells: Sequence[Cell]) -> Generator[Attempt]:
                 made = Attempt(of[future.key], error=told, traceback=told)
             future.release()
             yield made
-
-
-def _connected(address: str) -> Client:
-    from distributed import Client  # noqa: PLC0415 - heavy, and an extra
-
-    try:
-        return Client(address, timeout=CONNECT_TIMEOUT_S, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError) as error:
-        raise UsageError(
-            f"--dask: no scheduler answers at {address} ({error}); start one with `dask scheduler` and workers with "
-            f"`dask worker {address} --nthreads 1`"
-        ) from error

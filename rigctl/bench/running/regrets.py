@@ -29,7 +29,6 @@ def initial(played: Played) -> int:
 
 
 def columns(bench: BenchProblem, played: Played) -> dict[str, list[Any]]:
-    """Return everything of the table besides the cell's key."""
     decided, history = played.decisions, played.history
     charged = history.observations[initial(played) :]
     spent = np.cumsum([o.cost for o in charged], dtype=np.int64)
@@ -99,7 +98,6 @@ def regrets(
     value: FloatArray,
     costs: FloatArray,
     cheapest: float,
-    tolerance: float = TOLERANCE,
     *,
     known: float = -np.inf,
 ) -> dict[str, FloatArray]:
@@ -110,14 +108,13 @@ def regrets(
         value: (T,), F of the played settings.
         costs: (T,), mean costs of the played trials.
         cheapest: c_i*.
-        tolerance: alpha.
         known: the best value known before the first trial, which simple regret begins with.
     """
     most = max(b.value for b in truth.best)
     gap = most - value
     return {
         "simple": np.minimum.accumulate(np.minimum(gap, most - known)),
-        "quality": np.cumsum(gap - tolerance * (most - truth.floor)),
+        "quality": np.cumsum(gap - TOLERANCE * (most - truth.floor)),
         "cost_regret": np.cumsum(np.maximum(costs - cheapest, 0.0)),
         "cost_varying": np.cumsum(costs * gap),
     }

@@ -47,7 +47,7 @@ class Streams:
 
 
 def run_cell(cell: Cell) -> list[Row]:
-    """Return the cell's table: one row per charged trial.
+    """Return the cell's table: one row per charged trial. Meanwhile this process keeps to one thread.
 
     Raises:
         UsageError: a name or option is wrong, or data are missing.
@@ -58,21 +58,13 @@ def run_cell(cell: Cell) -> list[Row]:
     import sklearn.gaussian_process  # noqa: F401, PLC0415
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - with scikit-learn
 
-    bench = bench_problem(cell)
-    policy = build_policy(cell.policy, bench.options.get(cell.policy.policy))
     with threadpool_limits(limits=1):
+        bench = bench_problem(cell)
+        policy = build_policy(cell.policy, bench.options.get(cell.policy.policy))
         played = simulate(bench, policy, bench.problem(cell.budget, model_overrides(cell.policy)), cell.seed)
         table = columns(bench, played)
-    key = {
-        "cell": cell.id,
-        "problem": cell.problem,
-        "costs": cell.costs,
-        "variance": cell.variance,
-        "policy": cell.policy.label,
-        "seed": cell.seed,
-        "budget": cell.budget,
-        "code": code_version(),
-    }
+    of_cell = {name: getattr(cell, name) for name in ("problem", "costs", "variance", "policy", "seed", "budget")}
+    key = {"cell": cell.id, **of_cell, "policy": cell.policy.label, "code": code_version()}
     return [{**key, **{name: column[t] for name, column in table.items()}} for t in range(len(played.decisions))]
 
 
@@ -84,36 +76,27 @@ def simulate(bench: BenchProblem, policy: Policy, problem: Problem, seed: int) -
     def observe(proposal: Proposal) -> Observation:
         return _played(bench, proposal, next(trials), streams)
 
-    known = _known_beforehand(bench, streams)
-    return play(policy, problem, observe, streams.policy_seed, known=known, timer=time.thread_time)
-
-
-def _known_beforehand(bench: BenchProblem, streams: Streams) -> History:
     points = bench.initial_points(streams.initial)
-    seen = _observe(bench, points, streams.initial.standard_normal((len(points), 1 + len(bench.further))))
-    return History.of(
-        Observation(0, -1, tuple(x), y[0], 0, further=tuple(y[1:]))
-        for x, y in zip(points.tolist(), seen.tolist(), strict=True)
-    )
+    seen = zip(points, _observe(bench, points, streams.initial), strict=True)
+    known = History.of(_observation(0, -1, x, y, 0) for x, y in seen)
+    return play(policy, problem, observe, streams.policy_seed, known=known, timer=time.thread_time)
 
 
 def _played(bench: BenchProblem, proposal: Proposal, trial: int, streams: Streams) -> Observation:
     """Draw from every stream in every trial, whatever is controlled: policies stay comparable trial by trial."""
     x = bench.left_alone(streams.natural.random(bench.space.dimension))
     x[list(bench.space.control_sets[proposal.control_set].indices)] = proposal.setting
-    y = _observe(bench, x[None], streams.noise.standard_normal((1, 1 + len(bench.further))))[0]
+    y = _observe(bench, x[None], streams.noise)[0]
     cost = bench.costs.draw(proposal.control_set, proposal.setting, float(streams.costs.standard_normal()))
-    return Observation(
-        trial,
-        proposal.control_set,
-        tuple(x.tolist()),
-        float(y[0]),
-        to_micros(float(cost)),
-        further=tuple(y[1:].tolist()),
-    )
+    return _observation(trial, proposal.control_set, x, y, to_micros(float(cost)))
 
 
-def _observe(bench: BenchProblem, x: FloatArray, deviates: FloatArray) -> FloatArray:
+def _observe(bench: BenchProblem, x: FloatArray, noise: np.random.Generator) -> FloatArray:
     """Return the noisy outcomes, (n, 1 + further)."""
     exact = np.asarray(bench.objective(x), dtype=float).reshape(len(x), -1)
-    return np.asarray(exact + bench.noise_sd * deviates)
+    return np.asarray(exact + bench.noise_sd * noise.standard_normal((len(x), 1 + len(bench.further))))
+
+
+def _observation(trial: int, control_set: int, x: FloatArray, y: FloatArray, cost: int) -> Observation:
+    first, *further = y.tolist()
+    return Observation(trial, control_set, tuple(x.tolist()), first, cost, further=tuple(further))

@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,20 +43,11 @@ class Store:
         if self.form == "parquet":
             need("pyarrow")
         try:
-            self._cells.mkdir(parents=True, exist_ok=True)
+            (self.directory / "cells").mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(f"{self.directory}: cannot be a directory of results: {error.strerror}") from error
 
-    @property
-    def _cells(self) -> Path:
-        return self.directory / "cells"
-
-    @property
-    def _failed(self) -> Path:
-        return self.directory / "failed"
-
     def finished(self) -> frozenset[str]:
-        """Return the ids of the cells whose tables are there, in either form."""
         return frozenset(p.stem for p in cell_files(self.directory))
 
     def of_other_code(self, cells: Iterable[str], version: str) -> frozenset[str]:
@@ -67,20 +58,21 @@ class Store:
         return frozenset(cell for cell, code in made_by.items() if code is None or code.iloc[0] != version)
 
     def write(self, cell: str, rows: Sequence[dict[str, Any]]) -> None:
-        """Keep a finished cell's table; whole, or not at all."""
-        frame = _frame(rows)
+        import pandas as pd  # noqa: PLC0415 - heavy, and an extra
+
+        frame = pd.DataFrame(list(rows))
         buffer = io.BytesIO()
         if self.form == "parquet":
             frame.to_parquet(buffer, index=False)
         else:
             buffer.write(frame.to_csv(index=False, na_rep="nan").encode())
-        _replace(self._cells / f"{cell}.{self.form}", buffer.getvalue())
-        (self._failed / f"{cell}.txt").unlink(missing_ok=True)
+        _replace(self.directory / "cells" / f"{cell}.{self.form}", buffer.getvalue())
+        (self.directory / "failed" / f"{cell}.txt").unlink(missing_ok=True)
 
     def write_failure(self, cell: str, traceback: str) -> Path:
         """Keep why a cell failed, which is run again the next time; return where that stands."""
-        self._failed.mkdir(exist_ok=True)
-        path = self._failed / f"{cell}.txt"
+        path = self.directory / "failed" / f"{cell}.txt"
+        path.parent.mkdir(exist_ok=True)
         _replace(path, traceback.encode())
         return path
 
@@ -118,12 +110,6 @@ def load(directory: Path) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def _frame(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
-    import pandas as pd  # noqa: PLC0415 - heavy, and an extra
-
-    return pd.DataFrame(list(rows))
-
-
 def _read(path: Path) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415 - heavy, and an extra
 
@@ -131,17 +117,14 @@ def _read(path: Path) -> pd.DataFrame:
         # not by pandas, which reads the last digit of a number differently from version to version
         with path.open(encoding="utf-8", newline="") as stream:
             table = list(csv.DictReader(stream))
-        kinds = {name: _kind(name) for name in table[0]} if table else {}
-        return pd.DataFrame({name: [kind(row[name]) for row in table] for name, kind in kinds.items()})
+        kinds: dict[str, type] = {**dict.fromkeys(TEXT, str), **dict.fromkeys(WHOLE, int)}
+        names = table[0] if table else ()
+        return pd.DataFrame({name: [kinds.get(name, float)(row[name]) for row in table] for name in names})
     need("pyarrow")
     try:
         return pd.read_parquet(path)
     except (OSError, ValueError) as error:
         raise UsageError(f"{path}: cannot be read ({error}); delete it, and its cell is run again") from error
-
-
-def _kind(column: str) -> Callable[[str], Any]:
-    return str if column in TEXT else int if column in WHOLE else float
 
 
 def _replace(path: Path, content: bytes) -> None:

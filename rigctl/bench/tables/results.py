@@ -32,8 +32,6 @@ FROM_ZERO = ("trial", "quality", "cost_regret", "cost_varying", "dear_input")
 """Columns that are 0 before the first trial; the others are unknown then."""
 SHARES = (0.25, 0.5, 1.0)
 """Of the budget, where regrets are compared."""
-POINTS = 120
-"""Steps of a curve against cost."""
 FLOOR_SHARE = 1e-4
 """Regrets below this share of the outcome's range count as equal to it wherever ratios are taken: an exact zero, or
 one policy's 1e-9 against another's 1e-7, is no reason to call the one infinitely or a hundred times better."""
@@ -150,12 +148,12 @@ def at_share(trials: pd.DataFrame, column: str, share: float = 1.0) -> pd.Series
     return steps(trials, column, of_budget, np.array([share]))[0].rename(column)
 
 
-def curve_of(runs: pd.DataFrame, column: str, axis: Axis = "cost", points: int = POINTS) -> pd.DataFrame:
+def curve_of(runs: pd.DataFrame, column: str, axis: Axis = "cost", points: int = 120) -> pd.DataFrame:
     """Return mean, se, low, median and high (the quartiles) of one policy's runs on one scenario, indexed by place.
 
-    Against cost, a run holds its last value, also after it ended early, at even steps of the budget. Against trials,
-    the curve ends where the first run does. Places that a seed has no value for are left out: a mean over changing
-    seeds would jump.
+    Against cost, a run holds its last value, also after it ended early, at so many even steps of the budget. Against
+    trials, the curve ends where the first run does. Places that a seed has no value for are left out: a mean over
+    changing seeds would jump.
 
     Raises:
         ValueError: there are no runs, or of more than one policy or scenario.
@@ -215,5 +213,4 @@ def best_set(runs: pd.DataFrame) -> str:
 def function_and_d(problem: str) -> tuple[str, int]:
     """Return the parts of a name: `ackley-16` or `ackley16` -> (`ackley`, 16)."""
     name = problem.rstrip("0123456789")
-    digits = problem[len(name) :]
-    return name.rstrip("-"), int(digits) if digits else 0
+    return name.rstrip("-"), int(problem[len(name) :] or 0)
