@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
 from hypothesis import settings
 
 LEAST = 2
@@ -10,3 +14,8 @@ LEAST = 2
 def share(of: float) -> settings:
     """Return settings with this share of the profile's examples, for a property whose examples are dear."""
     return settings(max_examples=max(LEAST, round(of * settings.default.max_examples)))
+
+
+def slow_beyond(quick: int, cases: Iterable[Any]) -> list[Any]:
+    """The cases of a parametrized test, all but the first few marked slow: one of a kind shows most of it."""
+    return [case if n < quick else pytest.param(case, marks=pytest.mark.slow) for n, case in enumerate(cases)]

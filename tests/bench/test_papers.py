@@ -20,6 +20,7 @@ from rigctl.bench.tables.results import Stat, at_share, trials_of
 from rigctl.console.output import print_json
 from rigctl.errors import UsageError
 from tests.bench.tables import SEEDS, ending, frame, rows
+from tests.profiles import slow_beyond
 
 BASELINES, VARIANTS = ("ts-psq", "ucb-psq"), ("etc-50", "etc-100", "etc-ada")
 
@@ -47,7 +48,7 @@ def of_groups(baselines: float, variants: float) -> dict[str, float]:
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("quick", slow_beyond(1, [True, False]))
 def test_every_grid_names_what_exists(paper: str, quick: bool) -> None:
     """Problems, costs, policies and options of each paper are known to the bench, in both forms."""
     assert grid_of(paper, quick, arrays=False).cells()

@@ -39,6 +39,7 @@ def test_a_grid_goes_on_where_it_was(tmp_path):
     assert seen == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_worker_processes_give_the_same_tables(tmp_path):
     """Two workers, one process: every value the same but the seconds."""
     grid = quick_grid(4)

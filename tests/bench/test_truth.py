@@ -9,6 +9,7 @@ from scipy.stats import qmc
 from rigctl.bench.problems.full_control import full_control
 from rigctl.bench.problems.problem import control_set_problem, recipes
 from tests.bench.arrays import write_arrays
+from tests.profiles import slow_beyond
 
 NODES = 1 << 11
 
@@ -29,7 +30,7 @@ def by_brute_force(problem, control_set, setting):
     return values.mean(), values.std() / np.sqrt(NODES)
 
 
-@pytest.mark.parametrize("name", recipes())
+@pytest.mark.parametrize("name", slow_beyond(2, recipes()))
 def test_values_of_settings(name, problems):
     """F of random settings of every control set is the mean of the function over what is not controlled."""
     problem, rng = problems[name], np.random.default_rng(7)

@@ -13,6 +13,7 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
 from rigctl.core.policy import trial_rng
 from tests.core.conftest import make_history
+from tests.profiles import slow_beyond
 
 
 def outcome(x):
@@ -20,7 +21,7 @@ def outcome(x):
 
 
 @pytest.mark.parametrize(
-    "model", [ModelOptions(max_points=50), ModelOptions(max_points=50, bounds="pointwise", nodes=8)]
+    "model", slow_beyond(1, [ModelOptions(max_points=50), ModelOptions(max_points=50, bounds="pointwise", nodes=8)])
 )
 def test_a_decision_depends_on_the_history_and_not_on_how_it_came(problem, model):
     """A campaign of 80 trials decides every time, bit for bit, as a process that has just read the journal.

@@ -25,7 +25,7 @@ from rigctl.core.policies.psq import EiPsq, TsPsq, UcbPsq
 from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs
 from rigctl.core.policies.value_per_cost import ValuePerCost
 from rigctl.core.policy import Proposal, trial_rng
-from tests.profiles import share
+from tests.profiles import share, slow_beyond
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ def test_the_outcome_unit_changes_nothing(case, seed, unit):
 
 
 @every_policy
-@pytest.mark.parametrize("known", [False, True], ids=["metered", "known"])
+@pytest.mark.parametrize("known", slow_beyond(1, [False, True]))
 @few
 @given(seed=seeds, rate=st.sampled_from([2, 100, 1009]))
 def test_the_currency_changes_nothing(case, known, seed, rate):

@@ -16,6 +16,7 @@ from rigctl.core.kernels import ProductKernel
 from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from tests.core.plain import LOC, SCALE, make_case
 from tests.core.set_moments import SetIntegrals
+from tests.profiles import slow_beyond
 
 KERNELS = ("squared-exponential", "matern-5/2")
 FREQUENCIES = np.array([0.0, 0.3, -2.0, 17.0, -60.0, 240.0])
@@ -37,7 +38,9 @@ def density_of(marginal):
     return truncnorm(-loc / scale, (1 - loc) / scale, loc, scale)
 
 
-@pytest.mark.parametrize("marginal", [Uniform(0.1, 0.8), TruncatedNormal(0.4, 0.15), TruncatedNormal(-3.0, 0.5)])
+@pytest.mark.parametrize(
+    "marginal", slow_beyond(1, [TruncatedNormal(0.4, 0.15), Uniform(0.1, 0.8), TruncatedNormal(-3.0, 0.5)])
+)
 def test_characteristic_functions_are_integrals_over_the_density(marginal):
     """As by adaptive quadrature, also for waves far shorter than the distribution is wide."""
     got = characteristic(marginal, FREQUENCIES)
