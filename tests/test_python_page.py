@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import csv
+import lzma
 import re
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import rigctl
+from rigctl.console.simulator import Scenario, simulator
 
 ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
@@ -109,3 +112,39 @@ def test_importing_the_face_imports_nothing_else():
     code = "import sys, rigctl; print([m for m in sys.modules if m.startswith('rigctl.') or m == 'numpy'])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_campaign_on_disk_is_read_as_columns(tmp_path):
+    """One that release 0.1.0 has left: every column of its exported trials, in order; an unknown kind is refused."""
+    left = ROOT / "tests" / "fixtures" / "0.1.0" / "finished"
+    (tmp_path / "journal.sqlite").write_bytes(lzma.decompress((left / "journal.sqlite.xz").read_bytes()))
+    trials = rigctl.read(tmp_path)
+    with (left / "trials.csv").open(encoding="utf-8", newline="") as stream:
+        then = list(csv.DictReader(stream))
+    assert list(trials)[: len(then[0])] == list(then[0])
+    assert trials["trial"] == [int(row["trial"]) for row in then]
+    assert [str(cost) for cost in trials["cost"]] == [row["cost"] for row in then]
+    assert sum(rigctl.read(tmp_path, "ledger")["amount"]) >= sum(trials["cost"])
+    with pytest.raises(rigctl.UsageError, match="must be one of trials, ledger"):
+        rigctl.read(tmp_path, "trails")
+    with pytest.raises(rigctl.UsageError):
+        rigctl.read(tmp_path / "nowhere")
+
+
+@pytest.mark.system
+def test_a_campaign_is_run_from_python(tmp_path):
+    """On a simulated rig over the real protocols: two trials, everything safe, and what they cost can be read."""
+    (tmp_path / "sim").mkdir()
+    with simulator(Scenario("greenhouse", 2400.0, 1), tmp_path / "sim") as buses:
+        done = rigctl.run(ROOT / "config/greenhouse.yaml", tmp_path / "state", buses=buses, max_trials=2)
+    assert (done.result.trials, done.exit_code, done.result.safe.ok) == (2, 0, True)
+    assert rigctl.read(tmp_path / "state")["state"] == ["RECORDED", "RECORDED"]
+
+
+def test_what_cannot_be_run_is_refused_before_anything_moves(tmp_path):
+    """With file, line and key, as on the command line."""
+    bad = tmp_path / "bad.yaml"
+    bad.write_text("rig: x\ntrail: {}\n")
+    with pytest.raises(rigctl.ConfigError, match=r'bad.yaml:2: trail: unknown key.*did you mean "trial"'):
+        rigctl.run(bad, tmp_path / "state")
+    assert not (tmp_path / "state").exists()
