@@ -85,6 +85,13 @@ def test_power_times_time_is_charged_up_to_three_steps_of_a_coarse_counter(power
     assert line == LedgerLine("power", "energy", quantity, "kWh", round(quantity * 310_000), False, note)
 
 
+@pytest.mark.parametrize(("before", "after"), [(412.0, 412.25), (412.25, 413.0)])
+def test_a_counter_s_steps_are_those_of_whichever_reading_shows_more_digits(before, after):
+    """A reading that happens to end in zeros does not make the counter a coarse one."""
+    line = line_of(POWER, kwh(before), kwh(after), HOUR_S, power=after - before)
+    assert (line.quantity, line.note) == (after - before, "")
+
+
 @pytest.mark.parametrize(
     ("before", "after", "note"),
     [
