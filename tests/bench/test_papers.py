@@ -22,6 +22,8 @@ from rigctl.errors import UsageError
 from tests.bench.tables import SEEDS, ending, frame, rows
 from tests.profiles import slow_beyond
 
+pytestmark = pytest.mark.slow
+
 BASELINES, VARIANTS = ("ts-psq", "ucb-psq"), ("etc-50", "etc-100", "etc-ada")
 
 

@@ -88,6 +88,7 @@ def test_a_killed_cluster_worker_costs_nothing(tmp_path, monkeypatch):
     assert without_seconds(tmp_path).equals(without_seconds(tmp_path / "here"))
 
 
+@pytest.mark.slow
 def test_a_scheduler_that_does_not_answer_is_told(tmp_path, monkeypatch):
     """With the address and how to start one."""
     monkeypatch.setattr("rigctl.bench.running.parallel.CONNECT_TIMEOUT_S", 0.2)

@@ -88,7 +88,7 @@ def test_the_example_policy_prices_the_setting_it_proposes(installed, curiosity)
     assert ends[1] > 1.3 * ends[0]  # another setting of the set would have another price
 
 
-QUICK = ("explore-then-commit", "pbgi", "ucb-psq")
+QUICK = ("explore-then-commit", "ucb-psq")
 
 
 @pytest.mark.parametrize(
