@@ -105,3 +105,11 @@ def test_names_differ():
     variable = Variable("a", "mM", 0.0, 1.0, Uniform())
     with pytest.raises(ValueError, match="differ"):
         Space.of([variable, variable], [["a"]])
+
+
+def test_settings_stand_in_the_columns_of_their_control_set():
+    """And a half everywhere else, whatever order the set was named in."""
+    space = make_space((("a",), ("b",), ("b", "a")))
+    assert space.rows(1, np.array([[0.25], [0.75]])).tolist() == [[0.5, 0.25], [0.5, 0.75]]
+    assert space.rows(2, np.array([[0.125, 0.25]])).tolist() == [[0.125, 0.25]]
+    assert space.rows(0, np.empty((0, 1))).shape == (0, 2)
