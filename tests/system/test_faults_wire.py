@@ -14,12 +14,8 @@ ON, OFF = "050005ff00", "0500050000"
 
 @pytest.fixture(scope="module")
 def campaign_config(tmp_path_factory):
-    """Valves only, and a wait after the refill has been commanded that is long enough to strike in.
-
-    The watch looks rarely, so that what is struck is the next write, and not one of its questions.
-    """
-    path = tmp_path_factory.mktemp("config") / "rig.yaml"
-    return greenhouse(path, prepare="40 min", edit=lambda rig: rig["safety"].update(watch={"every": "30 s"}))
+    """Valves only, and a wait after the refill has been commanded that is long enough to strike in."""
+    return greenhouse(tmp_path_factory.mktemp("config") / "rig.yaml", prepare="8 min")
 
 
 def strike_the_next_write(sim, fault) -> None:
