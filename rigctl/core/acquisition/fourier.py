@@ -63,7 +63,7 @@ class _Wave:
         return np.asarray(np.sin(phase) if self.sine else np.cos(phase))
 
     def log_slope(self, delta: FloatArray) -> FloatArray:
-        raise NotImplementedError
+        raise NotImplementedError("waves are only integrated, never climbed")
 
 
 def characteristic(marginal: Marginal, frequencies: FloatArray) -> FloatArray:
