@@ -104,7 +104,7 @@ class Experiment:
             seed: of all decisions.
 
         Raises:
-            UsageError: no installed policy has that name.
+            UnknownPlugin: no installed policy has that name.
             ValueError: the space does not hold.
         """
         chosen = policy_class(policy)() if isinstance(policy, str) else policy

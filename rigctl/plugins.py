@@ -30,7 +30,7 @@ def loaded(plugins: Mapping[str, Load], name: str, kind: str) -> Any:
     """
     if name not in plugins:
         there = ", ".join(sorted(plugins)) or "none"
-        raise UnknownPlugin(f'no {kind} "{name}" is installed{did_you_mean(name, plugins)}; installed: {there}')
+        raise UnknownPlugin(f'no {kind} "{name}" is installed; installed: {there}{did_you_mean(name, plugins)}')
     return plugins[name]()
 
 
