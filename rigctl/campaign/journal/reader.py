@@ -14,6 +14,7 @@ import numpy as np
 from rigctl.campaign.journal.beside import Beside, IdleRows
 from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.documents import loaded
+from rigctl.campaign.journal.glance import Glance
 from rigctl.campaign.journal.rows import (
     AlarmRow,
     CampaignRow,
@@ -121,6 +122,7 @@ class Reader:
         self._connection = connection
         self.beside = Beside(connection)
         self.idle = IdleRows(connection)
+        self.glance = Glance(connection)
 
     def campaign(self) -> CampaignRow:
         """Return what the journal is about.
