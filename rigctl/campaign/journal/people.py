@@ -72,7 +72,7 @@ class PeopleBook:
             for last in ask(self._connection, sql, decision.trial):
                 if all(last[column] == cell for column, cell in cells.items()):
                     return int(last["id"])
-            return self._do.insert("suggestions", {**values, **self._now()})
+            return self._do.insert("suggestions", {**values, **self._now(), "start": self._start()})
 
     def correct(self, trial: int, kind: Kind, was: Amendment, becomes: Amendment, *, who: str, why: str) -> int:
         """Put a correction beside a trial's record, and the act into the audit; return the correction's number.
@@ -99,9 +99,12 @@ class PeopleBook:
         self._do.insert("by_hand", {"trial": trial, "import": values.pop("imported"), **values})
 
     def _add_act(self, verb: str, who: str, argument: str, why: str, outcome: str) -> int:
-        (start,) = self._connection.execute("SELECT max(id) FROM starts").fetchone()
-        values = {"verb": verb, "argument": argument, "who": who, "why": why, "outcome": outcome, "start": start}
-        return self._do.insert("acts", {**values, **self._now()})
+        values = {"verb": verb, "argument": argument, "who": who, "why": why, "outcome": outcome}
+        return self._do.insert("acts", {**values, **self._now(), "start": self._start()})
+
+    def _start(self) -> int | None:
+        (start,) = self._connection.execute("SELECT max(id) FROM starts").fetchone()  # whoever writes has begun last
+        return None if start is None else int(start)
 
     def _now(self) -> Mapping[str, object]:
         return {"utc": self._time.utc(), "at_s": self._time.now_s()}

@@ -257,7 +257,8 @@ _V5 = (
         budget_micros INTEGER NOT NULL CHECK (typeof(budget_micros) = 'integer'),
         note TEXT NOT NULL,
         utc TEXT NOT NULL,
-        at_s REAL NOT NULL
+        at_s REAL NOT NULL,
+        start INTEGER REFERENCES starts (id)  -- of the process that decided
     )""",
     """CREATE TABLE imports (                 -- files of trials from before the campaign
         id INTEGER PRIMARY KEY,
