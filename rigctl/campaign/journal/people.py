@@ -185,9 +185,8 @@ def corrected(trial: TrialRow, known: ByHand | None, corrections: tuple[Correcti
     for amendment in amendments:
         values |= amendment.values
         outcomes |= amendment.outcomes
-    if known is not None:
-        amount = amounts[-1] if amounts and known.imported is not None else known.amount
-        known = replace(known, amount=amount, note=notes[-1] if notes else known.note)
+    if known is not None and known.imported is not None and amounts:
+        known = replace(known, amount=amounts[-1])
     first = outcomes.pop(outcome)
     state = trial.state
     if any(a.outcomes for a in amendments):
@@ -203,5 +202,6 @@ def corrected(trial: TrialRow, known: ByHand | None, corrections: tuple[Correcti
         cost=charged[0] if charged else trial.cost,
         estimated=trial.estimated and not charged,
         by_hand=known,
+        remark=notes[-1] if notes else "" if known is None else known.note,
         corrected=corrections,
     )

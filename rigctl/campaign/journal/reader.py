@@ -5,8 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +22,7 @@ from rigctl.campaign.journal.rows import (
     CampaignRow,
     DoseRow,
     EventRow,
+    ImportRow,
     LedgerRow,
     MeasurementRow,
     Phase,
@@ -95,20 +98,27 @@ def check_readable(connection: sqlite3.Connection, path: Path) -> None:
         raise JournalCorrupt(recovery_advice(path, f"{type(error).__name__}: {error}")) from error
 
 
-def observation(space: Space, row: TrialRow, further: Sequence[str] | None = None) -> Observation:
+def observation(
+    space: Space,
+    row: TrialRow,
+    further: Sequence[str] | None = None,
+    imports: Mapping[int, ImportRow] = MappingProxyType({}),
+) -> Observation:
     """Return a charged trial as a policy sees it: measured engineering values on the unit cube.
 
     Further outcomes are those of these names, up to the first that was not measured; None: all, as they were declared.
 
     A cost that was estimated, or of a trial that ended before it was measured, is charged but says nothing about what
-    a whole trial costs: `cost_known` is False.
+    a whole trial costs: `cost_known` is False. So it is with one that was voided, which teaches nothing. An imported
+    one is not charged; it is as noisy as `imports`, by number, say.
     """
     names = space.names
     complete = all(name in row.measured for name in names)
     x = tuple(float(u) for u in space.to_unit(np.array([row.measured[n] for n in names]))) if complete else None
     if row.voided:  # what it cost is spent all the same
-        return Observation(row.trial, space.index_of(row.control_set), None, None, row.cost, cost_known=False)
-    return Observation(
+        void = Observation(row.trial, space.index_of(row.control_set), None, None, row.cost, cost_known=False)
+        return replace(void, charged=not row.imported)
+    seen = Observation(
         trial=row.trial,
         control_set=space.index_of(row.control_set),
         x=x,
@@ -116,6 +126,17 @@ def observation(space: Space, row: TrialRow, further: Sequence[str] | None = Non
         cost=row.cost,
         cost_known=row.whole and not row.estimated,
         further=_further(row, further) if row.state is State.RECORDED else (),
+    )
+    if row.by_hand is None or row.by_hand.imported is None:
+        return seen
+    source, then = imports[row.by_hand.imported], row.by_hand.amount
+    return replace(
+        seen,
+        cost=then or 0,
+        cost_known=then is not None and row.whole,
+        charged=False,
+        noise_sd=source.noise_sd,
+        noise_factor=source.noise_factor,
     )
 
 
@@ -176,7 +197,10 @@ class Reader:
 
     def history(self, space: Space, further: Sequence[str] | None = None, corrections: int | None = None) -> History:
         """Return all charged trials, as a policy sees them (see `observation`); corrected as `trials` are."""
-        return History.of(observation(space, row, further) for row in self.trials(corrections) if row.state.final)
+        last = self.people.last_correction() if corrections is None else corrections
+        imports = self.people.imports()
+        rows = (row for row in self.trials(last) if row.state.final)
+        return History.of((observation(space, row, further, imports) for row in rows), corrections=last)
 
     def policy_state(self, before: int | None = None) -> Mapping[str, Any] | None:
         """Return the policy's memory after its last decision (before trial `before`); None if it has made none."""

@@ -111,6 +111,8 @@ class TrialRow(Decision):
     """Outcomes besides the first that could be measured, by name, in the order they are declared in."""
     by_hand: ByHand | None = None
     """None: the rig did it, or an older version recorded it."""
+    remark: str = ""
+    """What a person has noted of it."""
     corrected: tuple[CorrectionRow, ...] = ()
     """In the order they were made; the values above are those after the last one."""
 
