@@ -22,6 +22,7 @@ from rigctl.console.safe import safe_json
 from rigctl.core.money import to_units
 from rigctl.core.recommend import Recommendation
 from rigctl.errors import PolicyError, counted
+from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,8 +43,13 @@ class Ended:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes."""
+        """Return 0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes.
+
+        130, as a shell has it, if Ctrl-C ended it and all is safe.
+        """
         result = self.result
+        if result.safe.ok and result.ending == "abandoned" and result.reason == "SIGINT":
+            return INTERRUPTED_EXIT
         fruitless = result.trials > 0 and result.recorded == 0 and result.ending != "abandoned"
         return 1 if not result.safe.ok or fruitless or result.ending == "interlock" else 0
 
