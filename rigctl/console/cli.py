@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.console.bench_cli import bench
@@ -32,7 +31,9 @@ from rigctl.console.options import (
     buses,
 )
 from rigctl.console.output import console, print_fields, print_json
-from rigctl.errors import RigctlError, UsageError
+from rigctl.console.verbs import Verbs
+from rigctl.errors import UsageError
+from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,23 +42,9 @@ if TYPE_CHECKING:
     from rigctl.signals import Signals
 
 
-class Verbs(TyperGroup):
-    """Turns errors into a message and an exit code, in this one place."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except RigctlError as error:
-            if ctx.params.get("debug"):
-                raise
-            typer.echo(f"rigctl: {error}", err=True)
-            raise typer.Exit(error.exit_code) from error
-
-
 app = typer.Typer(
     cls=Verbs,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
@@ -148,7 +135,7 @@ def run(
     left = safe_first(config, state)  # before anything that takes time or may be refused
     if left is not None and ctx.obj is not None and ctx.obj.heard:
         _tell({"ending": "abandoned", "reason": ctx.obj.heard[0], "safe": safe_json(left)}, json)
-        raise typer.Exit(0 if left.ok else 1)
+        raise typer.Exit(1 if not left.ok else INTERRUPTED_EXIT if ctx.obj.heard[0] == "SIGINT" else 0)
     from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory

@@ -9,13 +9,17 @@ from typing import Annotated
 
 import typer
 
+from rigctl.console.verbs import complete_config
 from rigctl.errors import UsageError
 
 STATES = Path("state")
 """Where state directories are unless `--state` says otherwise."""
 
-Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="The rig's YAML file.")]
-MaybeConfig = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Default: as last started.")]
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="The rig's YAML file.", autocompletion=complete_config)]
+MaybeConfig = Annotated[
+    Path | None,
+    typer.Argument(metavar="[CONFIG]", help="Default: as last started.", autocompletion=complete_config),
+]
 State = Annotated[Path | None, typer.Option(metavar="DIR", help="State directory; default ./state/<rig>.")]
 Bus = Annotated[list[str] | None, typer.Option(metavar="NAME=URL", help="Use another URL for a bus; repeatable.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Instead of the configuration's.")]

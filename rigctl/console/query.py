@@ -15,7 +15,7 @@ from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
-from rigctl.errors import JournalError, UsageError
+from rigctl.errors import JournalError, UsageError, counted
 from rigctl.rig.registry import DriverInfo
 
 
@@ -118,10 +118,14 @@ def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
     """Return every difference, other code that may be why, and how many have none, for people."""
     differing = [f"trial {t.trial}: {'; '.join(t.differences)}" for t in trials if not t.agrees]
     other = [
-        f"{len(numbers)} decisions were made by other code, and may come out differently: {code}"
+        f"{counted(len(numbers), 'decision')} made by other code may come out differently: {code}"
         for code, numbers in _by_other_code(trials).items()
     ]
-    return [*differing, *other, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
+    return [
+        *differing,
+        *other,
+        f"{len(trials) - len(differing)} of {counted(len(trials), 'decision')} come out the same",
+    ]
 
 
 def driver_lines(found: Sequence[DriverInfo]) -> Sequence[str]:
