@@ -34,6 +34,7 @@ def variable(
     *,
     natural: tuple[float, float] | Sequence[float] | None = None,
     natural_range: tuple[float, float] | None = None,
+    step: float | None = None,
 ) -> Variable:
     """Describe a variable in engineering units.
 
@@ -45,12 +46,13 @@ def variable(
         natural: how it varies when left alone: (mean, sd) of a normal distribution truncated to the natural range, or
             three or more readings; None: learned from the trials that leave it alone.
         natural_range: lowest and highest value when left alone; None: those of the setpoints.
+        step: between two setpoints, the first of which is `low`; 1 for whole numbers; None: every value can be set.
 
     Raises:
-        ValueError: a range is empty, or no such distribution exists on it.
+        ValueError: a range is empty or no whole number of steps, or no such distribution exists on it.
     """
     setpoints = (low, high)
-    whole = Variable(name, unit, low, high, Uniform())  # refuses an empty range before anything is divided by it
+    whole = Variable(name, unit, low, high, Uniform(), step)  # refuses an empty range before anything is divided by it
     if natural is None:
         ends = [share_of(v, setpoints) for v in natural_range or setpoints]
         return replace(whole, marginal=Learned(stretched(Uniform(), *ends), low=ends[0], high=ends[1]))

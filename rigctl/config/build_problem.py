@@ -11,7 +11,7 @@ from typing import Any
 from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
-from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.experiment.space import Space, Variable, last_level
 from rigctl.core.marginals.families import Marginal
 from rigctl.core.marginals.stretched import natural_marginal, share_of
 from rigctl.core.money import to_units
@@ -77,7 +77,28 @@ def _variable(context: Context, name: str, section: VariableSection) -> Variable
         marginal = None if prior is None else Learned(prior, learned.at_least, low, high)
     else:
         marginal = _declared(context, (*path, "natural"), natural, ranges)
-    return None if marginal is None else Variable(name, unit, *bounds, marginal)
+    step = _step(context, path, section, bounds)
+    return None if marginal is None else Variable(name, unit, *bounds, marginal, step)
+
+
+def _step(context: Context, path: KeyPath, section: VariableSection, bounds: tuple[float, float]) -> float | None:
+    """Return the step in the variable's unit, which leads from the lowest setpoint to the highest."""
+    if section.step is None:
+        return None
+    findings, unit, path = context.findings, section.unit, (*path, "step")
+    step = findings.attempt(path, None, context.units.to, section.step, unit, f"in {unit}, like the variable")
+    if step is None:
+        return None
+    low, high = bounds
+    if not 0 < step <= high - low:
+        findings.add(path, f"got {step:g}, must be more than nothing and at most the range, {high - low:g} {unit}")
+        return None
+    last = last_level(low, high, step)
+    if last != high:
+        what = f"must lead from {low:g} to {high:g} in whole steps; end the range at {last:g}, or take another step"
+        findings.add(path, f"got {step:g}, {what}")
+        return None
+    return step
 
 
 def _control_sets(context: Context) -> list[list[str]]:

@@ -183,6 +183,8 @@ class VariableSection(SensedSection):
     """Unit of range, setpoints and readings; "1" for none."""
     range: Pair
     """Lowest and highest setpoint."""
+    step: Quantity | None = None
+    """Between two setpoints, the first of which is the lowest; 1 for whole numbers. Default: every value can be set."""
     natural_range: Pair | None = None
     """Lowest and highest value when it is left alone, where that is not the range of setpoints: [7.2, 8.4]."""
     natural: Annotated[NaturalSection, BeforeValidator(_one_of("truncated_normal, uniform, empirical, learned"))]
