@@ -31,7 +31,7 @@ from rigctl.console.options import (
     buses,
 )
 from rigctl.console.output import console, print_fields, print_json
-from rigctl.errors import RigctlError, UsageError
+from rigctl.errors import ConfigError, RigctlError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +121,13 @@ def check(
     """Check a configuration, and with --probe the devices."""
     from rigctl.console import checking
 
-    found = checking.checked(_load(config, bus, to_run=True), probe=probe)
+    try:
+        found = checking.checked(_load(config, bus, to_run=True), probe=probe)
+    except ConfigError as error:
+        if not json:
+            raise
+        print_json(checking.mistakes_json(error))
+        raise typer.Exit(error.exit_code) from error
     if json:
         print_json(checking.to_json(found, probed=probe))
     else:
