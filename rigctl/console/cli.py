@@ -32,7 +32,7 @@ from rigctl.console.options import (
 )
 from rigctl.console.output import console, print_fields, print_json
 from rigctl.console.verbs import Verbs
-from rigctl.errors import ConfigError, RigctlError, UsageError
+from rigctl.errors import UsageError
 from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
@@ -109,13 +109,7 @@ def check(
     """Check a configuration, and with --probe the devices."""
     from rigctl.console import checking
 
-    try:
-        found = checking.checked(_load(config, bus, to_run=True), probe=probe)
-    except ConfigError as error:
-        if not json:
-            raise
-        print_json(checking.mistakes_json(error))
-        raise typer.Exit(error.exit_code) from error
+    found = checking.checked(_load(config, bus, to_run=True), probe=probe)
     if json:
         print_json(checking.to_json(found, probed=probe))
     else:
