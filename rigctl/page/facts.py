@@ -177,13 +177,14 @@ def why_of(trial: TrialRow, rows: Sequence[CourseRow], labels: Labels) -> Why | 
 def _set_fact(report: SetReport, trial: TrialRow, mine: Sequence[CourseRow], *, blind: bool) -> SetFact:
     prices = [to_units(row.cost) for row in mine if row.recorded and not row.estimated]
     price, half = price_interval(prices)
-    low, high = sorted((report.lower, report.upper))
+    seen = not blind and report.lower is not None and report.upper is not None
+    low, high = sorted((report.lower or 0.0, report.upper or 0.0)) if seen else (None, None)
     chosen = frozenset(trial.control_set) == frozenset(report.control_set)
     return SetFact(
         control_set=report.control_set,
-        lower=None if blind else low,
-        mean=None if blind else report.mean,
-        upper=None if blind else high,
+        lower=low,
+        mean=report.mean if seen else None,
+        upper=high,
         price=report.cost_mean if price is None else price,
         price_low=None if half is None or price is None else max(0.0, price - half),
         price_high=None if half is None or price is None else price + half,
@@ -197,7 +198,7 @@ def _set_fact(report: SetReport, trial: TrialRow, mine: Sequence[CourseRow], *, 
 def _why_not(report: SetReport, proposal: Proposal, labels: Labels, rest: float) -> str:
     if report.eligible:
         return ""
-    if proposal.threshold is not None:
+    if proposal.threshold is not None and report.upper is not None:
         reach = report.upper - proposal.threshold
         if (reach if labels.outcome.maximise else -reach) < 0:
             return "cannot reach the line"
