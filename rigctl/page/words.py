@@ -99,23 +99,23 @@ def headline(facts: Facts, study: Study | None) -> str:
     chosen = next((s for s in facts.why.sets if s.chosen), None)
     price = "" if chosen is None or chosen.price is None else f" ({money(chosen.price, facts.labels.currency)} a trial)"
     parts = [f"Controls {joined(facts.why.control_set)} now{price}."]
-    if chosen is not None and chosen.lower is not None and chosen.upper is not None:
-        parts.append(_expected(facts, chosen, study))
+    if chosen is not None and chosen.band is not None:
+        parts.append(_expected(facts, chosen, chosen.band, study))
     dearest = _everything(facts.why.sets)
     if chosen is not None and dearest is not None and dearest is not chosen and chosen.price and dearest.price:
         parts.append(f"Controlling everything costs {dearest.price / chosen.price:.1f} times as much.")
     return " ".join(parts)
 
 
-def _expected(facts: Facts, chosen: SetFact, study: Study | None) -> str:
+def _expected(facts: Facts, chosen: SetFact, band: tuple[float, float, float], study: Study | None) -> str:
     unit = facts.labels.outcome.unit
-    said = f"Expected: {between(chosen.lower or 0.0, chosen.upper or 0.0, unit)}"
+    said = f"Expected: {between(*band[::2], unit)}"
     today = None if study is None or study.recommendation is None else study.recommendation.choice
-    if today is None or chosen.mean is None:
+    if today is None:
         return f"{said}."
     if frozenset(today.control_set) == frozenset(chosen.control_set):
         return f"{said}; it is also what would be run today."
-    difference = chosen.mean - today.expected
+    difference = band[1] - today.expected
     side = "above" if difference >= 0 else "below"
     return f"{said}, {number(abs(difference), 2)} {side} what would be run today."
 
