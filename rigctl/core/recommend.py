@@ -24,6 +24,7 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.core.natural import present
+from rigctl.core.worth import LEVEL, Appraisal, Worth
 from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 
     from rigctl.core.gp.hyperparameters import Hyperparameters
 
-LEVEL = 0.95
-"""Coverage of the interval, if the model is right."""
 DOUBT = 1.0
 """Standard deviations by which a setting's expected value is lowered before settings are compared."""
 ONE_OF_SEVERAL = "; the other outcomes are not weighed here, see the trade-off"
@@ -56,6 +55,8 @@ class Option:
     """How much worse (positive) or better (negative) its expected outcome is than the recommended one's."""
     saving: float | None = 0.0
     """How much cheaper (positive) or dearer (negative) a trial is than the recommended one; None: never tried."""
+    why_not: str = ""
+    """Why it is not the recommended one, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,10 @@ class Recommendation:
     threshold: float
     """What an expected outcome must reach to be good enough."""
     reason: str
+    worth: Worth
+    """Against leaving everything alone, controlling everything and today's practice; and what each variable does."""
+    technical: str = ""
+    """How settings and sets were compared, in the model's terms."""
     front: Front | None = None
     """What several outcomes can be had together; None where there is one."""
 
@@ -144,6 +149,8 @@ def recommend(
     hyperparameters: Hyperparameters | None = None,
     *,
     further: Sequence[JsonState] = (),
+    today: Mapping[str, float] | None = None,
+    floor_cost: float | None = None,
 ) -> Recommendation:
     """Recommend the cheapest control set within `tolerance` of the best, at its best supported setting.
 
@@ -158,6 +165,8 @@ def recommend(
         tolerance: how much worse than the best is good enough, as a share.
         hyperparameters: of the last fit, if known.
         further: what the policy remembers of the further outcomes' models (`Fitted.to_state`).
+        today: setpoints of today's practice, engineering units, if there is one to compare with.
+        floor_cost: what a trial costs whatever is controlled, currency units, if known.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -166,23 +175,40 @@ def recommend(
         raise PolicyError("recommend: no trial has given an outcome yet; run some first")
     problem, _ = present(problem, history)
     fitted = fit_history(problem, history, hyperparameters)
-    bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, None)
+    bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng)
     options = supported(fitted.posterior, problem.space, history, bounds)
     charged = _charged(problem, history, options)
-    seen = {o.control_set for o in history.complete}
+    seen, floor = {o.control_set for o in history.complete}, value_floor(problem, history)
     tried = [s for s in options if s.control_set in seen] or list(options)
-    good, threshold = good_enough(tried, value_floor(problem, history), tolerance)
+    good, threshold = good_enough(tried, floor, tolerance)
     chosen = cheapest(good, charged)
     choice = _option(problem, history, chosen, charged)
     others = sorted((s for s in options if s is not chosen), key=lambda s: -s.mean)
+    why_not = {s.control_set: _why_not(s, tried, good, threshold, tolerance) for s in others}
+    alternatives = (replace(_option(problem, history, s, charged), why_not=why_not[s.control_set]) for s in others)
+    at = [s.setting for s in options]
+    appraisal = Appraisal(problem, history, fitted.posterior, at, charged, chosen.control_set, today, floor_cost)
     return Recommendation(
         choice=choice,
-        alternatives=tuple(_compared(problem, _option(problem, history, s, charged), choice) for s in others),
+        alternatives=tuple(_compared(problem, option, choice) for option in alternatives),
         tolerance=tolerance,
         threshold=sign(problem) * threshold,
         reason=_reason(len(good), len(tried), tolerance, choice) + (ONE_OF_SEVERAL if problem.further else ""),
+        worth=appraisal.worth(),
+        technical=f"played settings by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor "
+        f"{sign(problem) * floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
         front=front_of(problem, history, fitted, further),
     )
+
+
+def _why_not(
+    option: Supported, tried: Sequence[Supported], good: Sequence[Supported], threshold: float, tolerance: float
+) -> str:
+    if option not in tried:
+        return "no trial of it has given an outcome"
+    if option in good:
+        return "costs more" if tolerance else "costs no less"
+    return "too little is known of it" if option.mean >= threshold else "expected to fall short"
 
 
 def _charged(problem: Problem, history: History, options: Sequence[Supported]) -> list[float | None]:
