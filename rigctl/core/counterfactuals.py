@@ -20,8 +20,12 @@ from rigctl.core.costs.beliefs import believe
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.model import fit_history
 from rigctl.core.money import Micros, to_micros, to_units
+from rigctl.core.natural import present
 from rigctl.core.policy import Finished, Policy, next_proposal, trial_rng
+from rigctl.core.recommend import recommend, weigh
 from rigctl.errors import PolicyError
 
 Kind = Literal["cost", "price", "budget", "tolerance", "outcome"]
@@ -29,6 +33,9 @@ NOTHING: Final = ""
 """The answer of a policy that proposes nothing more."""
 NO_ANSWER: Final = None
 """Of a policy that cannot decide."""
+KINDS: Final[tuple[Kind, ...]] = ("cost", "price", "budget", "tolerance", "outcome")
+OF_RECOMMENDATIONS: Final[tuple[Kind, ...]] = ("cost", "price", "tolerance")
+"""The money left plays no part in them, and the last outcome alone seldom."""
 MOST: Final = 60
 """Decisions that one question may take."""
 PROBES: Final = (0.125, 1.0)
@@ -132,12 +139,41 @@ def decided(situation: Situation) -> str | None:
     return situation.problem.space.control_sets[proposal.control_set].label
 
 
+def recommended(situation: Situation) -> str | None:
+    """Ask what should be run from now on, at the situation's tolerance."""
+    s = situation
+    try:
+        found = recommend(s.problem, s.history, trial_rng(s.seed, s.trial), s.tolerance or 0.0, _known(s))
+    except PolicyError:
+        return NO_ANSWER
+    return "+".join(found.choice.control_set)
+
+
+def weighed(situation: Situation) -> Ask:
+    """Return what gives the same answers at little cost, as long as only costs and the tolerance are turned."""
+    s = situation
+    problem, _ = present(s.problem, s.history)
+    posterior = fit_history(problem, s.history, _known(s)).posterior
+    weighing = weigh(problem, s.history, posterior, trial_rng(s.seed, s.trial))
+
+    def ask(turned: Situation) -> str | None:
+        chosen = weighing.chosen(turned.problem, turned.history, turned.tolerance or 0.0)
+        return problem.space.control_sets[chosen].label
+
+    return ask
+
+
+def _known(situation: Situation) -> Hyperparameters | None:
+    stored = (situation.state or {}).get("hyperparameters")
+    return None if stored is None else Hyperparameters.from_json(stored)
+
+
 def counterfactuals(
     situation: Situation,
     ask: Ask = decided,
     *,
     prices: Sequence[Price] = (),
-    kinds: Sequence[Kind] = ("cost", "price", "budget", "tolerance", "outcome"),
+    kinds: Sequence[Kind] = KINDS,
     most: int = MOST,
 ) -> Counterfactuals:
     """Find what would change an answer, one quantity at a time.
@@ -168,6 +204,36 @@ def counterfactuals(
     except _Enough:
         return Counterfactuals(answer, _cheapest_first(flips), search.asked, cut_short=True)
     return Counterfactuals(answer, _cheapest_first(flips), search.asked, cut_short=False)
+
+
+def changes_of_recommendation(
+    situation: Situation, *, prices: Sequence[Price] = (), most: int = MOST, shown: int = 2
+) -> Counterfactuals:
+    """Find what would change a recommendation; of the cheapest flips each side is recommended anew to verify it.
+
+    Args:
+        situation: with the tolerance that is recommended at.
+        prices: of meters.
+        most: answers at most in the search.
+        shown: flips that are verified and returned.
+
+    Raises:
+        PolicyError: nothing can be recommended.
+    """
+    answer = recommended(situation)
+    if answer is NO_ANSWER:
+        raise PolicyError("what would change it: nothing can be recommended yet")
+    quick = counterfactuals(situation, weighed(situation), prices=prices, kinds=OF_RECOMMENDATIONS, most=most)
+    kept: list[Flip] = []
+    asked, by_lever = 1, {(v.kind, v.subject): v for v in levers(situation, answer, prices)}
+    for flip in quick.flips:
+        if len(kept) == shown or quick.answer != answer:
+            break
+        turned = by_lever[flip.kind, flip.subject].turned
+        asked += 2
+        if recommended(turned(flip.at)) == flip.after and recommended(turned(flip.short)) == answer:
+            kept.append(flip)
+    return Counterfactuals(answer, tuple(kept), asked + quick.asked, quick.cut_short)
 
 
 def _cheapest_first(flips: Sequence[Flip]) -> tuple[Flip, ...]:

@@ -78,6 +78,24 @@ class Recommendation:
     """What several outcomes can be had together; None where there is one."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighing:
+    """Hold what is believed of every set, from which a choice is made whatever trials cost and the tolerance is."""
+
+    options: tuple[Supported, ...]
+    tried: tuple[Supported, ...]
+    """Those that have given an outcome; all, where all outcomes were known beforehand."""
+    floor: float
+
+    def good_enough(self, tolerance: float) -> tuple[list[Supported], float]:
+        """Return the options that are good enough, and the mean that takes."""
+        return good_enough(self.tried, self.floor, tolerance)
+
+    def chosen(self, problem: Problem, history: History, tolerance: float) -> int:
+        """Return which control set is recommended at these costs."""
+        return cheapest(self.good_enough(tolerance)[0], _charged(problem, history, self.options)).control_set
+
+
 @dataclass(frozen=True, slots=True)
 class Supported:
     """The setting of one control set that the data support best. Values in outcome units, larger is better."""
@@ -141,6 +159,15 @@ def cheapest(options: Sequence[Supported], charged: Sequence[float | None]) -> S
     return min(options, key=lambda s: (charged[s.control_set] or 0.0, -s.support))
 
 
+def weigh(problem: Problem, history: History, posterior: Posterior, rng: np.random.Generator) -> Weighing:
+    """Find what is believed of every set; the problem's marginals are concrete."""
+    bounds = best_bounds(posterior, problem.space, problem.model, rng)
+    options = supported(posterior, problem.space, history, bounds)
+    seen = {o.control_set for o in history.complete}
+    tried = tuple(s for s in options if s.control_set in seen) or options
+    return Weighing(options, tried, value_floor(problem, history))
+
+
 def recommend(
     problem: Problem,
     history: History,
@@ -175,12 +202,10 @@ def recommend(
         raise PolicyError("recommend: no trial has given an outcome yet; run some first")
     problem, _ = present(problem, history)
     fitted = fit_history(problem, history, hyperparameters)
-    bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng)
-    options = supported(fitted.posterior, problem.space, history, bounds)
+    weighing = weigh(problem, history, fitted.posterior, rng)
+    options, tried, floor = weighing.options, weighing.tried, weighing.floor
     charged = _charged(problem, history, options)
-    seen, floor = {o.control_set for o in history.complete}, value_floor(problem, history)
-    tried = [s for s in options if s.control_set in seen] or list(options)
-    good, threshold = good_enough(tried, floor, tolerance)
+    good, threshold = weighing.good_enough(tolerance)
     chosen = cheapest(good, charged)
     choice = _option(problem, history, chosen, charged)
     others = sorted((s for s in options if s is not chosen), key=lambda s: -s.mean)
