@@ -55,6 +55,25 @@ def build_problem(context: Context) -> Problem | None:
     )
 
 
+def build_today(context: Context) -> Mapping[str, float] | None:
+    """Return the setpoints of today's practice, engineering units; None where none is given."""
+    section, findings = context.config.today, context.findings
+    if section is None:
+        return None
+    for i, name in enumerate(section.control):
+        if context.known(("today", "control", i), name, ["variables"], "variable: ") and name not in section.at:
+            findings.add(("today", "at"), f"has no value for {name}, which is controlled today; give it")
+    found = {}
+    for name, value in section.at.items():
+        path: KeyPath = ("today", "at", name)
+        if name not in section.control:
+            findings.add(path, f'got "{name}", must be among those in today.control')
+        elif name in context.config.variables:
+            unit = context.config.variables[name].unit
+            found[name] = findings.attempt(path, 0.0, context.units.to, value, unit, f"in {unit}, like the variable")
+    return found
+
+
 def _variable(context: Context, name: str, section: VariableSection) -> Variable | None:
     path: KeyPath = ("variables", name)
     natural, unit = section.natural, section.unit

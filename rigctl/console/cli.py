@@ -258,7 +258,12 @@ def ingest(
 
 @app.command()
 def recommend(
-    config: MaybeConfig = None, state: State = None, history: HistoryFile = None, *, json: AsJson = False
+    config: MaybeConfig = None,
+    state: State = None,
+    history: HistoryFile = None,
+    *,
+    technical: Technical = False,
+    json: AsJson = False,
 ) -> None:
     """Say what to run from now on, and what else there is."""
     from rigctl.console import report
@@ -279,7 +284,7 @@ def recommend(
     if json:
         print_json(report.to_json(found))
     else:
-        report.show(found, Labels.of(loaded), console())
+        report.show(found, Labels.of(loaded), console(), technical=technical)
 
 
 @app.command()
