@@ -14,6 +14,7 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.experiment.history import History
 from rigctl.core.policies.fallback import REPEAT
 from rigctl.core.policy import BudgetSpent, Finished, Proposal
+from rigctl.errors import counted
 from rigctl.provenance import deciding_code, difference
 
 
@@ -70,7 +71,7 @@ def _differences(reader: Reader, spec: CampaignSpec, row: Decision, history: His
     if row.proposal is None:
         return
     if len(history) != row.history_length:
-        yield f"history: decided on {row.history_length} trials, the journal has {len(history)} before it"
+        yield f"history: decided on {counted(row.history_length, 'trial')}, the journal has {len(history)} before it"
         return
     problem = replace(spec.problem, budget=row.budget)
     question = Question(spec.policy, problem, row.seed, history, reader.policy_state(before=row.trial))

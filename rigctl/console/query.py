@@ -17,7 +17,7 @@ from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
-from rigctl.errors import JournalError, UsageError
+from rigctl.errors import JournalError, UsageError, counted
 from rigctl.rig.registry import DriverInfo
 
 
@@ -84,7 +84,7 @@ class Explanation:
     """With the numbers; None for a trial done by hand for which no suggestion was kept."""
 
 
-def explained(campaign: OpenCampaign, trial: int | None) -> Explanation:
+def explained(campaign: OpenCampaign, trial: int | None, *, technical: bool = False) -> Explanation:
     """Return why a trial (None: the last one) was chosen.
 
     Raises:
@@ -96,15 +96,15 @@ def explained(campaign: OpenCampaign, trial: int | None) -> Explanation:
     row = rows[-1] if trial is None else campaign.reader.trial(trial)
     corrected = _corrections(row, campaign.loaded.currency)
     if row.proposal is None:
-        suggested, lines = _by_hand(campaign, row)
+        suggested, lines = _by_hand(campaign, row, technical=technical)
         return Explanation(row.trial, row.origin, (*lines, *corrected), suggested)
-    lines = sentences(campaign.loaded, row.proposal)
+    lines = sentences(campaign.loaded, row.proposal, technical=technical)
     if row.origin != "policy":
         lines = (f"Trial {row.trial} was not chosen by the policy ({row.origin}): {row.note}", *lines)
     return Explanation(row.trial, row.origin, (*lines, *corrected), row.proposal)
 
 
-def _by_hand(campaign: OpenCampaign, row: TrialRow) -> tuple[Proposal | None, tuple[str, ...]]:
+def _by_hand(campaign: OpenCampaign, row: TrialRow, *, technical: bool) -> tuple[Proposal | None, tuple[str, ...]]:
     """Return what was suggested for a trial that a person did, if it was kept, and what to say of the trial."""
     label, known = "+".join(row.control_set), row.by_hand or ByHand()
     if known.imported is not None:
@@ -114,7 +114,7 @@ def _by_hand(campaign: OpenCampaign, row: TrialRow) -> tuple[Proposal | None, tu
         return None, (f"Trial {row.trial} was done by hand: {label}.",)
     suggested = campaign.reader.people.suggestions()[known.suggestion].proposal
     how = f"but not as suggested: {known.departed}" if known.departed else "as suggested"
-    lines = () if suggested is None else sentences(campaign.loaded, suggested)
+    lines = () if suggested is None else sentences(campaign.loaded, suggested, technical=technical)
     return suggested, (f"Trial {row.trial} was done by hand, {how}.", *lines)
 
 
@@ -157,10 +157,14 @@ def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
     """Return every difference, other code that may be why, and how many have none, for people."""
     differing = [f"trial {t.trial}: {'; '.join(t.differences)}" for t in trials if not t.agrees]
     other = [
-        f"{len(numbers)} decisions were made by other code, and may come out differently: {code}"
+        f"{counted(len(numbers), 'decision')} made by other code may come out differently: {code}"
         for code, numbers in _by_other_code(trials).items()
     ]
-    return [*differing, *other, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
+    return [
+        *differing,
+        *other,
+        f"{len(trials) - len(differing)} of {counted(len(trials), 'decision')} come out the same",
+    ]
 
 
 def driver_lines(found: Sequence[DriverInfo]) -> Sequence[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from rigctl.campaign.journal.beside import Beside, IdleRows
 from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.documents import loaded
+from rigctl.campaign.journal.glance import Glance
 from rigctl.campaign.journal.people import PeopleRows, by_trial, corrected
 from rigctl.campaign.journal.rows import (
     AlarmRow,
@@ -153,6 +154,7 @@ class Reader:
         self.beside = Beside(connection)
         self.idle = IdleRows(connection)
         self.people = PeopleRows(connection)
+        self.glance = Glance(connection)
 
     def campaign(self) -> CampaignRow:
         """Return what the journal is about.
