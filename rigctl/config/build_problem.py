@@ -21,7 +21,11 @@ from rigctl.errors import KeyPath
 MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""
 COLUMNS = frozenset(
-    {"trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"}
+    {
+        *("trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"),
+        *("hand.date", "hand.operator", "hand.batch", "hand.note", "hand.suggested", "hand.departed"),
+        *("hand.cost_then", "corrected.void", "corrected.amended", "corrected.why"),
+    }
 )
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
 

@@ -7,13 +7,13 @@ What a verb needs is imported when it runs, so that `rigctl --help` stays fast.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
+from rigctl.console import hand_cli
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
@@ -223,37 +223,15 @@ def suggest(
     loaded = _load(config, seed=seed, budget=budget)
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
     suggestion = suggesting.suggest(loaded, past)
+    other = "its history is not the campaign's" if history else ""
+    why_not = other or suggesting.keep(loaded, state_directory(state, loaded.name), suggestion.decision)
+    if why_not:
+        typer.echo(f"rigctl: this suggestion is not kept in the journal: {why_not}", err=True)
     lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
     _say(suggesting.to_json(loaded, past, suggestion), lines, json)
 
 
-@app.command()
-def ingest(
-    config: Config,
-    source: Annotated[str | None, typer.Argument(metavar="[FILE]", help="CSV file, or - for JSON on stdin.")] = None,
-    *,
-    control_set: Annotated[str | None, typer.Option(help="What was controlled, joined by +.")] = None,
-    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="What was measured, all variables.")] = "",
-    outcome: Annotated[float | None, typer.Option(help="Leave out if the trial failed.")] = None,
-    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
-    state: State = None,
-    json: AsJson = False,
-) -> None:
-    """Record trials done by hand."""
-    from rigctl.console import ingest as ingesting
-    from rigctl.console.assemble import state_directory
-    from rigctl.console.by_hand import read_rows
-
-    loaded = _load(config)
-    if source == "-":
-        rows = ingesting.rows_from_json(loaded, sys.stdin.read())
-    elif source is not None:
-        rows = read_rows(loaded, Path(source))
-    elif control_set is not None and cost is not None:
-        rows = (ingesting.row_from_options(loaded, control_set, values, outcome, cost),)
-    else:
-        raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
-    _tell(ingesting.ingest(loaded, state_directory(state, loaded.name), rows), json)
+hand_cli.add_to(app)
 
 
 @app.command()
