@@ -82,6 +82,10 @@ class Mistake:
     path: KeyPath = ()
     line: int = 0
     """Of the file; 0 where it stands in none."""
+    column: int = 0
+    """Of the line, from 1; 0 where it is not known."""
+    file: str = ""
+    """Empty where it stands in none."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"

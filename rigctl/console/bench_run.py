@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from rigctl.bench.asking.grid import Grid
 from rigctl.bench.cell import Cell
 from rigctl.bench.running.parallel import Attempt, Ran, run_grid
-from rigctl.bench.running.store import Form, Store, code_version, need
+from rigctl.bench.running.store import Form, Store, code_version
 from rigctl.console.output import console, print_json
 from rigctl.errors import UsageError, counted
+from rigctl.plugins import need
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -27,6 +27,7 @@ from rigctl.console.options import (
     Records,
     Seed,
     State,
+    Technical,
     buses,
 )
 from rigctl.console.output import console, print_fields, print_json
@@ -212,6 +213,7 @@ def suggest(
     state: State = None,
     seed: Seed = None,
     budget: Budget = None,
+    technical: Technical = False,
     json: AsJson = False,
 ) -> None:
     """Say what the next trial should be; needs no hardware."""
@@ -221,7 +223,8 @@ def suggest(
     loaded = _load(config, seed=seed, budget=budget)
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
     suggestion = suggesting.suggest(loaded, past)
-    _say(suggesting.to_json(loaded, past, suggestion), suggesting.sentences(loaded, suggestion.proposal), json)
+    lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
+    _say(suggesting.to_json(loaded, past, suggestion), lines, json)
 
 
 @app.command()
@@ -285,6 +288,7 @@ def explain(
     trial: Annotated[int | None, typer.Option(min=1, help="Default: the last one.")] = None,
     state: State = None,
     *,
+    technical: Technical = False,
     json: AsJson = False,
 ) -> None:
     """Say why a trial was chosen, in sentences and numbers."""
@@ -292,7 +296,7 @@ def explain(
     from rigctl.console.assemble import open_campaign
 
     with open_campaign(config, state) as campaign:
-        found = query.explained(campaign, trial)
+        found = query.explained(campaign, trial, technical=technical)
     _say(found, found.sentences, json)
 
 

@@ -28,6 +28,9 @@ Budget = Annotated[
 ]
 MaxTrials = Annotated[int | None, typer.Option(min=1, help="Stop after this many trials.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+Technical = Annotated[
+    bool, typer.Option("--technical", help="Say it in the terms of the policy's paper, not in plain words.")
+]
 HistoryFile = Annotated[
     Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
 ]

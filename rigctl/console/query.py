@@ -70,7 +70,7 @@ class Explanation:
     """With the numbers; None for a trial done by hand."""
 
 
-def explained(campaign: OpenCampaign, trial: int | None) -> Explanation:
+def explained(campaign: OpenCampaign, trial: int | None, *, technical: bool = False) -> Explanation:
     """Return why a trial (None: the last one) was chosen.
 
     Raises:
@@ -83,7 +83,7 @@ def explained(campaign: OpenCampaign, trial: int | None) -> Explanation:
     if row.proposal is None:
         by_hand = f"Trial {row.trial} was done by hand: {'+'.join(row.control_set)}."
         return Explanation(row.trial, row.origin, (by_hand,), None)
-    lines = sentences(campaign.loaded, row.proposal)
+    lines = sentences(campaign.loaded, row.proposal, technical=technical)
     if row.origin != "policy":
         lines = (f"Trial {row.trial} was not chosen by the policy ({row.origin}): {row.note}", *lines)
     return Explanation(row.trial, row.origin, lines, row.proposal)

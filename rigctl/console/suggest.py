@@ -118,6 +118,7 @@ def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mappin
         "seed": loaded.seed,
         "decision_s": suggestion.decision_s,
         "reason": proposal.reason,
+        "technical": proposal.technical,
         "control_sets": proposal.sets,
         "threshold": proposal.threshold,
         "budget": {
@@ -128,12 +129,13 @@ def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mappin
     }
 
 
-def sentences(loaded: LoadedConfig, proposal: Proposal) -> tuple[str, ...]:
-    """Return why a trial is proposed, for people."""
+def sentences(loaded: LoadedConfig, proposal: Proposal, *, technical: bool = False) -> tuple[str, ...]:
+    """Return why a trial is proposed, for people, or in the terms of the policy's paper."""
     return explain(
         proposal,
         loaded.problem,
         outcome=loaded.rig.outcome_name,
         unit=loaded.outcome_unit,
         currency=loaded.currency,
+        technical=technical,
     )
