@@ -68,6 +68,7 @@ class Status:
             for name, seen in self._readings.items()
         }
         who = {"pid": os.getpid(), "rig": self.rig, "currency": self.currency, "alarms": self._alarms}
+        who["speedup"] = self.clock.speedup
         return {**who, **self._facts, "trial": trial, "readings": readings}
 
     def _money(self, spent: int, budget: int) -> None:

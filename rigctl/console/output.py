@@ -39,6 +39,12 @@ def print_json(answer: Any) -> None:
     sys.stdout.write(json.dumps(told(answer), indent=2, allow_nan=False) + "\n")
 
 
+def print_json_line(answer: Any) -> None:
+    """Print an answer on one line, at once: whoever reads it follows."""
+    sys.stdout.write(json.dumps(told(answer), allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
 def print_fields(answer: Any) -> None:
     """One `name: value` per line on standard output."""
     for name, value in told(answer).items():

@@ -22,6 +22,7 @@ from rigctl.console.sink import LAST_MESSAGES_S, Sink
 from rigctl.console.tables import Column, labelled, table
 from rigctl.core.money import to_units
 from rigctl.errors import counted
+from rigctl.rig.values import Seen
 
 BAR_WIDTH = 40
 FRONT_TRIALS = 8
@@ -124,10 +125,10 @@ def _now(board: Board) -> Mapping[str, str]:
     if trial is None:
         return {"trial": "getting ready"}
     rows = {
-        "trial": f"{trial.trial}  {trial.phase}  {step_words(board, trial)}",
+        "trial": f"{trial.trial}  {trial.phase}  {_step(board, trial)}",
         "control": "+".join(trial.control_set),
         "at": settings(trial.setpoints, labels.units),
-        "readings": _readings(board),
+        "readings": readings_words(board.readings),
         "doses": _doses(board, trial),
         "why": trial.reason,
         "best so far": _best(board),
@@ -137,16 +138,29 @@ def _now(board: Board) -> Mapping[str, str]:
     return {name: text for name, text in rows.items() if text}
 
 
-def step_words(board: Board, trial: UnderWay) -> str:
-    """Say what is done now, how long it takes yet, and when the trial is over."""
-    step, left_s = trial.step(board.now_s)
+def step_words(trial: UnderWay, now_s: float, speedup: float) -> str:
+    """Say what is done now, and how long it takes yet."""
+    step, left_s = trial.step(now_s)
     words = STEPS.get(step, step)
-    if left_s is not None:
-        words = f"{words}, {duration(left_s / board.pace.speedup)} left"
-    whole_s = board.trial_left_s
-    if whole_s is not None and whole_s >= WORTH_A_LINE_S and step != "measure":
-        words = f"{words}; the trial takes about {duration(whole_s)} yet"
-    return words
+    return words if left_s is None else f"{words}, {duration(left_s / speedup)} left"
+
+
+def _step(board: Board, trial: UnderWay) -> str:
+    words, left_s = step_words(trial, board.now_s, board.pace.speedup), board.trial_left_s
+    if left_s is None or left_s < WORTH_A_LINE_S or trial.step(board.now_s)[0] == "measure":
+        return words
+    return f"{words}; the trial takes about {duration(left_s)} yet"
+
+
+def state_line(board: Board) -> str:
+    """Return one line that says how things stand."""
+    trial, ended = board.trial, counted(board.trials, "trial")
+    parts = [board.pausing, f"{ended}, {_spent(board)} spent"]
+    if trial is not None:
+        doses, readings = _doses(board, trial), readings_words(board.readings)
+        parts += [f"trial {trial.trial} control {'+'.join(trial.control_set)}: {_step(board, trial)}"]
+        parts += [f"dosed {doses}" if doses else "", f"readings {readings}" if readings else ""]
+    return "; ".join(filter(None, parts))
 
 
 def _left(board: Board) -> str:
@@ -156,9 +170,9 @@ def _left(board: Board) -> str:
     return f"{told}, {duration(trials * board.usual_s / board.pace.speedup)}"
 
 
-def _readings(board: Board) -> str:
+def readings_words(readings: Mapping[str, Seen]) -> str:
     told = []
-    for name, seen in board.readings.items():
+    for name, seen in readings.items():
         if seen.value is None:
             told += [f"{name} no reading"] if seen.stale_after_s is not None else []
             continue
@@ -264,7 +278,7 @@ def _step_line(board: Board, event: events.TrialStep) -> str:
     if trial is None or left_s is None or left_s < WORTH_A_LINE_S:
         return ""
     doses = _doses(board, trial)
-    return f"trial {event.trial} {step_words(board, trial)}{f'; dosed {doses}' if doses else ''}"
+    return f"trial {event.trial} {_step(board, trial)}{f'; dosed {doses}' if doses else ''}"
 
 
 def _end_line(board: Board, result: events.CampaignResult) -> str:

@@ -137,12 +137,6 @@ def _front_lines(front: Front, labels: Labels, width: int) -> Iterator[str]:
     yield from wrapped(told, width, INDENT)
 
 
-def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Put a status in words: what the names of the trade-off mean."""
-    names = {"pareto_trials": "trials that no other beats in every outcome", "hypervolume": "hypervolume, measured"}
-    return {names.get(name, name): value for name, value in status.items()}
-
-
 def measured_front(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
     """Return the measured front of a journal, without its configuration; empty where there is one outcome only."""
     further = json.loads(campaign.identity.get("further_outcomes", "[]"))
