@@ -28,6 +28,7 @@ from rigctl.console.options import (
     Seed,
     State,
     Technical,
+    Watch,
     buses,
 )
 from rigctl.console.output import console, print_fields, print_json
@@ -149,13 +150,18 @@ def run(
 
 
 @app.command()
-def status(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+def status(config: MaybeConfig = None, state: State = None, *, watch: Watch = False, json: AsJson = False) -> None:
     """Show how a campaign stands, running or not."""
-    from rigctl.console import query, report
+    from rigctl.console import query
+    from rigctl.console import watch as watching
     from rigctl.console.assemble import find_state
 
-    answer = query.status(find_state(config, state))
-    _tell(answer if json else report.for_people(answer), json)
+    directory = find_state(config, state)
+    if watch:
+        watching.watch(directory, console(), json=json)
+        return
+    answer = query.status(directory)
+    _tell(answer if json else watching.for_people(answer), json)
 
 
 @app.command()
