@@ -66,6 +66,11 @@ def dotted(path: KeyPath) -> str:
     return text
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number and what there is of it, e.g. `1 trial`, `2 trials`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """Says what is wrong with a configuration, and where it stands."""
