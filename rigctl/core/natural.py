@@ -180,10 +180,10 @@ def _note(learned: Learned, series: _Series, last: Change | None, *, enough: boo
     if last is None:
         return ""
     began, noticed = (series.trials[series.rows[i]] for i in (last.begins, last.noticed))
-    then = "" if enough else f", and until there are {learned.at_least} since then the prior is believed again"
+    then = "" if enough else f". Until there are {learned.at_least} newer ones, what was declared is believed"
     return (
-        f"{series.name}: the supply has changed at trial {began} (noticed at trial {noticed}); "
-        f"readings before it are forgotten{then}"
+        f"{series.name}: the supply has changed at trial {began} (noticed at trial {noticed}). "
+        f"Its earlier readings no longer count{then}"
     )
 
 

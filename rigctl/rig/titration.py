@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped
+from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped, counted
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
@@ -44,8 +44,8 @@ class Evidence:
         silent = await self.doses.unanswered(pump, probe)
         if silent.doses < self.enough:
             return
-        trials = "1 trial" if silent.trials == 1 else f"{silent.trials} trials"
-        reason = f"{pump}: {silent.doses} doses in a row, over {trials}, did not move {probe}; pump latched"
+        trials = counted(silent.trials, "trial")
+        reason = f"{pump}: {counted(silent.doses, 'dose')} in a row, over {trials}, did not move {probe}; pump latched"
         await self.trip(reason)
         raise Tripped(reason, "Look at pump, stock and probe")
 
@@ -113,7 +113,7 @@ class Titration:
         doses, unanswered = 0, 0
         while (volume_ml := side.volume_ml(setpoint - reading)) is not None:
             if doses >= side.spec.max_doses:
-                self._give_up(reading, setpoint, f"still off after {side.spec.max_doses} doses")
+                self._give_up(reading, setpoint, f"still off after {counted(side.spec.max_doses, 'dose')}")
             await self.evidence.weigh(side.pump.name, side.spec.sensor)
             dispensed_ml = (await self.dispenser.dispense_together(side.act(volume_ml)))[0]
             doses += 1
@@ -121,7 +121,8 @@ class Titration:
             before, reading = reading, await self._fresh()
             unanswered = 0 if await self._responded(side, reading - before, dispensed_ml) else unanswered + 1
             if unanswered >= UNANSWERED_DOSES:
-                self._give_up(reading, setpoint, f"no response to {unanswered} doses; check pump, stock and probe")
+                silent = counted(unanswered, "dose")
+                self._give_up(reading, setpoint, f"no response to {silent}; check pump, stock and probe")
             back = self._side(setpoint - reading)
             if back.pump is not side.pump and abs(setpoint - reading) > OVERSHOOT * side.spec.tolerance:
                 if turned:

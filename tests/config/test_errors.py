@@ -126,7 +126,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file():
 def test_a_duplicate_key_names_both_lines():
     """The second of two equal keys is refused, and says where the first is."""
     found = problems(SMALL + "budget: 100 EUR\n")
-    assert found == {"rig.yaml:31: budget": "duplicate key; it stands already on line 3"}
+    assert found == {"rig.yaml:31: budget": "duplicate key; it stands already on line 3; remove one of them"}
 
 
 def test_too_many_control_sets_are_refused():
