@@ -110,7 +110,7 @@ def load_text(
     currency = None if findings.muted(("currency",)) else config.currency
     named = {name: document.data.get(name) for name in ("variables", "devices", "dosing", "buses")}
     declared = {name: frozenset(section if isinstance(section, dict) else ()) for name, section in named.items()}
-    context = Context(config, Units(currency), findings, declared, path.parent)
+    context = Context(config, Units(currency), findings, declared, path.parent, to_run)
     problem = build_problem(context)
     registry = registry or Registry.installed()
     rig = build_rig(context, registry)
@@ -175,5 +175,6 @@ def _policy(section: PolicySection, findings: Findings) -> Policy | None:
     if section.name not in names:
         findings.add(("policy", "name"), unknown(section.name, names, "an installed policy: "))
         return None
-    policy: Policy | None = make_policy(policy_class(section.name), section.model_extra or {}, ("policy",), findings)
+    cls, options = policy_class(section.name), section.model_extra or {}
+    policy: Policy | None = make_policy(section.name, cls, options, ("policy",), findings)
     return policy

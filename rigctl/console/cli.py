@@ -341,7 +341,7 @@ def drivers(*, json: AsJson = False) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON schema of the configuration, for editors."""
-    from rigctl.config.shape import json_schema, schema_text
+    from rigctl.config.editor import json_schema, schema_text
     from rigctl.rig.registry import Registry
 
     typer.echo(schema_text(json_schema(Registry.installed())), nl=False)
