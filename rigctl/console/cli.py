@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperGroup
 
 from rigctl.campaign.algebra import keep_to_one_thread
+from rigctl.console import init_cli
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
@@ -61,6 +62,7 @@ app = typer.Typer(
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
 app.add_typer(bench, name="bench")
+init_cli.add_to(app)
 
 
 def _show_version(wanted: bool) -> None:
