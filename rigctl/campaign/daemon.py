@@ -41,10 +41,8 @@ from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalError, RigctlError, Tripped
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.values import Alarm, SafeReport
-from rigctl.signals import Signals
+from rigctl.signals import INTERRUPTED_EXIT, Signals
 
-SECOND_INTERRUPT_EXIT = 130
-"""128 + SIGINT, as a shell has it."""
 JOURNAL_GIVEN_UP_S = 20.0
 """Wall seconds that the end of a process waits for a call of the journal; all has been sent to safety by then."""
 SAFE_WITHIN_S = 2.0
@@ -200,11 +198,11 @@ class Session:
         The journal is good at any instant; the next start settles what was in flight.
         """
         if self._safe_was_tried.is_set():
-            os._exit(SECOND_INTERRUPT_EXIT)
+            os._exit(INTERRUPTED_EXIT)
         if not self._leaving:
             self._leaving = True
             self._log.warning(f"going safe, at most {SAFE_WITHIN_S:g} s")
-            asyncio.get_running_loop().call_later(SAFE_WITHIN_S, os._exit, SECOND_INTERRUPT_EXIT)
+            asyncio.get_running_loop().call_later(SAFE_WITHIN_S, os._exit, INTERRUPTED_EXIT)
 
     async def run(self) -> CampaignResult:
         """Open the rig, settle the past, run trials, leave everything safe."""
@@ -251,7 +249,7 @@ class Session:
             self._report = await self.rig.safe()
         self._safe_was_tried.set()
         if self._leaving:
-            os._exit(SECOND_INTERRUPT_EXIT)
+            os._exit(INTERRUPTED_EXIT)
         if not self._report.ok:
             self.desk.alarm(Alarm(Severity.MAJOR, "safe state", f"the process ends: {standing(self._report)}"))
         else:

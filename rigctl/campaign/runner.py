@@ -23,7 +23,7 @@ from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import LASTING, Interrupted, Watchman
 from rigctl.core.experiment.history import History
 from rigctl.core.policy import BudgetSpent, Finished
-from rigctl.errors import CapReached, DeviceError, GuardRefused, JournalUnwritable, RigctlError, Tripped
+from rigctl.errors import CapReached, DeviceError, GuardRefused, JournalUnwritable, RigctlError, Tripped, counted
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm, SafeReport
@@ -116,7 +116,7 @@ class Runner:
         if history.spent + self.trials.idle >= self.spec.problem.budget:
             return "budget", "all of it is spent"
         if limit is not None and len(history) >= limit:
-            return "trials", f"{len(history)} of {limit} trials done"
+            return "trials", f"{len(history)} of {counted(limit, 'trial')} done"
         return None
 
     # One trial --------------------------------------------------------------------------------------------------
@@ -259,7 +259,7 @@ class Runner:
         elif self._failures >= self.spec.max_failures:
             await self._make_safe()
             raise DeviceError(
-                f"{self._failures} trials in a row failed, the last one, {row.trial}: {row.because}; "
+                f"{counted(self._failures, 'trial')} in a row failed, the last one, {row.trial}: {row.because}; "
                 f"{standing(self._report)}; mend the rig, then run again"
             )
         await self.patience.back_off(max(self._failures, 1))

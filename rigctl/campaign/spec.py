@@ -14,6 +14,7 @@ from pydantic import BaseModel
 from rigctl.codec import fields_of, plain
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
+from rigctl.core.marginals.stretched import Stretched
 from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import Policy
@@ -53,7 +54,13 @@ class CampaignSpec:
 
 
 NATURALS: Final[Mapping[type, str]] = MappingProxyType(
-    {Uniform: "uniform", TruncatedNormal: "truncated_normal", Empirical: "empirical", Learned: "learned"}
+    {
+        Uniform: "uniform",
+        TruncatedNormal: "truncated_normal",
+        Empirical: "empirical",
+        Learned: "learned",
+        Stretched: "natural_range",
+    }
 )
 """What a configuration calls them. An identity holds such words, never the name of a class: code may be renamed."""
 
@@ -88,7 +95,9 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
 
 
 def _natural(marginal: Marginal) -> Mapping[str, Any]:
-    values = {name: _natural(value) if name == "prior" else value for name, value in fields_of(marginal).items()}
+    values = {
+        name: _natural(value) if name in ("prior", "marginal") else value for name, value in fields_of(marginal).items()
+    }
     return {"kind": NATURALS[type(marginal)], **values}
 
 

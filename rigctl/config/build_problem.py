@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
-from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import Marginal, marginal_from_engineering
+from rigctl.core.experiment.space import Space, Variable, last_level
+from rigctl.core.marginals.families import Marginal
+from rigctl.core.marginals.stretched import natural_marginal, share_of
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.errors import KeyPath
@@ -61,14 +63,42 @@ def _variable(context: Context, name: str, section: VariableSection) -> Variable
     bounds = context.pair((*path, "range"), section.range, unit)
     if bounds is None:
         return None
+    alone = None
+    if section.natural_range is not None:
+        alone = context.pair((*path, "natural_range"), section.natural_range, unit)
+        if alone is None:
+            return None
+    ranges = _Ranges(unit, bounds, alone)
     marginal: Marginal | None
     if "learned" in natural.model_fields_set:
         learned = natural.learned or LearnedNatural()
-        prior = _declared(context, (*path, "natural", "learned", "prior"), learned.prior, unit, bounds)
-        marginal = None if prior is None else Learned(prior, learned.at_least)
+        prior = _declared(context, (*path, "natural", "learned", "prior"), learned.prior, ranges)
+        low, high = (share_of(v, bounds) for v in alone or bounds)
+        marginal = None if prior is None else Learned(prior, learned.at_least, low, high)
     else:
-        marginal = _declared(context, (*path, "natural"), natural, unit, bounds)
-    return None if marginal is None else Variable(name, unit, *bounds, marginal)
+        marginal = _declared(context, (*path, "natural"), natural, ranges)
+    step = _step(context, path, section, bounds)
+    return None if marginal is None else Variable(name, unit, *bounds, marginal, step)
+
+
+def _step(context: Context, path: KeyPath, section: VariableSection, bounds: tuple[float, float]) -> float | None:
+    """Return the step in the variable's unit, which leads from the lowest setpoint to the highest."""
+    if section.step is None:
+        return None
+    findings, unit, path = context.findings, section.unit, (*path, "step")
+    step = findings.attempt(path, None, context.units.to, section.step, unit, f"in {unit}, like the variable")
+    if step is None:
+        return None
+    low, high = bounds
+    if not 0 < step <= high - low:
+        findings.add(path, f"got {step:g}, must be more than nothing and at most the range, {high - low:g} {unit}")
+        return None
+    last = last_level(low, high, step)
+    if last != high:
+        what = f"must lead from {low:g} to {high:g} in whole steps; end the range at {last:g}, or take another step"
+        findings.add(path, f"got {step:g}, {what}")
+        return None
+    return step
 
 
 def _control_sets(context: Context) -> list[list[str]]:
@@ -198,10 +228,20 @@ def _lengthscales(context: Context) -> tuple[float, ...] | None:
     return tuple(given[n] for n in names)
 
 
-def _declared(
-    context: Context, path: KeyPath, section: DeclaredNatural, unit: str, bounds: tuple[float, float]
-) -> Marginal | None:
-    """Return how a variable with these bounds (in `unit`) varies; None when it does not hold."""
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    """Hold where a variable can be."""
+
+    unit: str
+    """Of both."""
+    setpoints: tuple[float, float]
+    natural: tuple[float, float] | None
+    """None: that of the setpoints."""
+
+
+def _declared(context: Context, path: KeyPath, section: DeclaredNatural, ranges: _Ranges) -> Marginal | None:
+    """Return how a variable with these ranges varies; None when it does not hold."""
+    unit = ranges.unit
     kind = next(iter(section.model_fields_set))
     path = (*path, kind)
     given: Mapping[Any, float | str]
@@ -220,7 +260,17 @@ def _declared(
     if len(whole) < len(values) or (kind == "empirical" and not whole):
         return None
     described = {"sample": list(whole.values())} if kind == "empirical" else whole
-    return attempt(path, None, marginal_from_engineering, kind, described, *bounds)
+    return attempt(path, None, _marginal, kind, described, ranges)
+
+
+def _marginal(kind: str, described: Mapping[Any, Any], ranges: _Ranges) -> Marginal:
+    try:
+        return natural_marginal(kind, described, ranges.setpoints, ranges.natural)
+    except ValueError as impossible:
+        if ranges.natural is not None:
+            raise
+        where = "if it is elsewhere when left alone, say where: natural_range: [low, high]"
+        raise ValueError(f"{impossible}; {where}") from impossible
 
 
 def _column(context: Context, source: Mapping[str, str], path: KeyPath) -> list[float]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from rigctl.config.build_safety import build_dosing, build_limits, build_watch, range_of
+from rigctl.config.build_safety import build_dosing, build_limits, build_watch, natural_range_of, range_of
 from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import DeviceSection, MeterSection, TrialSection, VariableSection
 from rigctl.config.shape import problems_of
@@ -137,10 +137,14 @@ def _plausible(context: Context) -> dict[str, tuple[float, float]]:
         if section.sensor is not None:
             plausible[section.sensor] = bounds
         if isinstance(section, VariableSection):
-            low, high = range_of(context, section)
-            if not bounds[0] <= low <= high <= bounds[1]:
-                got = f"got [{bounds[0]:g}, {bounds[1]:g}]"
-                context.findings.add((*path, "plausible"), f"{got}, must hold the range [{low:g}, {high:g}]")
+            for what, (low, high) in (
+                ("range", range_of(context, section)),
+                ("natural_range", natural_range_of(context, section)),
+            ):
+                if not bounds[0] <= low <= high <= bounds[1]:
+                    got = f"got [{bounds[0]:g}, {bounds[1]:g}]"
+                    context.findings.add((*path, "plausible"), f"{got}, must hold the {what} [{low:g}, {high:g}]")
+                    break
     return plausible
 
 

@@ -128,6 +128,13 @@ def range_of(context: Context, section: VariableSection) -> tuple[float, float]:
     return low, high
 
 
+def natural_range_of(context: Context, section: VariableSection) -> tuple[float, float]:
+    """Return where it may be when left alone, in the variable's unit; as `range_of`."""
+    if section.natural_range is None:
+        return range_of(context, section)
+    return range_of(context, section.model_copy(update={"range": section.natural_range}))
+
+
 def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
     """Make a device and its line, both closed; None where URL or driver does not hold, which is told elsewhere."""
     try:

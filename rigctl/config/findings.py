@@ -28,7 +28,7 @@ class Findings:
     def __init__(self, document: Document, mistakes: Iterable[Mistake] = ()) -> None:
         self._document = document
         self._mistakes = list(mistakes)
-        self._warnings: list[Mistake] = []
+        self._warnings: list[Mistake] = list(document.doubts)
         self._muted: set[KeyPath] = set(document.unreadable)
 
     def add(self, path: KeyPath, what: str) -> None:
@@ -72,7 +72,7 @@ class Findings:
 
     def raise_any(self) -> None:
         if self._mistakes:
-            raise ConfigError(sorted(self._mistakes, key=attrgetter("line")))
+            raise ConfigError(sorted(self._mistakes, key=attrgetter("line", "column")))
 
 
 def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:

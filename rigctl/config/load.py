@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from rigctl.config.build_problem import build_problem
 from rigctl.config.build_rig import build_rig
 from rigctl.config.document import Document, parse
+from rigctl.config.file import read
 from rigctl.config.findings import Context, Findings, unknown
 from rigctl.config.inspect_rig import inspect_rig
 from rigctl.config.shape import check_shape, make_policy
@@ -78,7 +79,7 @@ def load(
 ) -> LoadedConfig:
     """Read, check and convert a configuration file. Arguments and errors as `load_text`."""
     file = Path(path)
-    return load_text(_read(file), file, overrides, registry, to_run=to_run)
+    return load_text(read(file), file, overrides, registry, to_run=to_run)
 
 
 def load_text(
@@ -138,16 +139,6 @@ def load_text(
         document=document,
         warnings=findings.warnings,
     )
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError([Mistake(f"{path}:1", f"must be UTF-8 text: {error.reason}")]) from error
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError([Mistake(str(path), f"cannot be read: {reason}")]) from error
 
 
 def _overridden(document: Document, overrides: Overrides) -> tuple[Document, list[Mistake]]:

@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from rigctl.config.document import Document
 from rigctl.config.findings import Findings
 from rigctl.config.schema import DeviceSection, PolicySection, RigConfig
+from rigctl.config.wording import shown
 from rigctl.core.policies.registry import policy_class, policy_names
 from rigctl.errors import KeyPath
 from rigctl.plugins import did_you_mean
@@ -103,14 +104,6 @@ def _sentence(details: ErrorDetails, model: type[BaseModel]) -> str:
     said = details["msg"].removeprefix("Value error, ")
     what = said if template is None else template.format(**details.get("ctx", {}))
     return what if what.startswith("got ") else f"got {shown(details['input'])}, {what}"
-
-
-def shown(value: Any) -> str:
-    """Show a value as the user wrote it, cut short."""
-    if value is None:
-        return "nothing"
-    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def keys_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.console import init_cli
@@ -29,10 +28,13 @@ from rigctl.console.options import (
     Records,
     Seed,
     State,
+    Technical,
     buses,
 )
 from rigctl.console.output import console, print_fields, print_json
-from rigctl.errors import RigctlError, UsageError
+from rigctl.console.verbs import Verbs
+from rigctl.errors import UsageError
+from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,23 +43,9 @@ if TYPE_CHECKING:
     from rigctl.signals import Signals
 
 
-class Verbs(TyperGroup):
-    """Turns errors into a message and an exit code, in this one place."""
-
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except RigctlError as error:
-            if ctx.params.get("debug"):
-                raise
-            typer.echo(f"rigctl: {error}", err=True)
-            raise typer.Exit(error.exit_code) from error
-
-
 app = typer.Typer(
     cls=Verbs,
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
@@ -149,7 +137,7 @@ def run(
     left = safe_first(config, state)  # before anything that takes time or may be refused
     if left is not None and ctx.obj is not None and ctx.obj.heard:
         _tell({"ending": "abandoned", "reason": ctx.obj.heard[0], "safe": safe_json(left)}, json)
-        raise typer.Exit(0 if left.ok else 1)
+        raise typer.Exit(1 if not left.ok else INTERRUPTED_EXIT if ctx.obj.heard[0] == "SIGINT" else 0)
     from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory
@@ -227,6 +215,7 @@ def suggest(
     state: State = None,
     seed: Seed = None,
     budget: Budget = None,
+    technical: Technical = False,
     json: AsJson = False,
 ) -> None:
     """Say what the next trial should be; needs no hardware."""
@@ -236,7 +225,8 @@ def suggest(
     loaded = _load(config, seed=seed, budget=budget)
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
     suggestion = suggesting.suggest(loaded, past)
-    _say(suggesting.to_json(loaded, past, suggestion), suggesting.sentences(loaded, suggestion.proposal), json)
+    lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
+    _say(suggesting.to_json(loaded, past, suggestion), lines, json)
 
 
 @app.command()
@@ -300,6 +290,7 @@ def explain(
     trial: Annotated[int | None, typer.Option(min=1, help="Default: the last one.")] = None,
     state: State = None,
     *,
+    technical: Technical = False,
     json: AsJson = False,
 ) -> None:
     """Say why a trial was chosen, in sentences and numbers."""
@@ -307,7 +298,7 @@ def explain(
     from rigctl.console.assemble import open_campaign
 
     with open_campaign(config, state) as campaign:
-        found = query.explained(campaign, trial)
+        found = query.explained(campaign, trial, technical=technical)
     _say(found, found.sentences, json)
 
 

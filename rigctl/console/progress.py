@@ -20,6 +20,7 @@ from rigctl.console.board import Board, Labels
 from rigctl.console.output import number, settings
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
 from rigctl.core.money import to_units
+from rigctl.errors import counted
 
 BAR_WIDTH = 40
 FRONT_TRIALS = 8
@@ -64,7 +65,9 @@ def _beside(show: events.Listener, console: Console) -> Iterator[events.Listener
             log.warning("not shown", campaign_event=type(event).__name__, exc_info=True)
             raise
 
-    sink: Sink[events.CampaignEvent] = Sink("display", shown, lambda n: console.print(f"({n} events were not shown)"))
+    sink: Sink[events.CampaignEvent] = Sink(
+        "display", shown, lambda n: console.print(f"({counted(n, 'event')} not shown)")
+    )
     try:
         yield sink.put
     finally:
@@ -164,7 +167,7 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
     """Return one line for an event that the board has followed; nothing for steps within a trial."""
     match event:
         case events.CampaignStarted():
-            resumed = f", {event.trials} trials done" if event.trials else ""
+            resumed = f", {counted(event.trials, 'trial')} done" if event.trials else ""
             lost = f", trial {event.lost} was lost and is charged" if event.lost is not None else ""
             line = f"rig {event.rig}: {_spent(board)} spent{resumed}{lost}"
         case events.TrialProposed():
@@ -186,7 +189,7 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
 
 def _end_line(board: Board, result: events.CampaignResult) -> str:
     unsafe = "" if result.safe.ok else f"; {standing(result.safe)}"
-    return f"ended ({result.ending}): {result.reason}; {result.trials} trials, {_spent(board)} spent{unsafe}"
+    return f"ended ({result.ending}): {result.reason}; {counted(result.trials, 'trial')}, {_spent(board)} spent{unsafe}"
 
 
 def _ended_line(board: Board, event: events.TrialEnded) -> str:

@@ -15,7 +15,7 @@ from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
-from rigctl.errors import JournalError, UsageError
+from rigctl.errors import JournalError, UsageError, counted
 from rigctl.rig.registry import DriverInfo
 
 
@@ -70,7 +70,7 @@ class Explanation:
     """With the numbers; None for a trial done by hand."""
 
 
-def explained(campaign: OpenCampaign, trial: int | None) -> Explanation:
+def explained(campaign: OpenCampaign, trial: int | None, *, technical: bool = False) -> Explanation:
     """Return why a trial (None: the last one) was chosen.
 
     Raises:
@@ -83,7 +83,7 @@ def explained(campaign: OpenCampaign, trial: int | None) -> Explanation:
     if row.proposal is None:
         by_hand = f"Trial {row.trial} was done by hand: {'+'.join(row.control_set)}."
         return Explanation(row.trial, row.origin, (by_hand,), None)
-    lines = sentences(campaign.loaded, row.proposal)
+    lines = sentences(campaign.loaded, row.proposal, technical=technical)
     if row.origin != "policy":
         lines = (f"Trial {row.trial} was not chosen by the policy ({row.origin}): {row.note}", *lines)
     return Explanation(row.trial, row.origin, lines, row.proposal)
@@ -118,10 +118,14 @@ def replay_lines(trials: Sequence[ReplayedTrial]) -> Sequence[str]:
     """Return every difference, other code that may be why, and how many have none, for people."""
     differing = [f"trial {t.trial}: {'; '.join(t.differences)}" for t in trials if not t.agrees]
     other = [
-        f"{len(numbers)} decisions were made by other code, and may come out differently: {code}"
+        f"{counted(len(numbers), 'decision')} made by other code may come out differently: {code}"
         for code, numbers in _by_other_code(trials).items()
     ]
-    return [*differing, *other, f"{len(trials) - len(differing)} of {len(trials)} decisions come out the same"]
+    return [
+        *differing,
+        *other,
+        f"{len(trials) - len(differing)} of {counted(len(trials), 'decision')} come out the same",
+    ]
 
 
 def driver_lines(found: Sequence[DriverInfo]) -> Sequence[str]:

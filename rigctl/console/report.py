@@ -25,6 +25,7 @@ from rigctl.core.multi_objective.pareto import non_dominated, reference_point
 from rigctl.core.multi_objective.trade_off import Front
 from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import LEVEL, Recommendation, recommend
+from rigctl.errors import counted
 
 
 def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
@@ -71,7 +72,7 @@ def show(recommendation: Recommendation, labels: Labels, console: Console, note:
     interval = f"({LEVEL:.0%} interval {number(choice.low)} to {number(choice.high)})"
     console.print(f"  expect    {labels.outcome} {number(choice.expected)} {unit} {interval}")
     cost = "unknown" if choice.cost_per_trial is None else f"{choice.cost_per_trial:.4g} {labels.currency}"
-    console.print(f"  cost      {cost} per trial, metered in {choice.trials} trials")
+    console.print(f"  cost      {cost} per trial, metered in {counted(choice.trials, 'trial')}")
     console.print(f"  because   {recommendation.reason}")
     if note:
         console.print(f"  {note}")

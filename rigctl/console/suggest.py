@@ -18,7 +18,7 @@ from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import explain
 from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import BudgetSpent, Finished, Proposal, first_state
-from rigctl.errors import PolicyError, UsageError
+from rigctl.errors import PolicyError, UsageError, counted
 
 SQLITE = b"SQLite format 3"
 """What every journal begins with."""
@@ -91,14 +91,14 @@ def suggest(loaded: LoadedConfig, past: Known) -> Suggestion:
     try:
         decision = decide(Question(loaded.policy, problem, loaded.seed, past.history, past.state))
     except BudgetSpent as spent:
-        known = len(past.history)
+        known = counted(len(past.history), "trial")
         raise PolicyError(
-            f"suggest: no trial {trial}, nothing fits the remaining budget after {known} trials ({loaded.currency}: "
+            f"suggest: no trial {trial}, nothing fits the remaining budget after {known} ({loaded.currency}: "
             f"{spent}); give more with --budget, or ask `rigctl recommend` for what to run from now on"
         ) from spent
     except Finished as finished:
         raise PolicyError(
-            f"suggest: no trial {trial}, the policy's stopping rule fired after {len(past.history)} trials: "
+            f"suggest: no trial {trial}, the policy's stopping rule fired after {counted(len(past.history), 'trial')}: "
             f"{finished}; ask `rigctl recommend` for what to run from now on"
         ) from finished
     if decision.proposal is None:
@@ -118,6 +118,7 @@ def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mappin
         "seed": loaded.seed,
         "decision_s": suggestion.decision_s,
         "reason": proposal.reason,
+        "technical": proposal.technical,
         "control_sets": proposal.sets,
         "threshold": proposal.threshold,
         "budget": {
@@ -128,12 +129,13 @@ def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mappin
     }
 
 
-def sentences(loaded: LoadedConfig, proposal: Proposal) -> tuple[str, ...]:
-    """Return why a trial is proposed, for people."""
+def sentences(loaded: LoadedConfig, proposal: Proposal, *, technical: bool = False) -> tuple[str, ...]:
+    """Return why a trial is proposed, for people, or in the terms of the policy's paper."""
     return explain(
         proposal,
         loaded.problem,
         outcome=loaded.rig.outcome_name,
         unit=loaded.outcome_unit,
         currency=loaded.currency,
+        technical=technical,
     )

@@ -1,33 +1,119 @@
-"""A proposal as sentences a person can check."""
+"""A proposal as sentences a person can check.
+
+Two readers: whoever runs the rig, in plain sentences of at most 20 words; and, with `technical`, whoever knows the
+policies' papers. Both see the same numbers. Every number of a control set is of one setting, which is named.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from math import floor, isfinite, log10
+from types import MappingProxyType
+from typing import Final
 
 from rigctl.core.experiment.problem import Problem
+from rigctl.core.experiment.space import Space
 from rigctl.core.policy import Proposal, SetReport
 
+NOTHING_YET: Final = "nothing measured yet"
+PURPOSES: Final = MappingProxyType(
+    {
+        "explore": "to learn",
+        "initial": "to learn",
+        "commit": "to be good at least cost",
+        "harvest": "to be good",
+        "confirm": "to be sure",
+        "repeat": "once more",
+    }
+)
+"""What a trial of a phase is for, for whoever runs the rig."""
+_NOTES: Final = (
+    ("hyper-parameters:", "The model could not be fitted anew, so the last fit was used"),
+    ("covariance not positive definite", "Some trials are nearly alike, so the model was steadied a little"),
+)
 
-def explain(proposal: Proposal, problem: Problem, *, outcome: str, unit: str, currency: str) -> tuple[str, ...]:
-    """Why this trial: the choice, the threshold, and one sentence per control set."""
-    chosen = problem.space.control_sets[proposal.control_set]
-    setpoints = problem.space.setpoints(proposal.control_set, proposal.setting)
-    units = {v.name: "" if v.unit == "1" else v.unit for v in problem.space.variables}
-    values = ", ".join(f"{name} = {value:.4g} {units[name]}".rstrip() for name, value in setpoints.items())
-    head = f"Trial {proposal.trial} ({proposal.policy}, {proposal.phase}): control {chosen.label} at {values}."
-    lines = [head, f"{proposal.reason[:1].upper()}{proposal.reason[1:]}."]
-    if proposal.threshold is not None:
-        better = "above" if problem.maximise else "below"
-        lines.append(
-            f"A set stays in play while its most optimistic {outcome} is {better} {proposal.threshold:.4g} {unit}."
-        )
+
+def explain(
+    proposal: Proposal, problem: Problem, *, outcome: str, unit: str, currency: str, technical: bool = False
+) -> tuple[str, ...]:
+    """Say why this trial: the choice, the threshold, and a row per control set.
+
+    Args:
+        proposal: what is to be explained.
+        problem: what it was decided for.
+        outcome: the outcome's name.
+        unit: of the outcome.
+        currency: of all costs.
+        technical: whether in the terms of the policy's paper.
+    """
+    units, unit = unit_names(problem.space), "" if unit == "1" else unit
+    if technical:
+        return _technical(proposal, problem, outcome, unit, currency)
+    label = problem.space.control_sets[proposal.control_set].label
+    at = problem.space.setpoints(proposal.control_set, proposal.setting)
+    rows = _Rows(proposal.sets, unit, currency)
+    purpose = f", {PURPOSES[proposal.phase]}" if proposal.phase in PURPOSES else ""
+    lines = [f"Trial {proposal.trial}{purpose}: control {label}.", f"  at {settings(at, units)}"]
+    lines += sentences(proposal.reason, problem.space.names)
+    own = next(
+        (r for r in proposal.sets if r.control_set == problem.space.control_sets[proposal.control_set].names), None
+    )
+    if own is not None and own.mean is not None and own.at == at:
+        lines.append(f"Expected {outcome} there: {rows.expected(own)}.")
     if proposal.predicted_cost is not None:
-        lines.append(f"It is predicted to cost at most {proposal.predicted_cost:.4g} {currency}.")
-    lines += [f"Note: {note}." for note in proposal.notes]
-    if problem.further:
-        lines.append(f"What each control set promises of {outcome}, whatever becomes of the other outcomes:")
-    lines += [_sentence(report, unit, currency) for report in proposal.sets]
+        lines.append(f"The trial may cost up to {proposal.predicted_cost:.4g} {currency}.")
+    if proposal.threshold is not None and any(r.mean is not None for r in proposal.sets):
+        reach = "reach" if problem.maximise else "come down to"
+        lines.append(f"The line: a control set counts if it may {reach} {proposal.threshold:.4g} {unit}".rstrip() + ".")
+    for note in proposal.notes:
+        lines += (f"Note: {s}" for s in sentences(plain_note(note), problem.space.names))
+    if proposal.sets:
+        besides = ", whatever becomes of the other outcomes" if problem.further else ""
+        lines.append(f"What each control set promises of {outcome}{besides}:")
+    for report in proposal.sets:
+        lines.append(f"  {'+'.join(report.control_set)}: {rows.promise(report)}{_standing(report, own, at)}")
+        if report.mean is not None:
+            lines.append(f"    at {settings(report.at, units)}")
     return tuple(lines)
+
+
+def _standing(report: SetReport, own: SetReport | None, at: Mapping[str, float]) -> str:
+    """Say whether a set was chosen, or could not be."""
+    if report is own:
+        return "; chosen" if report.at == at else "; chosen, at another setting"
+    if report.ruled_out:
+        return f"; out: {report.ruled_out}"
+    return "" if report.eligible else "; out"
+
+
+def sentences(text: str, names: Sequence[str] = ()) -> list[str]:
+    """Return the sentences of a reason or note, each with a capital, unless it begins with a name, and a full stop."""
+    parts = [part.strip().rstrip(".") for part in text.split(". ")]
+    return [f"{part if _is_name(part, names) else part[:1].upper() + part[1:]}." for part in parts if part]
+
+
+def _is_name(part: str, names: Sequence[str]) -> bool:
+    first = part.split(" ", 1)[0].rstrip(":,")
+    return "+" in first or first in names
+
+
+def plain_note(note: str) -> str:
+    """Return a note in plain words; one of a further outcome begins with its name."""
+    for technical, plain in _NOTES:
+        before, found, _ = note.partition(technical)
+        if found:
+            return before + plain
+    return note
+
+
+def unit_names(space: Space) -> Mapping[str, str]:
+    """Return the variables' units, as shown."""
+    return {v.name: "" if v.unit == "1" else v.unit for v in space.variables}
+
+
+def settings(at: Mapping[str, float], units: Mapping[str, str]) -> str:
+    """Return `k = 9.4 mM, ph = 5.6 pH`."""
+    return ", ".join(f"{name} = {value:.4g} {units[name]}".rstrip() for name, value in at.items())
 
 
 def plus_minus(mean: float, sd: float) -> str:
@@ -39,13 +125,70 @@ def plus_minus(mean: float, sd: float) -> str:
     return f"{round(mean, digit):.{decimals}f} ± {round(sd, digit):.{decimals}f}"
 
 
-def _sentence(report: SetReport, unit: str, currency: str) -> str:
-    label = "+".join(report.control_set)
-    state = "in play" if report.eligible else "out"
-    cost = "never metered" if report.cost_mean is None else f"costs {report.cost_mean:.4g} {currency} a trial"
-    low, high = sorted((report.lower, report.upper))
-    trials = "1 trial" if report.trials == 1 else f"{report.trials} trials"
-    return (
-        f"{label}: {state}; expected {plus_minus(report.mean, report.sd)} {unit} at its most promising setting, "
-        f"bounds {low:.4g} to {high:.4g}; {cost} (at least {report.cost_lcb:.4g}), {trials}."
-    )
+def decimals_for(spreads: Sequence[float]) -> int:
+    """Return how many decimals show one digit of the smallest of these, at most 6.
+
+    All that is compared is shown with the same ones, so that rounding turns no order round.
+    """
+    seen = [s for s in spreads if isfinite(s) and s > 0]
+    return min(max(-floor(log10(min(seen))), 0), 6) if seen else 2
+
+
+class _Rows:
+    """Write the numbers of all control sets with the same decimals."""
+
+    def __init__(self, reports: Sequence[SetReport], unit: str, currency: str) -> None:
+        self._unit, self._currency = unit, currency
+        self._decimals = decimals_for([r.sd for r in reports if r.sd is not None])
+        self._money = decimals_for([0.01 * r.cost_mean for r in reports if r.cost_mean])
+
+    def expected(self, report: SetReport) -> str:
+        if report.mean is None or report.lower is None or report.upper is None:
+            return NOTHING_YET
+        low, high = sorted((report.lower, report.upper))
+        span = f"{low:.{self._decimals}f} to {high:.{self._decimals}f} {self._unit}".rstrip()
+        return f"{span}, most likely {report.mean:.{self._decimals}f}"
+
+    def promise(self, report: SetReport) -> str:
+        """Return what a set promises, costs and has had."""
+        trials = "1 trial" if report.trials == 1 else f"{report.trials} trials"
+        return f"{self.expected(report)}; {self._cost(report)}; {trials}"
+
+    def _cost(self, report: SetReport) -> str:
+        if report.cost_mean is None:
+            return "cost not known yet"
+        mean, least = (f"{v:.{self._money}f}" for v in (report.cost_mean, report.cost_lcb))
+        told = f"{mean} {self._currency} a trial"
+        # a bound of nothing says nothing, and one that is the mean neither
+        return told if report.cost_lcb <= 0 or least == mean else f"{told} (at least {least})"
+
+
+def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, currency: str) -> tuple[str, ...]:
+    units, chosen = unit_names(problem.space), problem.space.control_sets[proposal.control_set]
+    at = settings(problem.space.setpoints(proposal.control_set, proposal.setting), units)
+    reason = proposal.technical or proposal.reason
+    lines = [
+        f"Trial {proposal.trial} ({proposal.policy}, {proposal.phase}): control {chosen.label} at {at}.",
+        f"{reason[:1].upper()}{reason[1:]}.",
+    ]
+    if proposal.threshold is not None:
+        better = "above" if problem.maximise else "below"
+        lines.append(
+            f"A set stays in play while its most optimistic {outcome} is {better} {proposal.threshold:.4g} {unit}."
+        )
+    if proposal.predicted_cost is not None:
+        lines.append(f"It is predicted to cost at most {proposal.predicted_cost:.4g} {currency}.")
+    lines += [f"Note: {note}." for note in proposal.notes]
+    for r in proposal.sets:
+        label, state = "+".join(r.control_set), "in play" if r.eligible else "out"
+        cost = "never metered" if r.cost_mean is None else f"costs {r.cost_mean:.4g} {currency} a trial"
+        if r.mean is None or r.sd is None or r.lower is None or r.upper is None:
+            value = NOTHING_YET
+        else:
+            low, high = sorted((r.lower, r.upper))
+            value = f"posterior {plus_minus(r.mean, r.sd)} {unit}, bounds {low:.4g} to {high:.4g}"
+        lines.append(
+            f"{label}: {state}; {value}, at {settings(r.at, units)}; {cost} (lower bound {r.cost_lcb:.4g}), "
+            f"{r.trials} trials."
+        )
+    return tuple(lines)

@@ -24,6 +24,7 @@ from rigctl.core.marginals.drift import Change, Scan, scan
 from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.marginals.gaussian import log_integral
 from rigctl.core.marginals.moments import largest_sd
+from rigctl.core.marginals.stretched import stretched
 from rigctl.errors import PolicyError
 
 ENOUGH = 8
@@ -54,10 +55,15 @@ class Learned:
     """Believed until there are enough readings, and again after the supply has changed."""
     at_least: int = ENOUGH
     """Readings that are enough."""
+    low: float = 0.0
+    """The natural range, unit cube: a truncated normal that is learned is cut there."""
+    high: float = 1.0
 
     def __post_init__(self) -> None:
         if self.at_least < 2:
             raise ValueError(f"learned: got at_least {self.at_least}, must be >= 2")
+        if not self.low < self.high:
+            raise ValueError(f"learned: got natural range [{self.low}, {self.high}], must be rising")
 
     @property
     def mean(self) -> float:
@@ -166,7 +172,7 @@ def _believed(learned: Learned, series: _Series, earlier: _Natural | None) -> _N
     if counted.stop - begins < learned.at_least:
         return _Natural(learned.prior, _note(learned, series, last, enough=False), readings, scanned, None)
     known = None if earlier is None else earlier.fit
-    fit = known if known is not None and known[0] == counted else (counted, fitted(readings[counted]))
+    fit = known if known is not None and known[0] == counted else (counted, _learnt(learned, readings[counted]))
     return _Natural(fit[1], _note(learned, series, last, enough=True), readings, scanned, fit)
 
 
@@ -174,10 +180,10 @@ def _note(learned: Learned, series: _Series, last: Change | None, *, enough: boo
     if last is None:
         return ""
     began, noticed = (series.trials[series.rows[i]] for i in (last.begins, last.noticed))
-    then = "" if enough else f", and until there are {learned.at_least} since then the prior is believed again"
+    then = "" if enough else f". Until there are {learned.at_least} newer ones, what was declared is believed"
     return (
-        f"{series.name}: the supply has changed at trial {began} (noticed at trial {noticed}); "
-        f"readings before it are forgotten{then}"
+        f"{series.name}: the supply has changed at trial {began} (noticed at trial {noticed}). "
+        f"Its earlier readings no longer count{then}"
     )
 
 
@@ -193,6 +199,14 @@ def _heeded(series: _Series, begins: int, enough: int, noticed: int) -> int:
     while (longer := max(step + 1, ceil(GROWTH * step))) <= age:
         step = longer
     return max(int(np.searchsorted(series.rows, since + step)), min(begins + enough, len(series.rows)), noticed)
+
+
+def _learnt(learned: Learned, readings: FloatArray) -> Marginal:
+    """Return what readings (n,), unit cube, speak for within the natural range."""
+    if (learned.low, learned.high) == (0.0, 1.0):
+        return fitted(readings)
+    inside = (readings - learned.low) / (learned.high - learned.low)
+    return stretched(fitted(inside), learned.low, learned.high)
 
 
 def fitted(readings: FloatArray) -> Marginal:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -18,29 +18,41 @@ from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.natural import present
 from rigctl.errors import PolicyError
 
+OFF_GRID = 1e-9
+"""More than this, as a share of the range, is no rounding error."""
+
 
 @dataclass(frozen=True, slots=True)
 class SetReport:
-    """Say what a decision believed about one control set. Values are in the outcome's own units, costs in currency."""
+    """Say what a decision believed about one control set, at one setting. Own units of the outcome; currency."""
 
     control_set: tuple[str, ...]
-    upper: float
-    """Best upper confidence bound over the set's settings."""
-    lower: float
-    """Best lower confidence bound over the set's settings."""
-    upper_at: Mapping[str, float]
-    """The setting with that upper bound, engineering units."""
-    lower_at: Mapping[str, float]
-    """The setting with that lower bound, engineering units."""
-    mean: float
-    """Posterior mean of the setting's value at `upper_at`."""
-    sd: float
-    """Posterior spread at `upper_at`: of the value itself (integrated) or E[sigma] (pointwise)."""
+    at: Mapping[str, float]
+    """The setting that all else is about, engineering units: of the chosen set the one proposed, of the others the one
+    they were compared at."""
+    mean: float | None
+    """Posterior mean of the value there. None, as all three below, while no outcome says what their unit is."""
+    sd: float | None
+    """Posterior spread there: of the value itself (integrated) or E[sigma] (pointwise)."""
+    lower: float | None
+    """Cautious end, `beta` spreads on the worse side of the mean."""
+    upper: float | None
+    """Hopeful end, `beta` spreads on the better side: numerically the lower one where less is better."""
     cost_mean: float | None
+    """Of a trial: mean of what was metered, of this setting where costs depend on it; None: never metered."""
     cost_lcb: float
+    """Lower confidence bound of the mean; 0 while little is known."""
     trials: int
     eligible: bool
-    """Whether the set may still be good enough (S1)."""
+    """Whether the set was in the running."""
+    ruled_out: str = ""
+    """Why it could not be chosen, in words; empty if it could."""
+    spent: float = 0.0
+    """What all its trials were charged."""
+    best_lower: float | None = None
+    """The best cautious end that any of its settings has; thresholds come from these. None as `mean`, or not sought."""
+    best_lower_at: Mapping[str, float] = field(default_factory=dict)
+    """That setting, engineering units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +66,16 @@ class Proposal:
     setting: tuple[float, ...]
     """(k,), unit cube: values of the chosen set's variables."""
     reason: str
+    """For whoever runs the rig: plain sentences of at most 20 words, without the last full stop."""
     sets: tuple[SetReport, ...] = ()
     threshold: float | None = None
-    """What a set's upper bound must exceed to stay eligible, outcome units."""
+    """What a set's hopeful end must exceed to stay eligible, outcome units."""
     predicted_cost: float | None = None
     """Upper prediction of this trial's cost, currency units; None before anything is known of costs."""
     notes: tuple[str, ...] = ()
     """What went wrong on the way and was done instead, e.g. a fit that failed (fault 49)."""
+    technical: str = ""
+    """The reason in the terms of the policy's paper; empty where `reason` is all there is to say."""
 
 
 class Finished(Exception):
@@ -134,7 +149,24 @@ def next_proposal(
     wrong = validate(proposal, problem)
     if wrong:
         raise PolicyError(f"{policy.name}: {'; '.join(wrong)}")
+    proposal = on_grid(proposal, problem)
     return replace(proposal, notes=(*proposal.notes, *notes)), json.loads(json.dumps(dict(after)))
+
+
+def on_grid(proposal: Proposal, problem: Problem) -> Proposal:
+    """Return a proposal with every stepped variable on a level, and a note where a policy knew nothing of steps."""
+    space = problem.space
+    if not space.steps.any():
+        return proposal
+    setting, notes = [], []
+    for i, u in zip(space.control_sets[proposal.control_set].indices, proposal.setting, strict=True):
+        v = space.variables[i]
+        level = round(u * v.steps) / v.steps if v.steps else u
+        if abs(level - u) > OFF_GRID:
+            asked = v.low + (v.high - v.low) * u
+            notes.append(f"{v.name}: {asked:.6g} is between two steps; the nearest, {v.setpoint(level):g}, is set")
+        setting.append(level)
+    return replace(proposal, setting=tuple(setting), notes=(*proposal.notes, *notes))
 
 
 def first_state(policy: Policy, problem: Problem) -> JsonState:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped
+from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped, counted
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
@@ -40,8 +40,8 @@ class Evidence:
         silent = await self.doses.unanswered(pump, probe)
         if silent.doses < self.enough:
             return
-        trials = "1 trial" if silent.trials == 1 else f"{silent.trials} trials"
-        reason = f"{pump}: {silent.doses} doses in a row, over {trials}, did not move {probe}; pump latched"
+        trials = counted(silent.trials, "trial")
+        reason = f"{pump}: {counted(silent.doses, 'dose')} in a row, over {trials}, did not move {probe}; pump latched"
         await self.trip(reason)
         raise Tripped(reason, "Look at pump, stock and probe")
 
@@ -81,9 +81,11 @@ class Titration:
             before, reading = reading, await self._fresh()
             unanswered = 0 if await self._responded(reading - before, dispensed_ml) else unanswered + 1
             if unanswered >= UNANSWERED_DOSES:
-                self._give_up(reading, setpoint, f"no response to {unanswered} doses; check pump, stock and probe")
+                self._give_up(
+                    reading, setpoint, f"no response to {counted(unanswered, 'dose')}; check pump, stock and probe"
+                )
         if self._volume_ml(setpoint - reading) is not None:
-            self._give_up(reading, setpoint, f"still off after {self.spec.max_doses} doses")
+            self._give_up(reading, setpoint, f"still off after {counted(self.spec.max_doses, 'dose')}")
         return self._accepted(reading, setpoint)
 
     def _volume_ml(self, missing: float) -> float | None:

@@ -177,7 +177,7 @@ def test_a_policys_memory_is_that_of_the_last_decision_it_took_part_in(journal):
 
 def test_a_proposal_survives_as_json():
     """Reports with infinities and nested tuples come back equal."""
-    report = SetReport(("a", "b"), math.inf, -math.inf, {"a": 1 / 3}, {"a": 2 / 3}, 0.1, 0.2, None, 0.0, 3, True)
+    report = SetReport(("a", "b"), {"a": 1 / 3}, 0.1, 0.2, -math.inf, math.inf, None, 0.0, 3, eligible=True)
     proposal = Proposal(4, "p", "commit", 2, (0.1, 1 / 3), "because", (report,), 0.7, 1.5)
     assert from_json(Proposal, to_json(proposal)) == proposal
 

@@ -44,6 +44,17 @@ MISTAKES = {
     "sensor's unit": ("ca_probe: {driver: modbus, bus: plc, unit: mM", "ca_probe: {driver: modbus, bus: plc, unit: uM",
                       "6: variables.ca.sensor", "speaks uM; must speak mM"),
     "mean outside": ("mean: 6.1", "mean: 7.1", "5: variables.ph.natural.truncated_normal", "no such distribution"),
+    "mean elsewhere": ("mean: 6.1", "mean: 7.8", "5: variables.ph.natural.truncated_normal", "natural_range: [low"),
+    "step": ("range: [0, 7.7]", "range: [0, 7.7], step: 0.5", "6: variables.ca.step", "end the range at 7.5, or"),
+    "step of nothing": ("range: [0, 7.7]", "range: [0, 7.7], step: 0", "6: variables.ca.step", "more than nothing"),
+    "one step": ("range: [0, 7.7]", "range: [0, 7.7], step: 8", "6: variables.ca.step", "at most the range, 7.7 mM"),
+    "step unit": ("range: [0, 7.7]", "range: [0, 7.7], step: 1 min", "6: variables.ca.step", "must be in mM"),
+    "natural range": ("range: [0, 7.7]", "range: [0, 7.7], natural_range: [9, 8]",
+                      "6: variables.ca.natural_range", "must rise from low to high"),
+    "natural range unit": ("range: [0, 7.7]", "range: [0, 7.7], natural_range: [9, 10 min]",
+                           "6: variables.ca.natural_range[1]", 'got "10 min", must be in mM'),
+    "natural plausible": ("range: [0, 7.7]", "range: [0, 7.7], natural_range: [9, 10], plausible: [0, 8]",
+                          "6: variables.ca.plausible", "must hold the natural_range [9, 10]"),
     "prior": ("natural: uniform", "natural: {learned: {prior: learned}}",
               "6: variables.ca.natural.learned.prior.learned", "must be one of empirical, truncated_normal, uniform"),
     "prior outside": ("natural: uniform", "natural: {learned: {prior: {truncated_normal: {mean: 9, sd: 1}}}}",
@@ -115,7 +126,7 @@ def test_all_mistakes_are_told_at_once_in_the_order_of_the_file():
 def test_a_duplicate_key_names_both_lines():
     """The second of two equal keys is refused, and says where the first is."""
     found = problems(SMALL + "budget: 100 EUR\n")
-    assert found == {"rig.yaml:31: budget": "duplicate key; it stands already on line 3"}
+    assert found == {"rig.yaml:31: budget": "duplicate key; it stands already on line 3; remove one of them"}
 
 
 def test_too_many_control_sets_are_refused():

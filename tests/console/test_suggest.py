@@ -13,20 +13,23 @@ from rigctl.errors import PolicyError
 from tests.campaign.fakes import SoonContent
 from tests.console.conftest import TRIALS
 
-KEYS = ["trial", "policy", "phase", "control_set", "setpoints", "seed", "decision_s", "reason", "control_sets"]
-KEYS += ["threshold", "budget"]
+KEYS = ["trial", "policy", "phase", "control_set", "setpoints", "seed", "decision_s", "reason", "technical"]
+KEYS += ["control_sets", "threshold", "budget"]
 SET_KEYS = [
     "control_set",
-    "upper",
-    "lower",
-    "upper_at",
-    "lower_at",
+    "at",
     "mean",
     "sd",
+    "lower",
+    "upper",
     "cost_mean",
     "cost_lcb",
     "trials",
     "eligible",
+    "ruled_out",
+    "spent",
+    "best_lower",
+    "best_lower_at",
 ]
 
 
@@ -95,8 +98,11 @@ def test_a_stopping_rule_that_fired_is_said(bench):
 def test_people_get_sentences(bench):
     """Without --json: the choice, the reason and one sentence per control set."""
     lines = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv").out.splitlines()
-    assert lines[0].startswith("Trial 6 (explore-then-commit, explore): control ")
-    assert sum("expected" in line for line in lines) == 3
+    assert lines[0].startswith("Trial 6, to learn: control ")
+    assert sum("most likely" in line and "trial" in line for line in lines) == 3
+    technical = bench.rigctl("suggest", "bench.yaml", "--history", "trials.csv", "--technical").out.splitlines()
+    assert technical[0].startswith("Trial 6 (explore-then-commit, explore): control ")
+    assert sum("posterior" in line for line in technical) == 3
 
 
 BAD_CELLS = {

@@ -112,7 +112,7 @@ def test_a_model_is_followed_from_one_outcome_more_than_there_are_variables(prob
         history = make_history(EVEN[:outcomes] + [(0, X, None, 0.1)] * (3 - outcomes))
         outlook = outlook_of(problem, history, (1, 1, 1), (0, 0, 0))
         proposal = explored(outlook)
-        assert where in proposal.reason
+        assert where in proposal.technical
         assert (proposal.setting == (0.25,) * len(proposal.setting)) == (outcomes == 3)
 
 
@@ -194,7 +194,8 @@ def test_a_commitment_says_why(problem):
     """How many sets are good enough, which is the cheapest, and what it costs at least."""
     proposal = committed(problem, (1.0, 0.1, 1.2), (0.5, 0.0, 0.9), 0.125, costs=(0.25, 0.1, 1.0))
     assert (proposal.policy, proposal.phase) == ("explore-then-commit", "commit")
-    assert proposal.reason == (
+    assert proposal.reason == "2 of 3 control sets may be good enough, and a may be the cheapest of them"
+    assert proposal.technical == (
         "committing: 2 of 3 sets may be within 0.125 of the best, "
         "and a may be the cheapest of them (cost at least 0.25)"
     )
@@ -219,5 +220,5 @@ def test_a_first_point_that_is_too_dear_gives_way_to_a_setting_that_fits(problem
     low = replace(outlook.bounds[1], upper_at=np.array([0.0]))
     outlook = replace(outlook, bounds=(outlook.bounds[0], low, outlook.bounds[2]))
     proposal = explored(outlook)
-    assert (proposal.control_set, where in proposal.reason) == (1, True)
+    assert (proposal.control_set, where in proposal.technical) == (1, True)
     assert (proposal.setting == (0.0,)) == (left == 1.0)

@@ -61,7 +61,8 @@ def test_a_proposal_is_played_again_where_it_can_be_paid(problem):
     history = make_history([(1, (0.5, 0.5), 1.0, 0.1)] * 2)
     again = repeat(problem, history, last_proposal(notes=("n",)), "no decision")
     assert (again.trial, again.policy, again.control_set, again.setting) == (3, "fallback", 1, (0.25,))
-    assert again.reason == "no decision; playing the proposal of trial 1 again"
+    assert again.reason == "the policy gave no answer, so trial 1 is played again"
+    assert again.technical == "no decision; playing the proposal of trial 1 again"
     assert again.notes == ()
     assert validate(again, problem) == []
 

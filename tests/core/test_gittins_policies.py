@@ -262,8 +262,9 @@ def test_lambda_halves_exactly_when_the_rule_fires():
     history, policy = make_past(problem, 30), DecayingGittinsIndex(cost_weight=1.0)
     proposal, state = ask(policy, problem, history)
     assert state["cost_weight"] == 0.5
-    assert "lambda = 1; " in proposal.reason
-    assert "falls to 0.5" in proposal.reason
+    assert "lambda = 1; " in proposal.technical
+    assert "falls to 0.5" in proposal.technical
+    assert "costs count for less" in proposal.reason
     assert not any(r.eligible for r in proposal.sets)
     weights = [0.5]
     for _ in range(30):
@@ -273,7 +274,8 @@ def test_lambda_halves_exactly_when_the_rule_fires():
     assert steps == {0.5, 1.0}  # it fell, and came to rest where a trial is worth its cost
     assert weights[-1] == weights[-2]
     calm, _ = ask(policy, problem, history, state)
-    assert "falls" not in calm.reason
+    assert "falls" not in calm.technical
+    assert "count for less" not in calm.reason
     assert any(r.eligible for r in calm.sets)
 
 
@@ -283,7 +285,9 @@ def test_cost_per_sample_ends_the_campaign_where_a_budget_does_not(policy):
     problem, history = make_problem(), make_past(make_problem(), 30)
     costly = replace(policy, cost_weight=10.0, **({"last_weight": 10.0} if policy.name == "pbgi-d" else {}))
     assert ask(costly, problem, history)[0].control_set in range(3)
-    with pytest.raises(NotWorthIt, match=r"no trial is worth its cost at lambda = 10: .*, the most promising, is exp"):
+    with pytest.raises(
+        NotWorthIt, match=r"no trial is worth its cost any more: the most promising, .*, would gain .* and cost"
+    ):
         ask(replace(costly, stopping="cost-per-sample"), problem, history)
     cheap = replace(policy, cost_weight=1e-9, stopping="cost-per-sample")
     assert ask(cheap, problem, history)[0].control_set in range(3)

@@ -173,7 +173,7 @@ def test_per_unit_cost_divides_what_exceeds_the_floor(two):
     ratio = {i: (outlook.upper[i] - outlook.floor) / c for i, c in enumerate((0.1, 0.2))}
     proposal, _ = UcbPsq(per_cost=True).propose({}, two, history, trial_rng(0, 13))
     assert proposal.control_set == max(ratio, key=ratio.__getitem__)
-    assert f"{max(ratio.values()):.4g}" in proposal.reason
+    assert f"{max(ratio.values()):.4g}" in proposal.technical
     dear = replace(two, known_costs=(100.0, 0.2), budget=to_micros(1000))
     assert UcbPsq(per_cost=True).propose({}, dear, history, trial_rng(0, 13))[0].control_set == 1
 
@@ -184,7 +184,7 @@ def test_per_unit_cost_each_set_is_tried_once_first(problem, policy):
     proposals, _ = campaign(policy, problem, (0.1, 0.2, 0.4), hill, limit=5)
     assert sorted(p.control_set for p in proposals[:3]) == [0, 1, 2]
     assert proposals[2].control_set == 2
-    assert "never tried" in proposals[0].reason
+    assert "never been tried" in proposals[0].reason
 
 
 @pytest.mark.parametrize("policy", PER_COST)
@@ -204,7 +204,7 @@ def test_improvement_per_unit_cost_is_a_difference_of_logarithms(two):
     ratio = {i: np.exp(p.value) / c for (i, p), c in zip(peaks.items(), (0.1, 0.2), strict=True)}
     proposal, _ = EiPsq(per_cost=True).propose({}, two, history, trial_rng(0, 13))
     assert proposal.control_set == max(ratio, key=ratio.__getitem__)
-    assert f"{max(ratio.values()):.4g}" in proposal.reason
+    assert f"{max(ratio.values()):.4g}" in proposal.technical
 
 
 @pytest.mark.parametrize("policy", [UcbPsq(per_cost=True), TsPsq(features=64, per_cost=True), EiPsq(per_cost=True)])
@@ -282,7 +282,7 @@ def test_it_decides_before_there_is_any_outcome(policy):
     for history in (History(), failed):
         proposal, _ = policy.propose({}, problem, history, trial_rng(0, 1))
         assert validate(proposal, problem) == []
-        assert "Sobol" in proposal.reason
+        assert "Sobol" in proposal.technical
 
 
 @pytest.mark.parametrize("policy", [*ALL, *PER_COST])

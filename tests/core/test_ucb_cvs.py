@@ -176,7 +176,7 @@ def test_the_proposal_says_what_it_takes_to_stay_in_play(known):
     assert proposal.threshold == pytest.approx(best - 0.3)
     assert [r.eligible for r in proposal.sets] == [r.upper + 0.3 >= best for r in proposal.sets]
     assert proposal.phase == "explore"
-    assert "0.3 of the best upper bound" in proposal.reason
+    assert "0.3 of the best upper bound" in proposal.technical
     assert validate(proposal, known) == []
     turned = History.of(replace(o, y=-o.y) for o in history.observations)
     down, _ = policy.propose({}, replace(known, maximise=False, floor=-0.0), turned, trial_rng(0, 4))
@@ -272,11 +272,11 @@ def test_unknown_costs_are_metered_first_small_sets_first():
     order, counts = [], [0] * 7
     for _ in range(7):
         choice = decided(problem, CostGroupEtc(), counts, UPPER, MODERATE)
-        assert choice.reason.startswith("metering")
+        assert choice.technical.startswith("metering")
         order.append(choice.control_set)
         counts[choice.control_set] += 1
     assert order == [1, 2, 0, 4, 5, 3, 6]
-    assert not decided(problem, CostGroupEtc(), counts, UPPER, MODERATE).reason.startswith("metering")
+    assert not decided(problem, CostGroupEtc(), counts, UPPER, MODERATE).technical.startswith("metering")
 
 
 def test_a_set_whose_meter_is_broken_is_metered_once_only():
@@ -284,7 +284,7 @@ def test_a_set_whose_meter_is_broken_is_metered_once_only():
     problem = three_variables()
     rows = [Observation(t, t % 7, (0.5,) * 3, 1.0, to_micros(0.1), cost_known=False) for t in range(7)]
     choice = CostGroupEtc().choose(outlook_of(problem, History.of(rows), UPPER), {}, RNG)
-    assert not choice.reason.startswith("metering")
+    assert not choice.technical.startswith("metering")
 
 
 def test_groups_by_size_need_no_metering():

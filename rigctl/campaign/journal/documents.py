@@ -53,6 +53,26 @@ def _with_versions(state: Mapping[str, Any]) -> Mapping[str, Any]:
     return state if known is None else {**state, "hyperparameters": {"version": 1, **known}}
 
 
+def _of_one_setting(proposal: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Take a `proposal` to version 2: all numbers of a set are of one setting, and reasons are plain words.
+
+    Mean, spread and hopeful bound were of `upper_at`; the cautious bound, which was another setting's, is as far on the
+    other side of the mean. A mean of exactly 0 for every set is a model's that had seen nothing.
+    """
+    phases = {"explore": "this trial was to learn", "commit": "this trial was to be good at least cost"}
+    reports = proposal.get("sets", ())
+    unseen = all(report["mean"] == 0.0 for report in reports)
+    sets = []
+    for report in reports:
+        kept = {name: value for name, value in report.items() if name not in ("upper_at", "lower_at")}
+        values = {"lower": 2 * report["mean"] - report["upper"], "best_lower": report["lower"]}
+        if unseen:
+            values = dict.fromkeys(("mean", "sd", "lower", "upper", "best_lower"))
+        sets.append({**kept, **values, "at": report["upper_at"], "best_lower_at": report["lower_at"]})
+    reason = proposal["reason"]
+    return {**proposal, "sets": sets, "reason": phases.get(proposal["phase"], reason), "technical": reason}
+
+
 UPGRADERS: Final[Mapping[str, tuple[Upgrader, ...]]] = MappingProxyType(
     {
         "policy_options": (_enveloped,),
@@ -60,8 +80,10 @@ UPGRADERS: Final[Mapping[str, tuple[Upgrader, ...]]] = MappingProxyType(
         "code": (_enveloped,),
         "control_set": (_enveloped,),
         "setpoints": (_enveloped,),
-        "proposal": (_enveloped,),
+        "proposal": (_enveloped, _of_one_setting),
         "policy_state": (_with_versions,),
+        "was": (_enveloped,),
+        "becomes": (_enveloped,),
     }
 )
 """By column; a column's present version is their number."""

@@ -19,6 +19,7 @@ from rigctl.campaign.journal.database import ask, close_in_good_order, fetch, gu
 from rigctl.campaign.journal.doses import DoseBook
 from rigctl.campaign.journal.inserts import Statements
 from rigctl.campaign.journal.past import Past
+from rigctl.campaign.journal.people import PeopleBook
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
 from rigctl.campaign.journal.rows import CampaignPhase
 from rigctl.campaign.journal.time import Wall, continued, utc_now
@@ -77,6 +78,7 @@ class Journal:
         self.pins = PinBook(self._connection, self.time)
         self.answers = AnswerBook(self._connection)
         self.idle = IdleBook(self._connection, self.time)
+        self.people = PeopleBook(self._connection, self.time)
         self._do = Statements(self._connection, self.time)
         self._start: int | None = None
         self._closed = False
@@ -168,6 +170,11 @@ class Journal:
         }
         with self._change():
             self._do.insert("phases", values)
+
+    def act(self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "") -> int:
+        """Record in the audit what a person did, or tried to do, and what came of it; return the act's number."""
+        with guarded(self.path):
+            return self.people.act(verb, who, argument, why, outcome)
 
     # Trials -----------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from rigctl.core.acquisition.improvement import expected_improvement
 from rigctl.core.acquisition.maximisers import BestSetting
 from rigctl.core.acquisition.outlook import Context
 from rigctl.core.experiment.problem import CostField, Problem, sign
-from rigctl.core.money import to_micros
+from rigctl.core.money import to_micros, to_units
 from rigctl.core.policy import NotWorthIt, Proposal, SetReport
 
 
@@ -62,22 +62,27 @@ class View(Context):
 
         The cost's lower bound is as far below its mean as the predicted most is above.
         """
-        s, at = sign(self.problem), self.problem.space.setpoints(found.control_set, found.setting)
+        s, i = sign(self.problem), found.control_set
         width = self.problem.model.beta * found.sd
-        metered = self.history.costs(found.control_set).size > 0
+        metered = self.history.costs(i).size > 0
         told = metered or self.problem.known_costs is not None or self.problem.known_cost_field is not None
+        known, worth_it = self.outcomes_have_a_unit, self.worth_it(found) or not self.selective
+        beyond = (
+            "does not fit the rest of the budget" if not found.fits else "" if worth_it else "is not worth its cost"
+        )
         return SetReport(
-            control_set=self.problem.space.control_sets[found.control_set].names,
-            upper=s * (found.mean + width),
-            lower=s * (found.mean - width),
-            upper_at=at,
-            lower_at=at,
-            mean=s * found.mean,
-            sd=found.sd,
+            control_set=self.problem.space.control_sets[i].names,
+            at=self.problem.space.setpoints(i, found.setting),
+            mean=s * found.mean if known else None,
+            sd=found.sd if known else None,
+            lower=s * (found.mean - width) if known else None,
+            upper=s * (found.mean + width) if known else None,
             cost_mean=found.cost if told else None,
             cost_lcb=max(0.0, 2 * found.cost - found.most) if told else 0.0,
-            trials=self.history.trials_of(found.control_set),
-            eligible=found.fits and (self.worth_it(found) or not self.selective),
+            trials=self.history.trials_of(i),
+            eligible=found.fits and worth_it,
+            ruled_out=beyond,
+            spent=to_units(sum(o.cost for o in self.history.observations if o.control_set == i)),
         )
 
 
@@ -102,16 +107,23 @@ def best_that_fits(view: View, found: tuple[BestSetting, ...]) -> BestSetting:
 def stopped(view: View, chosen: BestSetting) -> NotWorthIt:
     """Return what to raise when the stopping rule fired at the most promising setting and is to end the campaign."""
     return NotWorthIt(
-        f"no trial is worth its cost at lambda = {view.weight:.3g}: {view.label(chosen.control_set)}, the most "
-        f"promising, is expected to improve the best so far, {view.own(view.best):.4g}, by {view.gain(chosen):.3g} "
-        f"and to cost {chosen.cost:.4g}"
+        f"no trial is worth its cost any more: the most promising, {view.label(chosen.control_set)}, would gain "
+        f"{view.gain(chosen):.3g} and cost {chosen.cost:.4g}"
     )
 
 
 def proposal_of(
-    policy: str, view: View, found: tuple[BestSetting, ...], chosen: BestSetting, *, reason: str, phase: str = "search"
+    policy: str,
+    view: View,
+    found: tuple[BestSetting, ...],
+    chosen: BestSetting,
+    *,
+    reason: str,
+    technical: str,
+    phase: str = "search",
 ) -> Proposal:
     """Return one of the settings found, or a Sobol point in its place, as a proposal."""
+    reported = (chosen if f.control_set == chosen.control_set else f for f in found)
     return Proposal(
         trial=len(view.history) + 1,
         policy=policy,
@@ -119,7 +131,8 @@ def proposal_of(
         control_set=chosen.control_set,
         setting=chosen.setting,
         reason=reason,
-        sets=tuple(view.report(f) for f in found),
+        sets=tuple(replace(view.report(f), ruled_out="") if f is chosen else view.report(f) for f in reported),
         predicted_cost=chosen.most,
         notes=view.fitted.posterior.notes,
+        technical=technical,
     )

@@ -27,6 +27,9 @@ from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import fingerprint
 from rigctl.core.policy import BudgetSpent, Proposal, SetReport
 
+SPREAD_EVENLY = "Too few results yet to aim, so the setting is one of an even spread"
+WHAT_FITS = "Too few results yet to aim, so the setting is one that the money allows"
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -35,6 +38,7 @@ class Choice:
     control_set: int
     phase: str
     reason: str
+    """See `Proposal.reason`."""
     eligible: Sequence[int]
     """Control sets that were in the running."""
     threshold: float | None = None
@@ -45,6 +49,12 @@ class Choice:
     """Whether a scrambled Sobol point of the set is played instead; None: while there are too few outcomes."""
     remembered: JsonState = field(default_factory=dict)
     """What the policy wants to find in its state next time."""
+    technical: str = ""
+    """See `Proposal.technical`."""
+    compared: Mapping[int, Sequence[float]] = field(default_factory=dict)
+    """By control set the settings (k,) that were compared; where there is none, the set's upper maximiser."""
+    left_out: str = "is not compared in this trial"
+    """Why the others were not in the running, where neither money nor the threshold says so."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +71,12 @@ class Context:
     def too_few_outcomes(self) -> bool:
         """Tell whether hyper-parameters still wait for d + 1 outcomes; fixed ones hold from the start."""
         return len(self.history.complete) < fewest_outcomes(self.problem)
+
+    @property
+    def outcomes_have_a_unit(self) -> bool:
+        """Tell whether outcomes, or fixed hyper-parameters, say in what numbers to think of the outcome."""
+        told = self.problem.model.hyperparameters == "fixed"
+        return told or (len(self.history.complete) > 0 and float(np.ptp(self.history.y)) > 0)
 
     def label(self, control_set: int) -> str:
         """Return `a+b`, as written in reasons."""
@@ -172,14 +188,18 @@ class Outlook(Context):
 
     def proposal(self, policy: str, choice: Choice, sobol_seed: int) -> Proposal:
         """Return the choice as a proposal of the policy, priced at the setting it is for."""
-        chosen, reason = choice.control_set, choice.reason
+        chosen, reason, technical = choice.control_set, choice.reason, choice.technical
         upper_at = tuple(float(v) for v in self.bounds[chosen].upper_at)
         setting = upper_at if choice.setting is None else choice.setting
         if self.too_few_outcomes if choice.first is None else choice.first:
-            point = first_point(len(setting), self.history.trials_of(chosen), sobol_seed)
+            uniform = first_point(len(setting), self.history.trials_of(chosen), sobol_seed)
+            point = self.problem.space.evenly(chosen, uniform)
             # where costs depend on the setting the point may be too dear for what is left; the upper maximiser fits
-            setting, where = (point, "Sobol point") if self.fits(chosen, point) else (upper_at, "setting that fits")
-            reason += f"; at a {where}: too few outcomes for a model"
+            fits = self.fits(chosen, point)
+            setting = point if fits else upper_at
+            reason += f". {SPREAD_EVENLY if fits else WHAT_FITS}"
+            where = "Sobol point" if fits else "setting that fits"
+            technical = f"{technical or choice.reason}; at a {where}: too few outcomes for a model"
         return Proposal(
             trial=len(self.history) + 1,
             policy=policy,
@@ -187,10 +207,11 @@ class Outlook(Context):
             control_set=chosen,
             setting=setting,
             reason=reason,
-            sets=self._reports(choice.eligible),
+            sets=self._reports(choice, setting),
             threshold=None if choice.threshold is None else sign(self.problem) * choice.threshold,
             predicted_cost=to_units(self.predicted(chosen, setting)) or None,
             notes=self.fitted.posterior.notes,
+            technical=technical,
         )
 
     def to_state(self) -> dict[str, object]:
@@ -201,24 +222,55 @@ class Outlook(Context):
             "maximisers": {str(b.control_set): [float(v) for v in b.upper_at] for b in self.bounds},
         }
 
-    def _reports(self, eligible: Sequence[int]) -> tuple[SetReport, ...]:
-        s, space = sign(self.problem), self.problem.space
-        return tuple(
-            SetReport(
-                control_set=chosen.names,
-                upper=s * b.upper,
-                lower=s * b.lower,
-                upper_at=space.setpoints(i, b.upper_at),
-                lower_at=space.setpoints(i, b.lower_at),
-                mean=s * b.mean_at_upper,
-                sd=b.sd_at_upper,
-                cost_mean=c.mean,
-                cost_lcb=c.lcb,
-                trials=self.history.trials_of(i),
-                eligible=i in eligible,
-            )
-            for i, (chosen, b, c) in enumerate(zip(space.control_sets, self.bounds, self.costs, strict=True))
+    def _reports(self, choice: Choice, setting: Sequence[float]) -> tuple[SetReport, ...]:
+        """Report every set at the setting it was compared at, the chosen one at the setting it is played at."""
+        at = {**{b.control_set: b.upper_at for b in self.bounds}, **choice.compared, choice.control_set: setting}
+        return tuple(self._report(i, tuple(map(float, at[i])), choice) for i in range(len(self.bounds)))
+
+    def _report(self, i: int, setting: tuple[float, ...], choice: Choice) -> SetReport:
+        s, space, cost = sign(self.problem), self.problem.space, self.costs[i]
+        mean, sd, width = *self._value(i, setting), self.problem.model.beta
+        known = self.outcomes_have_a_unit
+        each = self.problem.cost_model == "per-set" and self.problem.known_cost_field is None
+        return SetReport(
+            control_set=space.control_sets[i].names,
+            at=space.setpoints(i, setting),
+            mean=s * mean if known else None,
+            sd=sd if known else None,
+            lower=s * (mean - width * sd) if known else None,
+            upper=s * (mean + width * sd) if known else None,
+            cost_mean=cost.mean if each or cost.mean is None else self.cost_at(i, setting),
+            cost_lcb=cost.lcb,
+            trials=self.history.trials_of(i),
+            eligible=i in choice.eligible,
+            ruled_out=self._ruled_out(i, setting, choice),
+            spent=to_units(sum(o.cost for o in self.history.observations if o.control_set == i)),
+            best_lower=s * self.bounds[i].lower if known else None,
+            best_lower_at=space.setpoints(i, self.bounds[i].lower_at),
         )
+
+    def _value(self, i: int, setting: tuple[float, ...]) -> tuple[float, float]:
+        """Return mean and spread of a set's value at a setting, own units: those it was judged by, if it was."""
+        b = self.bounds[i]
+        if setting == tuple(b.upper_at):
+            return b.mean_at_upper, b.sd_at_upper
+        if setting == tuple(b.best_mean_at):
+            return b.best_mean, b.best_mean_sd
+        e = Expectations.of(self.fitted.posterior, self.problem.space, [i])
+        point = self.problem.space.rows(i, np.array([setting], dtype=float))
+        mean, sd = e.values(point, np.zeros(1, dtype=np.int64))
+        return float(mean[0]), float(sd[0])
+
+    def _ruled_out(self, i: int, setting: tuple[float, ...], choice: Choice) -> str:
+        if i == choice.control_set:
+            return ""
+        if not self.fits(i, setting):
+            return "does not fit the rest of the budget"
+        if i in choice.eligible:
+            return ""
+        if choice.threshold is None:
+            return choice.left_out
+        return "cannot reach the line" if self.upper[i] <= choice.threshold else "an earlier look ruled it out"
 
 
 def look(

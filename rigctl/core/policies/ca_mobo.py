@@ -171,12 +171,22 @@ class _Turn:
         fitting, history = self.outlook.fitting(), self.outlook.history
         if self.outlook.too_few_outcomes:
             chosen = min(fitting, key=lambda i: (history.trials_of(i), i))
-            return Choice(chosen, "explore", f"{self.outlook.label(chosen)} has been tried least", fitting)
+            return Choice(chosen, "explore", f"{self.outlook.label(chosen)} has had the fewest trials", fitting)
         weights = rng.dirichlet(np.ones(len(self.further) + 1))
         acquisition = self._acquisition(weights)
         best = best_trade_offs(acquisition, rng)
         found = max(self._affordable(acquisition, [best[i] for i in fitting]), key=lambda f: f.score)
-        return Choice(found.control_set, "trade-off", self._reason(found, weights), fitting, setting=found.setting)
+        compared = {i: best[i].setting for i in fitting}
+        label = self.outlook.label(found.control_set)
+        return Choice(
+            found.control_set,
+            "trade-off",
+            f"outcomes count {_shares(weights)} in this trial, and {label} then has the best prospects",
+            fitting,
+            setting=found.setting,
+            technical=self._reason(found, weights),
+            compared=compared,
+        )
 
     def _affordable(self, acquisition: Scalarised, best: Sequence[TradeOff]) -> Sequence[TradeOff]:
         """Keep those that fit; where costs depend on the setting one may not, though its set does elsewhere.
@@ -214,6 +224,11 @@ class _Turn:
         label = self.outlook.label(found.control_set)
         reason = f"trading {' against '.join(parts)}; {label} has the best prospects"
         return reason if self.preference is None else f"{reason}, of which the order of costs leaves {found.kept:.0%}"
+
+
+def _shares(weights: FloatArray) -> str:
+    """Return `60 : 40`, per cent."""
+    return " : ".join(f"{100 * w:.0f}" for w in weights)
 
 
 def _ranges(seen: FloatArray, reference: FloatArray) -> FloatArray:

@@ -124,11 +124,18 @@ class ExploreThenCommit(OutlookPolicy):
         chosen = min(outlook.fitting(), key=lambda i: (had[i], history.trials_of(i), i))
         seen = seen.narrowed(outlook.lower, {i: outlook.upper[i] for i in {chosen} - outlook.moved})
         few = len(history.complete) < outlook.problem.space.dimension + 1
-        unit = "spend" if self.explore.by == "spend" else "plays"
         where = "" if few else "; at its upper-bound maximiser"
-        reason = f"exploring: {outlook.label(chosen)} has had the least {unit}{where}"
-        remembered = {**seen.to_state(), "commit_trials": commit_trials}
-        return Choice(chosen, "explore", reason, sets, first=few, remembered=remembered)
+        label, remembered = outlook.label(chosen), {**seen.to_state(), "commit_trials": commit_trials}
+        by_spend = self.explore.by == "spend"
+        return Choice(
+            chosen,
+            "explore",
+            f"all control sets take turns, and {label} has had the {'least money' if by_spend else 'fewest trials'}",
+            sets,
+            first=few,
+            remembered=remembered,
+            technical=f"exploring: {label} has had the least {'spend' if by_spend else 'plays'}{where}",
+        )
 
     def _commit(self, outlook: Outlook, seen: Intersection, commit_trials: int) -> Choice:
         """Take the cheapest-looking of the sets that may be good enough (lines 14 to 26)."""
@@ -144,13 +151,17 @@ class ExploreThenCommit(OutlookPolicy):
         cheapest = min(outlook.costs[i].lcb for i in fitting)
         tied = [i for i in fitting if isclose(outlook.costs[i].lcb, cheapest, rel_tol=1e-12, abs_tol=1e-12)]
         chosen = outlook.most_promising(tied)
-        reason = (
+        label, least = outlook.label(chosen), outlook.costs[chosen].lcb
+        technical = (
             f"committing: {len(good)} of {count} sets may be within {tolerance:.3g} of the best, "
-            f"and {outlook.label(chosen)} may be the cheapest of them (cost at least {outlook.costs[chosen].lcb:.4g})"
+            f"and {label} may be the cheapest of them (cost at least {least:.4g})"
         )
         threshold = outlook.floor + (1 - tolerance) * (seen.lcb - outlook.floor)
         remembered = {**seen.to_state(), "commit_trials": commit_trials + 1}
-        return Choice(chosen, "commit", reason, good, threshold, first=False, remembered=remembered)
+        reason = _why(label, (len(good), count), len(fitting), len(tied), certain=least > 0)
+        return Choice(
+            chosen, "commit", reason, good, threshold, first=False, remembered=remembered, technical=technical
+        )
 
     def _tolerance_now(self, outlook: Outlook, commit_trials: int) -> float:
         if self.tolerance_decay == "budget":
@@ -158,6 +169,23 @@ class ExploreThenCommit(OutlookPolicy):
         if self.tolerance_decay == "halving":
             return self.tolerance * 0.5 ** (commit_trials // outlook.problem.space.dimension)
         return self.tolerance
+
+
+def _why(label: str, good: tuple[int, int], fitting: int, tied: int, *, certain: bool) -> str:
+    """Say in plain words why this set, of so many: good enough of all, fitting, and tied for the lowest cost bound."""
+    if good[0] == 1:
+        return f"only {label} may still be good enough"
+    among = f"{good[0]} of {good[1]} control sets may be good enough"
+    if fitting == 1:
+        return f"{among}, and of these only {label} fits the rest of the budget"
+    if certain:
+        best = f"{label} could turn out best of the cheapest" if tied > 1 else f"{label} may be the cheapest of them"
+        return f"{among}, and {best}"
+    if tied == fitting:
+        return f"{among}. Too few trials say what they cost, and {label} could turn out best"
+    if tied > 1:
+        return f"{among}. Of those whose cost is still uncertain, {label} could turn out best"
+    return f"{among}. Of these only {label} still has an uncertain cost"
 
 
 def _good_enough(seen: Intersection, floor: float, tolerance: float) -> list[int]:

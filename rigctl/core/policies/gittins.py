@@ -30,6 +30,8 @@ from rigctl.core.acquisition.gittins import gittins_index
 from rigctl.core.acquisition.improvement import Acquired, log_expected_improvement, log_improvement_per_cost
 from rigctl.core.acquisition.maximisers import BestSetting, Score, best_settings
 from rigctl.core.acquisition.outlook import (
+    SPREAD_EVENLY,
+    WHAT_FITS,
     Context,
     all_variables,
     fewest_outcomes,
@@ -38,12 +40,15 @@ from rigctl.core.acquisition.outlook import (
     warm_starts,
 )
 from rigctl.core.arrays import FloatArray
+from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.costs.feasibility import margin
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.model import fit_again
 from rigctl.core.policy import Proposal
+
+COSTS_COUNT_LESS = "Nothing is worth its cost at present, so costs count for less from the next trial on"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +115,13 @@ class CostAware(ABC):
         if len(history.complete) < self._initial_outcomes(problem):
             return self._sobol_point(view, found, sobol_seed), kept
         chosen = best_that_fits(view, found)
-        reason = self._praise(view, chosen)
+        reason, technical = self._praise(view, chosen)
         if not view.worth_it(chosen) and not self._other_is_worth_it(view, rng):
             consequence, remembered = self._not_worth_it(view, chosen)
-            reason, kept = reason + consequence, {**kept, **remembered}
-        return proposal_of(self.name, view, found, chosen, reason=reason), kept
+            kept = {**kept, **remembered}
+            if consequence:
+                reason, technical = f"{reason}. {COSTS_COUNT_LESS}", technical + consequence
+        return proposal_of(self.name, view, found, chosen, reason=reason, technical=technical), kept
 
     # What the policies differ in --------------------------------------------------------------------------------
 
@@ -123,8 +130,8 @@ class CostAware(ABC):
         """Return what to maximise, of standardised means and sds: a logarithm, or in spreads of the outcome."""
 
     @abstractmethod
-    def _praise(self, view: View, chosen: BestSetting) -> str:
-        """Say why this setting, as a part of a sentence."""
+    def _praise(self, view: View, chosen: BestSetting) -> tuple[str, str]:
+        """Say why this setting, in plain words and in the paper's."""
 
     def _weight(self, state: JsonState) -> float:  # noqa: ARG002 - what is remembered may change lambda
         return self.cost_weight
@@ -134,7 +141,7 @@ class CostAware(ABC):
         return False
 
     def _not_worth_it(self, view: View, chosen: BestSetting) -> tuple[str, dict[str, object]]:
-        """Return what follows when the stopping rule fires: more for the reason, and more to remember.
+        """Return what follows when the stopping rule fires: more for the technical reason, and more to remember.
 
         Raises:
             NotWorthIt: it ends the campaign.
@@ -177,17 +184,25 @@ class CostAware(ABC):
             BudgetSpent: nothing fits the remaining budget.
         """
         history, sets = view.history, view.problem.space.control_sets
-        points = [first_point(len(s.indices), history.trials_of(i), sobol_seed) for i, s in enumerate(sets)]
+        uniform = [first_point(len(s.indices), history.trials_of(i), sobol_seed) for i, s in enumerate(sets)]
+        points = [view.problem.space.evenly(i, at) for i, at in enumerate(uniform)]
         most = [float(view.field.upper(i, np.array([point]))[0]) for i, point in enumerate(points)]
         fitting = [i for i, cost in enumerate(most) if view.fits(cost)]
         done, wanted = len(history.complete), self._initial_outcomes(view.problem)
         few = f"{done} of the {wanted} outcomes are there that the first model needs"
+        yet = f"{done} of the {wanted} first results are in"
         if not fitting or history.spent >= view.problem.budget:
             at = best_that_fits(view, found)
-            return proposal_of(self.name, view, found, at, reason=f"at a setting that fits: {few}", phase="initial")
+            reason, technical = f"{yet}. {WHAT_FITS}", f"at a setting that fits: {few}"
+            return proposal_of(self.name, view, found, at, reason=reason, technical=technical, phase="initial")
         i = min(fitting, key=lambda i: (history.trials_of(i), i))
-        at, reason = replace(found[i], setting=points[i], most=most[i]), f"at a Sobol point: {few}"
-        return proposal_of(self.name, view, found, at, reason=reason, phase="initial")
+        expectations, setting = Expectations.of(view.fitted.posterior, view.problem.space, [i]), np.array([points[i]])
+        mean, sd = expectations.values(view.problem.space.rows(i, setting), np.zeros(1, dtype=np.int64))
+        cost = float(view.field.mean(i, setting)[0])
+        at = replace(found[i], setting=points[i], most=most[i], mean=float(mean[0]), sd=float(sd[0]), cost=cost)
+        reason = f"{yet}, and {view.label(i)} has been tried least. {SPREAD_EVENLY}"
+        technical = f"at a Sobol point: {few}"
+        return proposal_of(self.name, view, found, at, reason=reason, technical=technical, phase="initial")
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,11 +222,13 @@ class GittinsIndex(CostAware):
 
         return score
 
-    def _praise(self, view: View, chosen: BestSetting) -> str:
+    def _praise(self, view: View, chosen: BestSetting) -> tuple[str, str]:
         index = view.own(view.best + view.spread * chosen.score)
+        label = view.label(chosen.control_set)
         return (
-            f"{view.label(chosen.control_set)} has the setting with the best Gittins index, {index:.4g} at lambda = "
-            f"{view.weight:.3g}; the best so far is {view.own(view.best):.4g}"
+            f"weighing what a trial may gain against what it costs, this setting of {label} comes first",
+            f"{label} has the setting with the best Gittins index, {index:.4g} at lambda = {view.weight:.3g}; "
+            f"the best so far is {view.own(view.best):.4g}",
         )
 
 
@@ -269,10 +286,12 @@ class ExpectedImprovement(CostAware):
         found = best_settings(view.fitted.posterior, view.problem.space, view.field, per_cost, view.fits, rng=rng)
         return any(view.worth_it(f) for f in found if f.fits)
 
-    def _praise(self, view: View, chosen: BestSetting) -> str:
+    def _praise(self, view: View, chosen: BestSetting) -> tuple[str, str]:
+        label = view.label(chosen.control_set)
         return (
-            f"{view.label(chosen.control_set)} has the setting that promises the largest improvement, "
-            f"{view.gain(chosen):.3g} expected on the best so far, {view.own(view.best):.4g}"
+            f"this setting of {label} promises the largest gain over the best so far",
+            f"{label} has the setting that promises the largest improvement, "
+            f"{view.gain(chosen):.3g} expected on the best so far, {view.own(view.best):.4g}",
         )
 
 
@@ -285,8 +304,10 @@ class ExpectedImprovementPerCost(CostAware):
     def _score(self, view: View) -> Score:
         return lambda mean, sd, cost: log_improvement_per_cost(mean, sd, view.best, cost)
 
-    def _praise(self, view: View, chosen: BestSetting) -> str:
+    def _praise(self, view: View, chosen: BestSetting) -> tuple[str, str]:
+        label = view.label(chosen.control_set)
         return (
-            f"{view.label(chosen.control_set)} has the setting that promises the largest improvement for its cost, "
-            f"{view.gain(chosen):.3g} for {chosen.cost:.3g}; the best so far is {view.own(view.best):.4g}"
+            f"this setting of {label} promises the largest gain for its cost",
+            f"{label} has the setting that promises the largest improvement for its cost, "
+            f"{view.gain(chosen):.3g} for {chosen.cost:.3g}; the best so far is {view.own(view.best):.4g}",
         )

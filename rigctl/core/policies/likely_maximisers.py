@@ -34,6 +34,7 @@ NEARLY = 0.8
 """Harvest takes the cheapest of the control sets that promise at least this share of the most there is to gain."""
 CONFIRMATIONS = 3
 """Once the money left pays for fewer trials of what would be recommended, they play it."""
+DEARER = "is kept for later: learning is cheaper elsewhere"
 LEAST_RISE = 0.1
 """Harvest is worth a play if the best mean exceeds what was achieved by this share of its spread."""
 
@@ -131,16 +132,31 @@ class LikelyMaximisers(OutlookPolicy):
         label = outlook.label(chosen.control_set)
         best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
         if not confirming and best.best_mean > chosen.mean and outlook.fits(best.control_set, best.best_mean_at):
-            reason = f"confirming: more is expected of {outlook.label(best.control_set)} here than of what was played"
-            return Choice(best.control_set, "confirm", reason, fitting, setting=best.best_mean_at)
-        reason = f"confirming: this setting of {label} would be recommended now"
-        return Choice(chosen.control_set, "confirm", reason, fitting, setting=chosen.setting)
+            label = outlook.label(best.control_set)
+            return Choice(
+                best.control_set,
+                "confirm",
+                f"{label} has the best expected outcome, at a setting that no trial has tried yet",
+                fitting,
+                setting=best.best_mean_at,
+                technical=f"confirming: more is expected of {label} here than of what was played",
+                compared=_best_means(outlook),
+            )
+        return Choice(
+            chosen.control_set,
+            "confirm",
+            f"this setting of {label} would be recommended now, and is tried again to be sure",
+            fitting,
+            setting=chosen.setting,
+            technical=f"confirming: this setting of {label} would be recommended now",
+            compared={s.control_set: s.setting for s in options},
+        )
 
     def _harvest(self, valuing: Valuing, fitting: Sequence[int], harvested: Micros) -> Choice | None:
         """Take the best there is, if harvest's share of the money allows for it now."""
         outlook = valuing.outlook
         problem, spent = outlook.problem, sum(booked(outlook.history, outlook.costs))
-        best, why = _best_known(valuing, fitting)
+        best, why, technical, compared = _best_known(valuing, fitting)
         if not outlook.fits(best.control_set, best.setting):
             return None  # where costs depend on the setting: its set fits elsewhere
         untried = best.control_set in valuing.guessed
@@ -150,8 +166,15 @@ class LikelyMaximisers(OutlookPolicy):
         cost = expected * MICROS_PER_UNIT
         if harvested + cost > self.explore.harvest((spent + cost) / problem.budget) * problem.budget + 1:
             return None
-        reason = f"harvesting: {outlook.label(best.control_set)} {why}"
-        return Choice(best.control_set, "harvest", reason, fitting, setting=best.setting)
+        return Choice(
+            best.control_set,
+            "harvest",
+            why,
+            fitting,
+            setting=best.setting,
+            technical=f"harvesting: {outlook.label(best.control_set)} {technical}",
+            compared=compared,
+        )
 
     def _explore(self, valuing: Valuing, fitting: Sequence[int], explored: int, rng: np.random.Generator) -> Choice:
         """Take what teaches most about the likely maximisers for its money."""
@@ -159,14 +182,28 @@ class LikelyMaximisers(OutlookPolicy):
         sets, cheapest = _cheap(outlook, fitting)
         if self.spread and explored % self.spread == self.spread - 1:
             chosen = outlook.most_promising(cheapest)
-            reason = f"exploring widely: {outlook.label(chosen)} is the most promising of the cheapest control sets"
-            return Choice(chosen, "explore", reason, fitting)
+            label = outlook.label(chosen)
+            return Choice(
+                chosen,
+                "explore",
+                f"{label} could turn out best of the cheapest control sets",
+                cheapest,
+                technical=f"exploring widely: {label} is the most promising of the cheapest control sets",
+                left_out=DEARER,
+            )
         best = valuing.reduction_per_cost(sets, rng)
-        reason = (
-            f"exploring: this setting of {outlook.label(best.control_set)} tells most for its money about the "
-            f"settings that may be the best"
+        label = outlook.label(best.control_set)
+        return Choice(
+            best.control_set,
+            "explore",
+            f"this setting of {label} should tell most, for its money, about where the best is",
+            sets,
+            setting=best.setting,
+            technical=(
+                f"exploring: this setting of {label} tells most for its money about the settings that may be the best"
+            ),
+            left_out=DEARER,
         )
-        return Choice(best.control_set, "explore", reason, fitting, setting=best.setting)
 
 
 def _harvested(state: Mapping[str, Any], outlook: Outlook) -> Micros:
@@ -183,25 +220,53 @@ def _meter(outlook: Outlook, fitting: Sequence[int]) -> Choice:
     sets = outlook.problem.space.control_sets
     cheap, _ = _cheap(outlook, fitting)
     chosen = min(cheap, key=lambda i: (outlook.history.trials_of(i), len(sets[i].indices), i))
-    return Choice(chosen, "explore", f"exploring: {outlook.label(chosen)} has been tried least", fitting)
+    label = outlook.label(chosen)
+    return Choice(
+        chosen,
+        "explore",
+        f"of the control sets that may be cheap, {label} has had the fewest trials",
+        cheap,
+        technical=f"exploring: {label} has been tried least",
+        left_out=DEARER,
+    )
 
 
-def _best_known(valuing: Valuing, fitting: Sequence[int]) -> tuple[Peak, str]:
-    """Take the best mean if it promises more than what was played, else the best bound; of near-equals the cheapest."""
+def _best_means(outlook: Outlook) -> Mapping[int, tuple[float, ...]]:
+    return {b.control_set: b.best_mean_at for b in outlook.bounds}
+
+
+def _best_known(valuing: Valuing, fitting: Sequence[int]) -> tuple[Peak, str, str, Mapping[int, tuple[float, ...]]]:
+    """Take the best mean if it promises more than what was played, else the best bound; of near-equals the cheapest.
+
+    Returns the play, the reason in plain words and in technical ones, and the settings that were compared.
+    """
     outlook = valuing.outlook
     h = outlook.fitted.hyperparameters
     attained = h.y_shift + h.y_scale * valuing.attained
     best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
     if best.best_mean - attained > LEAST_RISE * best.best_mean_sd:
         rises = {i: outlook.bounds[i].best_mean - attained for i in fitting}
-        at = {i: outlook.bounds[i].best_mean_at for i in fitting}
+        at = _best_means(outlook)
         chosen = outlook.bounds[_cheapest_of_the_best(outlook, rises, at)]
+        plain = _praise(outlook, chosen.control_set, rises, "has the best expected outcome", "is expected to do nearly")
         why = "has the best expected outcome, better than what was played"
-        return Peak(chosen.control_set, chosen.best_mean_at, chosen.best_mean), why
+        return Peak(chosen.control_set, chosen.best_mean_at, chosen.best_mean), plain, why, at
     rises = {i: outlook.upper[i] - attained for i in fitting}
-    chosen = outlook.bounds[_cheapest_of_the_best(outlook, rises, {i: outlook.bounds[i].upper_at for i in fitting})]
+    at = {i: outlook.bounds[i].upper_at for i in fitting}
+    chosen = outlook.bounds[_cheapest_of_the_best(outlook, rises, at)]
+    plain = _praise(outlook, chosen.control_set, rises, "could turn out best", "could turn out nearly")
     why = "promises most; the best expected setting has been played"
-    return Peak(chosen.control_set, chosen.upper_at, chosen.upper), why
+    return Peak(chosen.control_set, chosen.upper_at, chosen.upper), plain, why, at
+
+
+def _praise(outlook: Outlook, chosen: int, rises: Mapping[int, float], best: str, nearly: str) -> str:
+    """Say that a set is the best, or nearly as good and cheaper."""
+    top = max(rises, key=lambda i: (rises[i], i == chosen))
+    if top == chosen:
+        return f"{outlook.label(chosen)} {best}"
+    known = all(outlook.costs[i].mean is not None for i in (chosen, top))
+    cheaper = "costs less" if known else "may cost less"
+    return f"{outlook.label(chosen)} {nearly} as well as {outlook.label(top)}, and {cheaper}"
 
 
 def _cheapest_of_the_best(outlook: Outlook, rises: Mapping[int, float], at: Mapping[int, tuple[float, ...]]) -> int:

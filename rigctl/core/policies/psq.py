@@ -32,13 +32,19 @@ CLIMBERS = 16
 ARRIVED = 1e-5
 """A climb ends when it promises less than this share of the signal's sd, or of the improvement."""
 
+HOPEFUL = "{} could turn out best"
+GUESSED = "in one fair guess at how everything responds, this setting of {} is best"
+GAINING = "this setting of {} promises the largest gain over what was seen"
+
 
 @dataclass(frozen=True, slots=True)
 class Scores:
     """Hold the best score of each of some control sets, and where it is."""
 
     what: str
-    """Name of the score, for reasons."""
+    """Name of the score, for technical reasons."""
+    plain: str
+    """What the best one has, in words for everybody; with {} for the control set."""
     peaks: Mapping[int, Peak]
     logarithmic: bool = False
     """Whether scores are logarithms of positive numbers; else they are values in outcome units."""
@@ -79,13 +85,24 @@ class Psq(OutlookPolicy):
         untried = [i for i in peaks if costs[i] is None] if self.per_cost else []
         if untried:
             chosen = outlook.first_to_meter(untried)
-            reason = f"{outlook.label(chosen)} was never tried, and without its cost there is no score per cost"
+            reason = f"{outlook.label(chosen)} has never been tried, so nobody knows yet what it costs"
+            technical = f"{outlook.label(chosen)} was never tried, and without its cost there is no score per cost"
         else:
             rated = {i: scores.rated(p, outlook, per_cost=self.per_cost) for i, p in peaks.items()}
             chosen = max(rated, key=lambda i: (rated[i], -i))
             told = scores.told(rated[chosen], outlook, per_cost=self.per_cost)
-            reason = f"{outlook.label(chosen)} has the largest {told}"
-        return Choice(chosen, "optimise", reason, list(peaks), setting=peaks[chosen].setting)
+            technical = f"{outlook.label(chosen)} has the largest {told}"
+            reason = scores.plain.format(outlook.label(chosen)) + (" for its money" if self.per_cost else "")
+        return Choice(
+            chosen,
+            "optimise",
+            reason,
+            list(peaks),
+            setting=peaks[chosen].setting,
+            technical=technical,
+            compared={i: p.setting for i, p in peaks.items()},
+            left_out="controls less than another set, and cost plays no part",
+        )
 
     @abstractmethod
     def _scores(self, outlook: Outlook, among: Sequence[int], rng: np.random.Generator) -> Scores: ...
@@ -119,7 +136,9 @@ class TsPsq(Psq):
         e = Expectations.of(outlook.fitted.posterior, space)
         drawn = SampledFunction.draw(e, space, among, self.features, rng)
         peaks = _peaks(outlook, e, drawn, among, rng, tolerance=ARRIVED * h.signal_sd)
-        return Scores("sampled value", {i: replace(p, value=h.y_shift + h.y_scale * p.value) for i, p in peaks.items()})
+        return Scores(
+            "sampled value", GUESSED, {i: replace(p, value=h.y_shift + h.y_scale * p.value) for i, p in peaks.items()}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +166,11 @@ class EiPsq(Psq):
         peaks = _peaks(outlook, e, improvement, among, rng, tolerance=ARRIVED)
         scale = log(outlook.fitted.hyperparameters.y_scale)
         own = {i: replace(p, value=p.value + scale) for i, p in peaks.items()}
-        return Scores("expected improvement", own, logarithmic=True)
+        return Scores("expected improvement", GAINING, own, logarithmic=True)
 
 
 def _upper_bounds(outlook: Outlook, among: Sequence[int]) -> Scores:
-    return Scores("upper bound", {i: Peak(i, outlook.bounds[i].upper_at, outlook.upper[i]) for i in among})
+    return Scores("upper bound", HOPEFUL, {i: Peak(i, outlook.bounds[i].upper_at, outlook.upper[i]) for i in among})
 
 
 def _peaks(

@@ -105,10 +105,24 @@ def relaxed_choice(outlook: Outlook, epsilon: float) -> Choice:
     unknown = [i for g in groups for i in g.members if g.cost is None and i in near]
     cheapest = next(kept for g in groups if (kept := [i for i in g.members if i in near]))
     chosen = outlook.first_to_meter(unknown) if unknown else outlook.most_promising(cheapest)
+    label = outlook.label(chosen)
     share = f"{len(near)} of {len(fitting)} sets that fit the budget are within {epsilon:.4g} of the best upper bound"
     why = "has never been tried, so it may be the cheapest" if unknown else "is the most promising of their cheapest"
-    reason = f"{share}; {outlook.label(chosen)} {why}"
-    return Choice(chosen, "explore" if epsilon > 0 else "commit", reason, near, threshold=best - epsilon)
+    plain = f"{len(near)} of {len(fitting)} control sets could come close enough to the best"
+    if unknown:
+        plain = f"{plain}. Of these {label} has never been tried"
+    elif outlook.too_few_outcomes:
+        plain = f"{plain}, and {label} is among their cheapest"
+    else:
+        plain = f"{plain}. {label} could turn out best of the cheapest among them"
+    return Choice(
+        chosen,
+        "explore" if epsilon > 0 else "commit",
+        plain,
+        near,
+        threshold=best - epsilon,
+        technical=f"{share}; {label} {why}",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,14 +171,26 @@ class CostGroupEtc(OutlookPolicy):
             due, had = self._due(group, groups[-1]), group.plays(history)
             if members and had < due:
                 chosen = outlook.most_promising(members)
-                reason = (
-                    f"exploring: {outlook.label(chosen)} is the most promising of group {number} of {len(groups)} "
-                    f"by {self.groups} ({_labels(outlook, group.members)}), which has had {had} of {due} plays"
+                label, promise = (
+                    outlook.label(chosen),
+                    "is of" if outlook.too_few_outcomes else "could turn out best of",
                 )
-                return Choice(chosen, "explore", reason, members)
+                return Choice(
+                    chosen,
+                    "explore",
+                    f"{label} {promise} {self.groups} group {number} of {len(groups)}, with {had} of {due} trials",
+                    members,
+                    technical=(
+                        f"exploring: {label} is the most promising of group {number} of {len(groups)} "
+                        f"by {self.groups} ({_labels(outlook, group.members)}), which has had {had} of {due} plays"
+                    ),
+                    left_out=f"it is the turn of {self.groups} group {number}",
+                )
         chosen = outlook.most_promising(fitting)
-        reason = f"committing: {outlook.label(chosen)} has the largest upper bound of the sets that fit the budget"
-        return Choice(chosen, "commit", reason, fitting)
+        label = outlook.label(chosen)
+        reason = f"{label} has its turn" if outlook.too_few_outcomes else f"{label} could turn out best"
+        technical = f"committing: {label} has the largest upper bound of the sets that fit the budget"
+        return Choice(chosen, "commit", reason, fitting, technical=technical)
 
     def _due(self, group: CostGroup, dearest: CostGroup) -> int:
         """Return a group's plays; one where no cost divides: never metered, or free, which would never end."""
@@ -177,8 +203,9 @@ class CostGroupEtc(OutlookPolicy):
     @staticmethod
     def _meter(outlook: Outlook, unmetered: Sequence[int]) -> Choice:
         chosen = outlook.first_to_meter(unmetered)
-        reason = f"metering: {outlook.label(chosen)} has never been tried, and groups of equal cost need its cost"
-        return Choice(chosen, "explore", reason, unmetered)
+        reason = f"{outlook.label(chosen)} has never been tried, and its cost must be known first"
+        technical = f"metering: {outlook.label(chosen)} has never been tried, and groups of equal cost need its cost"
+        return Choice(chosen, "explore", reason, unmetered, technical=technical, left_out="its cost is known already")
 
 
 def _labels(outlook: Outlook, members: Sequence[int]) -> str:

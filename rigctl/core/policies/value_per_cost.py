@@ -48,11 +48,15 @@ class ValuePerCost(OutlookPolicy):
         spent, fitting = booked(history, outlook.costs), outlook.fitting()
         if sum(spent) < self.explore * outlook.problem.budget:
             chosen = min(fitting, key=lambda i: (spent[i], history.trials_of(i), len(sets[i].indices), i))
-            reason = f"exploring: least has been spent on {outlook.label(chosen)}; at its upper-bound maximiser"
-            return Choice(chosen, "explore", reason, fitting)
+            label = outlook.label(chosen)
+            reason = f"money is spread evenly at first, and {label} has had the least"
+            technical = f"exploring: least has been spent on {label}; at its upper-bound maximiser"
+            return Choice(chosen, "explore", reason, fitting, technical=technical)
         best = Valuing.of(outlook, rng, widely=WIDELY).gain_per_cost(fitting, self.attain)
-        reason = (
-            f"weighing: this setting of {outlook.label(best.control_set)} is expected to raise what can be "
+        label = outlook.label(best.control_set)
+        reason = f"this setting of {label} should improve the recommendation most for its money"
+        technical = (
+            f"weighing: this setting of {label} is expected to raise what can be "
             f"recommended, and what has been achieved, most for its money"
         )
-        return Choice(best.control_set, "value", reason, fitting, setting=best.setting)
+        return Choice(best.control_set, "value", reason, fitting, setting=best.setting, technical=technical)

@@ -227,10 +227,10 @@ def test_a_change_of_supply_is_said_and_what_came_before_forgotten(problem):
     assert presented.space.variables[1].marginal == Uniform()
     assert len(notes) == 1
     assert notes[0].startswith("b: the supply has changed at trial 41 (noticed at trial 4")
-    assert notes[0].endswith("forgotten, and until there are 20 since then the prior is believed again")
+    assert notes[0].endswith("no longer count. Until there are 20 newer ones, what was declared is believed")
     presented, notes = present(problem, observed(np.append(before, after)))
     assert presented.space.variables[1].marginal.mean == pytest.approx(0.7, abs=0.02)
-    assert notes[0].endswith("readings before it are forgotten")
+    assert notes[0].endswith("Its earlier readings no longer count")
     same = present(problem, observed(np.append(before[::-1], after)))[0]
     assert same == presented
 

@@ -1,0 +1,231 @@
+"""Gathers what the page shows from a journal and, where a campaign runs, from what it says of itself.
+
+Cheap after 20,000 trials: of trials only what has changed since the last look is read, and no model is fitted here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise
+from math import floor, sqrt
+from statistics import fmean, median, stdev
+from typing import Any
+
+from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.glance import CourseRow
+from rigctl.campaign.journal.rows import CampaignRow, TrialRow
+from rigctl.config.load import LoadedConfig
+from rigctl.core.money import to_units
+from rigctl.core.natural import Learned
+from rigctl.core.policy import Proposal, SetReport
+from rigctl.page.log import log_entries
+from rigctl.page.shown import Course, Facts, Labels, Money, Outcome, Part, SetFact, Why
+from rigctl.page.standing import phase_now, worst_standing
+from rigctl.page.trial_now import trial_now
+
+RECENT = 10
+"""Trials that a forecast goes by."""
+LOG_LINES = 60
+NINE_IN_TEN = (0.05, 0.95)
+
+
+def gather(
+    reader: Reader,
+    loaded: LoadedConfig | None,
+    status: Mapping[str, Any] | None,
+    now: datetime,
+    *,
+    before: Facts | None = None,
+    log_of: int | None = None,
+) -> Facts:
+    """Return what there is to be shown now.
+
+    Args:
+        reader: of the campaign's journal; it may be kept open between looks.
+        loaded: its configuration; None where it does not hold any more: limits and durations are then not shown.
+        status: what the running campaign answers; None where none runs.
+        now: by the wall clock, aware.
+        before: the facts of the last look through the same reader: only trials that changed since are read.
+        log_of: the trial whose log is wanted; None: the last lines of all.
+
+    Raises:
+        UsageError: no campaign has been started in the journal.
+        JournalError: it cannot be read.
+    """
+    campaign, glance = reader.campaign(), reader.glance
+    labels = labels_of(campaign, loaded)
+    phase = phase_now(glance, status, now, wired=loaded is None or loaded.wired)
+    course = followed(reader, before)
+    last = reader.trial(course.rows[-1].trial) if course.rows else None
+    decided = last if last is not None and last.proposal is not None else _last_decided(reader, course)
+    return Facts(
+        now=now,
+        labels=labels,
+        phase=phase,
+        standing=worst_standing(glance, phase, status),
+        trial=None if last is None else trial_now(glance, last, loaded, status, now),
+        why=None if decided is None else why_of(decided, course.rows, labels),
+        money=_money(reader, campaign, course.rows, loaded, going_on=phase.word != "ended"),
+        course=course,
+        log=log_entries(glance, labels, LOG_LINES, log_of),
+        log_of=log_of,
+        version="" if (start := glance.start()) is None else start.version,
+        bands=_bands(loaded),
+    )
+
+
+def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> Labels:
+    """Return names and units, from the configuration or, without one, from what the journal knows of it."""
+    if loaded is not None:
+        problem = loaded.problem
+        first = Outcome(loaded.rig.outcome_name, _shown(loaded.outcome_unit), problem.maximise)
+        further = tuple(Outcome(f.name, _shown(f.unit), f.maximise) for f in problem.further)
+        units = {v.name: _shown(v.unit) for v in problem.space.variables}
+        return Labels(loaded.name, loaded.currency, units, (first, *further))
+    known = {key: json.loads(value) for key, value in campaign.identity.items()}
+    names = [key.split(".")[1] for key in known if key.startswith("variables.") and key.endswith(".name")]
+    units = {name: _shown(known.get(f"variables.{name}.unit", "")) for name in names}
+    first = Outcome(known.get("outcome.name", "outcome"), "", bool(known.get("outcome.maximise", True)))
+    further = tuple(
+        Outcome(f["name"], _shown(f.get("unit", "")), bool(f.get("maximise", True)))
+        for f in known.get("further_outcomes", ())
+    )
+    return Labels(campaign.rig, campaign.currency, units, (first, *further))
+
+
+def _shown(unit: str) -> str:
+    return "" if unit == "1" else unit
+
+
+def followed(reader: Reader, before: Facts | None) -> Course:
+    """Return all trials, those that have not changed since the last look as they were."""
+    known = Course() if before is None else before.course
+    last = reader.glance.last_event()
+    if last == known.event:
+        return known
+    changed = reader.glance.trials(known.event)
+    if known.rows and changed and changed[0].trial <= known.rows[-1].trial:
+        first = changed[0].trial
+        kept = [row for row in known.rows if row.trial < first]
+        rest = {row.trial: row for row in (*known.rows[len(kept) :], *changed)}
+        return Course((*kept, *(rest[number] for number in sorted(rest))), last)
+    return Course((*known.rows, *changed), last)
+
+
+def _last_decided(reader: Reader, course: Course) -> TrialRow | None:
+    """Return the last trial that was not done by hand."""
+    for row in reversed(course.rows):
+        if row.origin != "manual":
+            return reader.trial(row.trial)
+    return None
+
+
+# Why this control set ---------------------------------------------------------------------------------------------
+
+
+def why_of(trial: TrialRow, rows: Sequence[CourseRow], labels: Labels) -> Why | None:
+    """Return a decision with what was believed of every control set when it was made; None if it has no proposal."""
+    proposal = trial.proposal
+    if proposal is None:
+        return None
+    earlier = [row for row in rows if row.trial < trial.trial]
+    # before the first outcome a model speaks in standard units, which are nobody's
+    blind = not any(row.recorded for row in earlier)
+    rest = to_units(trial.budget) - sum(to_units(row.cost) for row in earlier)
+    facts = [_set_fact(report, trial, earlier, blind=blind) for report in proposal.sets]
+    facts = [replace(f, why_not=_why_not(r, proposal, labels, rest)) for f, r in zip(facts, proposal.sets, strict=True)]
+    return Why(
+        trial=trial.trial,
+        control_set=trial.control_set,
+        phase=proposal.phase,
+        reason=proposal.reason,
+        sets=tuple(sorted(facts, key=lambda f: (f.price is None, f.price or 0.0, len(f.control_set)))),
+        threshold=None if blind else proposal.threshold,
+        notes=proposal.notes,
+    )
+
+
+def _set_fact(report: SetReport, trial: TrialRow, earlier: Sequence[CourseRow], *, blind: bool) -> SetFact:
+    mine = [row for row in earlier if frozenset(row.control_set) == frozenset(report.control_set)]
+    prices = [to_units(row.cost) for row in mine if row.recorded and not row.estimated]
+    price, half = price_interval(prices)
+    seen = not blind and report.lower is not None and report.upper is not None
+    low, high = sorted((report.lower or 0.0, report.upper or 0.0)) if seen else (None, None)
+    chosen = frozenset(trial.control_set) == frozenset(report.control_set)
+    return SetFact(
+        control_set=report.control_set,
+        lower=low,
+        mean=report.mean if seen else None,
+        upper=high,
+        price=report.cost_mean if price is None else price,
+        price_low=None if half is None or price is None else max(0.0, price - half),
+        price_high=None if half is None or price is None else price + half,
+        trials=len(mine),
+        spend=sum(to_units(row.cost) for row in mine),
+        chosen=chosen,
+        eligible=report.eligible,
+    )
+
+
+def _why_not(report: SetReport, proposal: Proposal, labels: Labels, rest: float) -> str:
+    if report.eligible:
+        return ""
+    if proposal.threshold is not None and report.upper is not None:
+        reach = report.upper - proposal.threshold
+        if (reach if labels.outcome.maximise else -reach) < 0:
+            return "cannot reach the line"
+    if report.cost_mean is not None and report.cost_mean > rest:
+        return "does not fit the rest"
+    return "tried enough" if report.trials else "not asked for yet"
+
+
+def price_interval(prices: Sequence[float]) -> tuple[float | None, float | None]:
+    """Return the mean of metered prices and half its 95 % interval (Student's t); None where it is not known."""
+    if len(prices) < 2:
+        return (prices[0] if prices else None), None
+    from scipy.special import stdtrit  # noqa: PLC0415 - heavy, and of no use before two trials
+
+    return fmean(prices), float(stdtrit(len(prices) - 1, 0.975)) * stdev(prices) / sqrt(len(prices))
+
+
+# Money and readings -----------------------------------------------------------------------------------------------
+
+
+def _money(
+    reader: Reader, campaign: CampaignRow, rows: Sequence[CourseRow], loaded: LoadedConfig | None, *, going_on: bool
+) -> Money:
+    parts = tuple(
+        Part(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in reader.glance.meters()
+    )
+    budget, spent, idle = (to_units(amount) for amount in (campaign.budget, campaign.spent, reader.idle.spent()))
+    over = [row for row in rows[-4 * RECENT :] if row.state.final][-RECENT:]
+    costs = [to_units(row.cost) for row in over if row.recorded and row.cost > 0]
+    if not (costs and going_on):
+        return Money(budget, spent, idle, parts, fmean(costs) if costs else None)
+    rest = max(0.0, budget - spent)
+    most = None if loaded is None or loaded.max_trials is None else max(0, loaded.max_trials - len(rows))
+    few, expected, many = (
+        min(floor(rest / price), floor(rest / price) if most is None else most)
+        for price in (max(costs), fmean(costs), min(costs))
+    )
+    return Money(budget, spent, idle, parts, fmean(costs), (few, many), _days(over, expected))
+
+
+def _days(over: Sequence[CourseRow], trials: int) -> float | None:
+    ends = [datetime.fromisoformat(row.changed_utc) for row in over]
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(ends)]
+    return trials * median(gaps) / 86_400 if gaps else None
+
+
+def _bands(loaded: LoadedConfig | None) -> Mapping[str, tuple[float, float]]:
+    if loaded is None:
+        return {}
+    return {
+        v.name: (float(band[0]), float(band[1]))
+        for v in loaded.problem.space.variables
+        if not isinstance(v.marginal, Learned)
+        for band in [v.low + (v.high - v.low) * v.marginal.quantile(NINE_IN_TEN)]  # type: ignore[arg-type]
+    }

@@ -1,0 +1,127 @@
+"""What each section's template is given; nothing where there is nothing to show."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from rigctl.page import figures, words
+from rigctl.page.course import Tracks
+from rigctl.page.shown import Facts, Study
+
+View = Mapping[str, Any] | None
+AXES: Mapping[str, str] = MappingProxyType({"money": "money spent", "trial": "trial", "time": "time"})
+
+
+def _now(facts: Facts, study: Study | None, _: Tracks) -> View:
+    return {"sentence": words.headline(facts, study)}
+
+
+def _trial(facts: Facts, _: Study | None, __: Tracks) -> View:
+    if facts.trial is None:
+        return {"pumps": ()}
+    pumps = [
+        (pump, None if pump.per_day_ml is None else figures.bar(pump.day_ml / pump.per_day_ml, f"{pump.name} per day"))
+        for pump in facts.trial.pumps
+    ]
+    return {"pumps": pumps}
+
+
+def _why(facts: Facts, study: Study | None, _: Tracks) -> View:
+    if facts.why is None or not facts.why.sets:
+        return None
+    today = None if study is None or study.recommendation is None else study.recommendation.choice.expected
+    rows, axis = figures.why_rows(facts.why, facts.labels, today)
+    return {"rows": list(zip(facts.why.sets, rows, strict=True)), "axis": axis, "today": today}
+
+
+def _money(facts: Facts, study: Study | None, _: Tracks) -> View:
+    fills = figures.FILLS
+    return {
+        "gauge": figures.fuel(facts.money, facts.labels.currency),
+        "parts": [(fills[i % len(fills)], part) for i, part in enumerate(facts.money.parts)],
+        "choice": None if study is None or study.recommendation is None else study.recommendation.choice,
+    }
+
+
+def _course(facts: Facts, _: Study | None, tracks: Tracks) -> View:
+    if not facts.course.rows:
+        return None
+    return {
+        "drawings": [
+            (axis, name, figures.course(facts, tracks, axis), figures.strip(tracks, axis))  # type: ignore[arg-type]
+            for axis, name in AXES.items()
+        ]
+    }
+
+
+def _readings(facts: Facts, study: Study | None, _: Tracks) -> View:
+    if not any(row.measured for row in facts.course.rows):
+        return None
+    bands = facts.bands if study is None else study.bands
+    supplies = () if study is None else study.supplies
+    return {
+        "drawings": [
+            (name, unit, figures.reading(facts.course.rows, name, unit, bands.get(name), supplies))
+            for name, unit in facts.labels.units.items()
+        ]
+    }
+
+
+def _model(facts: Facts, study: Study | None, _: Tracks) -> View:
+    if study is None or not study.slices:
+        return None
+    return {"drawings": [(s, figures.model_slice(s, facts.labels)) for s in study.slices]}
+
+
+def _front(facts: Facts, study: Study | None, _: Tracks) -> View:
+    expected = None if study is None or study.recommendation is None else study.recommendation.front
+    drawing = figures.front(facts, expected)
+    return None if drawing is None else {"drawing": drawing, "front": expected}
+
+
+def _advice(facts: Facts, study: Study | None, _: Tracks) -> View:
+    if study is None or study.recommendation is None:
+        return {"found": None, "sentence": ""}
+    return {"found": study.recommendation, "sentence": words.advice(facts.labels, study)}
+
+
+def _log(_: Facts, __: Study | None, ___: Tracks) -> View:
+    return {}
+
+
+VIEWS: Mapping[str, Callable[[Facts, Study | None, Tracks], View]] = MappingProxyType(
+    {
+        "now": _now,
+        "trial": _trial,
+        "why": _why,
+        "advice": _advice,
+        "money": _money,
+        "course": _course,
+        "readings": _readings,
+        "model": _model,
+        "front": _front,
+        "log": _log,
+    }
+)
+SECTIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "now": "Now",
+        "trial": "The trial in flight",
+        "why": "Why this control set",
+        "advice": "What to run from now on",
+        "money": "Money",
+        "course": "Course",
+        "readings": "Readings",
+        "model": "What the model expects",
+        "front": "Trade-off",
+        "log": "Log",
+    }
+)
+"""Sections by id, in their order, and their titles."""
+
+
+def view(name: str, facts: Facts, study: Study | None, tracks: Tracks) -> View:
+    """Return what a section's template needs; None where there is nothing to show."""
+    return VIEWS[name](facts, study, tracks)

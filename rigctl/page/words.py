@@ -1,0 +1,125 @@
+"""How numbers, times and states are said."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from math import floor, isfinite, log10
+from types import MappingProxyType
+
+from rigctl.page.shown import Facts, Labels, SetFact, Study
+
+ENDINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "budget": "the budget is spent",
+        "finished": "no further trial is worth its cost",
+        "trials": "as many trials as asked for are done",
+        "stopped": "a person ended it",
+        "abandoned": "a person ended it in mid-trial",
+        "interlock": "the watch ended it",
+    }
+)
+SEVERITIES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"MINOR": ("\u25b3", "note"), "MAJOR": ("\u25b2", "warning"), "INVALID": ("\u25a0", "stop")}
+)
+"""Sign and word of an alarm's severity: its colour never stands alone."""
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Write a number in short; a dash where there is none."""
+    if value is None or not isfinite(value):
+        return "\u2013"
+    return f"{value:.{digits}g}".replace("-", "\u2212") if 1e-4 <= abs(value) < 1e7 or value == 0 else f"{value:.3g}"
+
+
+def money(amount: float | None, currency: str = "") -> str:
+    """Write an amount with as many decimals as tell it from nothing."""
+    if amount is None:
+        return "\u2013"
+    decimals = 2 if abs(amount) >= 0.095 or amount == 0 else min(6, 1 - floor(log10(abs(amount))))
+    return f"{amount:.{decimals}f} {currency}".rstrip()
+
+
+def between(low: float, high: float, unit: str = "") -> str:
+    """Write an interval with as many decimals as tell its ends apart."""
+    width = abs(high - low)
+    decimals = min(6, max(0, 1 - floor(log10(width)))) if width > 0 and isfinite(width) else 2
+    return f"{low:.{decimals}f} to {high:.{decimals}f} {unit}".replace("-", "\u2212").rstrip()
+
+
+def with_unit(value: float | None, unit: str, digits: int = 4) -> str:
+    return f"{number(value, digits)} {unit}".rstrip() if value is not None else "\u2013"
+
+
+def duration(seconds: float) -> str:
+    """Write how long something takes."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    if minutes < 90:
+        return f"{minutes:.0f} min"
+    if minutes < 36 * 60:
+        return f"{floor(minutes / 60)} h {minutes % 60:.0f} min"
+    return f"{minutes / 1440:.1f} days"
+
+
+def clock(utc: str, now: datetime) -> str:
+    """Write an instant: without its date where that is today's."""
+    if not utc:
+        return ""
+    at = datetime.fromisoformat(utc)
+    return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
+
+
+def joined(names: Sequence[str]) -> str:
+    """Write names as a sentence does: `a, b and c`."""
+    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])
+
+
+def count(number_of: int, one: str, many: str = "") -> str:
+    return f"1 {one}" if number_of == 1 else f"{number_of} {many or one + 's'}"
+
+
+def headline(facts: Facts, study: Study | None) -> str:
+    """Return the sentence below the top line: what is done, what is expected of it, against what else."""
+    if facts.phase.word == "ended":
+        why = ENDINGS.get(facts.phase.why, facts.phase.why)
+        return f"The campaign has ended: {why}. {advice(facts.labels, study)}".strip()
+    if facts.trial is None or facts.why is None:
+        return "No trial has been decided yet." if facts.trial is None else advice(facts.labels, study)
+    chosen = next((s for s in facts.why.sets if s.chosen), None)
+    price = "" if chosen is None or chosen.price is None else f" ({money(chosen.price, facts.labels.currency)} a trial)"
+    parts = [f"Controls {joined(facts.why.control_set)} now{price}."]
+    if chosen is not None and chosen.lower is not None and chosen.upper is not None:
+        parts.append(_expected(facts, chosen, study))
+    dearest = _everything(facts.why.sets)
+    if chosen is not None and dearest is not None and dearest is not chosen and chosen.price and dearest.price:
+        parts.append(f"Controlling everything costs {dearest.price / chosen.price:.1f} times as much.")
+    return " ".join(parts)
+
+
+def _expected(facts: Facts, chosen: SetFact, study: Study | None) -> str:
+    unit = facts.labels.outcome.unit
+    said = f"Expected: {between(chosen.lower or 0.0, chosen.upper or 0.0, unit)}"
+    today = None if study is None or study.recommendation is None else study.recommendation.choice
+    if today is None or chosen.mean is None:
+        return f"{said}."
+    if frozenset(today.control_set) == frozenset(chosen.control_set):
+        return f"{said}; it is also what would be run today."
+    difference = chosen.mean - today.expected
+    side = "above" if difference >= 0 else "below"
+    return f"{said}, {number(abs(difference), 2)} {side} what would be run today."
+
+
+def _everything(sets: Sequence[SetFact]) -> SetFact | None:
+    return max(sets, key=lambda s: len(s.control_set), default=None)
+
+
+def advice(labels: Labels, study: Study | None) -> str:
+    """Return in one sentence what to run from now on; empty where nothing is known."""
+    if study is None or study.recommendation is None:
+        return ""
+    choice = study.recommendation.choice
+    price = "" if choice.cost_per_trial is None else f", at {money(choice.cost_per_trial, labels.currency)} a trial"
+    expected = between(choice.low, choice.high, labels.outcome.unit)
+    return f"From now on control {joined(choice.control_set)}{price}: expected {expected}."
