@@ -36,9 +36,11 @@ from rigctl_drivers.registers import ORDERS, WordOrder, decode
 from rigctl_drivers.scpi import ScpiChannel
 
 SCPI_S: Final = 0.5
-"""Wall seconds for an answer to `*IDN?`."""
+"""Rig seconds for an answer to `*IDN?`."""
 EZO_S: Final = 1.2
 """The same for `i`: a circuit that measures continuously ends its reading first."""
+LEAST_S: Final = 0.25
+"""Wall seconds that every answer gets, however fast rig time runs."""
 EZO_LATE_S: Final = 1.0
 TERMINATORS: Final = ("\n", "\r\n", "\r")
 
@@ -67,7 +69,7 @@ def look_scpi(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence
     for end in TERMINATORS:
         channel = ScpiChannel(line, end, check_errors=False, model=None)
         try:
-            told = [channel.ask("*IDN?", deadline.within(SCPI_S)) for _ in range(2)]
+            told = [channel.ask("*IDN?", _within(line, SCPI_S, deadline)) for _ in range(2)]
         except (DeviceTimeout, GarbledReply):
             continue
         fields = [field.strip() for field in told[0].split(",")]
@@ -89,7 +91,7 @@ def look_ezo(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence[
     channels: tuple[tuple[dict[str, Any], str], ...] = ()
     name = ""
     try:
-        name = EzoChannel(line, model, late_s=EZO_LATE_S).identify(deadline).serial
+        name = EzoChannel(line, model, late_s=EZO_LATE_S).identify(_within(line, 4 * EZO_S, deadline)).serial
     except DeviceError as problem:
         channels = (({}, f"answers to `i`, but then: {problem.what}"),)
     known = {"pmp": "ezo-pmp", "ph": "ezo-ph"}.get(model.casefold())
@@ -102,10 +104,10 @@ def _ezo_fields(line: ByteLine, deadline: Deadline) -> list[str]:
     for _ in range(ATTEMPTS):
         try:
             talk.write("i", deadline)
-            until = deadline.within(EZO_S)
+            until = _within(line, EZO_S, deadline)
             while not (answer := talk.next("i", until)).casefold().startswith("?i,"):
                 continue
-            talk.listen(deadline.within(EZO_S))  # answers to what others asked before may still come
+            talk.listen(_within(line, EZO_S, deadline))  # answers to what others asked before may still come
             return [field.strip() for field in answer.split(",")[1:]]
         except DeviceFault:  # what another question left in its buffer has spoilt this one
             continue
@@ -114,6 +116,10 @@ def _ezo_fields(line: ByteLine, deadline: Deadline) -> list[str]:
             if silent == 2:  # once it may have slept
                 break
     return []
+
+
+def _within(line: Line, rig_s: float, deadline: Deadline) -> Deadline:
+    return deadline.within(max(rig_s / line.clock.speedup, LEAST_S))
 
 
 # Modbus -----------------------------------------------------------------------------------------------------------

@@ -22,7 +22,9 @@ TEXT_BAUDS: Final = (9600, 115200)
 MODBUS_FRAMES: Final = ("baud=9600", "baud=19200&parity=E", "baud=2400", "baud=19200")
 """What most units come with: 9600 8N1, the standard's 19200 8E1, 2400 8N1 of small meters, 19200 8N1."""
 LISTEN_S: Final = 1.2
-"""Wall seconds: an EZO circuit as shipped speaks every second."""
+"""Rig seconds: an EZO circuit as shipped speaks every second."""
+LEAST_S: Final = 0.25
+"""Wall seconds of listening, however fast rig time runs."""
 GLITCH: Final = 2
 """Bytes that a port may have heard merely from being opened."""
 QUIET: Final = "quiet=0.2"
@@ -98,7 +100,7 @@ def look(place: str, urls: Sequence[str], units: Sequence[int], registry: Regist
 
 def _shown(heard: bytes) -> str:
     text = heard[:16].hex(" ") if _binary(heard) else heard[:40].decode("ascii").strip()
-    return f"{len(heard)} bytes in {LISTEN_S:g} s: {text}"
+    return f"{len(heard)} bytes: {text}"
 
 
 def _ask(url: str, units: Sequence[int], registry: Registry, clock: Clock) -> tuple[bytes, Sequence[Found]]:
@@ -133,7 +135,7 @@ def _lookers(scheme: str, registry: Registry) -> Iterator[Looks]:
 
 def _heard(line: ByteLine) -> bytes:
     """Listen, and return what came unasked."""
-    said, until = bytearray(), Deadline.after(LISTEN_S)
+    said, until = bytearray(), Deadline.after(max(LISTEN_S / line.clock.speedup, LEAST_S))
     with suppress(DeviceTimeout):
         while True:
             said += line.read_line(b"\r", until) + b"\r"
