@@ -100,7 +100,7 @@ def duration_of(text: str) -> str:
 def volume_of(text: str) -> str:
     if Units(None).quantity(text.strip(), VOLUME) <= 0:
         raise ValueError(f'got "{text.strip()}", must be more than nothing')
-    return re.sub(r"(?<=\d)(?=[A-Za-zµμ])", " ", text.strip(), count=1)
+    return re.sub(r"^([-+.\d]+(?:[eE][-+]?\d+)?)(?=[A-Za-zµμ])", r"\1 ", text.strip())
 
 
 def direction_of(text: str) -> Literal["maximise", "minimise"]:

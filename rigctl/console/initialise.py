@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import typer
 
@@ -22,6 +23,9 @@ from rigctl.console.interview import Interview
 from rigctl.errors import ConfigError, UsageError
 
 T = TypeVar("T")
+BY_ID: Final = Path("/dev/serial/by-id")
+_NEITHER: Final = "init: say --by-hand where a person does the trials, or --probe PORT|HOST where instruments are wired"
+_NOBODY: Final = "init: nobody answers there, so nothing was written; see above why, or say --by-hand"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,23 +61,24 @@ def initialise(file: Path, said: Said, probes: Sequence[str], units: str, *, for
 
     Raises:
         UsageError: the file is there already, flags are wrong, or missing where nobody can be asked.
+        ConfigError: what was said does not go together.
     """
     _may_write(file, force)
-    draft = _flags(said, file, (), places=False)  # what is wrong with them is told before anything is opened
-    places = probing.places_of(probes)
-    seen = probing.sightings(places, probing.units_of(units))
-    devices = probing.devices_of(places, seen)
-    for line in probing.told(places, seen, devices):
-        typer.echo(line, err=True)
-    if places and not devices:
-        typer.echo("Nobody was found: a person does the trials, as with --by-hand.", err=True)
+    asking = sys.stdin.isatty()
+    _flags(said, file, (), places=False)  # what is wrong with them is told before anything is opened
+    asked = probing.units_of(units)
+    if asking and not probes and not said.by_hand:
+        probes = _ask_for_places()
+        said = said if probes else replace(said, by_hand=True)
+    devices = _found(probing.places_of(probes), asked)
+    if not devices and not said.by_hand:
+        if not asking:
+            raise UsageError(_NOBODY if probes else _NEITHER)
+        typer.echo("Nobody answers there, so a person does the trials.")
+        said = replace(said, by_hand=True)
     draft = _flags(said, file, devices)
-    if not devices and not draft.by_hand:
-        raise UsageError(
-            "init: say --by-hand where a person does the trials, or --probe PORT|HOST where instruments are wired"
-        )
     lacking = missing(draft, devices)
-    if lacking and not sys.stdin.isatty():
+    if lacking and not asking:
         raise UsageError(_lacking(lacking))
     if lacking:
         draft = Interview(_prompt, typer.echo).fill(draft, devices)
@@ -81,10 +86,36 @@ def initialise(file: Path, said: Said, probes: Sequence[str], units: str, *, for
     try:
         loaded = load_text(text, file, to_run=True)
     except ConfigError as error:
-        error.extend(f"\nnothing was written to {file}; change what you said there")
+        error.extend(f"\n{file}, with these lines, was not written: give other values")
         raise
     _write(file, text, force=force)
     return Written(file, draft, devices, loaded.warnings)
+
+
+def _ask_for_places() -> tuple[str, ...]:
+    ports = sorted(map(str, BY_ID.iterdir())) if BY_ID.is_dir() else []
+    typer.echo("Are instruments wired to this computer? They would be asked who they are; nothing is set or moved.")
+    typer.echo(f"Serial ports here: {', '.join(ports) or 'none'}")
+    question = "Ports and hosts, with spaces between, e.g. 192.168.0.10; Enter: none, by hand"
+
+    def read(text: str) -> tuple[str, ...]:
+        try:
+            return tuple(place.text for place in probing.places_of(shlex.split(text)))
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+
+    return _prompt(question, read, "")
+
+
+def _found(places: Sequence[probing.Place], units: Sequence[int]) -> tuple[Device, ...]:
+    """Look who is there, and tell."""
+    if places:
+        typer.echo(f"Asking who is there ({', '.join(place.text for place in places)}) ...", err=True)
+    seen = probing.sightings(places, units)
+    devices = probing.devices_of(places, seen)
+    for line in probing.told(places, seen, devices):
+        typer.echo(line, err=True)
+    return devices
 
 
 def _flags(said: Said, file: Path, devices: Sequence[Device], *, places: bool = True) -> Draft:

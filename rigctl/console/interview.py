@@ -37,8 +37,8 @@ class Interview:
 
     def fill(self, draft: Draft, devices: Sequence[Device]) -> Draft:
         """Return the draft with everything that a configuration needs."""
-        self.say("Every question shows an example, or in [] what Enter takes. Ctrl-C ends; nothing is written before")
-        self.say("the last answer.")
+        self.say("Each question has an example, or in [] what Enter takes. Ctrl-C ends it;")
+        self.say("nothing is written before the last answer.")
         if not draft.by_hand and devices:
             draft = self._wired_or_not(draft, devices)
         if draft.outcome is None:
@@ -65,11 +65,11 @@ class Interview:
         name = self.ask("Its name, e.g. growth", lambda t: answers.column_of(t, taken))
         unit = self.ask('Its unit, e.g. cm2/day, g or "1" for none', answers.unit_of)
         direction = self.ask("maximise or minimise", answers.direction_of, "maximise")
-        target = self.ask("A value you would be content with, e.g. 300; Enter if none", _or_none(answers.number_of), "")
+        target = self.ask("A value you would be content with; Enter: none", _or_none(answers.number_of), "")
         return OutcomeDraft(name, unit, direction, target)
 
     def _variables(self, draft: Draft) -> Draft:
-        self.say("\nWhat could be controlled? One variable after the other; Enter instead of a name when that is all.")
+        self.say("\nWhat could be controlled? One variable after the other.")
         while True:
             variable = self._variable(draft)
             if variable is None and draft.variables:
@@ -89,7 +89,7 @@ class Interview:
         unit = self.ask(f'{name}: unit, e.g. pH, mM, degC or "1" for none', answers.unit_of)
         low = self.ask(f"{name}: lowest value you would set, in {unit}", answers.number_of)
         high = self.ask(f"{name}: highest, in {unit}", lambda t: answers.range_of(low, answers.number_of(t))[1])
-        self.say(f"How does {name} vary when you leave it alone? Its mean and spread, or from where to where.")
+        self.say(f"How does {name} vary when you leave it alone? Mean +- spread, or low .. high.")
         example = f"{(low + high) / 2:g} +- {(high - low) / 10:g} or {low:g} .. {high:g}"
         natural: Natural = self.ask(
             f"{name}: left alone, e.g. {example}", lambda t: answers.natural_of(t, low, high), "unknown"
@@ -99,7 +99,7 @@ class Interview:
     # where it is measured and imposed ----------------------------------------------------------------------------
 
     def _places(self, draft: Draft, devices: Sequence[Device]) -> Draft:
-        self.say("\nWhere is each measured, and what imposes it? A device alone, or with the place in it:")
+        self.say("\nWhere is each measured, and what sets it? A device, or a place in one:")
         for text in _places_there(devices):
             self.say(f"  {text}")
         outcome = draft.outcome
@@ -113,8 +113,9 @@ class Interview:
         draft = replace(draft, outcome=outcome, variables=tuple(variables))
         unmeasured = [o.name for o in (outcome, *variables) if o is not None and o.sensor is None]
         if unmeasured or all(v.actuator is None for v in variables):
-            why = f"{', '.join(unmeasured)} cannot be measured" if unmeasured else "nothing can be imposed"
-            self.say(f"As long as {why} by rigctl, a person does the trials; what was found stays as comments.")
+            why = f"{', '.join(unmeasured)} cannot be measured" if unmeasured else "nothing can be set"
+            self.say(f"As {why} by rigctl, a person does the trials.")
+            self.say("What was found stays in the file as comments.")
             return replace(draft, by_hand=True)
         return draft
 
@@ -122,7 +123,7 @@ class Interview:
         def read(text: str) -> Point | None:
             return None if text.strip().lower() == NONE else answers.point_of(text, devices, use)
 
-        return self.ask(f"{name}: {'measured' if use == 'sensor' else 'imposed'} by", read, NONE)
+        return self.ask(f"{name}: {'measured' if use == 'sensor' else 'set'} by", read, NONE)
 
     def _pumps(self, draft: Draft, devices: Sequence[Device]) -> Draft:
         driven = [v for v in draft.variables if v.actuator is not None]
@@ -145,10 +146,8 @@ class Interview:
             effect = self.ask(question, answers.effect_of)
         across_ml = (v.high - v.low) / abs(effect)
         self.say(f"From one end of its range to the other takes {across_ml:.3g} mL.")
-        per_dose = v.per_dose or self.ask(
-            f"{v.name}: most in one dose", answers.volume_of, f"{max(across_ml, 1):.2g} mL"
-        )
-        most = f"{10 * max(across_ml, 1):.2g} mL"
+        per_dose = v.per_dose or self.ask(f"{v.name}: most in one dose", answers.volume_of, _rounded(max(across_ml, 1)))
+        most = _rounded(10 * max(across_ml, 1))
         per_day = v.per_day or self.ask(f"{v.name}: most in any 24 hours", answers.volume_of, most)
         mix = v.mix or self.ask(f"{v.name}: how long a dose takes to mix", answers.duration_of, MIX)
         return replace(v, effect=effect, per_dose=per_dose, per_day=per_day, mix=mix)
@@ -178,7 +177,7 @@ class Interview:
 
     def _by_hand(self, draft: Draft) -> Draft:
         code, costs = draft.currency, {}
-        self.say("If you know what controlling each adds to a trial, say so; Enter: found out from the trials.")
+        self.say("What does controlling each add to a trial? Enter: found out from the trials.")
         for v in draft.variables:
             read = _or_none(lambda t: answers.amount_of(t, code))
             costs[v.name] = v.cost or self.ask(f"Controlling {v.name} costs, per trial in {code}, e.g. 0.40", read, "")
@@ -229,6 +228,10 @@ def _places_there(devices: Sequence[Device]) -> Iterator[str]:
             "modbus": f"{d.name}/input/0/float32, {d.name}/holding/2/float32/coil=2",
         }.get(d.can, d.name)
         yield f"{example}   ({d.said or d.driver})"
+
+
+def _rounded(volume_ml: float) -> str:
+    return f"{float(f'{volume_ml:.2g}'):g} mL"
 
 
 def _yes(text: str) -> bool:

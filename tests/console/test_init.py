@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from rigctl.config.load import load
+from rigctl.config.draft import Device, Draft, missing
+from rigctl.config.load import load, load_text
+from rigctl.config.writing import configuration
+from rigctl.console.interview import Interview
 
 OUTCOME = ("--outcome", "growth cm2/day maximise target=300")
 PH = ("--variable", "ph pH 5 7 natural=6.3+-0.3 cost=0.4")
@@ -114,3 +119,94 @@ def test_many_variables_do_not_make_more_sets_than_allowed(bench):
     many = [part for i in range(10) for part in ("--variable", f"v{i} mM 0 {i + 1} cost=0.{i}")]
     bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, *many, "--budget", "99")
     assert len(load(bench.folder / "new.yaml").problem.space.control_sets) == 10 + 45 + 1
+
+
+# the questions, without a terminal --------------------------------------------------------------------------------
+
+FOUND = (
+    Device("probe", "ezo-ph", "serial:///dev/serial/by-id/usb-ph?baud=9600", {}, "EZO pH, 2.14"),
+    Device("pump", "ezo-pmp", "serial:///dev/serial/by-id/usb-pump?baud=9600", {}, "EZO PMP, 1.06"),
+    Device("camera", "scpi", "tcp://10.0.0.7:5025", {"model": "GC-1"}, "ACME GC-1"),
+    Device("meter", "sdm120", "modbus_rtu:///dev/serial/by-id/usb-mains?baud=2400", {"address": 1}, "SDM120"),
+    Device("plc", "modbus", "modbus_tcp://10.0.0.9:502", {"address": 1}, "unit 1", (({"enable": {"coil": 5}}, "off"),)),
+)
+WIRED = {
+    "Shall rigctl drive them": ["perhaps", "yes"],
+    "Its name": ["growth"],
+    "Its unit": ["cm2/day"],
+    "Name of the first": ["ph"],
+    "Name of the next": ["b", ""],
+    "ph: unit": ["pH"],
+    "ph: lowest": ["5"],
+    "ph: highest": ["7"],
+    "b: unit": ["uM"],
+    "b: lowest": ["5"],
+    "b: highest": ["60"],
+    "growth: measured by": ["camera", "camera/MEAS:GROW", "camera/MEAS:GROW?"],
+    "ph: measured by": ["pump", "nobody", "probe"],
+    "ph: set by": ["probe", "pump"],
+    "b: measured by": ["plc/input", "plc/input/2/float33", "plc/input/2/float32/CDAB"],
+    "b: set by": ["plc/input/2", "plc/holding/2/float32", "plc/holding/2/float32/CDAB/coil=2"],
+    "What may the whole campaign": ["40"],
+    "1 kWh": ["0.31"],
+    "1 L": ["9 EUR/L"],
+    "ph: change per mL": ["0", "-0.04"],
+    "b: safe is": ["99", "off"],
+}
+
+
+class Script:
+    """Answers questions by how they begin, Enter to all others; what is wrong is told and asked again."""
+
+    def __init__(self, answers):
+        self.answers = {question: list(texts) for question, texts in answers.items()}
+        self.said = []
+
+    def ask(self, question, reader, default=None):
+        self.said.append(f"{question} [{default}]" if default else question)
+        known = next((texts for start, texts in self.answers.items() if question.startswith(start)), [])
+        while True:
+            text = (known.pop(0) if known else "") or default or ""
+            try:
+                return reader(text)
+            except ValueError as error:
+                if not known:
+                    raise AssertionError(f"{question}: {text!r} was the last answer") from error
+                self.said.append(str(error))
+
+    def fill(self, draft, devices=()):
+        return Interview(self.ask, self.said.append).fill(draft, devices)
+
+
+def test_a_wired_rig_that_was_asked_for_holds_at_once():
+    """Places in instruments become devices, pumps get their caps, and the rig is one that may be run."""
+    script = Script(WIRED)
+    draft = script.fill(Draft(name="rig", currency="EUR"), FOUND)
+    assert missing(draft, FOUND) == {}
+    assert [question for question, left in script.answers.items() if left] == []
+    text = configuration(draft, FOUND)
+    rig = load_text(text, Path("rig.yaml"), to_run=True).rig
+    assert set(rig.devices) == {"probe", "pump", "growth_sensor", "b_sensor", "b_actuator", "meter"}
+    assert rig.dosing["pump"].effect_per_ml == -0.04
+    assert (rig.limits["pump"].per_dose_ml, rig.limits["pump"].per_day_ml) == (50, 500)
+    assert {meter.kind for meter in rig.meters} == {"energy", "volume"}
+    assert "#  plc_1: {driver: modbus, bus: plc_line, address: 1, enable: {coil: 5}}   # off" in text
+
+
+def test_what_cannot_be_measured_is_left_to_a_person():
+    """A bench by hand comes of it, and what was found stands in it as comments."""
+    script = Script({**WIRED, "growth: measured by": ["none"]})
+    draft = script.fill(Draft(name="rig", currency="EUR"), FOUND)
+    assert draft.by_hand
+    assert "As growth cannot be measured by rigctl, a person does the trials" in "\n".join(script.said)
+    text = configuration(draft, FOUND)
+    assert not load_text(text, Path("rig.yaml"), to_run=True).wired
+    assert "#  camera: {driver: scpi" in text
+
+
+def test_the_questions_fit_a_terminal_of_80_columns():
+    """With room for a short answer; what is told of a wrong one may take two lines."""
+    for answers in (WIRED, {**WIRED, "growth: measured by": ["none"]}):
+        script = Script({question: texts[-1:] if texts[-1] else texts for question, texts in answers.items()})
+        script.fill(Draft(name="rig", currency="EUR"), FOUND)
+        assert [line for text in script.said for line in text.splitlines() if len(line) > 80] == []
