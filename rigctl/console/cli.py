@@ -90,6 +90,7 @@ def demo(
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
     from rigctl.config.load import Overrides
     from rigctl.console import demo as demonstration
+    from rigctl.console import next_steps
 
     changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
     done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep)
@@ -97,6 +98,7 @@ def demo(
         print_json(demonstration.to_json(done))
     else:
         demonstration.show(done, console())
+        typer.echo(next_steps.after_demo())
     raise typer.Exit(done.outcome.exit_code)
 
 
@@ -109,13 +111,14 @@ def check(
     json: AsJson = False,
 ) -> None:
     """Check a configuration, and with --probe the devices."""
-    from rigctl.console import checking
+    from rigctl.console import checking, next_steps
 
     found = checking.checked(_load(config, bus, to_run=True), probe=probe)
     if json:
         print_json(checking.to_json(found, probed=probe))
     else:
         checking.show(found, console())
+        typer.echo(next_steps.after_check(found.loaded, probed=probe, silent=found.silent))
     raise typer.Exit(1 if found.silent else 0)
 
 
