@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 from rigctl.config.build_problem import COLUMNS
 from rigctl.config.draft import Device, Draft, Natural, OutcomeDraft, Point, VariableDraft
 from rigctl.config.fields import NAME
-from rigctl.config.units import DURATION, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, VOLUME, Units
+from rigctl.config.units import DURATION, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, SCALES, VOLUME, Units
 
 _PLUS_MINUS: Final = re.compile(r"\s*(\S+?)\s*(?:\+-|\+/-|±)\s*(\S+)\s*")
 _SPAN: Final = re.compile(r"\s*(\S+?)\s*\.\.\s*(\S+)\s*")
@@ -50,6 +50,9 @@ def unit_of(text: str) -> str:
     text = text.strip()
     if not text:
         raise ValueError('got nothing, must be a unit such as mM, L/min, pH or degC; "1" for none')
+    for scale in SCALES:
+        if text.casefold() == scale.casefold() and text != scale:  # some are other units then: ph is the phot
+            raise ValueError(f'got "{text}", must be written {scale}')
     Units(None).unit(text)
     return text
 
@@ -60,7 +63,8 @@ def number_of(text: str) -> float:
     except ValueError:
         value = math.nan
     if not math.isfinite(value):
-        raise ValueError(f'got "{text.strip()}", must be a number such as 5 or 0.25, without its unit')
+        point = ", with a point and no comma" if "," in text else ""
+        raise ValueError(f'got "{text.strip()}", must be a number such as 5 or 0.25, without its unit{point}')
     return value
 
 

@@ -94,7 +94,8 @@ def initialise(file: Path, said: Said, probes: Sequence[str], units: str, *, for
 
 def _ask_for_places() -> tuple[str, ...]:
     ports = sorted(map(str, BY_ID.iterdir())) if BY_ID.is_dir() else []
-    typer.echo("Are instruments wired to this computer? They would be asked who they are; nothing is set or moved.")
+    typer.echo("Are instruments wired to this computer? They would be asked who they are;")
+    typer.echo("nothing is set or moved.")
     typer.echo(f"Serial ports here: {', '.join(ports) or 'none'}")
     question = "Ports and hosts, with spaces between, e.g. 192.168.0.10; Enter: none, by hand"
 

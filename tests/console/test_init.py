@@ -79,6 +79,8 @@ def test_every_wrong_flag_is_told_at_once(bench):
         ("ph pH five 7", '"five", must be a number'),
         ("ph pH 5", "NAME UNIT LOW HIGH"),
         ("ph blub 5 7", "known unit"),
+        ("ph ph 5 7", "must be written pH"),
+        ("ph pH 5,0 7", "with a point and no comma"),
         ("cost pH 5 7", "a column of every history"),
         ("growth pH 5 7", "in use already"),
         ("p+h pH 5 7", "must begin with a letter"),
