@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
-from rigctl.console import hand_cli
+from rigctl.console import hand_cli, init_cli
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
@@ -50,6 +50,7 @@ app = typer.Typer(
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
 app.add_typer(bench, name="bench")
+init_cli.add_to(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -89,6 +90,7 @@ def demo(
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
     from rigctl.config.load import Overrides
     from rigctl.console import demo as demonstration
+    from rigctl.console import next_steps
 
     changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
     done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep)
@@ -96,6 +98,7 @@ def demo(
         print_json(demonstration.to_json(done))
     else:
         demonstration.show(done, console())
+        typer.echo(next_steps.after_demo())
     raise typer.Exit(done.outcome.exit_code)
 
 
@@ -108,13 +111,14 @@ def check(
     json: AsJson = False,
 ) -> None:
     """Check a configuration, and with --probe the devices."""
-    from rigctl.console import checking
+    from rigctl.console import checking, next_steps
 
     found = checking.checked(_load(config, bus, to_run=True), probe=probe)
     if json:
         print_json(checking.to_json(found, probed=probe))
     else:
         checking.show(found, console())
+        typer.echo(next_steps.after_check(found.loaded, probed=probe, silent=found.silent))
     raise typer.Exit(1 if found.silent else 0)
 
 
