@@ -76,6 +76,7 @@ def gather(
         course=course,
         log=log_entries(glance, LOG_LINES, log_of),
         log_of=log_of,
+        answers=status is not None,
         unseen=glance.unacknowledged(),
         version="" if (start := glance.start()) is None else start.version,
         bands=_bands(loaded),

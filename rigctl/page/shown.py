@@ -107,6 +107,8 @@ class TrialNow:
     outcome: float | None
     cost: float
     note: str = ""
+    step_left_s: float | None = None
+    """Rig seconds of the step that is lit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +225,8 @@ class Facts:
     log: tuple[Entry, ...] = ()
     log_of: int | None = None
     """The trial whose log it is; None: of all."""
+    answers: bool = False
+    """Whether a campaign runs that can be asked to do something."""
     unseen: int = 0
     """Warnings that nobody has acknowledged."""
     version: str = ""
@@ -282,4 +286,6 @@ class Study:
     """Where a supply has changed, its stretches before and after."""
     flips: tuple[str, ...] = ()
     """The cheapest changes that would flip the choice, in words."""
+    came: tuple[str, ...] = ()
+    """What came of the last trial that was chosen, against what was expected of it; sentences."""
     notes: tuple[str, ...] = ()

@@ -43,6 +43,7 @@ def trial_now(
         pumps=_pumps(glance, row, loaded),
         outcome=row.outcome,
         cost=to_units(row.cost),
+        step_left_s=None if (step_s := told.get("step_left_s")) is None else float(step_s),
         note=row.note or (row.because if row.state in (State.FAILED, State.ABANDONED, State.LOST) else ""),
     )
 

@@ -106,6 +106,12 @@ class Glance:
         """Return the number of the last event; a trial never changes without one."""
         return int(ask(self._connection, "SELECT coalesce(max(id), 0) AS last FROM events")[0]["last"])
 
+    def last_decided(self) -> int | None:
+        """Return the last trial that the policy chose."""
+        sql = "SELECT max(trial) AS last FROM trials WHERE origin = 'policy'"
+        last = ask(self._connection, sql)[0]["last"]
+        return None if last is None else int(last)
+
     def trials(self, since: int = 0) -> tuple[CourseRow, ...]:
         """Return all trials with an event after this one, in order, as they were recorded: nothing is corrected."""
         values: dict[int, dict[int, dict[str, float]]] = defaultdict(lambda: {0: {}, 1: {}, 2: {}})
@@ -145,6 +151,16 @@ class Glance:
         if not has_table(self._connection, "idle"):
             return ()
         return fetch(self._connection, MeterSum, _SUMS.format(table="idle", about="0"), 0)
+
+    def least_cost(self) -> Micros | None:
+        """Return what a trial with an outcome has cost at least whatever it controlled: time, and what is fixed."""
+        sql = (
+            "SELECT min(least) AS least FROM "
+            "(SELECT sum(iif(l.kind IN ('time', 'fixed'), l.amount_micros, 0)) AS least FROM ledger l "
+            "JOIN trials t USING (trial) WHERE t.state = 'RECORDED' GROUP BY trial)"
+        )
+        least = ask(self._connection, sql)[0]["least"]
+        return least or None
 
     def steps(self, trial: int) -> tuple[EventRow, ...]:
         return fetch(self._connection, EventRow, "SELECT * FROM events WHERE trial = ? ORDER BY id", trial)
