@@ -100,6 +100,7 @@ class TrialNow:
     state: str
     under_way: bool
     steps: tuple[Step, ...]
+    """Empty where a person did it."""
     left_s: float | None
     """Rig seconds until it is measured, as planned; None where that is not known."""
     pairs: tuple[Pair, ...]
