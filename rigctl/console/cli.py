@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
+from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
@@ -26,13 +27,15 @@ from rigctl.console.options import (
     MaybeConfig,
     Records,
     Seed,
+    Serve,
     State,
     Technical,
     buses,
 )
 from rigctl.console.output import console, print_fields, print_json
+from rigctl.console.serve_cli import add_serve_verbs
 from rigctl.console.verbs import Verbs
-from rigctl.errors import ConfigError, RigctlError, UsageError
+from rigctl.errors import ConfigError, UsageError
 from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
@@ -49,6 +52,8 @@ app = typer.Typer(
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
 app.add_typer(bench, name="bench")
+add_acts(app)
+add_serve_verbs(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -83,6 +88,7 @@ def demo(
     keep: Annotated[Path | None, typer.Option("--keep", "--state", metavar="DIR", help="Keep the state here.")] = None,
     budget: Budget = None,
     max_trials: MaxTrials = None,
+    serve: Serve = False,
     json: AsJson = False,
 ) -> None:
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
@@ -90,7 +96,7 @@ def demo(
     from rigctl.console import demo as demonstration
 
     changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
-    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep)
+    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep, serve=serve)
     if json:
         print_json(demonstration.to_json(done))
     else:
@@ -133,6 +139,7 @@ def run(
     seed: Seed = None,
     budget: Budget = None,
     max_trials: MaxTrials = None,
+    serve: Serve = False,
     json: AsJson = False,
 ) -> None:
     """Run a campaign until its budget is spent, or resume it."""
@@ -145,11 +152,14 @@ def run(
     from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory
+    from rigctl.console.serving import page_beside
 
     loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
     for warning in checking.checked(loaded).warnings:
         typer.echo(f"rigctl: warning: {warning}", err=True)
-    outcome = running.run_campaign(loaded, state_directory(state, loaded.name), console(stderr=json), ctx.obj)
+    directory, shown = state_directory(state, loaded.name), console(stderr=json)
+    with page_beside(serve, directory, shown):
+        outcome = running.run_campaign(loaded, directory, shown, ctx.obj)
     print_json(running.to_json(outcome)) if json else running.show(outcome, loaded, console())
     raise typer.Exit(outcome.exit_code)
 

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign import control
-from rigctl.campaign.journal import open_reader
+from rigctl.campaign.acts import act_json
+from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.replay import ReplayedTrial, replay
 from rigctl.console.assemble import OpenCampaign, campaign_spec
 from rigctl.console.report import measured_front
@@ -17,6 +18,8 @@ from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, UsageError, counted
 from rigctl.rig.registry import DriverInfo
+
+LAST_ACTS = 5
 
 
 def status(directory: Path) -> Mapping[str, Any]:
@@ -46,6 +49,7 @@ def status(directory: Path) -> Mapping[str, Any]:
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
             "ended": starts[-1].ended if starts else None,
             **measured_front(row, trials),
+            **_last_acts(reader),
         }
 
 
@@ -53,9 +57,15 @@ def _front(directory: Path) -> Mapping[str, Any]:
     """Return nothing where the journal of a running campaign cannot be read: the campaign itself has answered."""
     try:
         with open_reader(directory) as reader:
-            return measured_front(reader.campaign(), reader.trials())
+            return {**measured_front(reader.campaign(), reader.trials()), **_last_acts(reader)}
     except (UsageError, JournalError):
         return {}
+
+
+def _last_acts(reader: Reader) -> Mapping[str, Any]:
+    """Return what people have done last, and who; nothing where nobody has done anything."""
+    acts = reader.people.acts()[-LAST_ACTS:]
+    return {"acts": [act_json(act) for act in acts]} if acts else {}
 
 
 @dataclass(frozen=True, slots=True)
