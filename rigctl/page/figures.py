@@ -14,13 +14,25 @@ from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.core.multi_objective.trade_off import Front
 from rigctl.page.course import Axis, Tracks, readings, runs, thinned
 from rigctl.page.shown import Facts, Labels, Money, Slice, Supply, Why
-from rigctl.page.svg import Figure, Scale, axis_row, drawing, gauge, label_of, nice_ticks, range_row, short
+from rigctl.page.svg import (
+    GUTTER,
+    WIDE,
+    Figure,
+    Scale,
+    axis_row,
+    drawing,
+    gauge,
+    label_of,
+    nice_ticks,
+    range_row,
+    short,
+)
 from rigctl.page.words import between, count, money, with_unit
 
 COLUMNS = 160
 """What a drawing tells apart: a phone has no more."""
 READING_COLUMNS = 90
-LANE = 20
+LANE = 24
 """Pixels of a lane of the strip that says which set was played."""
 FILLS = ("fill-1", "fill-2", "fill-3", "fill-4", "fill-5", "fill-6")
 
@@ -41,7 +53,7 @@ def why_rows(why: Why, labels: Labels, today: float | None) -> tuple[tuple[Marku
         band = (s.lower or 0.0, s.mean or 0.0, s.upper or 0.0) if known else None
         told = f"{s.label}: {between(*band[::2], unit)}" if band else f"{s.label}: nothing known yet"
         rows.append(range_row(axis, band, marks, "chosen" if s.chosen else "open" if s.eligible else "out", told))
-    return tuple(rows), axis_row(axis)
+    return tuple(rows), axis_row(axis, 6)
 
 
 def fuel(budget: Money, currency: str) -> Markup:
@@ -79,13 +91,12 @@ def strip(tracks: Tracks, axis: Axis) -> Markup:
     sets = list(dict.fromkeys(tracks.played))
     sets.sort(key=lambda s: (len(s), s))
     starts = np.r_[low, xs[:-1]] if len(xs) else xs
-    scale = Scale(low, high, 0, 1000)
-    figure = Figure(scale, Scale(0, 1, 0, 1), LANE * len(sets) + 2)
+    figure = Figure(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(sets) + 2)
     gap = (high - low) / COLUMNS
     for lane, chosen in enumerate(sets):
-        figure.text("0", LANE * lane + 11, " + ".join(chosen))
+        figure.text("0", LANE * lane + 12, " + ".join(chosen))
         for begin, end in runs([s == chosen for s in tracks.played], starts, xs, gap):
-            figure.stretch(begin, end, LANE * lane + 14, 5, "played")
+            figure.stretch(begin, end, LANE * lane + 16, 5, "played")
     told = "; ".join(f"{'+'.join(s)}: {count(tracks.played.count(s), 'trial')}" for s in sets)
     return figure.markup(f"control set played against {axis}", told)
 
@@ -125,7 +136,7 @@ def reading(
     figure = Figure.over((low, high), [*ys, *(band or ())], 120)
     if band is not None:
         figure.band((low, high), (band[0], band[0]), (band[1], band[1]), "normal")
-    figure.axes(unit, _ticks(low, high, "trial", ""), 3)
+    figure.axes(unit, _ticks(low, high, "trial", ""))
     for values, kind in ((alone, "dot"), (set_to, "held")):
         shown = thinned(xs, values, READING_COLUMNS)
         figure.dots(xs[shown], values[shown], kind)
@@ -156,7 +167,7 @@ def model_slice(found: Slice, labels: Labels) -> Markup:
         figure.band(xs[begin:end], low[begin:end], high[begin:end], "band")
         figure.line(xs[begin:end], mean[begin:end], "mean")
     ticks = nice_ticks(found.at[0], found.at[-1], 4)
-    figure.axes(labels.outcome.unit, [(t, f"{label_of(t)} {found.unit if t == ticks[-1] else ''}") for t in ticks], 3)
+    figure.axes(labels.outcome.unit, [(t, f"{label_of(t)} {found.unit if t == ticks[-1] else ''}") for t in ticks])
     if found.chosen is not None:
         figure.upright(found.chosen, "today")
     at = "left alone" if found.chosen is None else f"recommended at {with_unit(found.chosen, found.unit)}"
@@ -179,7 +190,7 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
     values = np.array([(r.outcome, r.further[second.name]) for r in rows], dtype=float).reshape(-1, 2)
     points = [(p.expected[0], p.expected[1]) for p in expected.points] if expected is not None else []
     ends = np.array([*values, *points], dtype=float).reshape(-1, 2)
-    figure = Figure.over(Scale.around(ends[:, 0], 0, 1000), ends[:, 1], 220)
+    figure = Figure.over(Scale.around(ends[:, 0], GUTTER, WIDE), ends[:, 1], 220)
     ticks = figure.x.ticks(4)
     figure.axes(
         f"{second.unit} {second.name}".strip(),

@@ -84,7 +84,11 @@ def _front(facts: Facts, study: Study | None, _: Tracks) -> View:
 def _advice(facts: Facts, study: Study | None, _: Tracks) -> View:
     if study is None or study.recommendation is None:
         return {"found": None, "sentence": ""}
-    return {"found": study.recommendation, "sentence": words.advice(facts.labels, study)}
+    found = study.recommendation
+    options = (found.choice, *found.alternatives)
+    widths = [option.high - option.low for option in options]
+    decimals = words.decimals_for(min(widths))
+    return {"found": found, "sentence": words.advice(facts.labels, study), "options": options, "decimals": decimals}
 
 
 def _log(_: Facts, __: Study | None, ___: Tracks) -> View:
@@ -96,8 +100,8 @@ VIEWS: Mapping[str, Callable[[Facts, Study | None, Tracks], View]] = MappingProx
         "now": _now,
         "trial": _trial,
         "why": _why,
-        "advice": _advice,
         "money": _money,
+        "advice": _advice,
         "course": _course,
         "readings": _readings,
         "model": _model,
@@ -108,10 +112,10 @@ VIEWS: Mapping[str, Callable[[Facts, Study | None, Tracks], View]] = MappingProx
 SECTIONS: Mapping[str, str] = MappingProxyType(
     {
         "now": "Now",
-        "trial": "The trial in flight",
+        "trial": "Trial",
         "why": "Why this control set",
-        "advice": "What to run from now on",
         "money": "Money",
+        "advice": "What to run from now on",
         "course": "Course",
         "readings": "Readings",
         "model": "What the model expects",

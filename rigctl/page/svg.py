@@ -16,6 +16,8 @@ from rigctl.core.arrays import FloatArray
 
 WIDE = 1000
 """Units across an inner drawing."""
+GUTTER = 75
+"""Of them, to the left of the first value: for the numbers of the levels."""
 TEXT = 12
 """Pixels a line of text takes."""
 
@@ -85,7 +87,7 @@ class Figure:
     @classmethod
     def over(cls, xs: Scale | tuple[float, float], ys: Sequence[float] | FloatArray, height: float = 150) -> Figure:
         """Return an empty drawing with room for these values, for text above and for ticks below."""
-        x = xs if isinstance(xs, Scale) else Scale(*xs, 0, WIDE)
+        x = xs if isinstance(xs, Scale) else Scale(*xs, GUTTER, WIDE)
         return cls(x, Scale.around(ys, height - TEXT - 8, TEXT + 6), height)
 
     # what is stretched ------------------------------------------------------------------------------------------------
@@ -163,13 +165,13 @@ class Figure:
             Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(kind, x, short(y), anchor, text)
         )
 
-    def axes(self, unit: str, ticks_x: Sequence[tuple[float, str]], most: int = 4) -> None:
-        """Draw levels at round numbers, the highest with the unit, and name places along the bottom."""
-        levels = [t for t in self.y.ticks(most) if self.y(t) <= self.height - TEXT - 6]
-        for value in levels:
+    def axes(self, unit: str, ticks_x: Sequence[tuple[float, str]]) -> None:
+        """Draw levels at round numbers, name the unit above them, and places along the bottom."""
+        for value in (t for t in self.y.ticks(max(2, round(self.height / 28))) if self.y(t) <= self.height - TEXT - 6):
             self.level(value, "grid")
-            last = f" {unit}".rstrip() if value == levels[-1] else ""
-            self.text("0", self.y(value) - 3, label_of(value) + last)
+            self.text("0", self.y(value) + 4, label_of(value))
+        if unit:
+            self.text("0", TEXT - 2, unit)
         for at, text in ticks_x:
             self.text(self._across(at), self.height - 2, text, _anchor(self.x(at)))
 
