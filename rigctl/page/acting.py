@@ -70,7 +70,7 @@ class Desk:
         session = self.session(request)
         if session is not None:
             form_html = (
-                f'<form method="post" action="/logout"><input type="hidden" name="csrf" value="{session.secret}">'
+                f'<form method="post" action="logout"><input type="hidden" name="csrf" value="{session.secret}">'
                 "<p><button>Log out</button></p></form>"
             )
             return HTMLResponse(plain_page(f"You are logged in as {session.name}", [], form=form_html))
@@ -99,7 +99,7 @@ class Desk:
         self.sessions.end(self.cookie(request))
         cookie = self.sessions.begin(token.name, token.sha256)
         await self.audit.login(token.name, address)
-        answer = RedirectResponse("/", HTTPStatus.SEE_OTHER)
+        answer = RedirectResponse("./", HTTPStatus.SEE_OTHER)
         encrypted = request.headers.get("origin", "").startswith("https:") or request.url.scheme == "https"
         answer.set_cookie(
             _cookie_name(request), cookie, int(LASTS_S), httponly=True, samesite="strict", secure=encrypted, path="/"
@@ -111,7 +111,7 @@ class Desk:
         check_origin(request)
         await self._checked(request)
         self.sessions.end(self.cookie(request))
-        answer = RedirectResponse("/", HTTPStatus.SEE_OTHER)
+        answer = RedirectResponse("./", HTTPStatus.SEE_OTHER)
         answer.delete_cookie(_cookie_name(request), path="/", httponly=True, samesite="strict")
         return answer
 
@@ -123,7 +123,7 @@ class Desk:
         """
         session, given = self.session(request), await form(request)
         if session is None:
-            raise Refused(403, "You are not logged in (any more). Log in at /login with a token.")
+            raise Refused(403, "You are not logged in (any more). Log in with a token first.")
         if not session.wrote(given.get("csrf", "")):
             self.audit.denied(request.client.host if request.client else "unknown", "a form that is not from the page")
             raise Refused(403, "This form is not from your page. Load the page anew, then try again.")
@@ -151,13 +151,13 @@ class Desk:
             status = 409 if isinstance(error, UsageError) or ": no answer" not in str(error) else 504
             if wants_json:
                 return JSONResponse({"ok": False, "error": str(error)}, status)
-            return HTMLResponse(plain_page("Not done", [str(error)]), status)
+            return HTMLResponse(plain_page("Not done", [str(error)], up="../"), status)
         if wants_json:
             return JSONResponse(dict(answer))
         if verb == "safe" and answer.get("failed"):
             failed = json.dumps(answer["failed"])
-            return HTMLResponse(plain_page("NOT CONFIRMED SAFE", [failed]), 500)
-        return RedirectResponse("/", HTTPStatus.SEE_OTHER)
+            return HTMLResponse(plain_page("NOT CONFIRMED SAFE", [failed], up="../"), 500)
+        return RedirectResponse("../", HTTPStatus.SEE_OTHER)
 
 
 def _number(name: str, text: str) -> int:

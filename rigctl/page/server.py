@@ -188,11 +188,15 @@ def application(options: Options, views: Views, scholar: Scholar) -> Door:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    del request
     status = error.status if isinstance(error, Refused) else 500
-    return HTMLResponse(plain_page("Not done", [str(error)]), status)
+    return HTMLResponse(plain_page("Not done", [str(error)], up=_up(request)), status)
 
 
 async def _missing(request: Request, error: Exception) -> Response:
-    del request, error
-    return HTMLResponse(plain_page("There is no such page", []), 404)
+    del error
+    return HTMLResponse(plain_page("There is no such page", [], up=_up(request)), 404)
+
+
+def _up(request: Request) -> str:
+    """Return where the campaign's page is from a request's path."""
+    return "../" * (request.url.path.count("/") - 1) or "./"
