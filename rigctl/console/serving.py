@@ -71,13 +71,11 @@ def serve(
     if warning:
         typer.echo(f"rigctl: warning: {warning}", err=True)
 
-    def ready() -> None:
-        typer.echo(
-            serving.url_of(place, listener) if with_parent else f"{directory}: {serving.url_of(place, listener)}"
-        )
-        sys.stdout.flush()
-
-    serving.serve(place, PageViews(), ProcessScholar(directory), listener, ready, with_parent=with_parent)
+    url = serving.url_of(place, listener)  # connections are taken from here on
+    typer.echo(url if with_parent else f"{directory}: {url}")
+    sys.stdout.flush()
+    server = serving.server_of(place, PageViews(), ProcessScholar(directory))
+    serving.serve(server, listener, with_parent=with_parent)
 
 
 # tokens -----------------------------------------------------------------------------------------------------------

@@ -63,9 +63,8 @@ class Server:
         """Return the page as it is now; without a script it is loaded anew by hand."""
         shown, session = await self.gatherer.fresh(), self.desk.session(request)
         if shown.facts is None:
-            return HTMLResponse(
-                plain_page("Nothing to show yet", [shown.trouble, "This page looks again by itself."], 2)
-            )
+            sentences = [shown.trouble, "This page looks again by itself."]
+            return HTMLResponse(plain_page("Nothing to show yet", sentences, again_s=2))
         trial = request.query_params.get("trial", "")
         if trial.isdecimal() and len(trial) < 10:
             page = await self.gatherer.page_of(int(trial), acting=session is not None)
@@ -184,6 +183,7 @@ def application(options: Options, views: Views, scholar: Scholar) -> Door:
         Route("/healthz", server.health),
     ]
     app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={RigctlError: _refused, 404: _missing})
+    app.state.gatherer, app.state.desk = server.gatherer, desk
     return Door(app, options.hosts)
 
 

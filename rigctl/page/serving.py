@@ -8,7 +8,7 @@ import os
 import socket
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -156,16 +156,8 @@ class Protocol(H11Protocol):
             self._late = None
 
 
-def serve(
-    place: Place,
-    views: Views,
-    scholar: Scholar,
-    listener: socket.socket,
-    ready: Callable[[], object],
-    *,
-    with_parent: bool = False,
-) -> None:
-    """Serve the page until a signal comes; `with_parent`: also until standard input ends."""
+def server_of(place: Place, views: Views, scholar: Scholar) -> uvicorn.Server:
+    """Return the server, with limits on what a stranger may take of it."""
     config = uvicorn.Config(
         application(place.options, views, scholar),
         http=Protocol,
@@ -181,10 +173,13 @@ def serve(
         h11_max_incomplete_event_size=HEADERS_BYTES,
         limit_concurrency=place.readers + BESIDE_READERS,
     )
-    server = uvicorn.Server(config)
+    return uvicorn.Server(config)
+
+
+def serve(server: uvicorn.Server, listener: socket.socket, *, with_parent: bool = False) -> None:
+    """Serve the page until a signal comes; `with_parent`: also until standard input ends."""
     if with_parent:
         threading.Thread(target=_end_with_input, args=[server], name="parent", daemon=True).start()
-    ready()
     try:
         asyncio.run(server.serve(sockets=[listener]))
     except KeyboardInterrupt:
