@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.going_safe import NoDoses
 from rigctl.config.load import LoadedConfig
-from rigctl.config.wording import parts_of
 from rigctl.console.assemble import require_devices
 from rigctl.core.money import to_units
-from rigctl.errors import ConfigError, dotted
+from rigctl.errors import ConfigError
 from rigctl.rig.abilities import Grained
 from rigctl.rig.metering import trial_s
 from rigctl.rig.protocols import Reading
@@ -115,21 +113,6 @@ def _too_coarse(meter: MeterSpec, step: float, total: float, timing: TrialTiming
         return ""
     steps = f"{meter.device} counts in steps of {step:.2g} {unit} at {total:g} {unit}"
     return f"{steps}: too coarse for a trial of at most {used:.2g} {unit}"
-
-
-def mistakes_json(error: ConfigError) -> Sequence[Mapping[str, Any]]:
-    """Return what is wrong with a configuration, for programs: where it stands, the sentence, and its parts."""
-    return [
-        {
-            "file": m.file or None,
-            "line": m.line or None,
-            "column": m.column or None,
-            "path": dotted(m.path) or None,
-            "message": str(m),
-            **dataclasses.asdict(parts_of(m.what)),
-        }
-        for m in error.mistakes
-    ]
 
 
 # telling ----------------------------------------------------------------------------------------------------------

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
-from rigctl.errors import ConfigError, DeviceError, Mistake, RigctlError
+from rigctl.errors import ConfigError, DeviceError, Mistake, RigctlError, dotted
 
 USAGE_EXIT = 2
 CONFIG_SUFFIXES = (".yaml", ".yml")
@@ -71,7 +72,11 @@ def error_fields(error: RigctlError) -> Mapping[str, Any]:
 
 
 def _mistake_fields(mistake: Mistake) -> Mapping[str, Any]:
-    return {**_parts(mistake.what), "what": mistake.what, "where": mistake.where, "line": mistake.line or None}
+    from rigctl.config.wording import parts_of  # noqa: PLC0415  # only where a configuration does not hold
+
+    place = {"file": mistake.file, "line": mistake.line, "column": mistake.column, "path": dotted(mistake.path)}
+    known = {name: value or None for name, value in place.items()}
+    return {"where": mistake.where, "what": mistake.what, **asdict(parts_of(mistake.what)), **known}
 
 
 def _parts(message: str) -> Mapping[str, str]:

@@ -29,9 +29,9 @@ from rigctl.page.svg import (
 )
 from rigctl.page.words import between, count, money, with_unit
 
-COLUMNS = 160
+COLUMNS = 100
 """What a drawing tells apart: a phone has no more."""
-READING_COLUMNS = 90
+READING_COLUMNS = 60
 LANE = 24
 """Pixels of a lane of the strip that says which set was played."""
 FILLS = ("fill-1", "fill-2", "fill-3", "fill-4", "fill-5", "fill-6")
@@ -79,25 +79,23 @@ def course(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
     bx, by = xs[better], tracks.best[better]
     if len(bx):
         figure.steps(np.r_[bx, xs[-1]], np.r_[by, by[-1]], "best")
-    name, last = labels.outcome.name, tracks.best[-1] if len(xs) else float("nan")
-    told = f"{count(len(facts.recorded), 'outcome')}; best so far {with_unit(float(last), labels.outcome.unit)}"
-    return figure.markup(f"{name} against {axis}", told)
+    last = with_unit(float(tracks.best[-1]) if len(xs) else None, labels.outcome.unit)
+    told = f"{count(int(np.isfinite(tracks.outcome).sum()), 'outcome')}; best so far {last}"
+    return figure.markup(f"{labels.outcome.name} against {axis}", told)
 
 
 def strip(tracks: Tracks, axis: Axis) -> Markup:
     """Return which control set was played when, one lane per set, on the axis of the drawing above."""
     xs = tracks.along(axis)
     low, high = _span(xs, axis)
-    sets = list(dict.fromkeys(tracks.played))
-    sets.sort(key=lambda s: (len(s), s))
     starts = np.r_[low, xs[:-1]] if len(xs) else xs
-    figure = Figure(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(sets) + 2)
+    figure = Figure(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(tracks.sets) + 2)
     gap = (high - low) / COLUMNS
-    for lane, chosen in enumerate(sets):
+    for lane, chosen in enumerate(tracks.sets):
         figure.text("0", LANE * lane + 12, " + ".join(chosen))
-        for begin, end in runs([s == chosen for s in tracks.played], starts, xs, gap):
-            figure.stretch(begin, end, LANE * lane + 16, 5, "played")
-    told = "; ".join(f"{'+'.join(s)}: {count(tracks.played.count(s), 'trial')}" for s in sets)
+        figure.stretches(runs(tracks.played == lane, starts, xs, gap), LANE * lane + 18, "played")
+    counts = np.bincount(tracks.played, minlength=len(tracks.sets))
+    told = "; ".join(f"{'+'.join(s)}: {count(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True))
     return figure.markup(f"control set played against {axis}", told)
 
 
@@ -133,23 +131,21 @@ def reading(
     xs, ys, held = readings(rows, name)
     low, high = _span(xs, "trial")
     alone, set_to = np.where(held, np.nan, ys), np.where(held, ys, np.nan)
-    figure = Figure.over((low, high), [*ys, *(band or ())], 120)
+    figure = Figure.over((low, high), np.r_[ys, np.array(band or ())], 120)
     if band is not None:
         figure.band((low, high), (band[0], band[0]), (band[1], band[1]), "normal")
     figure.axes(unit, _ticks(low, high, "trial", ""))
     for values, kind in ((alone, "dot"), (set_to, "held")):
         shown = thinned(xs, values, READING_COLUMNS)
         figure.dots(xs[shown], values[shown], kind)
-        if kind == "held":
-            figure.dots(xs[shown], values[shown], "hole")
-    for begin, end in runs(held, xs - 0.5, xs + 0.5, (high - low) / READING_COLUMNS):
-        figure.stretch(begin, end, 104, 3, "played")
+    figure.stretches(runs(held, xs - 0.5, xs + 0.5, (high - low) / READING_COLUMNS), 105, "played")
     mine = [s for s in supplies if s.variable == name]
     for s in mine:
         figure.line((s.first - 0.5, s.last + 0.5), (s.mean, s.mean), "supply")
     for s in mine[1:]:
         figure.upright(s.first - 0.5, "change", f"supply changed, trial {s.first}")
-    last = next((v for v in reversed(ys) if np.isfinite(v)), None)
+    known = np.flatnonzero(np.isfinite(ys))
+    last = float(ys[known[-1]]) if known.size else None
     normal = "" if band is None else f"; normally {between(*band, unit)}"
     told = f"last {with_unit(last, unit)}{normal}; controlled in {count(int(held.sum()), 'trial')}"
     return figure.markup(f"readings of {name}", told)

@@ -4,14 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from rigctl.page import figures, words
-from rigctl.page.course import Tracks
+from rigctl.page.course import Axis, Tracks
 from rigctl.page.shown import Facts, Study
 
 View = Mapping[str, Any] | None
-AXES: Mapping[str, str] = MappingProxyType({"money": "money spent", "trial": "trial", "time": "time"})
+AXES: tuple[tuple[Axis, str], ...] = (("money", "money spent"), ("trial", "trial"), ("time", "time"))
+T = TypeVar("T")
+
+
+def kept(facts: Facts, name: str, of: object, draw: Callable[[], T]) -> T:
+    """Return a drawing of all trials, made anew only when they, the names or what else it is of have changed."""
+    state = (facts.course.event, len(facts.course.rows), facts.labels, of)
+    was = facts.drawn.get(name)
+    if was is None or was[0] != state:
+        was = facts.drawn[name] = state, draw()
+    found: T = was[1]
+    return found
 
 
 def _now(facts: Facts, study: Study | None, _: Tracks) -> View:
@@ -48,25 +59,28 @@ def _money(facts: Facts, study: Study | None, _: Tracks) -> View:
 def _course(facts: Facts, _: Study | None, tracks: Tracks) -> View:
     if not facts.course.rows:
         return None
-    return {
-        "drawings": [
-            (axis, name, figures.course(facts, tracks, axis), figures.strip(tracks, axis))  # type: ignore[arg-type]
-            for axis, name in AXES.items()
-        ]
-    }
+    drawn = kept(
+        facts,
+        "course",
+        (),
+        lambda: [(axis, name, figures.course(facts, tracks, axis), figures.strip(tracks, axis)) for axis, name in AXES],
+    )
+    return {"drawings": drawn}
 
 
 def _readings(facts: Facts, study: Study | None, _: Tracks) -> View:
-    if not any(row.measured for row in facts.course.rows):
+    if not facts.course.rows:
         return None
     bands = facts.bands if study is None else study.bands
     supplies = () if study is None else study.supplies
-    return {
-        "drawings": [
-            (name, unit, figures.reading(facts.course.rows, name, unit, bands.get(name), supplies))
-            for name, unit in facts.labels.units.items()
-        ]
-    }
+    rows, units = facts.course.rows, facts.labels.units
+    drawn = kept(
+        facts,
+        "readings",
+        (bands, supplies),
+        lambda: [(name, figures.reading(rows, name, unit, bands.get(name), supplies)) for name, unit in units.items()],
+    )
+    return {"drawings": drawn}
 
 
 def _model(facts: Facts, study: Study | None, _: Tracks) -> View:

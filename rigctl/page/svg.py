@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, isfinite, log10
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from rigctl.core.arrays import FloatArray
@@ -45,8 +46,9 @@ class Scale:
     @classmethod
     def around(cls, values: Sequence[float] | FloatArray, start: float, end: float, margin: float = 0.06) -> Scale:
         """Return a scale that holds all finite values, with room at both ends; of none, from 0 to 1."""
-        finite = [float(v) for v in values if isfinite(v)]
-        low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+        known = np.asarray(values, dtype=float)
+        known = known[np.isfinite(known)]
+        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         room = margin * (high - low) if high > low else max(abs(high), 1.0) * 0.1
         return cls(low - room, high + room, start, end)
 
@@ -136,8 +138,13 @@ class Figure:
 
     def dots(self, xs: Sequence[float] | FloatArray, ys: Sequence[float] | FloatArray, kind: str) -> None:
         """Draw round dots: lines of no length, with round ends that are not stretched."""
-        places = (f"M{short(self.x(x))} {short(self.y(y))}h0" for x, y in zip(xs, ys, strict=True) if isfinite(x + y))
-        self._path("".join(places), kind)
+        known = ((x, y) for x, y in zip(xs, ys, strict=True) if isfinite(x + y))
+        self._path("".join(f"M{self.x(x):.0f} {self.y(y):.0f}h0" for x, y in known), kind)
+
+    def stretches(self, found: Sequence[tuple[float, float]], at: float, kind: str) -> None:
+        """Draw parts of a strip, so many pixels from the top; the shortest can still be seen."""
+        ends = ((self.x(begin), self.x(end)) for begin, end in found)
+        self._path("".join(f"M{a:.0f} {short(at)}H{max(b, a + 2):.0f}" for a, b in ends), kind)
 
     def level(self, value: float, kind: str, text: str = "") -> None:
         """Draw a horizontal line through all of it, named at its right end."""
@@ -152,12 +159,6 @@ class Figure:
         self._mark(f'<line x1="{x}" x2="{x}" y1="{TEXT + 2}" y2="{short(self.height - TEXT - 6)}"', kind)
         if text:
             self.text(x, TEXT - 2, text, _anchor(self.x(at)))
-
-    def stretch(self, begin: float, end: float, top: float, height: float, kind: str) -> None:
-        """Fill part of a strip."""
-        left, right = self.x(begin) / 10, self.x(end) / 10
-        width = short(max(right - left, 0.3))
-        self._mark(f'<rect x="{short(left)}%" width="{width}%" y="{short(top)}" height="{short(height)}"', kind)
 
     def text(self, x: str, y: float, text: str, anchor: str = "start", kind: str = "label") -> None:
         """Write something at a place given in percent and pixels."""

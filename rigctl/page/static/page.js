@@ -131,7 +131,7 @@
       if (!found || !found.x.length) return null;
       const series = [
         dots("left alone", 5, colour("--fill-2"), colour("--fill-2")),
-        dots("controlled", 7, colour("--ink"), colour("--card")),
+        dots("controlled", 6, colour("--ink"), colour("--ink")),
       ];
       return new uPlot(options(place.clientWidth, 150, "trial", found.unit, series, found.band), [found.x, found.alone, found.held], place);
     },
