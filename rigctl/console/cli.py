@@ -14,6 +14,7 @@ import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.console import hand_cli, init_cli
+from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
@@ -26,12 +27,14 @@ from rigctl.console.options import (
     MaybeConfig,
     Records,
     Seed,
+    Serve,
     State,
     Technical,
     Watch,
     buses,
 )
 from rigctl.console.output import console, print_fields, print_json
+from rigctl.console.serve_cli import add_serve_verbs
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
 from rigctl.signals import INTERRUPTED_EXIT
@@ -51,6 +54,8 @@ app = typer.Typer(
 )
 app.add_typer(bench, name="bench")
 init_cli.add_to(app)
+add_acts(app)
+add_serve_verbs(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -85,6 +90,7 @@ def demo(
     keep: Annotated[Path | None, typer.Option("--keep", "--state", metavar="DIR", help="Keep the state here.")] = None,
     budget: Budget = None,
     max_trials: MaxTrials = None,
+    serve: Serve = False,
     json: AsJson = False,
 ) -> None:
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
@@ -93,7 +99,7 @@ def demo(
     from rigctl.console import next_steps
 
     changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
-    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep)
+    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep, serve=serve)
     if json:
         print_json(demonstration.to_json(done))
     else:
@@ -132,6 +138,7 @@ def run(
     seed: Seed = None,
     budget: Budget = None,
     max_trials: MaxTrials = None,
+    serve: Serve = False,
     json: AsJson = False,
 ) -> None:
     """Run a campaign until its budget is spent, or resume it."""
@@ -144,11 +151,14 @@ def run(
     from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory
+    from rigctl.console.serving import page_beside
 
     loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
     for warning in checking.checked(loaded).warnings:
         typer.echo(f"rigctl: warning: {warning}", err=True)
-    outcome = running.run_campaign(loaded, state_directory(state, loaded.name), console(stderr=json), ctx.obj)
+    directory, shown = state_directory(state, loaded.name), console(stderr=json)
+    with page_beside(serve, directory, shown):
+        outcome = running.run_campaign(loaded, directory, shown, ctx.obj)
     print_json(running.to_json(outcome)) if json else running.show(outcome, loaded, console())
     raise typer.Exit(outcome.exit_code)
 
