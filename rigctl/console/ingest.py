@@ -171,7 +171,7 @@ def ingest(
     for row in rows:
         if row.origin:
             raise UsageError(f"{row.where}: is {row.origin} in the export it is from; leave it out of this list")
-    asked = doubts(loaded, _known(loaded, directory), rows, datetime.now().astimezone())
+    asked = doubts(loaded, recorded_so_far(loaded, directory), rows, datetime.now().astimezone())
     if asked:
         sure(asked)
     clock = RealClock(loaded.rig.speedup)
@@ -191,7 +191,7 @@ def ingest(
     return Ingested(tuple(range(first, first + len(rows))), to_units(spent), to_units(problem.budget), departed)
 
 
-def _known(loaded: LoadedConfig, directory: Path) -> History:
+def recorded_so_far(loaded: LoadedConfig, directory: Path) -> History:
     """Return what is in the journal; nothing if there is none yet."""
     if not (directory / FILE_NAME).exists():
         return History()
