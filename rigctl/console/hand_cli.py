@@ -203,7 +203,7 @@ def _sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
         told = "\n".join(f"  {doubt}" for doubt in doubts)
         if force:
             typer.echo(f"rigctl: recorded all the same:\n{told}", err=True)
-        elif ask and sys.stdin.isatty():
+        elif ask and at_a_terminal():
             typer.echo(f"This looks mistyped:\n{told}", err=True)
             if not typer.confirm("Record it all the same?", err=True):
                 raise UsageError("nothing was recorded")
@@ -211,6 +211,10 @@ def _sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
             raise UsageError(f"this looks mistyped, so nothing was recorded; with --force it is:\n{told}")
 
     return sure
+
+
+def at_a_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _tell(answer: Any, json: bool) -> None:

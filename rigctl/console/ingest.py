@@ -78,7 +78,8 @@ def row_from_options(loaded: LoadedConfig, said: Said) -> ManualRow:
     measured = by_name("--values", said.values)
     cells = _cells(loaded, "--values", measured, said.outcome, said.cost.removesuffix(loaded.currency))
     more = _more(loaded, "--set", by_name("--set", said.setpoints), said.known)
-    return reader.checked([reader.row("ingest", said.control_set.split("+"), {**cells, **more})])[0]
+    (row,) = reader.checked([reader.row("ingest", said.control_set.split("+"), {**cells, **more})])
+    return replace(row, where="")
 
 
 def by_name(option: str, given: str) -> Mapping[str, str]:
