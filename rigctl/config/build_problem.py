@@ -23,7 +23,11 @@ from rigctl.errors import KeyPath
 MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""
 COLUMNS = frozenset(
-    {"trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"}
+    {
+        *("trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"),
+        *("hand.date", "hand.operator", "hand.batch", "hand.note", "hand.suggested", "hand.departed"),
+        *("hand.cost_then", "corrected.void", "corrected.amended", "corrected.why"),
+    }
 )
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
 
@@ -60,6 +64,25 @@ def build_problem(context: Context) -> Problem | None:
         known_costs=known,
         further=further,
     )
+
+
+def build_today(context: Context) -> Mapping[str, float] | None:
+    """Return the setpoints of today's practice, engineering units; None where none is given."""
+    section, findings = context.config.today, context.findings
+    if section is None:
+        return None
+    for i, name in enumerate(section.control):
+        if context.known(("today", "control", i), name, ["variables"], "variable: ") and name not in section.at:
+            findings.add(("today", "at"), f"has no value for {name}, which is controlled today; give it")
+    found = {}
+    for name, value in section.at.items():
+        path: KeyPath = ("today", "at", name)
+        if name not in section.control:
+            findings.add(path, f'got "{name}", must be among those in today.control')
+        elif name in context.config.variables:
+            unit = context.config.variables[name].unit
+            found[name] = findings.attempt(path, 0.0, context.units.to, value, unit, f"in {unit}, like the variable")
+    return found
 
 
 def _variable(context: Context, name: str, section: VariableSection) -> Variable | None:
