@@ -21,6 +21,7 @@ from rigctl.console.options import (
     Budget,
     Bus,
     Config,
+    Form,
     Format,
     HistoryFile,
     MaxTrials,
@@ -319,8 +320,10 @@ def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fa
 def export(
     config: MaybeConfig = None,
     state: State = None,
-    form: Annotated[Format, typer.Option("--format")] = Format.CSV,
-    records: Annotated[Records, typer.Option()] = Records.TRIALS,
+    form: Annotated[Format, typer.Option("--format", help="csv or jsonl.")] = Format.CSV,
+    records: Annotated[
+        Records, typer.Option(help="trials, ledger, measurements, events, doses or alarms.")
+    ] = Records.TRIALS,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
     """Write what the journal holds for other programs."""
@@ -342,12 +345,18 @@ def drivers(*, json: AsJson = False) -> None:
 
 
 @app.command()
-def schema() -> None:
-    """Print the JSON schema of the configuration, for editors."""
-    from rigctl.config.editor import json_schema, schema_text
+def schema(
+    ctx: typer.Context,
+    form: Annotated[Form, typer.Option("--as", help="json (default), configuration or commands.")] = Form.JSON,
+) -> None:
+    """Print the JSON schema of the configuration, for editors; or the reference of all keys, or of all commands."""
+    from rigctl.config import editor, reference
+    from rigctl.console.reference import page
     from rigctl.rig.registry import Registry
 
-    typer.echo(schema_text(json_schema(Registry.installed())), nl=False)
+    keys = editor.json_schema(Registry.installed())
+    made = {Form.JSON: lambda: editor.schema_text(keys), Form.CONFIGURATION: lambda: reference.page(keys)}
+    typer.echo(made.get(form, lambda: page(ctx.find_root().command))(), nl=False)
 
 
 def main(signals: Signals | None = None) -> None:
