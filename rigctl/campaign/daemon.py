@@ -24,7 +24,15 @@ from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
 from rigctl.campaign.desk import Desk, notify
-from rigctl.campaign.events import CampaignEnded, CampaignEvent, CampaignResult, CampaignStarted, Ending, Listener
+from rigctl.campaign.events import (
+    CampaignEnded,
+    CampaignEvent,
+    CampaignResult,
+    CampaignStarted,
+    Dosed,
+    Ending,
+    Listener,
+)
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.patience import Patience, standing
@@ -86,14 +94,15 @@ async def run_campaign(
         bus_locks(urls),
         JournalThread(lambda: make(state_dir, clock)) as journal,
     ):
-        status = Status(spec.rig.name, spec.currency)
+        status = Status(spec.rig.name, spec.currency, clock)
 
         def tell(event: CampaignEvent) -> None:
             status.follow(event)
             listener(event)
 
         desk = Desk(journal, tell)
-        rig = rig_factory(JournalDoseLog(journal), desk.alarm)
+        doses = JournalDoseLog(journal, lambda *told: desk.tell(Dosed(*told)))
+        rig = rig_factory(doses, desk.alarm)
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
         session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
         return await _supervise(session, status, state_dir, signals or Signals())

@@ -7,14 +7,13 @@ What a verb needs is imported when it runs, so that `rigctl --help` stays fast.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
-from rigctl.console import init_cli
+from rigctl.console import hand_cli, init_cli
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
@@ -29,6 +28,7 @@ from rigctl.console.options import (
     Seed,
     State,
     Technical,
+    Watch,
     buses,
 )
 from rigctl.console.output import console, print_fields, print_json
@@ -154,13 +154,18 @@ def run(
 
 
 @app.command()
-def status(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+def status(config: MaybeConfig = None, state: State = None, *, watch: Watch = False, json: AsJson = False) -> None:
     """Show how a campaign stands, running or not."""
-    from rigctl.console import query, report
+    from rigctl.console import query
+    from rigctl.console import watch as watching
     from rigctl.console.assemble import find_state
 
-    answer = query.status(find_state(config, state))
-    _tell(answer if json else report.for_people(answer), json)
+    directory = find_state(config, state)
+    if watch:
+        watching.watch(directory, console(), json=json)
+        return
+    answer = query.status(directory)
+    _tell(answer if json else watching.for_people(answer), json)
 
 
 @app.command()
@@ -222,48 +227,34 @@ def suggest(
     json: AsJson = False,
 ) -> None:
     """Say what the next trial should be; needs no hardware."""
+    from rigctl.console import next_steps
     from rigctl.console import suggest as suggesting
     from rigctl.console.assemble import state_directory
 
     loaded = _load(config, seed=seed, budget=budget)
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
     suggestion = suggesting.suggest(loaded, past)
+    other = "its history is not the campaign's" if history else ""
+    why_not = other or suggesting.keep(loaded, state_directory(state, loaded.name), suggestion.decision)
+    if why_not:
+        typer.echo(f"rigctl: this suggestion is not kept in the journal: {why_not}", err=True)
+    answer = suggesting.to_json(loaded, past, suggestion)
     lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
-    _say(suggesting.to_json(loaded, past, suggestion), lines, json)
+    following = [] if history else [next_steps.after_suggest(loaded, state, answer["setpoints"])]
+    _say(answer, [*lines, *following], json)
 
 
-@app.command()
-def ingest(
-    config: Config,
-    source: Annotated[str | None, typer.Argument(metavar="[FILE]", help="CSV file, or - for JSON on stdin.")] = None,
-    *,
-    control_set: Annotated[str | None, typer.Option(help="What was controlled, joined by +.")] = None,
-    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="What was measured, all variables.")] = "",
-    outcome: Annotated[float | None, typer.Option(help="Leave out if the trial failed.")] = None,
-    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
-    state: State = None,
-    json: AsJson = False,
-) -> None:
-    """Record trials done by hand."""
-    from rigctl.console import ingest as ingesting
-    from rigctl.console.assemble import state_directory
-    from rigctl.console.by_hand import read_rows
-
-    loaded = _load(config)
-    if source == "-":
-        rows = ingesting.rows_from_json(loaded, sys.stdin.read())
-    elif source is not None:
-        rows = read_rows(loaded, Path(source))
-    elif control_set is not None and cost is not None:
-        rows = (ingesting.row_from_options(loaded, control_set, values, outcome, cost),)
-    else:
-        raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
-    _tell(ingesting.ingest(loaded, state_directory(state, loaded.name), rows), json)
+hand_cli.add_to(app)
 
 
 @app.command()
 def recommend(
-    config: MaybeConfig = None, state: State = None, history: HistoryFile = None, *, json: AsJson = False
+    config: MaybeConfig = None,
+    state: State = None,
+    history: HistoryFile = None,
+    *,
+    technical: Technical = False,
+    json: AsJson = False,
 ) -> None:
     """Say what to run from now on, and what else there is."""
     from rigctl.console import report
@@ -284,7 +275,7 @@ def recommend(
     if json:
         print_json(report.to_json(found))
     else:
-        report.show(found, Labels.of(loaded), console())
+        report.show(found, Labels.of(loaded), console(), technical=technical)
 
 
 @app.command()
@@ -346,7 +337,7 @@ def drivers(*, json: AsJson = False) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON schema of the configuration, for editors."""
-    from rigctl.config.shape import json_schema, schema_text
+    from rigctl.config.editor import json_schema, schema_text
     from rigctl.rig.registry import Registry
 
     typer.echo(schema_text(json_schema(Registry.installed())), nl=False)

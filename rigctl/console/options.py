@@ -31,6 +31,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on stand
 Technical = Annotated[
     bool, typer.Option("--technical", help="Say it in the terms of the policy's paper, not in plain words.")
 ]
+Watch = Annotated[bool, typer.Option("--watch", help="Follow a running campaign until it ends.")]
 HistoryFile = Annotated[
     Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
 ]
