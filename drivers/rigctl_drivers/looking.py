@@ -30,7 +30,7 @@ from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, G
 from rigctl.rig.abilities import Found
 from rigctl.rig.protocols import ByteLine, Deadline, Identity, Line, RegisterKind, RegisterLine
 from rigctl_drivers import modbus_frames as frames
-from rigctl_drivers.ezo import ATTEMPTS, EzoChannel, Talk
+from rigctl_drivers.ezo import ATTEMPTS, UNITS, EzoChannel, Talk
 from rigctl_drivers.modbus_protocol import NamesVendor, Refused
 from rigctl_drivers.registers import ORDERS, WordOrder, decode
 from rigctl_drivers.scpi import ScpiChannel
@@ -95,7 +95,7 @@ def look_ezo(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence[
     except DeviceError as problem:
         channels = (({}, f"answers to `i`, but then: {problem.what}"),)
     known = {"pmp": "ezo-pmp", "ph": "ezo-ph"}.get(model.casefold())
-    options = {} if known else {"model": model}
+    options = {} if known else {"model": model} if model.casefold() in UNITS else {"model": model, "unit": "?"}
     return (Found(known or "ezo", options, Identity(f"EZO {model}", firmware, name), name or f"ezo-{model}", channels),)
 
 

@@ -41,6 +41,7 @@ class VariableDraft:
     high: float = math.nan
     natural: Natural | None = None
     """None: not said."""
+    step: float | None = None
     cost: str | None = None
     """What controlling it adds to a trial by hand, a bare amount; None: not said."""
     sensor: Point | None = None

@@ -19,6 +19,8 @@ EVERY: Final = "30 s"
 MIX: Final = "45 s"
 NEAR: Final = 0.02
 """Of the range: as near to its setpoint as a pump has to bring a variable."""
+TAILS: Final = 4
+"""Standard deviations from the mean within which nature stays."""
 AT: Final = 40
 """Column where comments begin."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+ -]*")
@@ -71,6 +73,7 @@ def _head(draft: Draft) -> list[str]:
         _line(f"budget: {draft.budget} {currency}", "of the whole campaign; it is never exceeded knowingly"),
         _line("# max_trials: 30", "ends the campaign after so many trials, whatever is left"),
         _line("# seed: 1", "another seed, other first trials; 0 unless given"),
+        _line("# today: {control: [...], at: {...}}", "how it is run today: recommendations compare with it"),
         _line("# policy: {name: value-per-cost}", "who decides; `likely-maximisers` unless given"),
     ]
 
@@ -87,8 +90,13 @@ def _variables(draft: Draft, devices: Sequence[Device]) -> list[str]:
             f"  {v.name}:",
             _line(f"    unit: {flow(v.unit)}"),
             _line(f"    range: {flow([v.low, v.high])}", "lowest and highest value you would set"),
-            f"    natural: {_natural(v.natural or Natural())}",
         ]
+        step = "    # step: 1" if v.step is None else f"    step: {v.step:.12g}"
+        lines.append(_line(step, "between two values you can set"))
+        around = natural_range(v)
+        if around is not None:
+            lines.append(_line(f"    natural_range: {flow(around)}", "where it is when left alone"))
+        lines.append(f"    natural: {_natural(v.natural or Natural(), within=around)}")
         if draft.by_hand:
             continue
         lines.append(_line(f"    sensor: {_sensor(v)}", "measures it"))
@@ -97,16 +105,27 @@ def _variables(draft: Draft, devices: Sequence[Device]) -> list[str]:
         else:
             lines.append(_line("    # actuator: ...", "without one it is measured, and never controlled"))
         if is_pump(v.actuator, devices):
-            span = v.high - v.low
-            around = flow([v.low - span, v.high + span])
-            lines.append(_line(f"    plausible: {around}", "a reading outside is a fault, and no dose follows it"))
+            low, high = min([v.low, *(around or ())]), max([v.high, *(around or ())])
+            true = flow([low - (high - low), high + (high - low)])
+            lines.append(_line(f"    plausible: {true}", "a reading outside is a fault, and no dose follows it"))
     return lines
 
 
-def _natural(natural: Natural) -> str:
+def natural_range(v: VariableDraft) -> list[float] | None:
+    """Return where a variable is when left alone, if that is not the range of its setpoints."""
+    natural = v.natural
+    if natural is None or natural.first is None or natural.second is None:
+        return None
+    if natural.kind == "normal":
+        first, last = natural.first - TAILS * natural.second, natural.first + TAILS * natural.second
+        return None if v.low <= natural.first <= v.high else [first, last]
+    return None if v.low <= natural.first < natural.second <= v.high else [natural.first, natural.second]
+
+
+def _natural(natural: Natural, *, within: list[float] | None) -> str:
     if natural.kind == "normal":
         return flow({"truncated_normal": {"mean": natural.first, "sd": natural.second}})
-    if natural.kind == "uniform" and natural.first is not None:
+    if natural.kind == "uniform" and natural.first is not None and within is None:
         return flow({"uniform": {"low": natural.first, "high": natural.second}})
     return natural.kind
 
@@ -212,7 +231,7 @@ def _place(point: Point, device: Device, unit: str, use: str) -> dict[str, Any]:
     if device.can == "scpi":
         return {"unit": unit, "query": point.place[0]}
     if device.can != "modbus":
-        return {"unit": unit} if device.driver == "ezo" and "unit" in device.options else {}
+        return {"unit": unit} if "unit" in device.options else {}
     table, at, *rest = point.place
     given = dict(part.split("=", 1) for part in rest if "=" in part)
     number: dict[str, Any] = {} if table in ("coil", "discrete") else {"at": int(at)}

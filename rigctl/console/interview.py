@@ -94,7 +94,9 @@ class Interview:
         natural: Natural = self.ask(
             f"{name}: left alone, e.g. {example}", lambda t: answers.natural_of(t, low, high), "unknown"
         )
-        return VariableDraft(name, unit, low, high, natural)
+        step_of = _or_none(lambda t: answers.step_of(t, low, high))
+        step = self.ask(f"{name}: step between two values, e.g. 1; Enter: any value can be set", step_of, "")
+        return VariableDraft(name, unit, low, high, natural, step)
 
     # where it is measured and imposed ----------------------------------------------------------------------------
 

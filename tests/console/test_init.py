@@ -84,7 +84,8 @@ def test_every_wrong_flag_is_told_at_once(bench):
         ("cost pH 5 7", "a column of every history"),
         ("growth pH 5 7", "in use already"),
         ("p+h pH 5 7", "must begin with a letter"),
-        ("ph pH 5 7 natural=9+-1", "must lie within 5 to 7"),
+        ("ph pH 5 7 step=0.3", "a whole number of times"),
+        ("ph pH 5 7 step=-1", "a whole number of times"),
         ("ph pH 5 7 natural=6+-0", "must be more than nothing"),
         ("ph pH 5 7 natural=often", "uniform or unknown"),
         ("ph pH 5 7 nature=6+-1", 'the key "nature"'),
@@ -121,6 +122,17 @@ def test_many_variables_do_not_make_more_sets_than_allowed(bench):
     many = [part for i in range(10) for part in ("--variable", f"v{i} mM 0 {i + 1} cost=0.{i}")]
     bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, *many, "--budget", "99")
     assert len(load(bench.folder / "new.yaml").problem.space.control_sets) == 10 + 45 + 1
+
+
+def test_where_nature_is_elsewhere_it_has_a_range_of_its_own(bench):
+    """Tap water at pH 7.8, setpoints from 5.5 to 6.5 in steps: both ranges stand in the file, and it holds."""
+    tap = ("--variable", "ph pH 5.5 6.5 natural=7.8+-0.2 step=0.1", "--variable", "ca mM 1 3 natural=4..5")
+    bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, *tap, "--budget", "9")
+    text = (bench.folder / "new.yaml").read_text(encoding="utf-8")
+    assert "natural_range: [7, 8.6]" in text
+    assert "natural_range: [4, 5]" in text
+    assert "\n    step: 0.1" in text
+    bench.rigctl("check", "new.yaml")
 
 
 # the questions, without a terminal --------------------------------------------------------------------------------
