@@ -229,6 +229,7 @@ def variable_of(text: str, draft: Draft, devices: Collection[Device], *, places:
         "per_dose": volume_of,
         "per_day": volume_of,
         "mix": duration_of,
+        "treatment": lambda t: point_of(t, devices, "actuator") if places else None,
     }
     return VariableDraft(column_of(words[0], taken), unit_of(words[1]), low, high, **_read(given, readers))
 

@@ -55,6 +55,8 @@ class VariableDraft:
     per_dose: str | None = None
     per_day: str | None = None
     mix: str | None = None
+    treatment: Point | None = None
+    """What brings it to the other side of its setpoints, before a pump that only raises or only lowers it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -199,6 +199,10 @@ def _actuator(v: VariableDraft) -> str:
     return _named(v.actuator, v.name, "actuator") if v.actuator is not None else "?"
 
 
+def _treatment(v: VariableDraft) -> str:
+    return "# treatment: ..." if v.treatment is None else f"treatment: {_named(v.treatment, v.name, 'treatment')}"
+
+
 def _bus(device: Device, devices: Sequence[Device]) -> str:
     first = next(d for d in devices if d.url == device.url)
     return f"{first.name}_line"
@@ -213,6 +217,7 @@ def _devices(draft: Draft, devices: Sequence[Device]) -> dict[str, tuple[Device,
     by_name = {d.name: d for d in devices}
     uses = [(v.name, v.unit, v.sensor, "sensor") for v in draft.variables]
     uses += [(v.name, v.unit, v.actuator, "actuator") for v in draft.variables]
+    uses += [(v.name, v.unit, v.treatment, "treatment") for v in draft.variables if is_pump(v.actuator, devices)]
     if draft.outcome is not None:
         uses.append((draft.outcome.name, draft.outcome.unit, draft.outcome.sensor, "sensor"))
     found: dict[str, tuple[Device, dict[str, Any]]] = {}
@@ -329,7 +334,7 @@ def _doses(draft: Draft, devices: Sequence[Device]) -> list[str]:
             _line(f"    tolerance: {NEAR * (v.high - v.low):.3g} {v.unit}", "near enough"),
             _line(f"    mix: {v.mix or MIX}", "from a dose to the reading that judges it"),
             _line("    max_doses: 6", "after as many in vain the trial fails"),
-            _line("    # treatment: ...", "an actuator that first brings it to the other side"),
+            _line(f"    {_treatment(v)}", "an actuator that first brings it to the other side"),
         ]
     return lines
 
@@ -343,6 +348,7 @@ def _safety(draft: Draft, devices: Sequence[Device]) -> list[str]:
     driven = [v for v in draft.variables if v.actuator is not None]
     lines += [f"    {_actuator(v)}: {v.safe or 'off'}" for v in driven]
     pumps = [v for v in driven if is_pump(v.actuator, devices)]
+    lines += [f"    {_named(v.treatment, v.name, 'treatment')}: off" for v in pumps if v.treatment is not None]
     if pumps:
         lines.append(_line("  limits:", "the most a pump may dispense, whatever is asked of it"))
     for v in pumps:

@@ -131,7 +131,7 @@ class Interview:
         driven = [v for v in draft.variables if v.actuator is not None]
         if driven:
             self.say("\nSafety: what each may do at most, and where it goes on a fault.")
-        settled = {v.name: self._pump(v) if is_pump(v.actuator, devices) else self._safe(v) for v in driven}
+        settled = {v.name: self._pump(v, devices) if is_pump(v.actuator, devices) else self._safe(v) for v in driven}
         return replace(draft, variables=tuple(settled.get(v.name, v) for v in draft.variables))
 
     def _safe(self, v: VariableDraft) -> VariableDraft:
@@ -141,7 +141,7 @@ class Interview:
         )
         return replace(v, safe=safe)
 
-    def _pump(self, v: VariableDraft) -> VariableDraft:
+    def _pump(self, v: VariableDraft, devices: Sequence[Device]) -> VariableDraft:
         effect = v.effect
         if effect is None:
             question = f"{v.name}: change per mL dispensed, in {v.unit}, e.g. -0.04 for an acid"
@@ -151,8 +151,19 @@ class Interview:
         per_dose = v.per_dose or self.ask(f"{v.name}: most in one dose", answers.volume_of, _rounded(max(across_ml, 1)))
         most = _rounded(10 * max(across_ml, 1))
         per_day = v.per_day or self.ask(f"{v.name}: most in any 24 hours", answers.volume_of, most)
+        treatment = v.treatment or self._treatment(v, effect, devices)
         mix = v.mix or self.ask(f"{v.name}: how long a dose takes to mix", answers.duration_of, MIX)
-        return replace(v, effect=effect, per_dose=per_dose, per_day=per_day, mix=mix)
+        return replace(v, effect=effect, per_dose=per_dose, per_day=per_day, mix=mix, treatment=treatment)
+
+    def _treatment(self, v: VariableDraft, effect: float, devices: Sequence[Device]) -> Point | None:
+        places = [d.name for d in devices if d.can == "modbus"]
+        if not places:
+            return None
+        self.say(
+            f"The pump only {'raises' if effect > 0 else 'lowers'} {v.name}. What first brings it to the other side?"
+        )
+        read = _or_none(lambda t: answers.point_of(t, devices, "actuator"))
+        return self.ask(f"{v.name}: treated by, e.g. {places[0]}/coil/1; Enter: nothing", read, "")
 
     # what it costs, and how long it takes ------------------------------------------------------------------------
 
