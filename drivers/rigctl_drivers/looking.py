@@ -29,7 +29,6 @@ from typing import Any, Final, Literal
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.abilities import Found
 from rigctl.rig.protocols import ByteLine, Deadline, Identity, Line, RegisterKind, RegisterLine
-from rigctl_drivers import modbus_frames as frames
 from rigctl_drivers.ezo import ATTEMPTS, UNITS, EzoChannel, Talk
 from rigctl_drivers.modbus_protocol import NamesVendor, Refused
 from rigctl_drivers.registers import ORDERS, WordOrder, decode
@@ -138,6 +137,8 @@ def look_modbus(line: Line, units: Sequence[int], deadline: Deadline) -> Sequenc
 
 def spoken(unit: int, question: tuple[RegisterKind, int, int]) -> bytes:
     """Return the frame that asks it over RTU."""
+    from rigctl_drivers import modbus_frames as frames  # noqa: PLC0415 - loads pymodbus
+
     kind, at, count = question
     return frames.Framing(rtu=True).pack(frames.reading(unit, kind, at, count))
 
