@@ -289,7 +289,7 @@ def _wiring(devices: Sequence[Device], used: Mapping[str, tuple[Device, dict[str
     lines += [f"  {name}: {flow(url)}" for name, url in wires.items()]
     lines.append("devices:")
     for name, (device, entry) in used.items():
-        lines += [f"  {name}: {flow(entry)}" + (f"   # {device.said}" if device.said else "")]
+        lines += [f"  # {device.said}"] * bool(device.said) + [f"  {name}: {flow(entry)}"]
     return lines
 
 

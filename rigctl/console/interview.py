@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NONE: Final = "none"
+MOST_CHANNELS: Final = 8
+"""Of one unit that are shown."""
 
 
 class Prompt(Protocol):
@@ -235,12 +237,17 @@ class Interview:
 
 
 def _places_there(devices: Sequence[Device]) -> Iterator[str]:
+    """Yield each device as it may be answered with, and what its places hold now."""
     for d in devices:
-        example = {
-            "scpi": f"{d.name}/MEAS:VOLT?",
-            "modbus": f"{d.name}/input/0/float32, {d.name}/holding/2/float32/coil=2",
-        }.get(d.can, d.name)
+        example = {"scpi": f"{d.name}/MEAS:VOLT?", "modbus": f"{d.name}/holding/2/float32/coil=2"}.get(d.can, d.name)
         yield f"{example}   ({d.said or d.driver})"
+        for options, said in d.channels[:MOST_CHANNELS]:
+            where = options.get("read", {})
+            place = [str(where[key]) for key in ("register", "at", "type", "order") if key in where]
+            place = place or ["coil", str(options.get("enable", {}).get("coil", ""))]
+            yield f"  {'/'.join([d.name, *place])}   ({said})"
+        if len(d.channels) > MOST_CHANNELS:
+            yield f"  and {len(d.channels) - MOST_CHANNELS} more, which will stand in the file"
 
 
 def _rounded(volume_ml: float) -> str:
