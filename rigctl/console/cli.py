@@ -238,6 +238,7 @@ def suggest(
     json: AsJson = False,
 ) -> None:
     """Say what the next trial should be; needs no hardware."""
+    from rigctl.console import next_steps
     from rigctl.console import suggest as suggesting
     from rigctl.console.assemble import state_directory
 
@@ -248,8 +249,10 @@ def suggest(
     why_not = other or suggesting.keep(loaded, state_directory(state, loaded.name), suggestion.decision)
     if why_not:
         typer.echo(f"rigctl: this suggestion is not kept in the journal: {why_not}", err=True)
+    answer = suggesting.to_json(loaded, past, suggestion)
     lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
-    _say(suggesting.to_json(loaded, past, suggestion), lines, json)
+    following = [] if history else [next_steps.after_suggest(loaded, state, answer["setpoints"])]
+    _say(answer, [*lines, *following], json)
 
 
 hand_cli.add_to(app)
