@@ -69,7 +69,7 @@ def test_the_whole_page_is_in_order(shown):
     assert {a.lstrip("#") for a in found.addresses if a.startswith("#")} <= set(found.ids)
     assert not [a for a in found.addresses if "//" in a or a.startswith("/")]
     assert found.styles == []
-    named = {a.removeprefix("assets/") for a in found.addresses if a.startswith("assets/")}
+    named = {a.removeprefix("assets/").partition("?")[0] for a in found.addresses if a.startswith("assets/")}
     assert named <= set(assets.MEDIA)
 
 
