@@ -77,7 +77,7 @@ def gather(
         course=course,
         log=log_entries(glance, LOG_LINES, log_of),
         log_of=log_of,
-        answers=status is not None,
+        asks=status is not None or phase.word == "no answer",
         unseen=glance.unacknowledged(),
         version="" if condition.start is None else condition.start.version,
         bands=_bands(loaded),

@@ -154,7 +154,7 @@ def test_the_state_in_a_word(journal, tmp_path, status, word, abnormal, severity
     facts = looked(tmp_path, status)
     assert (facts.phase.word, facts.phase.abnormal) == (word, abnormal)
     assert (facts.standing and facts.standing.severity) == severity
-    assert facts.answers
+    assert facts.asks
 
 
 def test_a_trip_outweighs_all(journal, tmp_path):
