@@ -9,9 +9,10 @@ from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.aftermath import CameOf, came_of
-from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, Counterfactuals, Price, Situation, counterfactuals
+from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, Counterfactuals, counterfactuals
 from rigctl.core.experiment.history import History
 from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.levers import Price, Situation
 from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import Finished
 from rigctl.errors import PolicyError
