@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 from rigctl.errors import DeviceError
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Line, Reading, Severity
 from rigctl_drivers.ezo import EzoChannel
+from rigctl_drivers.looking import look_ezo
 
 UNITS = MappingProxyType(
     {"ph": "pH", "orp": "mV", "ec": "uS/cm", "rtd": "degC", "do": "mg/L", "co2": "ppm", "hum": "percent"}
@@ -47,6 +48,8 @@ class EzoSensorDriver:
     summary: ClassVar[str] = "Atlas Scientific EZO sensor (pH, EC, RTD, ...)"
     schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
     options: ClassVar[type[DeviceOptions]] = EzoSensorOptions
+    look_rank: ClassVar[int] = 2
+    look = staticmethod(look_ezo)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:

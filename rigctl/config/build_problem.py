@@ -9,7 +9,9 @@ from itertools import combinations
 from typing import Any
 
 from rigctl.config.findings import Context, unknown
+from rigctl.config.naturals import misplaced
 from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
+from rigctl.config.wording import shown
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable, last_level
 from rigctl.core.marginals.families import Marginal
@@ -21,16 +23,25 @@ from rigctl.errors import KeyPath
 MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""
 COLUMNS = frozenset(
-    {"trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"}
+    {
+        *("trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"),
+        *("hand.date", "hand.operator", "hand.batch", "hand.note", "hand.suggested", "hand.departed"),
+        *("hand.cost_then", "corrected.void", "corrected.amended", "corrected.why"),
+    }
 )
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
+
+
+_NEEDED = ("variables", "control_sets", "outcome", "further_outcomes", "model", "budget", "cost_ceiling", "costs")
+"""Sections that a problem is made of: where one has failed there is none, though others are checked on."""
 
 
 def build_problem(context: Context) -> Problem | None:
     """Return the problem, or None when something it needs does not hold."""
     config, findings = context.config, context.findings
+    before = findings.count
     variables = [_variable(context, name, section) for name, section in config.variables.items()]
-    if not config.variables:
+    if not config.variables and findings.whole("variables"):
         findings.add(("variables",), "must name at least one variable")
     sets = _control_sets(context)
     model = _model(context)
@@ -40,7 +51,7 @@ def build_problem(context: Context) -> Problem | None:
     known = _known_costs(context, sets)
     floor = _floor(context, ("outcome",), config.outcome)
     further = _further(context)
-    if findings or len(whole) < len(variables):
+    if findings.count > before or len(whole) < len(variables) or not all(map(findings.whole, _NEEDED)):
         return None
     return Problem(
         space=Space.of(whole, sets),
@@ -53,6 +64,25 @@ def build_problem(context: Context) -> Problem | None:
         known_costs=known,
         further=further,
     )
+
+
+def build_today(context: Context) -> Mapping[str, float] | None:
+    """Return the setpoints of today's practice, engineering units; None where none is given."""
+    section, findings = context.config.today, context.findings
+    if section is None:
+        return None
+    for i, name in enumerate(section.control):
+        if context.known(("today", "control", i), name, ["variables"], "variable: ") and name not in section.at:
+            findings.add(("today", "at"), f"has no value for {name}, which is controlled today; give it")
+    found = {}
+    for name, value in section.at.items():
+        path: KeyPath = ("today", "at", name)
+        if name not in section.control:
+            findings.add(path, f'got "{name}", must be among those in today.control')
+        elif name in context.config.variables:
+            unit = context.config.variables[name].unit
+            found[name] = findings.attempt(path, 0.0, context.units.to, value, unit, f"in {unit}, like the variable")
+    return found
 
 
 def _variable(context: Context, name: str, section: VariableSection) -> Variable | None:
@@ -109,21 +139,26 @@ def _control_sets(context: Context) -> list[list[str]]:
         return _all_sets(context, wired)
     sets: list[list[str]] = []
     seen: dict[frozenset[str], int] = {}
+    idle: set[str] = set()
+    if not findings.whole("control_sets"):
+        return []
     for i, members in enumerate(config.control_sets):
         path: KeyPath = ("control_sets", i)
         strangers = [m for m in members if not context.known(path, m, ["variables"], "variable: ")]
         if strangers:
             continue
         if len(set(members)) < len(members):
-            findings.add(path, f"got {members}, must name each variable once")
+            findings.add(path, f"got {shown(members)}, must name each variable once")
         elif frozenset(members) in seen:
             findings.add(path, f"is the same as control_sets[{seen[frozenset(members)]}]; remove one")
         else:
             seen[frozenset(members)] = i
             sets.append([m for m in members if m in config.variables])
         for m in members:
-            if wired and m in config.variables and config.variables[m].actuator is None:
-                findings.add(path, f'got "{m}", which has no actuator; give it one or remove it from this set')
+            if wired and m in config.variables and config.variables[m].actuator is None and m not in idle:
+                idle.add(m)
+                remedy = f"give variables.{m} an actuator, or take {m} out of the control sets"
+                findings.add(path, f'got "{m}", which has no actuator; must have one: {remedy}')
     return [s for s in sets if s] if declared else []
 
 
@@ -252,25 +287,21 @@ def _declared(context: Context, path: KeyPath, section: DeclaredNatural, ranges:
         parameters = section.truncated_normal or section.uniform
         given = {} if parameters is None else parameters.model_dump(exclude_none=True)
         if kind == "truncated_normal" and set(given) not in ({"mean", "sd"}, {"loc", "scale"}):
-            context.findings.add(path, f"got {', '.join(given) or 'nothing'}, must be mean and sd, or loc and scale")
+            what = f"got {' and '.join(given) or 'nothing'}, must be mean and sd, or loc and scale"
+            context.findings.add(path, f"{what}; write the spread of {path[1]} in {unit}, e.g. sd: ...")
             return None
     attempt, to = context.findings.attempt, context.units.to
     values = {k: attempt((*path, k), None, to, v, unit, f"in {unit}") for k, v in given.items()}
     whole = {k: v for k, v in values.items() if v is not None}
     if len(whole) < len(values) or (kind == "empirical" and not whole):
         return None
+    wrong = misplaced(kind, whole, unit, ranges.setpoints, ranges.natural)
+    for key, what in wrong.items():
+        context.findings.add((*path, key) if key else path, what)
+    if wrong:
+        return None
     described = {"sample": list(whole.values())} if kind == "empirical" else whole
-    return attempt(path, None, _marginal, kind, described, ranges)
-
-
-def _marginal(kind: str, described: Mapping[Any, Any], ranges: _Ranges) -> Marginal:
-    try:
-        return natural_marginal(kind, described, ranges.setpoints, ranges.natural)
-    except ValueError as impossible:
-        if ranges.natural is not None:
-            raise
-        where = "if it is elsewhere when left alone, say where: natural_range: [low, high]"
-        raise ValueError(f"{impossible}; {where}") from impossible
+    return attempt(path, None, natural_marginal, kind, described, ranges.setpoints, ranges.natural)
 
 
 def _column(context: Context, source: Mapping[str, str], path: KeyPath) -> list[float]:
@@ -279,7 +310,9 @@ def _column(context: Context, source: Mapping[str, str], path: KeyPath) -> list[
         with file.open(newline="", encoding="utf-8-sig") as stream:
             rows = list(csv.DictReader(stream))
     except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
-        findings.add((*path, "file"), f"cannot read {file}: {error}")
+        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+        what = f'got "{source["file"]}", must be a CSV file that can be read: {why}'
+        findings.add((*path, "file"), f"{what}; its path is from the configuration's folder")
         return []
     headers = list(rows[0]) if rows else []
     if source["column"] not in headers:

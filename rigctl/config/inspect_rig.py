@@ -76,7 +76,8 @@ def _units(context: Context, devices: dict[str, Device]) -> None:
             made, unit = devices.get(device or ""), section.unit
             if not isinstance(made, Sensor if key == "sensor" else Actuator) or not made.unit:
                 continue
-            if not context.units.same(made.unit, unit) and not context.findings.told((*path, key)):
+            told = context.findings.told((*path, key)) or context.findings.told((*path, "unit"))
+            if not context.units.same(made.unit, unit) and not told:
                 context.findings.add(
                     (*path, key),
                     f'got "{device}", whose driver speaks {made.unit}; must be {unit} as here, for nothing converts '
@@ -134,7 +135,9 @@ def _doses(context: Context, spec: RigSpec, devices: dict[str, Device]) -> None:
                 least = f"at least {least_ml:g} mL, the smallest dose of {pump}" if least_ml else "more than nothing"
                 context.findings.add(("safety", "limits", pump, key), f"got {cap_ml:g} mL, must be {least}")
         served = next((v.name for v in spec.variables if v.actuator == pump), None)
-        if served is not None and dosing.sensor not in spec.plausible:
+        if served is None or context.findings.told(("variables", served, "plausible")):
+            continue
+        if dosing.sensor not in spec.plausible:
             context.findings.add(
                 ("variables", served, "plausible"),
                 f"is missing, must say which readings of {dosing.sensor} can be true: {pump} doses by them",

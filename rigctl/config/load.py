@@ -9,7 +9,7 @@ from pathlib import Path
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
-from rigctl.config.build_problem import build_problem
+from rigctl.config.build_problem import build_problem, build_today
 from rigctl.config.build_rig import build_rig
 from rigctl.config.document import Document, parse
 from rigctl.config.file import read
@@ -61,6 +61,8 @@ class LoadedConfig:
     rig: RigSpec
     """Without devices when a person does the trials."""
     document: Document = field(repr=False)
+    today: Mapping[str, float] | None = None
+    """Setpoints of today's practice, engineering units; None where it is not said."""
     warnings: tuple[str, ...] = ()
     """What a person should know but may want, each with file, line and key."""
 
@@ -110,8 +112,8 @@ def load_text(
     currency = None if findings.muted(("currency",)) else config.currency
     named = {name: document.data.get(name) for name in ("variables", "devices", "dosing", "buses")}
     declared = {name: frozenset(section if isinstance(section, dict) else ()) for name, section in named.items()}
-    context = Context(config, Units(currency), findings, declared, path.parent)
-    problem = build_problem(context)
+    context = Context(config, Units(currency), findings, declared, path.parent, to_run)
+    problem, today = build_problem(context), build_today(context)
     registry = registry or Registry.installed()
     rig = build_rig(context, registry)
     if to_run and rig.devices:
@@ -137,6 +139,7 @@ def load_text(
         policy_options=dataclasses.asdict(policy),  # type: ignore[call-overload]  # policies are dataclasses
         rig=rig,
         document=document,
+        today=today,
         warnings=findings.warnings,
     )
 
@@ -175,5 +178,6 @@ def _policy(section: PolicySection, findings: Findings) -> Policy | None:
     if section.name not in names:
         findings.add(("policy", "name"), unknown(section.name, names, "an installed policy: "))
         return None
-    policy: Policy | None = make_policy(policy_class(section.name), section.model_extra or {}, ("policy",), findings)
+    cls, options = policy_class(section.name), section.model_extra or {}
+    policy: Policy | None = make_policy(section.name, cls, options, ("policy",), findings)
     return policy

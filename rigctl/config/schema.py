@@ -346,6 +346,15 @@ class SafetySection(Section):
     """The watch."""
 
 
+class TodaySection(Section):
+    """How the rig is run today, for recommendations to be compared with."""
+
+    control: list[str] = Field(default_factory=list)
+    """Variables that are controlled today; none: everything is left alone."""
+    at: dict[str, Quantity] = Field(default_factory=dict)
+    """Setpoint of each."""
+
+
 class RigConfig(Section):
     """A rigctl configuration."""
 
@@ -383,6 +392,8 @@ class RigConfig(Section):
     """The dearest a trial can be; without it the dearest so far."""
     known_costs: dict[str, Money] = Field(default_factory=dict)
     """Per control set (names joined by +), if costs are known beforehand; for benches by hand."""
+    today: TodaySection | None = None
+    """Today's practice; decides nothing."""
     buses: dict[Name, str] = Field(default_factory=dict)
     """Wires by name, as URLs such as modbus_tcp://host:502 or serial:///dev/ttyUSB0?baud=9600."""
     devices: dict[Name, DeviceSection] = Field(default_factory=dict)

@@ -6,8 +6,9 @@ A sentence is `got <value>, must be <allowed>; <remedy>`, as far as each applies
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 MOST_SHOWN: Final = 60
@@ -69,3 +70,55 @@ def _flow(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     return f"{value:.12g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def nearest(got: str, known: Iterable[str]) -> str | None:
+    """Return the name that was surely meant: upper and lower case aside, all but a few letters agree."""
+    names = {name.casefold(): name for name in known}
+    near = get_close_matches(got.casefold(), names, n=1, cutoff=0.65)
+    return names[near[0]] if near else None
+
+
+def write(text: str) -> str:
+    return f'; write "{text}"'
+
+
+def number_meant(text: str) -> str:
+    """Return the remedy for what looks like a number but is text."""
+    plain = text.strip()
+    if re.fullmatch(r"0o[0-7]+", plain):
+        return f"; write {int(plain, 8)}"
+    for old, new in (("_", ""), (",", "."), ("", "")):
+        tried = plain.replace(old, new)
+        if (old in plain) and re.fullmatch(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", tried):
+            return "; remove the quotes" if tried == plain else f"; write {tried}"
+    return ""
+
+
+def flag_meant(text: str) -> str:
+    """Return the remedy for a word that YAML 1.1 took for true or false."""
+    flags = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+    word = text.casefold()
+    return f"; write {flags[word]}" if word in flags else "; remove the quotes" if word in ("true", "false") else ""
+
+
+def name_meant(text: str) -> str:
+    """Return what a name must be, and the nearest that is one."""
+    near = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")
+    remedy = write(near) if near[:1].isalpha() else ""
+    return f"must begin with a letter and go on with letters, digits, _ or -{remedy}"
+
+
+def quantity_meant(text: str) -> str:
+    """Return the remedy for a quantity in a common foreign form: 0:20:00, 60,5 EUR, 9 €/L."""
+    clock = re.fullmatch(r"\s*(\d+):([0-5]?\d)(?::([0-5]?\d))?\s*", text)
+    if clock is not None:
+        hours, minutes, seconds = int(clock[1]), int(clock[2]), int(clock[3] or 0)
+        if seconds:
+            return write(f"{3600 * hours + 60 * minutes + seconds} s")
+        return write(f"{60 * hours + minutes} min")
+    signs = {"€": "EUR", "$": "USD", "£": "GBP"}
+    plain = re.sub(r"(?<=\d),(?=\d)", ".", text)
+    for sign, code in signs.items():
+        plain = re.sub(rf"\s*{re.escape(sign)}", f" {code}", plain)
+    return write(plain.strip()) if plain != text else ""

@@ -7,13 +7,13 @@ What a verb needs is imported when it runs, so that `rigctl --help` stays fast.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
+from rigctl.console import hand_cli, init_cli
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
@@ -50,6 +50,7 @@ app = typer.Typer(
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
 app.add_typer(bench, name="bench")
+init_cli.add_to(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -89,6 +90,7 @@ def demo(
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
     from rigctl.config.load import Overrides
     from rigctl.console import demo as demonstration
+    from rigctl.console import next_steps
 
     changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
     done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep)
@@ -96,6 +98,7 @@ def demo(
         print_json(demonstration.to_json(done))
     else:
         demonstration.show(done, console())
+        typer.echo(next_steps.after_demo())
     raise typer.Exit(done.outcome.exit_code)
 
 
@@ -108,13 +111,14 @@ def check(
     json: AsJson = False,
 ) -> None:
     """Check a configuration, and with --probe the devices."""
-    from rigctl.console import checking
+    from rigctl.console import checking, next_steps
 
     found = checking.checked(_load(config, bus, to_run=True), probe=probe)
     if json:
         print_json(checking.to_json(found, probed=probe))
     else:
         checking.show(found, console())
+        typer.echo(next_steps.after_check(found.loaded, probed=probe, silent=found.silent))
     raise typer.Exit(1 if found.silent else 0)
 
 
@@ -229,42 +233,25 @@ def suggest(
     loaded = _load(config, seed=seed, budget=budget)
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
     suggestion = suggesting.suggest(loaded, past)
+    other = "its history is not the campaign's" if history else ""
+    why_not = other or suggesting.keep(loaded, state_directory(state, loaded.name), suggestion.decision)
+    if why_not:
+        typer.echo(f"rigctl: this suggestion is not kept in the journal: {why_not}", err=True)
     lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
     _say(suggesting.to_json(loaded, past, suggestion), lines, json)
 
 
-@app.command()
-def ingest(
-    config: Config,
-    source: Annotated[str | None, typer.Argument(metavar="[FILE]", help="CSV file, or - for JSON on stdin.")] = None,
-    *,
-    control_set: Annotated[str | None, typer.Option(help="What was controlled, joined by +.")] = None,
-    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="What was measured, all variables.")] = "",
-    outcome: Annotated[float | None, typer.Option(help="Leave out if the trial failed.")] = None,
-    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
-    state: State = None,
-    json: AsJson = False,
-) -> None:
-    """Record trials done by hand."""
-    from rigctl.console import ingest as ingesting
-    from rigctl.console.assemble import state_directory
-    from rigctl.console.by_hand import read_rows
-
-    loaded = _load(config)
-    if source == "-":
-        rows = ingesting.rows_from_json(loaded, sys.stdin.read())
-    elif source is not None:
-        rows = read_rows(loaded, Path(source))
-    elif control_set is not None and cost is not None:
-        rows = (ingesting.row_from_options(loaded, control_set, values, outcome, cost),)
-    else:
-        raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
-    _tell(ingesting.ingest(loaded, state_directory(state, loaded.name), rows), json)
+hand_cli.add_to(app)
 
 
 @app.command()
 def recommend(
-    config: MaybeConfig = None, state: State = None, history: HistoryFile = None, *, json: AsJson = False
+    config: MaybeConfig = None,
+    state: State = None,
+    history: HistoryFile = None,
+    *,
+    technical: Technical = False,
+    json: AsJson = False,
 ) -> None:
     """Say what to run from now on, and what else there is."""
     from rigctl.console import report
@@ -285,7 +272,7 @@ def recommend(
     if json:
         print_json(report.to_json(found))
     else:
-        report.show(found, Labels.of(loaded), console())
+        report.show(found, Labels.of(loaded), console(), technical=technical)
 
 
 @app.command()
@@ -347,7 +334,7 @@ def drivers(*, json: AsJson = False) -> None:
 @app.command()
 def schema() -> None:
     """Print the JSON schema of the configuration, for editors."""
-    from rigctl.config.shape import json_schema, schema_text
+    from rigctl.config.editor import json_schema, schema_text
     from rigctl.rig.registry import Registry
 
     typer.echo(schema_text(json_schema(Registry.installed())), nl=False)

@@ -15,15 +15,18 @@ from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Labels
 from rigctl.console.output import lines, number, settings, told
 from rigctl.console.tables import INDENT, Column, labelled, table, wrapped
+from rigctl.core.advise import advise
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import plus_minus
 from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.money import to_units
 from rigctl.core.multi_objective.hypervolume import hypervolume
 from rigctl.core.multi_objective.pareto import non_dominated, reference_point
 from rigctl.core.multi_objective.trade_off import Front
 from rigctl.core.policy import trial_rng
-from rigctl.core.recommend import LEVEL, Recommendation, recommend
+from rigctl.core.recommend import Recommendation, recommend
+from rigctl.core.worth import LEVEL
 from rigctl.errors import counted
 
 if TYPE_CHECKING:
@@ -37,11 +40,28 @@ def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
         PolicyError: no trial has given an outcome yet.
     """
     history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
-    return from_history(loaded, history, reader.policy_state() or {})
+    return from_history(loaded, history, reader.policy_state() or {}, floor_cost(reader))
 
 
-def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Recommendation:
+def floor_cost(reader: Reader) -> float | None:
+    """Return what a whole trial has cost at least whatever it controlled, currency units: time, and what is fixed."""
+    whole = {t.trial: 0 for t in reader.trials() if t.state is State.RECORDED}
+    for line in reader.ledger():
+        if line.trial in whole and line.kind in ("time", "fixed"):
+            whole[line.trial] += line.amount
+    return to_units(min(whole.values())) if any(whole.values()) else None
+
+
+def from_history(
+    loaded: LoadedConfig, history: History, state: JsonState, least: float | None = None
+) -> Recommendation:
     """Recommend by any history, with the hyper-parameters the policy remembers (if it does).
+
+    Args:
+        loaded: the configuration.
+        history: all trials.
+        state: the policy's memory.
+        least: what a trial costs whatever it controls, if known; see `floor_cost`.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -49,7 +69,16 @@ def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Re
     stored = state.get("hyperparameters")
     known = None if stored is None else Hyperparameters.from_json(stored)
     rng = trial_rng(loaded.seed, len(history) + 1)
-    return recommend(loaded.problem, history, rng, loaded.tolerance, known, further=state.get("further", ()))
+    return recommend(
+        loaded.problem,
+        history,
+        rng,
+        loaded.tolerance,
+        known,
+        further=state.get("further", ()),
+        today=loaded.today,
+        floor_cost=least,
+    )
 
 
 def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
@@ -60,12 +89,15 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         "tolerance": recommendation.tolerance,
         "threshold": recommendation.threshold,
         "reason": recommendation.reason,
+        "worth": recommendation.worth,
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
         "alternatives": recommendation.alternatives,
     }
 
 
-def show(recommendation: Recommendation, labels: Labels, console: Console, note: str = "") -> None:
+def show(
+    recommendation: Recommendation, labels: Labels, console: Console, note: str = "", *, technical: bool = False
+) -> None:
     """Show a recommendation to people; `note` is one more line, e.g. what a simulator says of it."""
     choice, unit = recommendation.choice, labels.outcomes[labels.outcome]
     interval = f"({LEVEL:.0%} interval {number(choice.low)} to {number(choice.high)})"
@@ -76,9 +108,13 @@ def show(recommendation: Recommendation, labels: Labels, console: Console, note:
         "cost": f"{cost} per trial, metered in {counted(choice.trials, 'trial')}",
         "because": recommendation.reason,
     }
+    if technical:
+        rows["compared"] = recommendation.technical
     head = wrapped(f"Recommendation: control {'+'.join(choice.control_set)}", console.width)
     lines(console, ("", *head), "bold")
     lines(console, labelled(rows, console.width))
+    advice = advise(recommendation, outcome=labels.outcome, unit=unit, currency=labels.currency)
+    lines(console, ("", *(part for line in advice for part in wrapped(line, console.width))))
     if note:
         lines(console, wrapped(f"{INDENT}{note}", console.width, INDENT * 2))
     if recommendation.alternatives:

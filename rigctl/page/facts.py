@@ -9,13 +9,15 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import floor, sqrt
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 from typing import Any
 
+import numpy as np
+
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.glance import CourseRow
+from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.config.load import LoadedConfig
 from rigctl.core.money import to_units
@@ -68,12 +70,13 @@ def gather(
         standing=worst_standing(glance, phase, status),
         trial=None if last is None else trial_now(glance, last, loaded, status, now),
         why=None if decided is None else why_of(decided, course.rows, labels),
-        money=_money(reader, campaign, course.rows, loaded, going_on=phase.word != "ended"),
+        money=_money(reader, campaign, course, loaded, going_on=phase.word != "ended"),
         course=course,
         log=log_entries(glance, labels, LOG_LINES, log_of),
         log_of=log_of,
         version="" if (start := glance.start()) is None else start.version,
         bands=_bands(loaded),
+        drawn={} if before is None else before.drawn,
     )
 
 
@@ -107,12 +110,32 @@ def followed(reader: Reader, before: Facts | None) -> Course:
     if last == known.event:
         return known
     changed = reader.glance.trials(known.event)
+    meters = _added(known.meters, reader.glance.meters(max((m.last for m in known.meters), default=0)))
     if known.rows and changed and changed[0].trial <= known.rows[-1].trial:
         first = changed[0].trial
         kept = [row for row in known.rows if row.trial < first]
         rest = {row.trial: row for row in (*known.rows[len(kept) :], *changed)}
-        return Course((*kept, *(rest[number] for number in sorted(rest))), last)
-    return Course((*known.rows, *changed), last)
+        return Course((*kept, *(rest[number] for number in sorted(rest))), last, meters)
+    return Course((*known.rows, *changed), last, meters)
+
+
+def _added(one: Sequence[MeterSum], other: Sequence[MeterSum]) -> tuple[MeterSum, ...]:
+    """Return the sums of both by meter, the dearest first."""
+    sums = {m.meter: m for m in one}
+    for more in other:
+        was = sums.get(more.meter)
+        if was is None:
+            sums[more.meter] = more
+            continue
+        quantity = more.quantity if was.quantity is None else was.quantity + (more.quantity or 0.0)
+        sums[more.meter] = replace(
+            more,
+            quantity=quantity,
+            amount=was.amount + more.amount,
+            estimated=was.estimated or more.estimated,
+            last=max(was.last, more.last),
+        )
+    return tuple(sorted(sums.values(), key=lambda m: (-m.amount, m.meter)))
 
 
 def _last_decided(reader: Reader, course: Course) -> TrialRow | None:
@@ -131,11 +154,14 @@ def why_of(trial: TrialRow, rows: Sequence[CourseRow], labels: Labels) -> Why | 
     proposal = trial.proposal
     if proposal is None:
         return None
-    earlier = [row for row in rows if row.trial < trial.trial]
-    # before the first outcome a model speaks in standard units, which are nobody's
-    blind = not any(row.recorded for row in earlier)
-    rest = to_units(trial.budget) - sum(to_units(row.cost) for row in earlier)
-    facts = [_set_fact(report, trial, earlier, blind=blind) for report in proposal.sets]
+    earlier: dict[frozenset[str], list[CourseRow]] = {frozenset(report.control_set): [] for report in proposal.sets}
+    spent, blind = 0, True
+    for row in takewhile(lambda row: row.trial < trial.trial, rows):
+        earlier.setdefault(frozenset(row.control_set), []).append(row)
+        spent += row.cost
+        blind = blind and not row.recorded  # before the first outcome a model speaks in units that are nobody's
+    rest = to_units(trial.budget - spent)
+    facts = [_set_fact(r, trial, earlier[frozenset(r.control_set)], blind=blind) for r in proposal.sets]
     facts = [replace(f, why_not=_why_not(r, proposal, labels, rest)) for f, r in zip(facts, proposal.sets, strict=True)]
     return Why(
         trial=trial.trial,
@@ -148,8 +174,7 @@ def why_of(trial: TrialRow, rows: Sequence[CourseRow], labels: Labels) -> Why | 
     )
 
 
-def _set_fact(report: SetReport, trial: TrialRow, earlier: Sequence[CourseRow], *, blind: bool) -> SetFact:
-    mine = [row for row in earlier if frozenset(row.control_set) == frozenset(report.control_set)]
+def _set_fact(report: SetReport, trial: TrialRow, mine: Sequence[CourseRow], *, blind: bool) -> SetFact:
     prices = [to_units(row.cost) for row in mine if row.recorded and not row.estimated]
     price, half = price_interval(prices)
     seen = not blind and report.lower is not None and report.upper is not None
@@ -164,7 +189,7 @@ def _set_fact(report: SetReport, trial: TrialRow, earlier: Sequence[CourseRow], 
         price_low=None if half is None or price is None else max(0.0, price - half),
         price_high=None if half is None or price is None else price + half,
         trials=len(mine),
-        spend=sum(to_units(row.cost) for row in mine),
+        spend=to_units(sum(row.cost for row in mine)),
         chosen=chosen,
         eligible=report.eligible,
     )
@@ -188,18 +213,19 @@ def price_interval(prices: Sequence[float]) -> tuple[float | None, float | None]
         return (prices[0] if prices else None), None
     from scipy.special import stdtrit  # noqa: PLC0415 - heavy, and of no use before two trials
 
-    return fmean(prices), float(stdtrit(len(prices) - 1, 0.975)) * stdev(prices) / sqrt(len(prices))
+    sd = float(np.std(prices, ddof=1))
+    return float(np.mean(prices)), float(stdtrit(len(prices) - 1, 0.975)) * sd / sqrt(len(prices))
 
 
 # Money and readings -----------------------------------------------------------------------------------------------
 
 
 def _money(
-    reader: Reader, campaign: CampaignRow, rows: Sequence[CourseRow], loaded: LoadedConfig | None, *, going_on: bool
+    reader: Reader, campaign: CampaignRow, course: Course, loaded: LoadedConfig | None, *, going_on: bool
 ) -> Money:
-    parts = tuple(
-        Part(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in reader.glance.meters()
-    )
+    sums = _added(course.meters, reader.glance.idle_meters())
+    parts = tuple(Part(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in sums)
+    rows = course.rows
     budget, spent, idle = (to_units(amount) for amount in (campaign.budget, campaign.spent, reader.idle.spent()))
     over = [row for row in rows[-4 * RECENT :] if row.state.final][-RECENT:]
     costs = [to_units(row.cost) for row in over if row.recorded and row.cost > 0]

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
-from rigctl.campaign.journal.glance import CourseRow
+from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.core.recommend import Recommendation
 
 
@@ -196,10 +196,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """All trials in short, and the journal's last event they were read at."""
+    """All trials in short, and the journal's last event they were read at; goes on from one look to the next."""
 
     rows: tuple[CourseRow, ...] = ()
     event: int = 0
+    meters: tuple[MeterSum, ...] = ()
+    """Of all trials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +222,8 @@ class Facts:
     version: str = ""
     bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Between what nine in ten readings lie when a variable is left alone, where this is declared."""
+    drawn: dict[str, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
+    """What was drawn, and of what: handed on from look to look, it saves time and decides nothing."""
 
     @property
     def recorded(self) -> tuple[CourseRow, ...]:

@@ -20,9 +20,9 @@ from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import Option, Recommendation, recommend
 from rigctl.page.shown import Slice, Study, Supply
 
-PLACES = 41
+PLACES = 33
 """Points along a slice."""
-NEAR = 0.06
+NEAR = 0.05
 """A trial this near on the unit interval counts as tried there."""
 TWO_SIDED = 1.959964
 """Standard deviations of the 95 % interval."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from math import floor, isfinite, log10
+from math import ceil, floor, isfinite, log10
 from types import MappingProxyType
 
 from rigctl.page.shown import Facts, Labels, SetFact, Study
@@ -36,15 +36,24 @@ def money(amount: float | None, currency: str = "") -> str:
     """Write an amount with as many decimals as tell it from nothing."""
     if amount is None:
         return "\u2013"
-    decimals = 2 if abs(amount) >= 0.095 or amount == 0 else min(6, 1 - floor(log10(abs(amount))))
+    decimals = 2 if abs(amount) >= 0.095 or amount == 0 else min(6, -floor(log10(abs(amount))))
     return f"{amount:.{decimals}f} {currency}".rstrip()
 
 
-def between(low: float, high: float, unit: str = "") -> str:
+def decimals_for(width: float) -> int:
+    """Return with how many decimals the ends of an interval are told apart, and no more."""
+    return min(6, max(0, ceil(0.69 - log10(width)))) if width > 0 and isfinite(width) else 2
+
+
+def between(low: float, high: float, unit: str = "", decimals: int | None = None) -> str:
     """Write an interval with as many decimals as tell its ends apart."""
-    width = abs(high - low)
-    decimals = min(6, max(0, 1 - floor(log10(width)))) if width > 0 and isfinite(width) else 2
-    return f"{low:.{decimals}f} to {high:.{decimals}f} {unit}".replace("-", "\u2212").rstrip()
+    digits = decimals_for(abs(high - low)) if decimals is None else decimals
+    return f"{low:.{digits}f} to {high:.{digits}f} {unit}".replace("-", "\u2212").rstrip()
+
+
+def fixed(value: float | None, decimals: int) -> str:
+    """Write a number as the others of its column are."""
+    return "\u2013" if value is None else f"{value:.{decimals}f}".replace("-", "\u2212")
 
 
 def with_unit(value: float | None, unit: str, digits: int = 4) -> str:

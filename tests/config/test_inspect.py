@@ -127,7 +127,7 @@ def test_everything_is_refused_at_once():
     )
     keys = [place.split(": ")[1] for place in refusals(text)]
     limits = "safety.limits.doser.per_dose"
-    assert keys == ["variables.ph.plausible", "trial.settle", "trial.setle", "devices.more", limits]
+    assert keys == ["variables.ph.plausible", "trial.setle", "devices.more", limits]
 
 
 def test_a_port_is_one_line_whatever_it_is_called(tmp_path):

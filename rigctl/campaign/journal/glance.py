@@ -19,10 +19,9 @@ from rigctl.core.money import Micros
 
 _TOUCHED = "trial IN (SELECT trial FROM events WHERE id > ?)"
 _MEASURED = "SELECT trial, outcome, name, value FROM measurements"
-_LINES = """
-    SELECT meter, kind, unit, quantity, amount_micros, estimated, 0 AS idle FROM ledger"""
-_IDLE_LINES = """
-    UNION ALL SELECT meter, kind, unit, quantity, amount_micros, 0, 1 FROM idle"""
+_SUMS = """
+    SELECT meter, min(kind) AS kind, min(unit) AS unit, sum(quantity) AS quantity, sum(amount_micros) AS amount_micros,
+        max({about}) AS estimated, max(id) AS last FROM {table} WHERE id > ? GROUP BY meter"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +50,7 @@ class CourseRow:
 
 @dataclass(frozen=True, slots=True)
 class MeterSum:
-    """What one meter has cost so far, idle time included."""
+    """What one meter has cost."""
 
     meter: str
     kind: str
@@ -60,6 +59,8 @@ class MeterSum:
     amount: Micros
     estimated: bool
     """Whether any of it was."""
+    last: int = 0
+    """Number of its last line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,16 +124,15 @@ class Glance:
             for trial, state, names, origin in self._connection.execute(sql, (since,))
         )
 
-    def meters(self) -> tuple[MeterSum, ...]:
-        """Return what each meter has cost, the dearest first."""
-        lines = _LINES + (_IDLE_LINES if has_table(self._connection, "idle") else "")
-        return fetch(
-            self._connection,
-            MeterSum,
-            "SELECT meter, min(kind) AS kind, min(unit) AS unit, sum(quantity) AS quantity, "  # noqa: S608
-            f"sum(amount_micros) AS amount_micros, max(estimated) AS estimated FROM ({lines}) "
-            "GROUP BY meter ORDER BY amount_micros DESC, meter",
-        )
+    def meters(self, since: int = 0) -> tuple[MeterSum, ...]:
+        """Return what each meter has cost in trials since this line of the ledger; no line is ever changed."""
+        return fetch(self._connection, MeterSum, _SUMS.format(table="ledger", about="estimated"), since)
+
+    def idle_meters(self) -> tuple[MeterSum, ...]:
+        """Return what each meter has cost beside the trials."""
+        if not has_table(self._connection, "idle"):
+            return ()
+        return fetch(self._connection, MeterSum, _SUMS.format(table="idle", about="0"), 0)
 
     def steps(self, trial: int) -> tuple[EventRow, ...]:
         return fetch(self._connection, EventRow, "SELECT * FROM events WHERE trial = ? ORDER BY id", trial)

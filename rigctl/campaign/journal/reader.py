@@ -259,10 +259,13 @@ class Reader:
 
     def _corrected(self, rows: tuple[TrialRow, ...], last: int | None = None) -> tuple[TrialRow, ...]:
         known, corrections = self.people.by_hand(), by_trial(self.people.corrections(last))
-        if not known and not corrections:
-            return rows
         first = self.campaign().outcome if corrections else ""
-        return tuple(corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first) for row in rows)
+        return tuple(
+            corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first)
+            if row.origin == "manual" or row.trial in corrections
+            else row
+            for row in rows
+        )
 
 
 def _trials(

@@ -21,7 +21,7 @@ from rigctl.campaign.journal.inserts import Statements
 from rigctl.campaign.journal.past import Past
 from rigctl.campaign.journal.people import PeopleBook
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
-from rigctl.campaign.journal.rows import CampaignPhase
+from rigctl.campaign.journal.rows import ByHand, CampaignPhase
 from rigctl.campaign.journal.time import Wall, continued, utc_now
 from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.plausibility import PastLine
@@ -48,6 +48,8 @@ class ManualTrial:
     cost: Micros
     further: Mapping[str, float] = field(default_factory=dict)
     """Outcomes besides the first, own units; all of them unless the trial failed."""
+    known: ByHand | None = None
+    """What is known besides, if anything is."""
 
 
 class Journal:
@@ -255,6 +257,8 @@ class Journal:
                 self._do.note(decision.trial, event, advance(None, event), decision.note)
                 by_hand = {name: Measurement(value, math.nan, 1) for name, value in values.items()}
                 self._do.add_measurements(decision.trial, by_hand, outcomes)
+                if manual.known is not None:
+                    self.people.add_by_hand(decision.trial, manual.known)
                 line = LedgerLine("manual", "manual", None, "trial", manual.cost)
                 self._do.add_lines(decision.trial, [line])
 
