@@ -34,7 +34,7 @@ from rigctl.console.options import (
     Watch,
     buses,
 )
-from rigctl.console.output import console, print_fields, print_json
+from rigctl.console.output import console, print_fields, print_json, print_sentences
 from rigctl.console.serve_cli import add_serve_verbs
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
@@ -381,7 +381,7 @@ def _tell(answer: Any, json: bool) -> None:
 
 
 def _say(answer: Any, lines: Sequence[str], json: bool) -> None:
-    print_json(answer) if json else typer.echo("\n".join(lines))
+    print_json(answer) if json else print_sentences(lines)
 
 
 def _load(config: Path, bus: list[str] | None = None, *, to_run: bool = False, **changes: Any) -> LoadedConfig:
