@@ -24,6 +24,7 @@ from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import History
 from rigctl.core.money import Micros
 from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch
+from rigctl.rig.imposing import given_volumes
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.resting import rest
 from rigctl.rig.spec import RigSpec, SensorRules
@@ -169,10 +170,13 @@ class TrialRun:
     # caps ------------------------------------------------------------------------------------------------------------
 
     async def _until_caps_have_room(self, trial: TrialRow) -> None:
-        chosen = {v.actuator for v in self.spec.rig.variables if v.name in trial.control_set}
-        pumps = [pump for pump in self.spec.rig.dosing if pump in chosen]
-        for pump, most_ml in await self.journal.call(lambda j: [(p, j.doses.dearest_trial_ml(p)) for p in pumps]):
+        rig = self.spec.rig
+        volumes = given_volumes(rig, trial.setpoints)
+        dosed = [p for v in rig.variables if v.name in trial.control_set for p in rig.pumps_of(v) if p not in volumes]
+        for pump, most_ml in await self.journal.call(lambda j: [(p, j.doses.dearest_trial_ml(p)) for p in dosed]):
             await self.until_window(pump, most_ml)
+        for pump, volume_ml in volumes.items():
+            await self.until_window(pump, volume_ml)
 
     async def until_window(self, pump: str, volume_ml: float) -> None:
         """Wait until so much more fits the pump's cap of 24 hours."""
@@ -221,7 +225,7 @@ def _is_frozen(now: Mapping[str, Measurement], name: str, before: Sequence[Mappi
 
 def _frozen_after(spec: RigSpec) -> Mapping[str, int]:
     """Return after how many trials each sensor counts as frozen; those that never do are not there."""
-    probes = {v.name for v in spec.variables if v.actuator in spec.dosing}
+    probes = {v.name for v in spec.variables if any(name in spec.dosing for name in v.actuators)}
     names = (*spec.outcome_names, *sorted(probes | set(spec.watch.rules)))
     rules = {name: spec.watch.rules.get(name, SensorRules()).frozen_after_trials for name in names}
     return {name: trials for name, trials in rules.items() if trials is not None}

@@ -121,8 +121,8 @@ class Runner:
             return "interlock", str(finding)
         if history.spent + self.trials.idle >= self.spec.problem.budget:
             return "budget", "all of it is spent"
-        if limit is not None and len(history) >= limit:
-            return "trials", f"{len(history)} of {counted(limit, 'trial')} done"
+        if limit is not None and (done := len(history) - history.uncharged) >= limit:
+            return "trials", f"{done} of {counted(limit, 'trial')} done"
         return None
 
     # One trial --------------------------------------------------------------------------------------------------

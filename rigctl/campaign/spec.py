@@ -19,7 +19,7 @@ from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
-from rigctl.rig.spec import RigSpec
+from rigctl.rig.spec import RigSpec, VariableWiring
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +85,20 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "costs": {"ceiling": problem.cost_ceiling, "known": problem.known_costs, "model": problem.cost_model},
         "trial": rig.timing,
         "variables": {v.name: {**fields_of(v), "marginal": _natural(v.marginal)} for v in space.variables},
-        "wiring": {w.name: {"sensor": w.sensor, "actuator": w.actuator} for w in rig.variables},
+        "wiring": {
+            w.name: {"sensor": w.sensor, "actuator": w.actuator, "second": w.second, "partners": _partners(rig, w)}
+            for w in rig.variables
+        },
         "meters": {m.name: {"kind": m.kind, "device": m.device, "price": m.price} for m in rig.meters},
         "devices": {n: {"driver": d.driver, "options": d.options} for n, d in rig.devices.items()},
     }
     # With the names listed, a part that comes or goes is noticed; see `check_resumable`.
     names = {f"{part}.names": sorted(parts[part]) for part in ("variables", "meters", "devices")}
     return dict(_leaves("", plain({**parts, **names}, _leaf)))
+
+
+def _partners(rig: RigSpec, wired: VariableWiring) -> Mapping[str, Mapping[str, float]]:
+    return {name: rig.partners[name] for name in wired.actuators if rig.partners.get(name)}
 
 
 def _natural(marginal: Marginal) -> Mapping[str, Any]:

@@ -169,16 +169,17 @@ def _plausible(context: Context) -> dict[str, tuple[float, float]]:
         if section.sensor is not None:
             plausible[section.sensor] = bounds
         if isinstance(section, VariableSection):
-            for what, (low, high) in (
-                ("range", range_of(context, section)),
-                ("natural_range", natural_range_of(context, section)),
-            ):
-                told = any(context.findings.told_below((*path, key)) for key in ("range", what))
-                if not told and not bounds[0] <= low <= high <= bounds[1]:
+            for key, (low, high) in _ranges(context, section).items():
+                if not context.findings.told_below((*path, key)) and not bounds[0] <= low <= high <= bounds[1]:
                     got = f"got [{bounds[0]:g}, {bounds[1]:g}]"
-                    context.findings.add((*path, "plausible"), f"{got}, must hold the {what} [{low:g}, {high:g}]")
+                    context.findings.add((*path, "plausible"), f"{got}, must hold the {key} [{low:g}, {high:g}]")
                     break
     return plausible
+
+
+def _ranges(context: Context, section: VariableSection) -> Mapping[str, tuple[float, float]]:
+    ranges = {"range": range_of(context, section)}
+    return ranges if section.natural_range is None else ranges | {"natural_range": natural_range_of(context, section)}
 
 
 def _serves(context: Context, path: KeyPath, device: str, unit: str | None) -> None:

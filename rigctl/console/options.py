@@ -37,6 +37,7 @@ HistoryFile = Annotated[
     Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
 ]
 
+Form = StrEnum("Form", "JSON CONFIGURATION COMMANDS")
 Format = StrEnum("Format", "CSV JSONL")
 Records = StrEnum("Records", "TRIALS LEDGER MEASUREMENTS EVENTS DOSES ALARMS ACTS")
 

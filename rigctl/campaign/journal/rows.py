@@ -137,6 +137,21 @@ class SuggestionRow(Decision):
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """A file of trials from before the campaign."""
+
+    name: str
+    digest: str
+    """SHA-256 of its bytes."""
+    noise_sd: float | None
+    """Of its outcomes, own units; None: as the model learns it."""
+    noise_factor: float
+    """Its outcomes' noise sd over that of the campaign's own."""
+    who: str
+    """Imports it."""
+
+
+@dataclass(frozen=True, slots=True)
 class ImportRow:
     """A file of trials from before the campaign."""
 
