@@ -66,6 +66,11 @@ def dotted(path: KeyPath) -> str:
     return text
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number and what there is of it, e.g. `1 trial`, `2 trials`."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 @dataclass(frozen=True, slots=True)
 class Mistake:
     """Says what is wrong with a configuration, and where it stands."""
@@ -77,6 +82,10 @@ class Mistake:
     path: KeyPath = ()
     line: int = 0
     """Of the file; 0 where it stands in none."""
+    column: int = 0
+    """Of the line, from 1; 0 where it is not known."""
+    file: str = ""
+    """Empty where it stands in none."""
 
     def __str__(self) -> str:
         return f"{self.where}: {self.what}"

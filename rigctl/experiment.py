@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.explain import explain
-from rigctl.core.marginals.families import marginal_from_engineering
+from rigctl.core.marginals.families import Uniform
+from rigctl.core.marginals.stretched import natural_marginal, share_of, stretched
 from rigctl.core.money import to_micros, to_units
 from rigctl.core.natural import Learned, present
 from rigctl.core.play import Played, play
@@ -26,7 +27,14 @@ TOLERANCE = 0.05
 
 
 def variable(
-    name: str, low: float, high: float, unit: str = "", *, natural: tuple[float, float] | Sequence[float] | None = None
+    name: str,
+    low: float,
+    high: float,
+    unit: str = "",
+    *,
+    natural: tuple[float, float] | Sequence[float] | None = None,
+    natural_range: tuple[float, float] | None = None,
+    step: float | None = None,
 ) -> Variable:
     """Describe a variable in engineering units.
 
@@ -35,18 +43,23 @@ def variable(
         low: lowest setpoint.
         high: highest setpoint.
         unit: for people.
-        natural: how it varies when left alone: (mean, sd) of a normal distribution truncated to the range, or three or
-            more readings; None: learned from the trials that leave it alone.
+        natural: how it varies when left alone: (mean, sd) of a normal distribution truncated to the natural range, or
+            three or more readings; None: learned from the trials that leave it alone.
+        natural_range: lowest and highest value when left alone; None: those of the setpoints.
+        step: between two setpoints, the first of which is `low`; 1 for whole numbers; None: every value can be set.
 
     Raises:
-        ValueError: the range is empty, or no such distribution exists on it.
+        ValueError: a range is empty or no whole number of steps, or no such distribution exists on it.
     """
+    setpoints = (low, high)
+    whole = Variable(name, unit, low, high, Uniform(), step)  # refuses an empty range before anything is divided by it
     if natural is None:
-        return Variable(name, unit, low, high, Learned())
+        ends = [share_of(v, setpoints) for v in natural_range or setpoints]
+        return replace(whole, marginal=Learned(stretched(Uniform(), *ends), low=ends[0], high=ends[1]))
     if len(natural) == 2:
         moments = {"mean": natural[0], "sd": natural[1]}
-        return Variable(name, unit, low, high, marginal_from_engineering("truncated_normal", moments, low, high))
-    return Variable(name, unit, low, high, marginal_from_engineering("empirical", natural, low, high))
+        return replace(whole, marginal=natural_marginal("truncated_normal", moments, setpoints, natural_range))
+    return replace(whole, marginal=natural_marginal("empirical", natural, setpoints))
 
 
 @dataclass(frozen=True, slots=True)

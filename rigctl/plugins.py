@@ -1,4 +1,4 @@
-"""What installed distributions add by entry point, and what was meant by a name that nothing has.
+"""What installed distributions add by entry point, what extras bring, and what was meant by a name that nothing has.
 
 Nothing is imported before it is asked for, and one plug-in that does not load takes no other down.
 """
@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from functools import partial
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any
 
-from rigctl.errors import BrokenPlugin, UnknownPlugin
+from rigctl.errors import BrokenPlugin, UnknownPlugin, UsageError
 
 Load = Callable[[], Any]
 
@@ -39,6 +40,16 @@ def did_you_mean(got: str, known: Iterable[str]) -> str:
     names = {name.casefold(): name for name in known}
     near = get_close_matches(got.casefold(), names, n=1, cutoff=0.5)
     return f'; did you mean "{names[near[0]]}"?' if near else ""
+
+
+def need(module: str, extra: str = "bench") -> None:
+    """Refuse to go on without a module that an extra of this distribution brings.
+
+    Raises:
+        UsageError: it is not installed; says which extra brings it.
+    """
+    if find_spec(module) is None:
+        raise UsageError(f"needs {module}: in the folder that rigctl is installed from, pip install '.[{extra}]'")
 
 
 def _load(kind: str, point: EntryPoint) -> Any:

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+INTERRUPTED_EXIT = 130
+"""Of a process that Ctrl-C has ended: 128 + SIGINT, as a shell has it."""
 CAUGHT = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 

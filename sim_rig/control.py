@@ -24,7 +24,7 @@ from sim_rig.plants.pump import PumpFaults
 from sim_rig.rigs.assembly import PLC, Assembly, Instrument, face_of
 
 BUS: Final = frozenset({"bus"})
-WIRE_KEYS: Final = frozenset({"count", "seconds", "code", "unit", "data", "device"})
+WIRE_KEYS: Final = frozenset({"count", "seconds", "code", "unit", "data", "device", "after"})
 """`device` is another word for `bus`."""
 ENERGY_UNITS: Final = {"kWh": 1.0, "MWh": 1000.0}
 
@@ -129,6 +129,8 @@ class ControlDesk:
             given["seconds"] = float(request["seconds"])
         if "data" in request:
             given["data"] = bytes.fromhex(text(request, "data"))
+        if "after" in request:
+            given["after"] = [bytes.fromhex(pdu) for pdu in request["after"]]
         faults[bus].add(WireFault(kind, **given))
 
     def _sensor(self, request: Request) -> None:

@@ -38,6 +38,8 @@ class WireFault:
     """`garbage`: what precedes the reply."""
     unit: int | None = None
     """`exception`, `wrong_unit`: only requests to this unit; all when None."""
+    after: list[bytes] = field(default_factory=list)
+    """Modbus requests (PDU) that it still waits for, one after the other; it strikes the reply to the last of them."""
 
 
 @dataclass(slots=True)
@@ -56,10 +58,16 @@ class WireFaults:
     def clear(self) -> None:
         self.pending.clear()
 
+    def asked(self, pdu: bytes) -> None:
+        """Let the faults that wait for this request wait for it no longer."""
+        for fault in self.pending:
+            if fault.after and fault.after[0] == pdu:
+                del fault.after[0]
+
     def take(self, kinds: Collection[str], unit: int | None = None) -> WireFault | None:
         """Return the first fault of these kinds that applies, its count lowered."""
         for fault in self.pending:
-            if fault.kind in kinds and (fault.unit is None or unit is None or fault.unit == unit):
+            if fault.kind in kinds and not fault.after and (fault.unit is None or unit is None or fault.unit == unit):
                 if fault.count > 0:
                     fault.count -= 1
                 if fault.count == 0:

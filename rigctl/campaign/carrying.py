@@ -24,6 +24,7 @@ from rigctl.campaign.trial import State
 from rigctl.core.experiment.history import History
 from rigctl.core.money import Micros
 from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch
+from rigctl.rig.imposing import given_volumes
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.resting import rest
 from rigctl.rig.spec import RigSpec, SensorRules
@@ -52,8 +53,8 @@ class TrialRun:
     _noted: tuple[str, ...] = ()
     """By the last decision: what holds for many trials is an alarm once."""
 
-    async def carried_out(self, history: History) -> TrialRow:
-        """Return the next trial's row, once it is over.
+    async def carried_out(self, history: History) -> TrialRow | None:
+        """Return the next trial's row, once it is over; None if a pause came before it began: its proposal stays.
 
         Raises:
             BudgetSpent, Finished: there is none.
@@ -63,7 +64,7 @@ class TrialRun:
         """
         trial = await self._propose(history)
         await self._until_caps_have_room(trial)
-        return await self._carry_out(trial)
+        return None if self.patience.paused() else await self._carry_out(trial)
 
     async def _propose(self, history: History) -> TrialRow:
         """Return the trial that a process left behind before anything moved, else commit a new decision."""
@@ -122,15 +123,20 @@ class TrialRun:
             raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
         await self.journal.call(arm, spec.rig, number, before)
         self.apart = False
-        self.desk.tell(TrialStep(number, State.ARMED))
+        now_s, timing = self.clock.now_s(), spec.rig.timing
+        waits_s = sum(step.wait_s for step in timing.prepare)
+        self.desk.tell(TrialStep(number, State.ARMED, now_s, {"prepare": now_s + waits_s} if waits_s else {}))
         states = await self.rig.control(trial.setpoints)
         await self.journal.call(lambda j: j.run(number, states))
-        self.desk.tell(TrialStep(number, State.RUNNING))
-        await rest(self.clock, spec.rig.timing.settle_s)
+        now_s = self.clock.now_s()
+        settled_s = now_s + timing.settle_s
+        until_s = {"settle": settled_s, "measure": settled_s + timing.measure.duration_s}
+        self.desk.tell(TrialStep(number, State.RUNNING, now_s, until_s))
+        await rest(self.clock, timing.settle_s)
         measurements = await self._measured(number)
         after = await self.rig.meters()
         await self.journal.call(lambda j: j.measure(number, measurements, spec.rig.outcome_names, after))
-        self.desk.tell(TrialStep(number, State.MEASURED))
+        self.desk.tell(TrialStep(number, State.MEASURED, self.clock.now_s()))
         return await self.journal.call(record, spec.rig, spec.problem, number)
 
     async def _measured(self, number: int) -> dict[str, Measurement]:
@@ -164,10 +170,13 @@ class TrialRun:
     # caps ------------------------------------------------------------------------------------------------------------
 
     async def _until_caps_have_room(self, trial: TrialRow) -> None:
-        chosen = {v.actuator for v in self.spec.rig.variables if v.name in trial.control_set}
-        pumps = [pump for pump in self.spec.rig.dosing if pump in chosen]
-        for pump, most_ml in await self.journal.call(lambda j: [(p, j.doses.dearest_trial_ml(p)) for p in pumps]):
+        rig = self.spec.rig
+        volumes = given_volumes(rig, trial.setpoints)
+        dosed = [p for v in rig.variables if v.name in trial.control_set for p in rig.pumps_of(v) if p not in volumes]
+        for pump, most_ml in await self.journal.call(lambda j: [(p, j.doses.dearest_trial_ml(p)) for p in dosed]):
             await self.until_window(pump, most_ml)
+        for pump, volume_ml in volumes.items():
+            await self.until_window(pump, volume_ml)
 
     async def until_window(self, pump: str, volume_ml: float) -> None:
         """Wait until so much more fits the pump's cap of 24 hours."""
@@ -216,7 +225,7 @@ def _is_frozen(now: Mapping[str, Measurement], name: str, before: Sequence[Mappi
 
 def _frozen_after(spec: RigSpec) -> Mapping[str, int]:
     """Return after how many trials each sensor counts as frozen; those that never do are not there."""
-    probes = {v.name for v in spec.variables if v.actuator in spec.dosing}
+    probes = {v.name for v in spec.variables if any(name in spec.dosing for name in v.actuators)}
     names = (*spec.outcome_names, *sorted(probes | set(spec.watch.rules)))
     rules = {name: spec.watch.rules.get(name, SensorRules()).frozen_after_trials for name in names}
     return {name: trials for name, trials in rules.items() if trials is not None}

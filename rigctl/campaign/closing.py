@@ -199,7 +199,7 @@ def _in_campaign_time(journal: Journal, readings: Mapping[str, Reading]) -> dict
 def _booked_ml(journal: Journal, rig: RigSpec, number: int) -> dict[str, float]:
     """Sum a trial's doses by volume meter that is a doser's own counter; one that is still open counts in full."""
     doses = journal.read.doses(number)
-    dosers = {*rig.dosing, *(d.actuator for d in doses)}
+    dosers = {*rig.pumps, *(d.actuator for d in doses)}
     return {
         m.name: fsum(d.volume_ml if d.dispensed_ml is None else d.dispensed_ml for d in doses if d.actuator == m.device)
         for m in rig.meters

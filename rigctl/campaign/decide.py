@@ -99,7 +99,7 @@ def done_instead(decision: Decision) -> str:
 
 def last_that_worked(trials: Iterable[TrialRow]) -> Proposal | None:
     """Return the policy's own last proposal whose trial gave an outcome."""
-    own = [t.proposal for t in trials if t.origin == "policy" and t.outcome is not None]
+    own = [t.proposal for t in trials if t.origin == "policy" and t.outcome is not None and not t.voided]
     return own[-1] if own else None
 
 
@@ -107,7 +107,7 @@ def _fruitless(history: History) -> int | None:
     """Return the control set that the last few trials were all of, if none of them gave an outcome."""
     last = history.observations[-FRUITLESS:]
     sets = {o.control_set for o in last}
-    if len(last) < FRUITLESS or len(sets) > 1 or any(o.y is not None for o in last):
+    if len(last) < FRUITLESS or len(sets) > 1 or any(o.y is not None or not o.charged for o in last):
         return None
     return sets.pop()
 
@@ -134,5 +134,6 @@ def _decision(
         seed=question.seed,
         history_length=len(question.history),
         budget=question.problem.budget,
+        corrections=question.history.corrections,
         note=note,
     )

@@ -14,7 +14,7 @@ import signal
 import sys
 from asyncio.subprocess import PIPE, Process
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, Protocol
 
 from rigctl.campaign.decide import TRACEBACK_CHARS, Question
@@ -173,7 +173,7 @@ class _Child:
             raise answer
         if not isinstance(answer, Decision):
             raise NoAnswer(f"the policy's process answered {answer!r:.80}, which is no decision", await self.end())
-        return answer
+        return replace(answer, corrections=question.history.corrections)
 
     async def _exchange(self, value: object) -> Any:
         to, back = self._process.stdin, self._process.stdout

@@ -31,6 +31,8 @@ class Decision:
     """Charged trials the decision knew."""
     budget: Micros
     """Budget the decision knew."""
+    corrections: int = 0
+    """The last correction of earlier trials that the decision knew; 0: none had been made."""
     note: str = ""
     traceback: str = ""
     """Of a policy that failed; goes into the alarm, not into the trial."""

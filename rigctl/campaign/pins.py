@@ -47,7 +47,7 @@ async def hold_pins(
     new = [p for p in pins if p.device not in known]
     if new:
         await journal.call(lambda j: j.pins.keep(new))
-    for message in _alike(p for p in pins if p.device in rig.dosing):
+    for message in _alike(p for p in pins if p.device in rig.pumps):
         on_alarm(Alarm(Severity.MINOR, "pumps", message))
 
 

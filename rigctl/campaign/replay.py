@@ -9,11 +9,12 @@ from dataclasses import dataclass, replace
 from rigctl.campaign.decide import Question, decide, explore, last_that_worked, without_answer
 from rigctl.campaign.decision import Decision, Origin
 from rigctl.campaign.journal.reader import Reader
-from rigctl.campaign.journal.rows import DeciderRow, TrialRow
+from rigctl.campaign.journal.rows import DeciderRow
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.experiment.history import History
 from rigctl.core.policies.fallback import REPEAT
 from rigctl.core.policy import BudgetSpent, Finished, Proposal
+from rigctl.errors import counted
 from rigctl.provenance import deciding_code, difference
 
 
@@ -23,10 +24,12 @@ class ReplayedTrial:
 
     trial: int
     origin: Origin
-    """Trials done by hand have no decision to recompute; of those decided too late only the fallback is."""
+    """Of trials done by hand the suggestion is recomputed, if there was one; of those decided too late the fallback."""
     differences: tuple[str, ...]
     code: str
     """In what the code that decided it is not today's, in words; empty if it is."""
+    decided: bool = True
+    """False for a trial done by hand for which no suggestion was kept."""
 
     @property
     def agrees(self) -> bool:
@@ -36,12 +39,24 @@ class ReplayedTrial:
 
 def replay(reader: Reader, spec: CampaignSpec) -> Iterator[ReplayedTrial]:
     """Recompute every decision in order, each from what was known then: history, policy state, budget, seed."""
-    history = reader.history(spec.problem.space)
-    now, deciders = deciding_code(spec.policy), reader.beside.deciders()
+    now, deciders, suggested = deciding_code(spec.policy), reader.beside.deciders(), reader.people.suggestions()
+    histories: dict[int, History] = {}
     for row in reader.trials():
-        known = History.of(o for o in history.observations if o.trial < row.trial)
-        code = _other_code(deciders.get(row.trial), now)
-        yield ReplayedTrial(row.trial, row.origin, tuple(_differences(reader, spec, row, known)), code)
+        made: Decision = row
+        decider = deciders.get(row.trial)
+        if row.by_hand is not None and row.by_hand.suggestion is not None:
+            made = suggested[row.by_hand.suggestion]
+            decider = reader.beside.decider_of(row.by_hand.suggestion)
+        if made.corrections not in histories:
+            histories[made.corrections] = reader.history(spec.problem.space, corrections=made.corrections)
+        known = _before(histories[made.corrections], row.trial)
+        differences = tuple(_differences(reader, spec, made, known))
+        yield ReplayedTrial(row.trial, row.origin, differences, _other_code(decider, now), made.proposal is not None)
+
+
+def _before(history: History, trial: int) -> History:
+    earlier = (o for o in history.observations if o.trial < trial)
+    return History.of(earlier, corrections=history.corrections)
 
 
 def _other_code(decider: DeciderRow | None, now: Mapping[str, str]) -> str:
@@ -52,11 +67,11 @@ def _other_code(decider: DeciderRow | None, now: Mapping[str, str]) -> str:
     return difference(decider.code, now)
 
 
-def _differences(reader: Reader, spec: CampaignSpec, row: TrialRow, history: History) -> Iterator[str]:
+def _differences(reader: Reader, spec: CampaignSpec, row: Decision, history: History) -> Iterator[str]:
     if row.proposal is None:
         return
     if len(history) != row.history_length:
-        yield f"history: decided on {row.history_length} trials, the journal has {len(history)} before it"
+        yield f"history: decided on {counted(row.history_length, 'trial')}, the journal has {len(history)} before it"
         return
     problem = replace(spec.problem, budget=row.budget)
     question = Question(spec.policy, problem, row.seed, history, reader.policy_state(before=row.trial))
@@ -71,16 +86,18 @@ def _differences(reader: Reader, spec: CampaignSpec, row: TrialRow, history: His
     yield from _compared(row, again)
 
 
-def _again(reader: Reader, row: TrialRow, played: Proposal, question: Question) -> Decision:
+def _again(reader: Reader, row: Decision, played: Proposal, question: Question) -> Decision:
     """Decide anew; a policy that gave no answer is not asked again: it might do as it did then."""
     if row.origin != "timed-out":
         return decide(question)
     if played.phase != REPEAT:
         return explore(question, "timed-out", row.note)
-    return without_answer(question, last_that_worked(t for t in reader.trials() if t.trial < row.trial), row.note)
+    return without_answer(
+        question, last_that_worked(t for t in reader.trials(row.corrections) if t.trial < row.trial), row.note
+    )
 
 
-def _compared(row: TrialRow, again: Decision) -> Iterator[str]:
+def _compared(row: Decision, again: Decision) -> Iterator[str]:
     if again.origin != row.origin:
         yield f"origin: was {row.origin}, is {again.origin} ({again.note or 'the proposal can be played now'})"
     if again.control_set != row.control_set:

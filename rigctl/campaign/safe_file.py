@@ -68,7 +68,7 @@ def driven_by(spec: RigSpec) -> tuple[Driven, ...]:
             url=device.url,
             options=device.options.model_dump(mode="json", by_alias=True, exclude_unset=True),
             timeout_s=device.timeout_s,
-            kind="doser" if name in spec.dosing else "actuator",
+            kind="doser" if name in spec.pumps else "actuator",
             safe_state=limits.safe_state,
         )
         for name, limits in spec.limits.items()

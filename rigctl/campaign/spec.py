@@ -14,11 +14,12 @@ from pydantic import BaseModel
 from rigctl.codec import fields_of, plain
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
+from rigctl.core.marginals.stretched import Stretched
 from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
-from rigctl.rig.spec import RigSpec
+from rigctl.rig.spec import RigSpec, VariableWiring
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,13 @@ class CampaignSpec:
 
 
 NATURALS: Final[Mapping[type, str]] = MappingProxyType(
-    {Uniform: "uniform", TruncatedNormal: "truncated_normal", Empirical: "empirical", Learned: "learned"}
+    {
+        Uniform: "uniform",
+        TruncatedNormal: "truncated_normal",
+        Empirical: "empirical",
+        Learned: "learned",
+        Stretched: "natural_range",
+    }
 )
 """What a configuration calls them. An identity holds such words, never the name of a class: code may be renamed."""
 
@@ -78,7 +85,10 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "costs": {"ceiling": problem.cost_ceiling, "known": problem.known_costs, "model": problem.cost_model},
         "trial": rig.timing,
         "variables": {v.name: {**fields_of(v), "marginal": _natural(v.marginal)} for v in space.variables},
-        "wiring": {w.name: {"sensor": w.sensor, "actuator": w.actuator} for w in rig.variables},
+        "wiring": {
+            w.name: {"sensor": w.sensor, "actuator": w.actuator, "second": w.second, "partners": _partners(rig, w)}
+            for w in rig.variables
+        },
         "meters": {m.name: {"kind": m.kind, "device": m.device, "price": m.price} for m in rig.meters},
         "devices": {n: {"driver": d.driver, "options": d.options} for n, d in rig.devices.items()},
     }
@@ -87,8 +97,14 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
     return dict(_leaves("", plain({**parts, **names}, _leaf)))
 
 
+def _partners(rig: RigSpec, wired: VariableWiring) -> Mapping[str, Mapping[str, float]]:
+    return {name: rig.partners[name] for name in wired.actuators if rig.partners.get(name)}
+
+
 def _natural(marginal: Marginal) -> Mapping[str, Any]:
-    values = {name: _natural(value) if name == "prior" else value for name, value in fields_of(marginal).items()}
+    values = {
+        name: _natural(value) if name in ("prior", "marginal") else value for name, value in fields_of(marginal).items()
+    }
     return {"kind": NATURALS[type(marginal)], **values}
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
 from rigctl.config.findings import Context, unknown
+from rigctl.config.naturals import misplaced
 from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
+from rigctl.config.wording import shown
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
-from rigctl.core.experiment.space import Space, Variable
-from rigctl.core.marginals.families import Marginal, marginal_from_engineering
+from rigctl.core.experiment.space import Space, Variable, last_level
+from rigctl.core.marginals.families import Marginal
+from rigctl.core.marginals.stretched import natural_marginal, share_of
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.errors import KeyPath
@@ -19,16 +23,25 @@ from rigctl.errors import KeyPath
 MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""
 COLUMNS = frozenset(
-    {"trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"}
+    {
+        *("trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"),
+        *("hand.date", "hand.operator", "hand.batch", "hand.note", "hand.suggested", "hand.departed"),
+        *("hand.cost_then", "corrected.void", "corrected.amended", "corrected.why"),
+    }
 )
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
+
+
+_NEEDED = ("variables", "control_sets", "outcome", "further_outcomes", "model", "budget", "cost_ceiling", "costs")
+"""Sections that a problem is made of: where one has failed there is none, though others are checked on."""
 
 
 def build_problem(context: Context) -> Problem | None:
     """Return the problem, or None when something it needs does not hold."""
     config, findings = context.config, context.findings
+    before = findings.count
     variables = [_variable(context, name, section) for name, section in config.variables.items()]
-    if not config.variables:
+    if not config.variables and findings.whole("variables"):
         findings.add(("variables",), "must name at least one variable")
     sets = _control_sets(context)
     model = _model(context)
@@ -38,7 +51,7 @@ def build_problem(context: Context) -> Problem | None:
     known = _known_costs(context, sets)
     floor = _floor(context, ("outcome",), config.outcome)
     further = _further(context)
-    if findings or len(whole) < len(variables):
+    if findings.count > before or len(whole) < len(variables) or not all(map(findings.whole, _NEEDED)):
         return None
     return Problem(
         space=Space.of(whole, sets),
@@ -80,14 +93,42 @@ def _variable(context: Context, name: str, section: VariableSection) -> Variable
     bounds = context.pair((*path, "range"), section.range, unit)
     if bounds is None:
         return None
+    alone = None
+    if section.natural_range is not None:
+        alone = context.pair((*path, "natural_range"), section.natural_range, unit)
+        if alone is None:
+            return None
+    ranges = _Ranges(unit, bounds, alone)
     marginal: Marginal | None
     if "learned" in natural.model_fields_set:
         learned = natural.learned or LearnedNatural()
-        prior = _declared(context, (*path, "natural", "learned", "prior"), learned.prior, unit, bounds)
-        marginal = None if prior is None else Learned(prior, learned.at_least)
+        prior = _declared(context, (*path, "natural", "learned", "prior"), learned.prior, ranges)
+        low, high = (share_of(v, bounds) for v in alone or bounds)
+        marginal = None if prior is None else Learned(prior, learned.at_least, low, high)
     else:
-        marginal = _declared(context, (*path, "natural"), natural, unit, bounds)
-    return None if marginal is None else Variable(name, unit, *bounds, marginal)
+        marginal = _declared(context, (*path, "natural"), natural, ranges)
+    step = _step(context, path, section, bounds)
+    return None if marginal is None else Variable(name, unit, *bounds, marginal, step)
+
+
+def _step(context: Context, path: KeyPath, section: VariableSection, bounds: tuple[float, float]) -> float | None:
+    """Return the step in the variable's unit, which leads from the lowest setpoint to the highest."""
+    if section.step is None:
+        return None
+    findings, unit, path = context.findings, section.unit, (*path, "step")
+    step = findings.attempt(path, None, context.units.to, section.step, unit, f"in {unit}, like the variable")
+    if step is None:
+        return None
+    low, high = bounds
+    if not 0 < step <= high - low:
+        findings.add(path, f"got {step:g}, must be more than nothing and at most the range, {high - low:g} {unit}")
+        return None
+    last = last_level(low, high, step)
+    if last != high:
+        what = f"must lead from {low:g} to {high:g} in whole steps; end the range at {last:g}, or take another step"
+        findings.add(path, f"got {step:g}, {what}")
+        return None
+    return step
 
 
 def _control_sets(context: Context) -> list[list[str]]:
@@ -98,21 +139,26 @@ def _control_sets(context: Context) -> list[list[str]]:
         return _all_sets(context, wired)
     sets: list[list[str]] = []
     seen: dict[frozenset[str], int] = {}
+    idle: set[str] = set()
+    if not findings.whole("control_sets"):
+        return []
     for i, members in enumerate(config.control_sets):
         path: KeyPath = ("control_sets", i)
         strangers = [m for m in members if not context.known(path, m, ["variables"], "variable: ")]
         if strangers:
             continue
         if len(set(members)) < len(members):
-            findings.add(path, f"got {members}, must name each variable once")
+            findings.add(path, f"got {shown(members)}, must name each variable once")
         elif frozenset(members) in seen:
             findings.add(path, f"is the same as control_sets[{seen[frozenset(members)]}]; remove one")
         else:
             seen[frozenset(members)] = i
             sets.append([m for m in members if m in config.variables])
         for m in members:
-            if wired and m in config.variables and config.variables[m].actuator is None:
-                findings.add(path, f'got "{m}", which has no actuator; give it one or remove it from this set')
+            if wired and m in config.variables and config.variables[m].actuator is None and m not in idle:
+                idle.add(m)
+                remedy = f"give variables.{m} an actuator, or take {m} out of the control sets"
+                findings.add(path, f'got "{m}", which has no actuator; must have one: {remedy}')
     return [s for s in sets if s] if declared else []
 
 
@@ -217,10 +263,20 @@ def _lengthscales(context: Context) -> tuple[float, ...] | None:
     return tuple(given[n] for n in names)
 
 
-def _declared(
-    context: Context, path: KeyPath, section: DeclaredNatural, unit: str, bounds: tuple[float, float]
-) -> Marginal | None:
-    """Return how a variable with these bounds (in `unit`) varies; None when it does not hold."""
+@dataclass(frozen=True, slots=True)
+class _Ranges:
+    """Hold where a variable can be."""
+
+    unit: str
+    """Of both."""
+    setpoints: tuple[float, float]
+    natural: tuple[float, float] | None
+    """None: that of the setpoints."""
+
+
+def _declared(context: Context, path: KeyPath, section: DeclaredNatural, ranges: _Ranges) -> Marginal | None:
+    """Return how a variable with these ranges varies; None when it does not hold."""
+    unit = ranges.unit
     kind = next(iter(section.model_fields_set))
     path = (*path, kind)
     given: Mapping[Any, float | str]
@@ -231,15 +287,21 @@ def _declared(
         parameters = section.truncated_normal or section.uniform
         given = {} if parameters is None else parameters.model_dump(exclude_none=True)
         if kind == "truncated_normal" and set(given) not in ({"mean", "sd"}, {"loc", "scale"}):
-            context.findings.add(path, f"got {', '.join(given) or 'nothing'}, must be mean and sd, or loc and scale")
+            what = f"got {' and '.join(given) or 'nothing'}, must be mean and sd, or loc and scale"
+            context.findings.add(path, f"{what}; write the spread of {path[1]} in {unit}, e.g. sd: ...")
             return None
     attempt, to = context.findings.attempt, context.units.to
     values = {k: attempt((*path, k), None, to, v, unit, f"in {unit}") for k, v in given.items()}
     whole = {k: v for k, v in values.items() if v is not None}
     if len(whole) < len(values) or (kind == "empirical" and not whole):
         return None
+    wrong = misplaced(kind, whole, unit, ranges.setpoints, ranges.natural)
+    for key, what in wrong.items():
+        context.findings.add((*path, key) if key else path, what)
+    if wrong:
+        return None
     described = {"sample": list(whole.values())} if kind == "empirical" else whole
-    return attempt(path, None, marginal_from_engineering, kind, described, *bounds)
+    return attempt(path, None, natural_marginal, kind, described, ranges.setpoints, ranges.natural)
 
 
 def _column(context: Context, source: Mapping[str, str], path: KeyPath) -> list[float]:
@@ -248,7 +310,9 @@ def _column(context: Context, source: Mapping[str, str], path: KeyPath) -> list[
         with file.open(newline="", encoding="utf-8-sig") as stream:
             rows = list(csv.DictReader(stream))
     except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
-        findings.add((*path, "file"), f"cannot read {file}: {error}")
+        why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
+        what = f'got "{source["file"]}", must be a CSV file that can be read: {why}'
+        findings.add((*path, "file"), f"{what}; its path is from the configuration's folder")
         return []
     headers = list(rows[0]) if rows else []
     if source["column"] not in headers:

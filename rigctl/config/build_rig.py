@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
 from pydantic import ValidationError
 
-from rigctl.config.build_safety import build_dosing, build_limits, build_watch, range_of
+from rigctl.config.build_safety import build_dosing, build_limits, build_watch, natural_range_of, range_of
 from rigctl.config.findings import Context, unknown
+from rigctl.config.roles import check_roles
 from rigctl.config.schema import DeviceSection, MeterSection, TrialSection, VariableSection
 from rigctl.config.shape import problems_of
 from rigctl.config.units import DURATION, ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
 from rigctl.errors import BrokenPlugin, KeyPath
+from rigctl.rig.protocols import DeviceOptions, Driver
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import (
     DeviceSpec,
@@ -42,6 +45,8 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
     config = context.config
     devices = {n: _device(context, registry, n, section) for n, section in config.devices.items()}
     wired = bool(context.declared["devices"])
+    if context.to_run:
+        check_roles(context, devices, registry)
     _references(context, wired)
     variables = tuple(_wiring(context, n, v) for n, v in config.variables.items())
     dosing = {n: build_dosing(context, n, section) for n, section in config.dosing.items()}
@@ -80,17 +85,35 @@ def _device(context: Context, registry: Registry, name: str, section: DeviceSect
     except BrokenPlugin as error:
         findings.add((*path, "driver"), str(error))
         return None
-    url = _url(context, (*path, "bus"), section.bus, driver.schemes)
+    url = _url(context, (*path, "bus"), section.bus, driver, registry.lines)
     try:
-        options = driver.options.model_validate(section.model_extra or {})
+        options = _options(driver.options, section.model_extra or {}, strict=context.to_run)
     except ValidationError as error:
-        for below, what in problems_of(error, driver.options):
+        beside = list(DeviceSection.model_fields)
+        for below, what in problems_of(error, driver.options, f"driver {section.driver}", beside)[0]:
             findings.add((*path, *below), what)
         return None
     return DeviceSpec(name, section.driver, url, options, timeout_s)
 
 
-def _url(context: Context, path: KeyPath, bus: str, schemes: tuple[str, ...]) -> str:
+def _options(model: type[DeviceOptions], given: Mapping[str, Any], *, strict: bool) -> DeviceOptions:
+    """Return a driver's options; to be run, text is no number and `yes` is no truth.
+
+    By way of JSON, where strictness still takes a list for a tuple. Campaigns of the past were taken less strictly.
+    """
+    if not strict:
+        return model.model_validate(given)
+    return model.model_validate_json(json.dumps(given), strict=True)
+
+
+def _port_meant(url: str) -> str:
+    """Return the remedy for a port or host that was written without a scheme."""
+    if url.startswith("/dev/"):
+        return f"; write serial://{url}"
+    return f"; write tcp://{url}" if re.fullmatch(r"[\w.-]+:\d+", url) else ""
+
+
+def _url(context: Context, path: KeyPath, bus: str, driver: type[Driver], lines: Collection[str]) -> str:
     findings, buses = context.findings, context.config.buses
     url, where = bus, path
     if "://" not in bus:
@@ -99,19 +122,27 @@ def _url(context: Context, path: KeyPath, bus: str, schemes: tuple[str, ...]) ->
         url, where = buses[bus], ("buses", bus)
     found = _URL.fullmatch(url)
     if found is None:
-        findings.add(where, f'got "{url}", must be a URL such as modbus_tcp://127.0.0.1:502 or serial:///dev/ttyUSB0')
-    elif found[1] not in schemes:
-        findings.add(path, f"got {found[1]}://, this driver talks over {', '.join(schemes)}")
+        must = "must be a URL such as modbus_tcp://127.0.0.1:502 or serial:///dev/ttyUSB0"
+        if not findings.told(where):
+            findings.add(where, f'got "{url}", {must}{_port_meant(url)}')
+    elif found[1] not in lines:
+        if not findings.told(where):
+            findings.add(where, f'got "{url}"; its scheme {unknown(found[1], sorted(lines)).removeprefix("got ")}')
+    elif found[1] not in driver.schemes:
+        named = f'got "{bus}", a {found[1]} bus' if where != path else f'got "{bus}"'
+        fit = sorted(n for n, u in buses.items() if u.partition("://")[0] in driver.schemes)
+        remedy = f"; such are {', '.join(fit)}" if fit else ""
+        findings.add(path, f"{named}, must be one of {', '.join(driver.schemes)} for driver {driver.name}{remedy}")
     return url
 
 
 def _references(context: Context, wired: bool) -> None:
     """Check that each instrument named is declared, and reads or takes the unit it is used with."""
-    for path, _, section in context.measured:
+    for path, name, section in context.measured:
         if section.sensor is not None:
             _serves(context, (*path, "sensor"), section.sensor, section.unit)
         elif wired:
-            context.findings.add((*path, "sensor"), "is missing, must name the device that measures it")
+            context.findings.add((*path, "sensor"), f"is missing, must name the device that measures {name}")
     served: dict[str, str] = {}
     for name, variable in context.config.variables.items():
         path = ("variables", name, "actuator")
@@ -121,7 +152,8 @@ def _references(context: Context, wired: bool) -> None:
         unit = None if variable.actuator in context.declared["dosing"] else variable.unit
         _serves(context, path, variable.actuator, unit)
         if variable.actuator in served:
-            context.findings.add(path, f'got "{variable.actuator}", which serves {served[variable.actuator]} already')
+            what = f"which serves {served[variable.actuator]} already; must be a device of its own"
+            context.findings.add(path, f'got "{variable.actuator}", {what}')
         served.setdefault(variable.actuator, name)
 
 
@@ -137,16 +169,24 @@ def _plausible(context: Context) -> dict[str, tuple[float, float]]:
         if section.sensor is not None:
             plausible[section.sensor] = bounds
         if isinstance(section, VariableSection):
-            low, high = range_of(context, section)
-            if not bounds[0] <= low <= high <= bounds[1]:
-                got = f"got [{bounds[0]:g}, {bounds[1]:g}]"
-                context.findings.add((*path, "plausible"), f"{got}, must hold the range [{low:g}, {high:g}]")
+            for key, (low, high) in _ranges(context, section).items():
+                if not context.findings.told_below((*path, key)) and not bounds[0] <= low <= high <= bounds[1]:
+                    got = f"got [{bounds[0]:g}, {bounds[1]:g}]"
+                    context.findings.add((*path, "plausible"), f"{got}, must hold the {key} [{low:g}, {high:g}]")
+                    break
     return plausible
 
 
+def _ranges(context: Context, section: VariableSection) -> Mapping[str, tuple[float, float]]:
+    ranges = {"range": range_of(context, section)}
+    return ranges if section.natural_range is None else ranges | {"natural_range": natural_range_of(context, section)}
+
+
 def _serves(context: Context, path: KeyPath, device: str, unit: str | None) -> None:
-    if not context.known(path, device, ["devices"], "device: "):
+    if not context.known(path, device, ["devices"], "device: ") or context.findings.told(path):
         return
+    if context.findings.told((*path[:-1], "unit")):
+        return  # of the variable or outcome
     section = context.config.devices.get(device)
     its_unit = (section.model_extra or {}).get("unit") if section is not None else None
     if unit is None or not isinstance(its_unit, str) or its_unit == unit:
@@ -154,7 +194,8 @@ def _serves(context: Context, path: KeyPath, device: str, unit: str | None) -> N
     if context.findings.attempt(("devices", device, "unit"), None, context.units.unit, its_unit) is None:
         return
     if not context.units.same(its_unit, unit):
-        context.findings.add(path, f'got "{device}", which speaks {its_unit}; must speak {unit} as used here')
+        what = f"which speaks {its_unit}; must speak {unit} as used here: give {device} unit: {unit}, or write here in "
+        context.findings.add(path, f'got "{device}", {what}{its_unit}')
 
 
 def _wiring(context: Context, name: str, section: VariableSection) -> VariableWiring:
@@ -165,7 +206,7 @@ def _wiring(context: Context, name: str, section: VariableSection) -> VariableWi
     if section.read_back_tolerance is not None:
         given = section.read_back_tolerance
         tolerance = findings.attempt(path, 1.0, units.to, given, section.unit, f"in {section.unit}, like the variable")
-    if tolerance < 0:
+    if tolerance < 0 and section.read_back_tolerance is not None:
         findings.add(path, f"got {tolerance:g}, must not be negative")
     return VariableWiring(name, section.sensor or "", section.actuator, tolerance)
 

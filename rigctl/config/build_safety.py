@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from rigctl.config.conditions import UnitOf, can_hold, parse
+from rigctl.config.conditions import ToldElsewhere, UnitOf, can_hold, parse
 from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import DosingSection, InterlockSection, LimitSection, OutcomeSection, VariableSection
 from rigctl.config.units import DURATION, VOLUME
+from rigctl.config.wording import shown
 from rigctl.errors import KeyPath, PluginError
+from rigctl.plugins import did_you_mean
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import Device, Line, Sensor
 from rigctl.rig.registry import Registry
@@ -31,17 +33,21 @@ def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingS
         context.known((*path, "treatment"), section.treatment, ["devices"], "device: ")
     variable = next(((n, v) for n, v in context.config.variables.items() if v.actuator == pump), None)
     if variable is None:
-        if context.findings.whole("variables"):
-            findings.add(path, "no variable has this pump as its actuator")
+        if context.findings.whole("variables") and not _unserved(context) and not findings.told(path):
+            what = f"must be the actuator of a variable; write actuator: {pump} under the variable that it brings about"
+            findings.add(path, what)
         return DosingSpec(section.sensor, 1.0, 1.0, 1.0, 1)
     name, served = variable
     if context.known((*path, "sensor"), section.sensor, ["devices"], "device: ") and section.sensor != served.sensor:
-        findings.add((*path, "sensor"), f'got "{section.sensor}", must be {served.sensor}, the sensor of {name}')
+        findings.add(
+            (*path, "sensor"), f'got "{section.sensor}", must be {served.sensor}, the sensor of {name} that it serves'
+        )
     unit = served.unit
-    effect = findings.attempt((*path, "effect"), 1.0, units.to, section.effect, f"{unit}/mL", f"such as 0.05 {unit}/mL")
+    what = f"a change of {name} per volume such as 0.05 {unit}/mL"
+    effect = findings.attempt((*path, "effect"), 1.0, units.to, section.effect, f"{unit}/mL", what)
     tolerance = findings.attempt((*path, "tolerance"), 1.0, units.to, section.tolerance, unit, f"in {unit}")
     if effect == 0:
-        findings.add((*path, "effect"), f'got "{section.effect}", must not be nothing')
+        findings.add((*path, "effect"), f'got "{section.effect}", must be more or less than nothing')
     if tolerance <= 0:
         findings.add((*path, "tolerance"), f"got {tolerance:g}, must be > 0")
     mix_s = context.quantity((*path, "mix"), section.mix, DURATION, 1.0)
@@ -51,15 +57,17 @@ def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingS
 def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
     config, findings = context.config, context.findings
     ranges = _actuator_ranges(context)
-    all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial"))
+    all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial")) and not _unserved(context)
     for name in config.safety.safe_state:
         path: KeyPath = ("safety", "safe_state", name)
         if context.known(path, name, ["devices"], "device: ") and name not in ranges and all_known:
-            findings.add(path, "is no actuator of a variable, of dosing or of trial.prepare")
+            what = "must be an actuator of a variable, of dosing or of trial.prepare"
+            findings.add(path, f"{what}; remove it, or name {name} there")
     for name in config.safety.limits:
         known = context.known(("safety", "limits", name), name, ["devices"], "device: ")
         if known and name not in context.declared["dosing"]:
-            findings.add(("safety", "limits", name), "is no pump under dosing; caps are for pumps")
+            what = f"must be a pump under dosing, for caps are for pumps; remove it{did_you_mean(name, config.dosing)}"
+            findings.add(("safety", "limits", name), what)
     limits = {}
     for name, (low, high, unit) in ranges.items():
         state = _safe_state(context, name, unit, wired)
@@ -68,9 +76,18 @@ def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
     return limits
 
 
+def _unserved(context: Context) -> bool:
+    """Tell whether a variable that is to be controlled names no actuator that holds, which is told there."""
+    config, findings = context.config, context.findings
+    chosen = config.control_sets if isinstance(config.control_sets, list) else ()
+    members = {name for names in chosen for name in names}
+    lacking = any(v.actuator is None and n in members for n, v in config.variables.items())
+    return lacking or any(findings.told(("variables", n, "actuator")) for n in config.variables)
+
+
 def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | None]]:
     """Return (low, high, unit) per actuator; switches go from 0 to the largest value they are set to."""
-    config = context.config
+    config, findings = context.config, context.findings
     ranges: dict[str, tuple[float, float, str | None]] = {}
     for step in config.trial.prepare if config.trial is not None else ():
         value = step.value if isinstance(step.value, float) else 0.0
@@ -79,8 +96,8 @@ def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | No
     for dosing in config.dosing.values():
         if dosing.treatment is not None:
             ranges.setdefault(dosing.treatment, (0.0, 1.0, None))
-    for variable in config.variables.values():
-        if variable.actuator is not None:
+    for name, variable in config.variables.items():
+        if variable.actuator is not None and not findings.told(("variables", name, "actuator")):
             ranges[variable.actuator] = (*range_of(context, variable), variable.unit)
     return ranges
 
@@ -90,7 +107,7 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
     given = context.config.safety.safe_state.get(name)
     if given is None:
         if wired and name not in context.declared["dosing"]:  # a pump has no other safe state
-            context.findings.add(path, "is missing, must say where this actuator goes on a fault, e.g. off")
+            context.findings.add(path, f"is missing, must say where {name} goes on a fault; write {name}: off")
         return "off"
     if given == "off":
         device = context.config.devices.get(name)
@@ -99,7 +116,8 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
             context.findings.add(path, f"got off, but the device's safe_value is {parked}: give that value here")
         return "off"
     if name in context.declared["dosing"]:
-        context.findings.add(path, f"got {given}, must be off: a pump has no other safe state")
+        what = f"got {shown(given)}, must be off: a pump has no other safe state"
+        context.findings.add(path, what)
         return "off"
     return context.findings.attempt(path, 0.0, context.units.to, given, unit or "1", f"off, or a value in {unit or 1}")
 
@@ -110,12 +128,14 @@ def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | N
 
     def cap_ml(key: str, text: str | None) -> float | None:
         if text is None and is_pump:  # one wrong reading decides a dose: no pump goes without a cap
-            context.findings.add((*path, key), 'is missing, must cap this pump, e.g. "20 mL"')
+            context.findings.add((*path, key), f'is missing, must cap what {name} may give, e.g. "20 mL"')
         return context.quantity((*path, key), text, VOLUME, None)
 
     per_dose, per_day = cap_ml("per_dose", section.per_dose), cap_ml("per_day", section.per_day)
     if per_dose is not None and per_day is not None and per_dose > per_day:
-        context.findings.add((*path, "per_dose"), f'got "{section.per_dose}", must be at most per_day')
+        context.findings.add(
+            (*path, "per_dose"), f'got "{section.per_dose}", must be at most per_day: {section.per_day}'
+        )
     return per_dose, per_day
 
 
@@ -126,6 +146,13 @@ def range_of(context: Context, section: VariableSection) -> tuple[float, float]:
     except ValueError:
         return 0.0, 1.0
     return low, high
+
+
+def natural_range_of(context: Context, section: VariableSection) -> tuple[float, float]:
+    """Return where it may be when left alone, in the variable's unit; as `range_of`."""
+    if section.natural_range is None:
+        return range_of(context, section)
+    return range_of(context, section.model_copy(update={"range": section.natural_range}))
 
 
 def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
@@ -151,13 +178,18 @@ def _unit_of(context: Context, devices: Mapping[str, DeviceSpec | None], registr
     def unit_of(name: str) -> str:
         if name in units:
             return units[name]
+        if name in context.declared["variables"] or any(context.findings.muted((s,)) for s in ("variables", "outcome")):
+            raise ToldElsewhere
         if name not in devices:
             known = sorted({*units, *(n for n in devices if isinstance(made(n), Sensor))})
             raise ValueError(unknown(name, known, "a variable, an outcome or a sensor: "))
         device = made(name)
-        if device is not None and not isinstance(device, Sensor):
-            raise ValueError(f'got "{name}", which is no sensor; must be a variable, an outcome or a sensor')
-        return "" if device is None else device.unit  # None: told where the device is described
+        if device is None:
+            raise ToldElsewhere
+        if not isinstance(device, Sensor):
+            got = f'got "{name}", which is no sensor'
+            raise ValueError(f"{got}; must be a variable, an outcome or a sensor")  # noqa: TRY004 - of the file
+        return device.unit
 
     return unit_of
 
@@ -195,14 +227,17 @@ def _interlock(context: Context, unit_of: UnitOf, path: KeyPath, section: Interl
     findings = context.findings
 
     def condition(key: str, text: str | None) -> Condition | None:
-        return None if text is None else findings.attempt((*path, key), None, parse, text, unit_of, context.units)
+        try:
+            return None if text is None else findings.attempt((*path, key), None, parse, text, unit_of, context.units)
+        except ToldElsewhere:
+            return None
 
     for_s = context.quantity((*path, "for"), section.for_, DURATION, 0.0)
     when, until = condition("when", section.when), condition("until", section.until)
     if when is None:
         return None
     if not can_hold(when):
-        findings.add((*path, "when"), f'got "{section.when}", which can never hold')
+        findings.add((*path, "when"), f'got "{section.when}", which can never hold; must be true of some readings')
     if until is not None:
         _ends(context, (*path, "until"), when, until)
     return InterlockSpec(section.name, when, section.then, for_s, until)

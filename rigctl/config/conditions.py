@@ -23,7 +23,7 @@ from rigctl.config.units import Units
 from rigctl.rig.conditions import Compare, Comparison, Condition, Joined, Not
 
 UnitOf = Callable[[str], str]
-"""The unit of the reading of this name; raises ValueError where there is none."""
+"""The unit of the reading of this name; raises ValueError where there is none, ToldElsewhere where it is not known."""
 
 MAX_DEPTH: Final = 30
 """Of parentheses and `not`: more are no interlock that a person can read."""
@@ -41,6 +41,10 @@ _TOKEN: Final = re.compile(
 )
 _MIRRORED: Final[dict[Comparison, Comparison]] = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SIGNS: Final[dict[str, Comparison]] = {"<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
+
+class ToldElsewhere(Exception):
+    """A condition cannot be judged: what it speaks of does not hold itself, which is told there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +73,10 @@ def _tokens(text: str) -> Iterator[_Token]:
         found = _TOKEN.match(text, at)
         if found is None:
             column = at + len(text[at:]) - len(text[at:].lstrip()) + 1
-            raise _error(
-                text, column, text[column - 1 :].split(maxsplit=1)[0], "a name, a quantity, <, <=, >, >= or brackets"
-            )
+            got, allowed = text[column - 1 :].split(maxsplit=1)[0], "a name, a quantity, <, <=, >, >= or brackets"
+            if got.startswith(("=", "!=")):
+                allowed = "<, <=, > or >=; no reading is ever exactly a value"
+            raise _error(text, column, got, allowed)
         kind = str(found.lastgroup)
         yield _Token(kind, found[kind], found.start(kind) + 1)
         at = found.end()

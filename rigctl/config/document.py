@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from rigctl.config.slips import slip_of
+from rigctl.config.wording import shown
 from rigctl.errors import ConfigError, KeyPath, Mistake, dotted
 
 MAX_DEPTH = 30
@@ -32,18 +34,24 @@ _SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
 )
 
 
+_OCTAL: re.Pattern[str] = re.compile(r"[-+]?0[0-7]+")
+AFTERWARDS = "; the rest is checked once this is mended"
+
+
 @dataclass(frozen=True, slots=True)
 class Document:
     """Holds a parsed configuration file."""
 
     file: str
     data: Mapping[str, Any]
-    lines: Mapping[KeyPath, int]
-    """Line of each key and list element, from 1."""
+    lines: Mapping[KeyPath, tuple[int, int]]
+    """Line and column of each key and list element, from 1."""
     origins: Mapping[KeyPath, str] = field(default_factory=dict)
     """What came from the command line instead, and its option."""
     unreadable: frozenset[KeyPath] = frozenset()
     """Keys whose values could not be taken; told already."""
+    doubts: tuple[Mistake, ...] = ()
+    """What is read in one way here, and may be meant, or read by others, in another."""
 
     def mistake(self, path: KeyPath, what: str) -> Mistake:
         """Return what is wrong at a path; a missing key is placed where it should have stood."""
@@ -53,7 +61,7 @@ class Document:
         known = path
         while known and known not in self.lines:
             known = known[:-1]
-        return _mistake(self.file, self.lines.get(known, 1), path, what)
+        return _mistake(self.file, self.lines.get(known, (1, 0)), path, what)
 
 
 def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
@@ -64,19 +72,19 @@ def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
     """
     try:
         root = yaml.compose(text, Loader=_PlainLoader)
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else 1
-        what = " ".join(filter(None, (error.context, error.problem))) or "is not YAML"
-        raise ConfigError([_mistake(file, line, (), what)]) from error
     except yaml.YAMLError as error:
-        raise ConfigError([_mistake(file, 1, (), f"is not YAML: {error}".replace("\n", " "))]) from error
+        slip = slip_of(text, error)
+        raise ConfigError([_mistake(file, (slip.line, slip.column), (), f"{slip.what}{AFTERWARDS}")]) from error
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigError([_mistake(file, 1, (), 'must be a mapping that starts like "rig: greenhouse"')])
+        raise ConfigError([_mistake(file, (1, 0), (), _no_mapping(root))])
     reader = _Reader(file)
     data = reader.mapping(root, ())
     document = Document(
-        file, MappingProxyType(data), MappingProxyType(reader.lines), unreadable=frozenset(reader.unreadable)
+        file,
+        MappingProxyType(data),
+        MappingProxyType(reader.lines),
+        unreadable=frozenset(reader.unreadable),
+        doubts=tuple(reader.doubts),
     )
     return document, reader.mistakes
 
@@ -100,26 +108,41 @@ class _PlainLoader(yaml.BaseLoader):
         return node
 
 
+def _no_mapping(root: yaml.Node | None) -> str:
+    """Say what stands at the top in place of keys."""
+    must = 'must be keys and values that start like "rig: greenhouse"'
+    if isinstance(root, yaml.SequenceNode):
+        return f"got a list, {must}; remove the dashes"
+    if root is None or not root.value:
+        return f"got an empty file, {must}; `rigctl init` writes one"
+    return f"got {shown(root.value)}, {must}; `rigctl init` writes one"
+
+
 class _Reader:
     def __init__(self, file: str) -> None:
         self.file = file
-        self.lines: dict[KeyPath, int] = {}
+        self.lines: dict[KeyPath, tuple[int, int]] = {}
         self.mistakes: list[Mistake] = []
+        self.doubts: list[Mistake] = []
         self.unreadable: set[KeyPath] = set()
 
     def mapping(self, node: yaml.MappingNode, path: KeyPath) -> dict[str, Any]:
         """Read keys as text; the first of duplicate keys counts."""
         data: dict[str, Any] = {}
         for key_node, value_node in node.value:
-            line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                self._add(line, path, "a key must be plain text")
+                self._add(key_node, path, "got a list or mapping as a key, must be a word")
                 continue
             here = (*path, key_node.value)
             if here in self.lines:
-                self._add(line, here, f"duplicate key; it stands already on line {self.lines[here]}")
+                first = self.lines[here][0]
+                self._add(key_node, here, f"duplicate key; it stands already on line {first}; remove one of them")
                 continue
-            self.lines[here] = line
+            self.lines[here] = _place(key_node)
+            if key_node.value == "<<" and key_node.style is None:
+                self.unreadable.add(here)
+                self._add(key_node, here, "got YAML's merge key, must be written out; repeat the keys you mean")
+                continue
             data[key_node.value] = self.value(value_node, here)
         return data
 
@@ -128,20 +151,33 @@ class _Reader:
             return self.mapping(node, path)
         if isinstance(node, yaml.SequenceNode) and node.tag == "tag:yaml.org,2002:seq":
             for i, item in enumerate(node.value):
-                self.lines[(*path, i)] = item.start_mark.line + 1
+                self.lines[(*path, i)] = _place(item)
             return [self.value(item, (*path, i)) for i, item in enumerate(node.value)]
         if isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str":
-            return _scalar(node.value) if node.style is None else node.value
+            return self.scalar(node, path) if node.style is None else node.value
         self.unreadable.add(path)
-        self._add(node.start_mark.line + 1, path, f"got the tag {node.tag}, must be written without one")
+        short = node.tag.replace("tag:yaml.org,2002:", "!!")
+        self._add(node, path, f"got the tag {short}, must be written without one; remove it")
         return None
 
-    def _add(self, line: int, path: KeyPath, what: str) -> None:
-        self.mistakes.append(_mistake(self.file, line, path, what))
+    def scalar(self, node: yaml.ScalarNode, path: KeyPath) -> Any:
+        value = _scalar(node.value)
+        if _OCTAL.fullmatch(node.value):
+            what = f"got {node.value}, which is read as {value}; write {value}, for other programs read it as octal"
+            self.doubts.append(_mistake(self.file, _place(node), path, what))
+        return value
+
+    def _add(self, node: yaml.Node, path: KeyPath, what: str) -> None:
+        self.mistakes.append(_mistake(self.file, _place(node), path, what))
 
 
-def _mistake(file: str, line: int, path: KeyPath, what: str) -> Mistake:
-    return Mistake(f"{file}:{line}" + (f": {dotted(path)}" if path else ""), what, path, line)
+def _place(node: yaml.Node) -> tuple[int, int]:
+    return node.start_mark.line + 1, node.start_mark.column + 1
+
+
+def _mistake(file: str, place: tuple[int, int], path: KeyPath, what: str) -> Mistake:
+    line, column = place
+    return Mistake(f"{file}:{line}" + (f": {dotted(path)}" if path else ""), what, path, line, column, file)
 
 
 def _scalar(text: str) -> Any:

@@ -6,6 +6,7 @@ A form is one pydantic validator, never a union: a union would report one mistak
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from typing import Annotated, Any, Final, Literal
 
@@ -24,7 +25,8 @@ _QUANTITY: Final = {"anyOf": [_NUMBER, {"type": "string", "pattern": _AMOUNT}]}
 def _text_of(kind: Kind) -> Callable[[Any], str]:
     def check(value: Any) -> str:
         if not isinstance(value, str):
-            raise ValueError(f"must be {kind}")  # noqa: TRY004  # pydantic collects ValueErrors only
+            unit = "; add the unit" if isinstance(value, int | float) and not isinstance(value, bool) else ""
+            raise ValueError(f"must be {kind}{unit}")  # noqa: TRY004  # pydantic collects ValueErrors only
         return value
 
     return check
@@ -46,14 +48,32 @@ def _number_or_text(value: Any) -> float | str:
 
 def _pair(value: Any) -> list[float | str]:
     if not isinstance(value, list) or len(value) != 2:
-        raise ValueError("must be two values, [low, high]")
+        raise ValueError(f"must be two values, [low, high]{_pair_meant(value)}")
     return [_number_or_text(v) for v in value]
+
+
+def _pair_meant(value: Any) -> str:
+    """Return the remedy for `5.2 - 6.8` and for [5,2, 6,8]."""
+    if isinstance(value, str):
+        found = re.fullmatch(r"\s*(-?[\d.]+)\s*(?:-|to|\.\.\.?)\s*(-?[\d.]+)\s*", value)
+        return f"; write [{found[1]}, {found[2]}]" if found is not None else ""
+    if isinstance(value, list) and len(value) == 4 and all(isinstance(v, int) for v in value):
+        return f"; with points for commas: [{value[0]}.{value[1]}, {value[2]}.{value[3]}]"
+    return ""
+
+
+def _safe_state(value: Any) -> float | str:
+    if isinstance(value, bool):
+        raise ValueError(f"must be off, or a value to hold{'' if value else '; write off'}")  # noqa: TRY004  # as above
+    return _number_or_text(value)
 
 
 def _control_sets(value: Any) -> Literal["all"] | list[list[str]]:
     if value == "all":
         return "all"
     problem = 'must be "all" or a list of lists of variables such as [[ph], [ph, calcium]]'
+    if isinstance(value, list) and value and all(isinstance(m, str) for m in value):
+        problem += f"; write [{', '.join(f'[{m}]' for m in value)}]"
     if not isinstance(value, list) or not value:
         raise ValueError(problem)
     for members in value:
@@ -99,9 +119,7 @@ Pair = Annotated[
     PlainValidator(_pair),
     WithJsonSchema({"type": "array", "items": _QUANTITY, "minItems": 2, "maxItems": 2}),
 ]
-SafeState = Annotated[
-    float | str, PlainValidator(_number_or_text), WithJsonSchema({"anyOf": [{"const": "off"}, _NUMBER]})
-]
+SafeState = Annotated[float | str, PlainValidator(_safe_state), WithJsonSchema({"anyOf": [{"const": "off"}, _NUMBER]})]
 Currency = Annotated[str, PlainValidator(_currency), WithJsonSchema({"type": "string", "pattern": "^[A-Z]{3}$"})]
 Lengthscales = Annotated[
     float | dict[str, float],
@@ -110,7 +128,11 @@ Lengthscales = Annotated[
 ]
 _COLUMN: Final = {
     "type": "object",
-    "properties": {"file": {"type": "string"}, "column": {"type": "string"}},
+    "properties": {
+        "file": {"type": "string", "description": "A CSV file; its path is from the configuration's folder."},
+        "column": {"type": "string", "description": "The name of its column, as the first row has it."},
+    },
+    "description": "Measured values in a column of a CSV file.",
     "required": ["file", "column"],
     "additionalProperties": False,
 }

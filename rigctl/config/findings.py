@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 from rigctl.config.document import Document
 from rigctl.config.schema import OutcomeSection, RigConfig, VariableSection
 from rigctl.config.units import Kind, Units
+from rigctl.config.wording import shown
 from rigctl.core.money import Micros
 from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.plugins import did_you_mean
@@ -28,7 +29,7 @@ class Findings:
     def __init__(self, document: Document, mistakes: Iterable[Mistake] = ()) -> None:
         self._document = document
         self._mistakes = list(mistakes)
-        self._warnings: list[Mistake] = []
+        self._warnings: list[Mistake] = list(document.doubts)
         self._muted: set[KeyPath] = set(document.unreadable)
 
     def add(self, path: KeyPath, what: str) -> None:
@@ -38,6 +39,10 @@ class Findings:
     def told(self, path: KeyPath) -> bool:
         """Tell whether something has been found at `path` already, or it is muted."""
         return self.muted(path) or any(m.path == path for m in self._mistakes)
+
+    def told_below(self, path: KeyPath) -> bool:
+        """Tell whether something has been found at `path` or below it."""
+        return self.told(path) or any(m.path[: len(path)] == path for m in self._mistakes)
 
     def warn(self, path: KeyPath, what: str) -> None:
         """Note what a person should know but may want, unless it stands in a muted part."""
@@ -54,6 +59,10 @@ class Findings:
     def muted(self, path: KeyPath) -> bool:
         """Tell whether `path` is at or below something that already failed."""
         return any(path[:i] in self._muted for i in range(1, len(path) + 1))
+
+    @property
+    def count(self) -> int:
+        return len(self._mistakes)
 
     def __bool__(self) -> bool:
         return bool(self._mistakes)
@@ -72,7 +81,7 @@ class Findings:
 
     def raise_any(self) -> None:
         if self._mistakes:
-            raise ConfigError(sorted(self._mistakes, key=attrgetter("line")))
+            raise ConfigError(sorted(self._mistakes, key=attrgetter("line", "column")))
 
 
 def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
@@ -91,6 +100,8 @@ class Context:
     declared: Mapping[str, frozenset[str]]
     """Names in each section of the file, also those whose entries do not hold."""
     folder: Path
+    to_run: bool = False
+    """Whether it is asked for a rig that is to be run: what follows is stricter then."""
 
     @property
     def outcomes(self) -> Sequence[tuple[KeyPath, OutcomeSection]]:
@@ -106,6 +117,8 @@ class Context:
 
     def known(self, path: KeyPath, name: str, sections: Sequence[str], what: str) -> bool:
         """Tell whether `name` is declared in one of the sections; if not, that is a finding."""
+        if any(self.findings.muted((s,)) for s in sections):
+            return False  # told where the section stands
         names = sorted(set().union(*(self.declared[s] for s in sections)))
         if name not in names:
             self.findings.add(path, unknown(name, names, f"a {what}"))
@@ -132,11 +145,12 @@ class Context:
 
     def pair(self, path: KeyPath, given: Sequence[float | str], unit: str) -> tuple[float, float] | None:
         """Return [low, high] in `unit`; None (and a finding) unless it rises."""
-        what = f"in {unit}, like the variable"
+        what = f"in {unit}, like the {'variable' if path[0] == 'variables' else 'outcome'}"
         low, high = (self.findings.attempt((*path, i), None, self.units.to, v, unit, what) for i, v in enumerate(given))
         if low is None or high is None:
             return None
         if not (isfinite(low) and isfinite(high) and low < high):
-            self.findings.add(path, f"got [{low:g}, {high:g}], must rise from low to high")
+            remedy = f"; write [{shown(given[1])}, {shown(given[0])}]".replace('"', "") if low > high else ""
+            self.findings.add(path, f"got [{low:g}, {high:g}], must rise from low to high{remedy}")
             return None
         return low, high

@@ -13,6 +13,7 @@ from typing import Final
 
 from rigctl.config.build_safety import built
 from rigctl.config.findings import Context
+from rigctl.config.reach import RARE, check_doses
 from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
@@ -25,8 +26,6 @@ from rigctl.rig.spec import DeviceSpec, RigSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.rig.wiring import wired
 
-RARE: Final = 1e-4
-"""Natural values further out are as good as never seen."""
 NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""
 _NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
@@ -51,6 +50,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
     if problem is not None:
         for variable in problem.space.variables:
             _reach(context, spec, variable)
+            check_doses(context, spec, variable)
 
 
 # what drivers say -------------------------------------------------------------------------------------------------
@@ -76,7 +76,8 @@ def _units(context: Context, devices: dict[str, Device]) -> None:
             made, unit = devices.get(device or ""), section.unit
             if not isinstance(made, Sensor if key == "sensor" else Actuator) or not made.unit:
                 continue
-            if not context.units.same(made.unit, unit) and not context.findings.told((*path, key)):
+            told = context.findings.told((*path, key)) or context.findings.told((*path, "unit"))
+            if not context.units.same(made.unit, unit) and not told:
                 context.findings.add(
                     (*path, key),
                     f'got "{device}", whose driver speaks {made.unit}; must be {unit} as here, for nothing converts '
@@ -134,7 +135,9 @@ def _doses(context: Context, spec: RigSpec, devices: dict[str, Device]) -> None:
                 least = f"at least {least_ml:g} mL, the smallest dose of {pump}" if least_ml else "more than nothing"
                 context.findings.add(("safety", "limits", pump, key), f"got {cap_ml:g} mL, must be {least}")
         served = next((v.name for v in spec.variables if v.actuator == pump), None)
-        if served is not None and dosing.sensor not in spec.plausible:
+        if served is None or context.findings.told(("variables", served, "plausible")):
+            continue
+        if dosing.sensor not in spec.plausible:
             context.findings.add(
                 ("variables", served, "plausible"),
                 f"is missing, must say which readings of {dosing.sensor} can be true: {pump} doses by them",

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any
 from rigctl.config.build_problem import build_problem, build_today
 from rigctl.config.build_rig import build_rig
 from rigctl.config.document import Document, parse
+from rigctl.config.file import read
 from rigctl.config.findings import Context, Findings, unknown
 from rigctl.config.inspect_rig import inspect_rig
+from rigctl.config.reach import check_budget
 from rigctl.config.shape import check_shape, make_policy
 from rigctl.config.units import Units
 from rigctl.core.experiment.problem import Problem
@@ -80,7 +82,7 @@ def load(
 ) -> LoadedConfig:
     """Read, check and convert a configuration file. Arguments and errors as `load_text`."""
     file = Path(path)
-    return load_text(_read(file), file, overrides, registry, to_run=to_run)
+    return load_text(read(file), file, overrides, registry, to_run=to_run)
 
 
 def load_text(
@@ -111,12 +113,14 @@ def load_text(
     currency = None if findings.muted(("currency",)) else config.currency
     named = {name: document.data.get(name) for name in ("variables", "devices", "dosing", "buses")}
     declared = {name: frozenset(section if isinstance(section, dict) else ()) for name, section in named.items()}
-    context = Context(config, Units(currency), findings, declared, path.parent)
+    context = Context(config, Units(currency), findings, declared, path.parent, to_run)
     problem, today = build_problem(context), build_today(context)
     registry = registry or Registry.installed()
     rig = build_rig(context, registry)
     if to_run and rig.devices:
         inspect_rig(context, rig, problem, registry)
+    if to_run and problem is not None:
+        check_budget(context, rig, problem)
     policy = _policy(config.policy, findings)
     if problem is not None and isinstance(policy, Particular):
         for key, what in policy.mistakes(problem):
@@ -141,16 +145,6 @@ def load_text(
         today=today,
         warnings=findings.warnings,
     )
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError([Mistake(f"{path}:1", f"must be UTF-8 text: {error.reason}")]) from error
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ConfigError([Mistake(str(path), f"cannot be read: {reason}")]) from error
 
 
 def _overridden(document: Document, overrides: Overrides) -> tuple[Document, list[Mistake]]:
@@ -187,5 +181,6 @@ def _policy(section: PolicySection, findings: Findings) -> Policy | None:
     if section.name not in names:
         findings.add(("policy", "name"), unknown(section.name, names, "an installed policy: "))
         return None
-    policy: Policy | None = make_policy(policy_class(section.name), section.model_extra or {}, ("policy",), findings)
+    cls, options = policy_class(section.name), section.model_extra or {}
+    policy: Policy | None = make_policy(section.name, cls, options, ("policy",), findings)
     return policy

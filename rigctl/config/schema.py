@@ -108,7 +108,7 @@ class ModelSection(Section):
 
 
 class TruncatedNormalNatural(Section):
-    """A normal distribution cut at the variable's range; give mean and sd, or loc and scale."""
+    """A normal distribution cut at the variable's natural range; give mean and sd, or loc and scale."""
 
     mean: Quantity | None = None
     """Mean of the variable itself, as measured."""
@@ -124,9 +124,9 @@ class UniformNatural(Section):
     """All values between two alike."""
 
     low: Quantity | None = None
-    """Default: the lowest setpoint."""
+    """Default: the lowest of the natural range."""
     high: Quantity | None = None
-    """Default: the highest setpoint."""
+    """Default: the highest of the natural range."""
 
 
 class DeclaredNatural(Section):
@@ -135,9 +135,9 @@ class DeclaredNatural(Section):
     model_config = ConfigDict(json_schema_extra=_or_words("uniform"))
 
     truncated_normal: TruncatedNormalNatural | None = None
-    """Normal, cut at the range."""
+    """Normal, cut at the natural range."""
     uniform: UniformNatural | None = None
-    """All alike, in the whole range or a part of it."""
+    """All alike, in the whole natural range or a part of it."""
     empirical: Samples | None = None
     """Measured values, as a list or as {file, column} of a CSV file beside the configuration."""
 
@@ -183,6 +183,10 @@ class VariableSection(SensedSection):
     """Unit of range, setpoints and readings; "1" for none."""
     range: Pair
     """Lowest and highest setpoint."""
+    step: Quantity | None = None
+    """Between two setpoints, the first of which is the lowest; 1 for whole numbers. Default: every value can be set."""
+    natural_range: Pair | None = None
+    """Lowest and highest value when it is left alone, where that is not the range of setpoints: [7.2, 8.4]."""
     natural: Annotated[NaturalSection, BeforeValidator(_one_of("truncated_normal, uniform, empirical, learned"))]
     """How it varies when it is left alone."""
     sensor: str | None = None

@@ -6,9 +6,13 @@ same shape, with the options of drivers and policies, is the JSON schema for com
 
 from __future__ import annotations
 
+import ast
 import copy
 import dataclasses
-import json
+import inspect
+import itertools
+import re
+import textwrap
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
@@ -16,12 +20,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from rigctl.config.document import Document
+from rigctl.config.fields import NAME
 from rigctl.config.findings import Findings
-from rigctl.config.schema import DeviceSection, PolicySection, RigConfig
-from rigctl.core.policies.registry import policy_class, policy_names
+from rigctl.config.schema import RigConfig
+from rigctl.config.wording import flag_meant, name_meant, nearest, number_meant, shown
 from rigctl.errors import KeyPath
-from rigctl.plugins import did_you_mean
-from rigctl.rig.registry import Registry
 
 _ENTRIES: Final = ("variables", "devices", "dosing", "buses", "known_costs", "meters")
 """Sections whose entries stand on their own: a bad one is left out, the others are checked on."""
@@ -54,67 +57,175 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "less_than": "must be < {lt}",
     "less_than_equal": "must be <= {le}",
     "literal_error": "must be {expected}",
-    "dict_type": "must be a mapping",
-    "model_type": "must be a mapping",
-    "model_attributes_type": "must be a mapping",
-    "dataclass_type": "must be a mapping",
     "list_type": "must be a list",
     "tuple_type": "must be a list",
     "none_required": "must be empty",
     "string_pattern_mismatch": "must match {pattern}",
 }
 
+_MAPPINGS: Final = ("dict_type", "model_type", "model_attributes_type", "dataclass_type")
+
 
 def check_shape(document: Document, findings: Findings) -> RigConfig:
     """Return the sections that hold; the others are in `findings`, muted, and replaced by something harmless."""
     raw: dict[str, Any] = copy.deepcopy(dict(document.data))
+    _unindented(raw, findings)
     # each round leaves larger parts out: single unknown keys, then entries, then whole sections
     for depth_of in (_key_depth, _entry_depth, lambda _: 1):
         try:
             return RigConfig.model_validate(raw)
         except ValidationError as error:
-            for path, what in problems_of(error, RigConfig):
+            told, meant = problems_of(error, RigConfig)
+            for path, what in told:
                 findings.add(path, what)
             for details in error.errors(include_url=False):
                 part = _path(details)[: depth_of(details)]
                 findings.mute(part)
                 _leave_out(raw, part)
+            for path in meant:
+                findings.mute(path)
             raw = {**_HARMLESS, **raw}
     return RigConfig.model_validate(raw)
 
 
-def problems_of(error: ValidationError, model: type[BaseModel]) -> list[tuple[KeyPath, str]]:
-    """Put a validation error as (path, sentence) pairs in the house's words."""
-    return [(_path(details), _sentence(details, model)) for details in error.errors(include_url=False)]
+def _unindented(raw: dict[str, Any], findings: Findings) -> None:
+    """Find sections whose keys stand behind them at the margin, and take these out."""
+    keys = list(raw)
+    for section in [k for k in keys if raw[k] is None and keys_at(RigConfig, (k,))]:
+        below = set(keys_at(RigConfig, (section,))) - set(RigConfig.model_fields)
+        strays = list(itertools.takewhile(below.__contains__, keys[keys.index(section) + 1 :]))
+        if strays:
+            must = f"must be a mapping: {', '.join(strays)} stand at the margin; write two blanks before each"
+            findings.add((section,), f"got nothing, {must}")
+            for key in (section, *strays):
+                raw.pop(key)
+                findings.mute((key,))
+
+
+def problems_of(
+    error: ValidationError, model: type[BaseModel], whose: str = "", beside: Sequence[str] = ()
+) -> tuple[list[tuple[KeyPath, str]], set[KeyPath]]:
+    """Put a validation error in the house's words.
+
+    Args:
+        error: what pydantic found.
+        model: what was validated.
+        whose: whose options they are, such as `driver ezo`; empty for the configuration's own keys.
+        beside: keys that may stand beside the model's own.
+
+    Returns:
+        (path, sentence) of each mistake, and the paths of keys that were meant by misspelt ones.
+    """
+    errors = error.errors(include_url=False)
+    unknown = {_path(e): _meant(str(e["loc"][-1]), _known(model, _path(e), beside)) for e in errors if _unknown(e)}
+    meant = {(*path[:-1], near) for path, near in unknown.items() if near is not None}
+    told = [e for e in errors if not (e["type"] == "missing" and _path(e) in meant)]
+    return [(_path(e), _sentence(e, model, whose, beside)) for e in told], meant
+
+
+def _unknown(details: ErrorDetails) -> bool:
+    return details["type"] == "extra_forbidden"
+
+
+def _meant(key: str, known: Sequence[str]) -> str | None:
+    glued = key.partition(":")[0]
+    return glued if glued in known else nearest(key, known)
+
+
+def _known(model: type[BaseModel], path: KeyPath, beside: Sequence[str]) -> list[str]:
+    """Return the keys that may stand where an unknown one does."""
+    return [*keys_at(model, path[:-1]), *(beside if len(path) == 1 else ())]
 
 
 def _path(details: ErrorDetails) -> KeyPath:
     return tuple(step for step in details["loc"] if step != "[key]")
 
 
-def _sentence(details: ErrorDetails, model: type[BaseModel]) -> str:
-    path, kind = _path(details), details["type"]
+def _sentence(details: ErrorDetails, model: type[BaseModel], whose: str, beside: Sequence[str]) -> str:
+    path, kind, value = _path(details), details["type"], details.get("input")
     if kind == "extra_forbidden":
-        known = keys_at(model, path[:-1])
-        return f"unknown key, must be one of {', '.join(sorted(known))}{did_you_mean(str(path[-1]), known)}"
+        return _unknown_key(path, _known(model, path, beside), whose, model, value)
     if kind == "missing":
-        return "is missing, must be given"
+        meaning = _meaning(model, path)
+        what = f"is missing, must be given for {whose}" if whose else "is missing, must be given"
+        return f"{what}; its meaning: {meaning}" if meaning else what
     template = _SENTENCES.get(kind)
     said = details["msg"].removeprefix("Value error, ")
     what = said if template is None else template.format(**details.get("ctx", {}))
-    return what if what.startswith("got ") else f"got {shown(details['input'])}, {what}"
+    if kind == "literal_error":
+        what = _literal(str(details.get("ctx", {}).get("expected", "")), value)
+    elif kind in _MAPPINGS:
+        what = _mapping(model, path, value)
+    elif kind == "string_pattern_mismatch" and details["ctx"]["pattern"] == NAME:
+        what = name_meant(str(value))
+    elif kind == "bool_type":
+        what += flag_meant(str(value))
+    elif kind in ("int_type", "float_type") and isinstance(value, str):
+        what += number_meant(value)
+    elif kind == "string_type" and path[-1:] in (("rig",), ("name",)):
+        what = name_meant("")
+    return what if what.startswith("got ") else f"got {shown(value)}, {what}"
 
 
-def shown(value: Any) -> str:
-    """Show a value as the user wrote it, cut short."""
-    if value is None:
-        return "nothing"
-    text = f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+def _unknown_key(path: KeyPath, known: Sequence[str], whose: str, model: type[BaseModel], value: Any) -> str:
+    got, near = str(path[-1]), nearest(str(path[-1]), known)
+    of = f"unknown key of {whose}" if whose else "unknown key"
+    what = f"{of}, must be one of {', '.join(sorted(known)) or '(none)'}"
+    key, colon, glued = got.partition(":")
+    if colon and value is None and key in known:
+        return f'{what}; write "{key}: {glued}", with a blank after the colon'
+    if near is not None:
+        return f'{what}; did you mean "{near}"?'
+    homes = [] if whose else homes_of(model, got)
+    return f"{what}; {got} stands {' or '.join(homes)}" if 0 < len(homes) <= 2 else what
+
+
+def homes_of(model: type[BaseModel], key: str) -> list[str]:
+    """Return where in the configuration a key of this name may stand, in words."""
+    homes = []
+    for name, field in model.model_fields.items():
+        if key in (name, field.alias):
+            homes.append("at the top")
+        inner = keys_at(model, (field.alias or name,))
+        if key in inner:
+            homes.append(f"under {field.alias or name}")
+    return homes
+
+
+def _meaning(model: type[BaseModel], path: KeyPath) -> str:
+    """Return the first sentence that describes a key, without its full stop."""
+    owner = _model_at(model, path[:-1])
+    fields = {} if owner is None else owner.model_fields
+    field = next((f for name, f in fields.items() if path[-1] in (name, f.alias)), None)
+    said = "" if field is None else field.description or ""
+    return " ".join(said.split()).partition(". ")[0].rstrip(".")
+
+
+def _literal(expected: str, value: Any) -> str:
+    """Name the words that are allowed, and the nearest."""
+    words = [word.strip("'") for word in re.split(r", | or ", expected)]
+    near = nearest(value, words) if isinstance(value, str) else None
+    listed = f"must be {' or '.join(words)}" if len(words) <= 2 else f"must be one of {', '.join(words)}"
+    return listed + (f'; did you mean "{near}"?' if near is not None else "")
+
+
+def _mapping(model: type[BaseModel], path: KeyPath, value: Any) -> str:
+    """Say which keys a mapping must have, as far as it is known."""
+    there = _model_at(model, path)
+    fields = {} if there is None else there.model_fields
+    needed = [f.alias or name for name, f in fields.items() if f.is_required()]
+    listed = f" with {', '.join(needed)}" if needed else f" such as {{{next(iter(fields))}: ...}}" if fields else ""
+    dashes = "; remove the dashes" if isinstance(value, list) and value and isinstance(value[0], dict) else ""
+    return f"must be a mapping{listed}{dashes}"
 
 
 def keys_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
     """Return the keys a model knows at a path below it; empty where it knows none."""
+    there = _model_at(model, path)
+    return [] if there is None else [f.alias or name for name, f in there.model_fields.items()]
+
+
+def _model_at(model: type[BaseModel], path: Sequence[str | int]) -> type[BaseModel] | None:
     current: Any = model
     for step in path:
         if _is_model(current):
@@ -125,9 +236,7 @@ def keys_at(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
         members = [a for a in get_args(current) if _is_model(a)]
         if members and not _is_model(current) and type(None) in get_args(current):
             current = members[0]
-    if not _is_model(current):
-        return []
-    return [f.alias or name for name, f in current.model_fields.items()]
+    return current if _is_model(current) else None
 
 
 def _is_model(annotation: Any) -> bool:
@@ -162,6 +271,7 @@ def _leave_out(raw: dict[str, Any], path: KeyPath) -> None:
 def options_model(cls: type) -> type[BaseModel]:
     """Return a pydantic model with a policy's options: same names, types and defaults; nested dataclasses likewise."""
     hints = get_type_hints(cls, include_extras=True)
+    meanings = _meanings(cls)
     fields: dict[str, Any] = {}
     for f in dataclasses.fields(cls):
         if not f.init:
@@ -169,16 +279,36 @@ def options_model(cls: type) -> type[BaseModel]:
         annotation = hints[f.name]
         nested = isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
         if nested:
-            fields[f.name] = (options_model(annotation), Field(default_factory=dict, validate_default=True))
+            said = meanings.get(f.name) or (annotation.__doc__ or "").strip().partition("\n")[0]
+            default = Field(default_factory=dict, validate_default=True, description=said)
+            fields[f.name] = (options_model(annotation), default)
             continue
         annotation = Annotated[annotation, BeforeValidator(_frozen)]
+        said = meanings.get(f.name)
         if f.default_factory is not dataclasses.MISSING:
-            fields[f.name] = (annotation, Field(default_factory=f.default_factory))
+            fields[f.name] = (annotation, Field(default_factory=f.default_factory, description=said))
         else:
-            fields[f.name] = (annotation, ... if f.default is dataclasses.MISSING else f.default)
+            usual = ... if f.default is dataclasses.MISSING else f.default
+            fields[f.name] = (annotation, Field(default=usual, description=said))
     config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     summary = (cls.__doc__ or "").strip().partition("\n")[0]
     return create_model(cls.__name__, __config__=config, __doc__=summary, **fields)
+
+
+def _meanings(cls: type) -> dict[str, str]:
+    """Return what the texts below its fields say; nothing where the source is not at hand."""
+    said: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+        except (OSError, TypeError):
+            continue
+        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+        for field, text in itertools.pairwise(body):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as words)):
+                    said[name] = inspect.cleandoc(words)
+    return said
 
 
 def _frozen(value: Any) -> Any:
@@ -186,16 +316,22 @@ def _frozen(value: Any) -> Any:
     return tuple(_frozen(v) for v in value) if isinstance(value, list) else value
 
 
-def make_policy(cls: type, options: Mapping[str, Any], path: KeyPath, findings: Findings) -> Any:
+def make_policy(name: str, cls: type, options: Mapping[str, Any], path: KeyPath, findings: Findings) -> Any:
     """Return the policy with these options, or None if they do not hold (then `findings` says why)."""
     model = options_model(cls)
     try:
         checked = model.model_validate(dict(options))
     except ValidationError as error:
-        for below, what in problems_of(error, model):
+        for below, what in problems_of(error, model, f"policy {name}", ("name",))[0]:
             findings.add((*path, *below), what)
         return None
-    return findings.attempt(path, None, _instance, cls, checked)
+    try:
+        return _instance(cls, checked)
+    except ValueError as error:
+        key, colon, what = str(error).partition(": ")
+        named = bool(colon) and key in model.model_fields
+        findings.add((*path, key) if named else path, what if named else str(error))
+        return None
 
 
 def _instance(cls: type, checked: BaseModel) -> Any:
@@ -205,49 +341,3 @@ def _instance(cls: type, checked: BaseModel) -> Any:
         for name, value in ((n, getattr(checked, n)) for n in type(checked).model_fields)
     }
     return cls(**values)
-
-
-# for editors --------------------------------------------------------------------------------------------------------
-
-
-def json_schema(registry: Registry) -> dict[str, Any]:
-    schema = RigConfig.model_json_schema(by_alias=True)
-    definitions = schema["$defs"]
-    drivers = {name: registry.driver(name) for name in registry.drivers}
-    definitions["DeviceSection"] = _one_of(
-        definitions, DeviceSection, "driver", {n: (d.options, d.summary) for n, d in drivers.items()}
-    )
-    policies = {name: options_model(policy_class(name)) for name in policy_names()}
-    definitions["PolicySection"] = _one_of(
-        definitions, PolicySection, "name", {n: (m, m.__doc__ or "") for n, m in policies.items()}
-    )
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-def schema_text(schema: dict[str, Any]) -> str:
-    """Write the schema as it stands in `config/schema.json`."""
-    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-
-
-def _one_of(
-    definitions: dict[str, Any], section: type[BaseModel], key: str, options: dict[str, tuple[type[BaseModel], str]]
-) -> dict[str, Any]:
-    """Return one alternative per driver or policy: the section's own keys plus its options."""
-    common = definitions[section.__name__]
-    alternatives = []
-    for name, (model, summary) in sorted(options.items()):
-        own = model.model_json_schema(by_alias=True, ref_template=f"#/$defs/{name}.{{model}}")
-        for inner, definition in own.pop("$defs", {}).items():
-            definitions[f"{name}.{inner}"] = definition
-        named = {**common["properties"][key], "const": name, "type": "string"}
-        alternatives.append(
-            {
-                "title": name,
-                "description": summary,
-                "type": "object",
-                "properties": {**common["properties"], key: named, **own.get("properties", {})},
-                "required": sorted({key, *common.get("required", []), *own.get("required", [])}),
-                "additionalProperties": False,
-            }
-        )
-    return {"description": common["description"], "oneOf": alternatives}

@@ -8,6 +8,7 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
+from rigctl.config.wording import nearest, quantity_meant, write
 from rigctl.core.money import Micros, to_micros
 
 if TYPE_CHECKING:
@@ -21,6 +22,14 @@ _LONG_NUMBER: Final = re.compile(r"\d{3}")
 
 SCALES: Final = ("pH", "HB", "HV", "HRC", "NTU", "FNU", "PSU")
 """Instrument scales that convert to nothing else."""
+
+
+COMMON: Final = (
+    *("s", "min", "h", "day", "mL", "L", "g", "kg", "mg/L", "g/L", "mol/L", "mmol/L", "umol/L", "mM", "uM", "ppm"),
+    *("percent", "degC", "degF", "K", "W", "kW", "kWh", "V", "mV", "A", "mA", "Hz", "rpm", "bar", "Pa", "kPa", "hPa"),
+    *("mm", "cm", "m", "m/s", "m/min", "mL/min", "L/min", "uS/cm", "mS/cm", "dB", "deg", "N", "Nm", *SCALES),
+)
+"""What may be meant by a unit that is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +84,12 @@ class Units:
 
     def unit(self, text: str) -> Any:
         if not _UNIT.fullmatch(text) or _LONG_NUMBER.search(text):
-            raise ValueError(f'got "{text}", must be a unit such as "mM", "L/min" or "pH"')
+            raise ValueError(f'got "{text}", must be a unit such as "mM", "L/min" or "pH" ("1" for none)')
         try:
             return self._registry.parse_units(_POWER.sub(r"**\1", text))
         except Exception as error:  # pint raises whatever its tokenizer meets: TokenError, TypeError, KeyError...
             raise ValueError(
-                f'got "{text}", must be a known unit such as "mM", "L/min" or "pH" ("1" for none)'
+                f'got "{text}", must be a known unit such as "mM", "L/min" or "pH" ("1" for none){_unit_meant(text)}'
             ) from error
 
     def factor(self, unit: str, other: str) -> float:
@@ -105,7 +114,7 @@ class Units:
         """Convert a quantity to the kind's unit; it is never negative."""
         amount, given = _split(value, str(kind))
         if not given:
-            raise ValueError(f'got "{value}" without a unit, must be {kind}')
+            raise ValueError(f'got "{value}" without a unit, must be {kind}; add the unit')
         converted = float(self._part(value, amount, given, kind.unit, str(kind)))
         if converted < 0:
             raise ValueError(f'got "{value}", must not be negative')
@@ -119,9 +128,10 @@ class Units:
         amount, given = _split(value, str(kind))
         code, _, per = (part.strip() for part in given.partition("/"))
         if not _CURRENCY.fullmatch(code) or bool(per) != bool(kind.unit):
-            raise ValueError(f'got "{value}", must be {self._in_currency(kind)}')
+            raise ValueError(f'got "{value}", must be {self._in_currency(kind)}{quantity_meant(value)}')
         if self.currency is not None and code != self.currency:
-            raise ValueError(f'got "{value}", must be in the rig\'s currency {self.currency}')
+            must = f"must be in the rig's currency {self.currency}"
+            raise ValueError(f'got "{value}", {must}{write(value.replace(code, self.currency))}')
         if amount < 0:
             raise ValueError(f'got "{value}", must not be negative')
         if per:
@@ -136,7 +146,16 @@ class Units:
         try:
             return self._convert(amount, unit, other)
         except ValueError as error:
-            raise ValueError(f'got "{value}", must be {what}') from error
+            why = quantity_meant(value) or f"; {self._why(unit, other)}"
+            raise ValueError(f'got "{value}", must be {what}{why}') from error
+
+    def _why(self, unit: str, other: str) -> str:
+        """Say why one unit is not another: it is none, or of something else."""
+        try:
+            self.unit(unit)
+        except ValueError:
+            return f'"{unit}" is no known unit{_unit_meant(unit)}'
+        return f"{unit} cannot be converted to {other}"
 
     def _convert(self, amount: Decimal, unit: str, other: str) -> Decimal:
         source, target = self.unit(unit), self.unit(other)
@@ -151,10 +170,15 @@ class Units:
         return converted
 
 
+def _unit_meant(text: str) -> str:
+    near = nearest(text, COMMON)
+    return f'; did you mean "{near}"?' if near is not None and near != text else ""
+
+
 def _split(value: str, what: str) -> tuple[Decimal, str]:
     found = _QUANTITY.fullmatch(value)
     if found is None:
-        raise ValueError(f'got "{value}", must be {what}')
+        raise ValueError(f'got "{value}", must be {what}{quantity_meant(value)}')
     return Decimal(found[1]), found[2]
 
 

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from rigctl.bench.asking.grid import Grid
 from rigctl.bench.cell import Cell
 from rigctl.bench.running.parallel import Attempt, Ran, run_grid
-from rigctl.bench.running.store import Form, Store, code_version, need
+from rigctl.bench.running.store import Form, Store, code_version
 from rigctl.console.output import console, print_json
-from rigctl.errors import UsageError
+from rigctl.errors import UsageError, counted
+from rigctl.plugins import need
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,7 +38,7 @@ def run(
     _same_labels(cells, finished, out)
     kept = [cell.id for cell in cells if cell.id in finished]
     left = len(cells) - len(kept)
-    screen.print(f"{len(cells)} cells, {len(kept)} finished before; results in {out}")
+    screen.print(f"{counted(len(cells), 'cell')}, {len(kept)} finished before; results in {out}")
     other = store.of_other_code(kept, code_version())
     if other:
         sys.stderr.write(
@@ -49,7 +50,9 @@ def run(
     for attempt in ran.failed:
         sys.stderr.write(f"rigctl: cell {attempt.cell.id} failed: {attempt.error}\n")
     if ran.failed:
-        sys.stderr.write(f"rigctl: {len(ran.failed)} of {len(cells)} cells failed; tracebacks in {out / 'failed'}\n")
+        sys.stderr.write(
+            f"rigctl: {len(ran.failed)} of {counted(len(cells), 'cell')} failed; tracebacks in {out / 'failed'}\n"
+        )
     return ran
 
 
@@ -104,7 +107,7 @@ def _progress(screen: Console, left: int) -> Iterator[Callable[[Attempt], None]]
 def _told(attempt: Attempt) -> str:
     cell = attempt.cell
     where = f"{cell.problem} {cell.costs} {cell.policy.label} seed {cell.seed}"
-    return f"{where}: failed" if attempt.error else f"{where}: {len(attempt.rows)} trials"
+    return f"{where}: failed" if attempt.error else f"{where}: {counted(len(attempt.rows), 'trial')}"
 
 
 def ran_json(ran: Ran) -> Mapping[str, Any]:

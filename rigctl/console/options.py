@@ -9,30 +9,37 @@ from typing import Annotated
 
 import typer
 
+from rigctl.console.verbs import complete_config
 from rigctl.errors import UsageError
 
 STATES = Path("state")
 """Where state directories are unless `--state` says otherwise."""
 
-Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="The rig's YAML file.")]
-MaybeConfig = Annotated[Path | None, typer.Argument(metavar="[CONFIG]", help="Default: as last started.")]
+Config = Annotated[Path, typer.Argument(metavar="CONFIG", help="The rig's YAML file.", autocompletion=complete_config)]
+MaybeConfig = Annotated[
+    Path | None,
+    typer.Argument(metavar="[CONFIG]", help="Default: as last started.", autocompletion=complete_config),
+]
 State = Annotated[Path | None, typer.Option(metavar="DIR", help="State directory; default ./state/<rig>.")]
 Bus = Annotated[list[str] | None, typer.Option(metavar="NAME=URL", help="Use another URL for a bus; repeatable.")]
 Seed = Annotated[int | None, typer.Option(min=0, help="Instead of the configuration's.")]
 Budget = Annotated[
     str | None, typer.Option(metavar="MONEY", help='Instead of the configuration\'s, e.g. "20 EUR" or 20.')
 ]
+Serve = Annotated[bool, typer.Option("--serve", help="Show it as a live page in a browser meanwhile.")]
 MaxTrials = Annotated[int | None, typer.Option(min=1, help="Stop after this many trials.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Technical = Annotated[
     bool, typer.Option("--technical", help="Say it in the terms of the policy's paper, not in plain words.")
 ]
+Watch = Annotated[bool, typer.Option("--watch", help="Follow a running campaign until it ends.")]
 HistoryFile = Annotated[
     Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
 ]
 
+Form = StrEnum("Form", "JSON CONFIGURATION COMMANDS")
 Format = StrEnum("Format", "CSV JSONL")
-Records = StrEnum("Records", "TRIALS LEDGER MEASUREMENTS EVENTS DOSES ALARMS")
+Records = StrEnum("Records", "TRIALS LEDGER MEASUREMENTS EVENTS DOSES ALARMS ACTS")
 
 
 def buses(given: Sequence[str] | None) -> dict[str, str]:

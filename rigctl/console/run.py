@@ -21,7 +21,8 @@ from rigctl.console.progress import watching
 from rigctl.console.safe import safe_json
 from rigctl.core.money import to_units
 from rigctl.core.recommend import Recommendation
-from rigctl.errors import PolicyError
+from rigctl.errors import PolicyError, counted
+from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -42,8 +43,13 @@ class Ended:
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes."""
+        """Return 0 if all is safe, the watch did not end it, and trials, if there were any, gave outcomes.
+
+        130, as a shell has it, if Ctrl-C ended it and all is safe.
+        """
         result = self.result
+        if result.safe.ok and result.ending == "abandoned" and result.reason == "SIGINT":
+            return INTERRUPTED_EXIT
         fruitless = result.trials > 0 and result.recorded == 0 and result.ending != "abandoned"
         return 1 if not result.safe.ok or fruitless or result.ending == "interlock" else 0
 
@@ -95,7 +101,7 @@ def show(outcome: Ended, loaded: LoadedConfig, console: Console, note: str = "")
     """Show how it ended, for people; `note` goes with the recommendation."""
     labels, result = Labels.of(loaded), outcome.result
     spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {labels.currency}"
-    console.print(f"{result.trials} trials, {spent} spent; ended ({result.ending}): {result.reason}")
+    console.print(f"{counted(result.trials, 'trial')}, {spent} spent; ended ({result.ending}): {result.reason}")
     if outcome.ledger != result.spent:  # cannot be; whoever sees it should hear of it
         console.print(f"the ledger adds up to {number(to_units(outcome.ledger), 9)} instead", style="bold red")
     for actuator, why in result.safe.failed.items():

@@ -22,6 +22,8 @@ from typing import Any, Generic, TextIO, TypeVar
 
 import structlog
 
+from rigctl.errors import counted
+
 T = TypeVar("T")
 
 MOST = 1000
@@ -158,7 +160,7 @@ def outlets() -> Iterator[None]:
 
 
 def _lost_words(count: int) -> str:
-    return f"({count} messages lost: nobody read them)\n"
+    return f"({counted(count, 'message')} lost: nobody read them)\n"
 
 
 def _lost_record(count: int) -> str:

@@ -33,6 +33,10 @@ class Kernel1D(Protocol):
         """Return the slope of ln k by delta, elementwise."""
         ...
 
+    def narrowed(self, by: float) -> Kernel1D:
+        """Return the kernel k(by * delta): of distances counted in units `by` times as long."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class SquaredExponential:
@@ -45,6 +49,9 @@ class SquaredExponential:
 
     def log_slope(self, delta: FloatArray) -> FloatArray:
         return np.asarray(-delta / self.lengthscale**2)
+
+    def narrowed(self, by: float) -> SquaredExponential:
+        return SquaredExponential(self.lengthscale / by)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,9 @@ class Matern52:
         scaled = delta * (np.sqrt(5.0) / self.lengthscale)
         r = np.abs(scaled)
         return np.asarray(-(np.sqrt(5.0) / self.lengthscale) * scaled * (1.0 + r) / (3.0 + r * (3.0 + r)))
+
+    def narrowed(self, by: float) -> Matern52:
+        return Matern52(self.lengthscale / by)
 
 
 def kernel_1d(name: KernelName, lengthscale: float) -> Kernel1D:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rigctl.core.arrays import FloatArray
-from rigctl.core.experiment.history import History
+from rigctl.core.experiment.history import ALONE, BEFOREHAND, History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
 from rigctl.core.kernels import Kernel1D
@@ -24,6 +24,7 @@ from rigctl.core.marginals.drift import Change, Scan, scan
 from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.marginals.gaussian import log_integral
 from rigctl.core.marginals.moments import largest_sd
+from rigctl.core.marginals.stretched import stretched
 from rigctl.errors import PolicyError
 
 ENOUGH = 8
@@ -54,10 +55,15 @@ class Learned:
     """Believed until there are enough readings, and again after the supply has changed."""
     at_least: int = ENOUGH
     """Readings that are enough."""
+    low: float = 0.0
+    """The natural range, unit cube: a truncated normal that is learned is cut there."""
+    high: float = 1.0
 
     def __post_init__(self) -> None:
         if self.at_least < 2:
             raise ValueError(f"learned: got at_least {self.at_least}, must be >= 2")
+        if not self.low < self.high:
+            raise ValueError(f"learned: got natural range [{self.low}, {self.high}], must be rising")
 
     @property
     def mean(self) -> float:
@@ -136,12 +142,13 @@ class _Natural:
 def _naturals(problem: Problem, history: History) -> list[_Natural | None]:
     """Return what is believed by variable; None where its marginal is declared."""
     space = problem.space
-    rows = [o for o in history.observations if o.x is not None and o.control_set >= 0]
+    rows = [o for o in history.observations if o.x is not None and o.control_set != BEFOREHAND]
     table = np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension)
-    controls = np.zeros((len(space.control_sets), space.dimension), dtype=bool)
+    nothing = len(space.control_sets)
+    controls = np.zeros((nothing + 1, space.dimension), dtype=bool)
     for number, chosen in enumerate(space.control_sets):
         controls[number, list(chosen.indices)] = True
-    alone = ~controls[[o.control_set for o in rows]]
+    alone = ~controls[[o.control_set if o.control_set != ALONE else nothing for o in rows]]
     trials = [o.trial for o in rows]
     earlier: dict[str, _Natural] = history.memo.get("naturals") or {}
     found: dict[str, _Natural] = {}
@@ -166,7 +173,7 @@ def _believed(learned: Learned, series: _Series, earlier: _Natural | None) -> _N
     if counted.stop - begins < learned.at_least:
         return _Natural(learned.prior, _note(learned, series, last, enough=False), readings, scanned, None)
     known = None if earlier is None else earlier.fit
-    fit = known if known is not None and known[0] == counted else (counted, fitted(readings[counted]))
+    fit = known if known is not None and known[0] == counted else (counted, _learnt(learned, readings[counted]))
     return _Natural(fit[1], _note(learned, series, last, enough=True), readings, scanned, fit)
 
 
@@ -193,6 +200,14 @@ def _heeded(series: _Series, begins: int, enough: int, noticed: int) -> int:
     while (longer := max(step + 1, ceil(GROWTH * step))) <= age:
         step = longer
     return max(int(np.searchsorted(series.rows, since + step)), min(begins + enough, len(series.rows)), noticed)
+
+
+def _learnt(learned: Learned, readings: FloatArray) -> Marginal:
+    """Return what readings (n,), unit cube, speak for within the natural range."""
+    if (learned.low, learned.high) == (0.0, 1.0):
+        return fitted(readings)
+    inside = (readings - learned.low) / (learned.high - learned.low)
+    return stretched(fitted(inside), learned.low, learned.high)
 
 
 def fitted(readings: FloatArray) -> Marginal:

@@ -18,6 +18,9 @@ from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.natural import present
 from rigctl.errors import PolicyError
 
+OFF_GRID = 1e-9
+"""More than this, as a share of the range, is no rounding error."""
+
 
 @dataclass(frozen=True, slots=True)
 class SetReport:
@@ -146,7 +149,24 @@ def next_proposal(
     wrong = validate(proposal, problem)
     if wrong:
         raise PolicyError(f"{policy.name}: {'; '.join(wrong)}")
+    proposal = on_grid(proposal, problem)
     return replace(proposal, notes=(*proposal.notes, *notes)), json.loads(json.dumps(dict(after)))
+
+
+def on_grid(proposal: Proposal, problem: Problem) -> Proposal:
+    """Return a proposal with every stepped variable on a level, and a note where a policy knew nothing of steps."""
+    space = problem.space
+    if not space.steps.any():
+        return proposal
+    setting, notes = [], []
+    for i, u in zip(space.control_sets[proposal.control_set].indices, proposal.setting, strict=True):
+        v = space.variables[i]
+        level = round(u * v.steps) / v.steps if v.steps else u
+        if abs(level - u) > OFF_GRID:
+            asked = v.low + (v.high - v.low) * u
+            notes.append(f"{v.name}: {asked:.6g} is between two steps; the nearest, {v.setpoint(level):g}, is set")
+        setting.append(level)
+    return replace(proposal, setting=tuple(setting), notes=(*proposal.notes, *notes))
 
 
 def first_state(policy: Policy, problem: Problem) -> JsonState:

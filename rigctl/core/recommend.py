@@ -15,6 +15,7 @@ import numpy as np
 
 from rigctl.core.bounds.best import SetBounds, best_bounds
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.levels import snapped
 from rigctl.core.costs.beliefs import believe
 from rigctl.core.costs.fields import cost_field
 from rigctl.core.experiment.history import History
@@ -134,6 +135,7 @@ def supported(
     sets = np.array([o.control_set for o in rows], dtype=np.int64)
     expectations = Expectations.of(posterior, space)
     points = np.clip(np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension), 0.0, 1.0)
+    points = snapped(points, space.steps)
     mean, sd = expectations.values(points, sets)
     found = []
     for b in bounds:

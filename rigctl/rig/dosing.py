@@ -9,11 +9,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from rigctl.errors import DeviceError, DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, IdentityMismatch, Tripped
+from rigctl.errors import (
+    DeviceError,
+    DeviceFault,
+    DeviceTimeout,
+    GarbledReply,
+    GuardRefused,
+    IdentityMismatch,
+    ReadBackMismatch,
+    Tripped,
+)
 from rigctl.rig.guard import DosePermit, Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Clock, DoseLog, Doser, DoseStatus, Reading, Severity
@@ -121,11 +130,48 @@ class Dispenser:
             Tripped: it ran past its deadline and was stopped, or the trip was latched before.
             JournalError: the log cannot be written.
         """
-        permit = await self._guard.admit_dose(pump, volume_ml)
-        before_ml = await self._ready(pump)
-        dose = _Dose(pump, await self._doses.intend(pump.name, volume_ml, before_ml), volume_ml, before_ml)
-        self.turns[pump.name] = -abs(self.turns.get(pump.name, 0)) - 1
-        return await self._carried_out(dose, permit)
+        return (await self.dispense_together([(pump, volume_ml)]))[0]
+
+    async def dispense_together(self, volumes: Sequence[tuple[Handle[Doser], float]]) -> Sequence[float]:
+        """Dispense volumes of several pumps as one act, in turn; returns what each dispensed, mL.
+
+        All caps are checked, all pumps asked and all intents on disk before the first moves. Where one fails, or falls
+        short, those after it are not begun and booked as nothing; nothing is sent again to set the ratio right.
+
+        Raises as `dispense`, and
+
+        Raises:
+            ReadBackMismatch: one of several fell short, so that their ratio does not hold.
+        """
+        permits = [await self._guard.admit_dose(pump, volume_ml) for pump, volume_ml in volumes]
+        before = [await self._ready(pump) for pump, _ in volumes]
+        doses = [
+            _Dose(pump, await self._doses.intend(pump.name, volume_ml, before_ml), volume_ml, before_ml)
+            for (pump, volume_ml), before_ml in zip(volumes, before, strict=True)
+        ]
+        given: list[float] = []
+        for dose, permit in zip(doses, permits, strict=True):
+            self.turns[dose.pump.name] = -abs(self.turns.get(dose.pump.name, 0)) - 1
+            try:
+                given.append(await self._carried_out(dose, permit))
+                if len(doses) > 1 and given[-1] < dose.volume_ml - self._timing.slack_of(dose.volume_ml):
+                    raise ReadBackMismatch(f"{dose}: {given[-1]:g} mL dispensed, so the ratio to the others is lost")
+            except (DeviceError, GuardRefused, Tripped) as error:
+                await self._broken_off(doses, given, dose, error)
+                raise
+        return given
+
+    async def _broken_off(self, doses: Sequence[_Dose], given: Sequence[float], last: _Dose, error: Exception) -> None:
+        """Book what was not begun as nothing, and tell what became of an act of several pumps."""
+        number = doses.index(last)
+        for dose in doses[number + 1 :]:
+            await self._doses.done(dose.id, 0.0, f"not sent: {error}")
+        others = [d for d in doses if d is not last]
+        if not others:
+            return
+        had = dict(zip((d.pump.name for d in doses), given, strict=False))
+        told = ", ".join(f"{d.pump.name} gave {had.get(d.pump.name, 0.0):g} of {d.volume_ml:g} mL" for d in others)
+        self._alarm(Severity.MAJOR, last.pump.name, f"{last}: failed, while {told}; their ratio is not set right")
 
     async def _carried_out(self, dose: _Dose, permit: DosePermit) -> float:
         started_s = self._clock.now_s()

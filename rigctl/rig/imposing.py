@@ -13,7 +13,7 @@ from rigctl.rig.handle import Handle, together
 from rigctl.rig.protocols import Actuator, ActuatorState, Clock, Doser, Severity
 from rigctl.rig.resting import Rest, beside
 from rigctl.rig.spec import PrepareStep, RigSpec
-from rigctl.rig.titration import Evidence, Titration
+from rigctl.rig.titration import Evidence, Partner, Side, Titration
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
 
@@ -28,7 +28,13 @@ class _Plan:
     imposed: Mapping[str, float]
     """Actuators that hold a value: the chosen variables' and the treatments that go with chosen dosing."""
     dosed: Mapping[str, float]
-    """Pumps and the setpoint each brings its probe to."""
+    """Pumps and the setpoint each brings its probe to; of two for one variable, the first."""
+    volumes: Mapping[str, float]
+    """Pumps and what each gives once, mL; without those that dose along with them."""
+    moving: frozenset[str]
+    """All pumps that may run."""
+    chosen: Mapping[str, float]
+    """What each chosen variable was set to, by its first actuator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,45 +51,57 @@ class Imposer:
     evidence: Evidence
     driven: dict[str, float] = field(default_factory=dict)
     """Actuators that hold a value now, as far as is known; mutable. Whoever goes safe clears it."""
+    given: dict[str, float] = field(default_factory=dict)
+    """What the pumps whose volume is a variable gave in this trial, mL; mutable."""
 
     async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
         plan = self._planned(setpoints)
         idle = [a for n, a in self.wiring.actuators.items() if n not in plan.imposed]
-        idle_pumps = [d for n, d in self.wiring.dosers.items() if n not in plan.dosed]
+        idle_pumps = [d for n, d in self.wiring.dosers.items() if n not in plan.moving]
         await together(*(self._impose(a, None) for a in idle), *(self._still(d) for d in idle_pumps))
         await together(*(self._impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()))
         for step in self.spec.timing.prepare:
             await self._prepare(step)
+        await self._give(plan.volumes)
         await self._titrate(plan.dosed)
         await together(
             *(self._confirm(a, plan.imposed.get(n)) for n, a in self.wiring.actuators.items()),
             *(self._still(d) for d in idle_pumps),
         )
-        imposed = {name: ActuatorState(True, value) for name, value in {**plan.dosed, **plan.imposed}.items()}
+        imposed = {name: ActuatorState(True, value) for name, value in plan.chosen.items()}
         return {v.name: imposed.get(v.actuator, RELEASED) for v in self.spec.variables if v.actuator is not None}
 
     def _planned(self, setpoints: Mapping[str, float]) -> _Plan:
         """Plan which actuator does what; nothing moves before the guard has let every setpoint pass."""
-        actuators = {v.name: v.actuator for v in self.spec.variables if v.actuator is not None}
-        unknown = sorted(set(setpoints) - set(actuators))
+        wired = {v.name: v for v in self.spec.variables if v.actuators}
+        unknown = sorted(set(setpoints) - set(wired))
         if unknown:
-            raise GuardRefused(f"no actuator for {', '.join(unknown)}; variables with one: {', '.join(actuators)}")
+            raise GuardRefused(f"no actuator for {', '.join(unknown)}; variables with one: {', '.join(wired)}")
         imposed: dict[str, float] = {}
         dosed: dict[str, float] = {}
+        moving: set[str] = set()
         for variable, value in setpoints.items():
-            name = actuators[variable]
-            pump = self.spec.dosing.get(name)
-            unit = (
-                self.wiring.dosing_probes[name].handle.device.unit if pump else self.wiring.actuators[name].device.unit
-            )
-            self.guard.check_setpoint(name, value, unit)
-            if pump is None:
-                imposed[name] = value
-                continue
-            dosed[name] = value
-            if pump.treatment is not None:
-                imposed[pump.treatment] = ON
-        return _Plan(imposed, dosed)
+            first = wired[variable].actuators[0]
+            for name in wired[variable].actuators:
+                self.guard.check_setpoint(name, value, self._unit_of(name))
+            moving.update(self.spec.pumps_of(wired[variable]))
+            dosing = [self.spec.dosing[name] for name in wired[variable].actuators if name in self.spec.dosing]
+            imposed |= {d.treatment: ON for d in dosing if d.treatment is not None}
+            if dosing:
+                dosed[first] = value
+            elif first not in self.spec.volumes:
+                imposed[first] = value
+        given = given_volumes(self.spec, setpoints)
+        chosen = {wired[variable].actuators[0]: value for variable, value in setpoints.items()}
+        volumes = {name: given[name] for name in self.spec.volumes if name in given}
+        return _Plan(imposed, dosed, volumes, frozenset(moving | set(given)), chosen)
+
+    def _unit_of(self, actuator: str) -> str:
+        """Return the unit of an actuator's setpoint: a pump's is that of the probe it is judged by, or mL."""
+        if actuator in self.spec.volumes:
+            return "mL"
+        probe = self.wiring.dosing_probes.get(actuator)
+        return self.wiring.actuators[actuator].device.unit if probe is None else probe.handle.device.unit
 
     async def _impose(self, actuator: Handle[Actuator], value: float | None) -> None:
         """Apply a value, or release (None). If the answer is lost, nothing is sent again: the read-back decides."""
@@ -151,6 +169,17 @@ class Imposer:
         await self.rest(step.wait_s)
         await self._impose(actuator, None)
 
+    async def _give(self, volumes: Mapping[str, float]) -> None:
+        """Give every volume that is a variable's, once; what was given is what is measured of it."""
+        self.given.clear()
+        self.given.update(dict.fromkeys(self.spec.volumes, 0.0))
+        for name, volume_ml in volumes.items():
+            partners = self.spec.volumes[name].partners
+            act = [(self.wiring.dosers[p], share * volume_ml) for p, share in {name: 1.0, **partners}.items()]
+            self.given[name] = (await self.dispenser.dispense_together(act))[0]
+        if volumes:
+            await self.rest(max(self.spec.volumes[name].mix_s for name in volumes))
+
     async def _titrate(self, dosed: Mapping[str, float]) -> None:
         """Pumps on different buses dose at the same time."""
         buses: dict[Bus, list[tuple[Titration, float]]] = {}
@@ -159,6 +188,7 @@ class Imposer:
         await together(*beside(self.clock, map(_in_turn, buses.values())))
 
     def _titration(self, name: str) -> Titration:
+        second = next((v.second for v in self.spec.variables if v.actuator == name), None)
         return Titration(
             spec=self.spec.dosing[name],
             pump=self.wiring.dosers[name],
@@ -168,10 +198,33 @@ class Imposer:
             rest=self.rest,
             on_alarm=self.on_alarm,
             evidence=self.evidence,
+            partners=self._partners(name),
+            other=None if second is None else self._side(second),
         )
 
+    def _side(self, name: str) -> Side:
+        limits, pump = self.spec.limits[name], self.wiring.dosers[name]
+        return Side(self.spec.dosing[name], pump, limits.per_dose_ml, self._partners(name))
+
+    def _partners(self, name: str) -> tuple[Partner, ...]:
+        shares = self.spec.dosing[name].partners
+        return tuple(Partner(self.wiring.dosers[p], r, self.spec.limits[p].per_dose_ml) for p, r in shares.items())
+
     def _serves(self, actuator: str) -> str:
-        return next((v.name for v in self.spec.variables if v.actuator == actuator), actuator)
+        return next((v.name for v in self.spec.variables if actuator in v.actuators), actuator)
+
+
+def given_volumes(spec: RigSpec, setpoints: Mapping[str, float]) -> Mapping[str, float]:
+    """Return what every pump whose volume is a variable, or that doses along with one, gives in a trial, mL."""
+    out: dict[str, float] = {}
+    for variable in spec.variables:
+        pump = variable.actuator or ""
+        if pump not in spec.volumes:
+            continue
+        volume_ml = setpoints.get(variable.name, spec.volumes[pump].otherwise_ml)
+        if volume_ml > 0:
+            out |= {name: share * volume_ml for name, share in {pump: 1.0, **spec.volumes[pump].partners}.items()}
+    return out
 
 
 async def _in_turn(titrations: list[tuple[Titration, float]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from rigctl.rig.dosing import Dispenser
@@ -134,7 +135,8 @@ class Rig:
     async def measure(self) -> Mapping[str, Measurement]:
         """Sample a window of every sensor, as `spec.timing.measure` says; by the names of variables and outcomes.
 
-        A sensor without a single valid sample gives an INVALID measurement, never an exception.
+        A sensor without a single valid sample gives an INVALID measurement, never an exception. A volume that is a
+        variable is what the last `control` gave.
         """
         spec = self.spec.timing.measure
         windows = await sample_window(self._wiring.probes, spec, self._clock, self._rest)
@@ -143,6 +145,10 @@ class Rig:
             if measurement.severity is not Severity.NONE:
                 severity = min(measurement.severity, Severity.MAJOR)
                 self._on_alarm(Alarm(severity, name, measurement.detail))
+        given = self._imposer.given
+        for v in self.spec.variables:
+            if v.actuator is not None and v.actuator in self.spec.volumes:
+                out[v.name] = _given(given.get(v.actuator))
         return out
 
     async def meters(self) -> Mapping[str, Reading]:
@@ -210,3 +216,10 @@ class Rig:
         await self._metering.stop()
         await self._lookout.close()
         await together(*(bus.close() for bus in self._wiring.buses.values()))
+
+
+def _given(volume_ml: float | None) -> Measurement:
+    """Return what a pump gave as a measurement; INVALID before anything was asked of it."""
+    if volume_ml is None:
+        return Measurement(math.nan, math.nan, 0, 0, Severity.INVALID, "nothing has been imposed yet")
+    return Measurement(volume_ml, 0.0, 1)

@@ -43,6 +43,20 @@ class DosingSpec:
     max_doses: int
     treatment: str | None = None
     """Actuator switched to 1 while the variable is controlled, so that dosing starts from treated water."""
+    partners: Mapping[str, float] = field(default_factory=dict)
+    """Pumps that dose along with this one, by name: mL of each per mL of this one. The effect is that of all."""
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeSpec:
+    """How a pump gives a volume once in a trial: the volume is the variable."""
+
+    otherwise_ml: float = 0.0
+    """Given while the variable is not controlled."""
+    mix_s: float = 0.0
+    """Rig seconds after it, before anything else is dosed by what a probe reads."""
+    partners: Mapping[str, float] = field(default_factory=dict)
+    """As of `DosingSpec`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,13 @@ class VariableWiring:
     actuator: str | None
     read_back_tolerance: float
     """How far a setpoint read back may be from the one sent, engineering units."""
+    second: str | None = None
+    """A second pump, that moves the variable the other way than the first: pH down and pH up."""
+
+    @property
+    def actuators(self) -> tuple[str, ...]:
+        """Return what imposes it, the first one first; nothing where it can only be measured."""
+        return tuple(name for name in (self.actuator, self.second) if name is not None)
 
 
 Action = Literal["warn", "fail", "hold", "safe", "trip"]
@@ -193,6 +214,8 @@ class RigSpec:
     limits: Mapping[str, ActuatorLimits]
     """For every actuator, doser and prepared actuator."""
     dosing: Mapping[str, DosingSpec] = field(default_factory=dict)
+    volumes: Mapping[str, VolumeSpec] = field(default_factory=dict)
+    """Per pump whose volume is a variable."""
     plausible: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Per sensor: readings outside are INVALID."""
     speedup: float = 1.0
@@ -207,3 +230,19 @@ class RigSpec:
     @property
     def outcome_names(self) -> tuple[str, ...]:
         return (self.outcome_name, *(o.name for o in self.further))
+
+    @property
+    def partners(self) -> Mapping[str, Mapping[str, float]]:
+        """Return, by pump, the pumps that dose along with it: mL of each per mL of this one."""
+        judged = {name: d.partners for name, d in self.dosing.items()}
+        return judged | {name: v.partners for name, v in self.volumes.items()}
+
+    @property
+    def pumps(self) -> tuple[str, ...]:
+        """Return every pump, each once: those of variables first, then those that dose along with them."""
+        return tuple(dict.fromkeys([*self.partners, *(p for along in self.partners.values() for p in along)]))
+
+    def pumps_of(self, variable: VariableWiring) -> tuple[str, ...]:
+        """Return the pumps that move while this variable is controlled."""
+        own = [name for name in variable.actuators if name in self.partners]
+        return tuple(dict.fromkeys([*own, *(p for name in own for p in self.partners[name])]))

@@ -1,4 +1,8 @@
-"""Dose by dose to a setpoint: read, dispense what is missing, let it mix, read again."""
+"""Dose by dose to a setpoint: read, dispense what is missing, let it mix, read again.
+
+With two pumps, one up and one down, the sign of what is missing says which. They must not chase each other: what one
+has overshot by no more than is accepted anyway stays, and the other takes back more than that once in a trial.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import NoReturn
 
-from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped
+from rigctl.errors import GarbledReply, ReadBackMismatch, Tripped, counted
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
@@ -40,15 +44,47 @@ class Evidence:
         silent = await self.doses.unanswered(pump, probe)
         if silent.doses < self.enough:
             return
-        trials = "1 trial" if silent.trials == 1 else f"{silent.trials} trials"
-        reason = f"{pump}: {silent.doses} doses in a row, over {trials}, did not move {probe}; pump latched"
+        trials = counted(silent.trials, "trial")
+        reason = f"{pump}: {counted(silent.doses, 'dose')} in a row, over {trials}, did not move {probe}; pump latched"
         await self.trip(reason)
         raise Tripped(reason, "Look at pump, stock and probe")
 
 
 @dataclass(frozen=True, slots=True)
+class Partner:
+    """A pump that doses along with another."""
+
+    pump: Handle[Doser]
+    ratio: float
+    """Its mL per mL of the other."""
+    per_dose_ml: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A pump that moves the reading one way, and what goes along with it."""
+
+    spec: DosingSpec
+    pump: Handle[Doser]
+    per_dose_ml: float | None
+    partners: tuple[Partner, ...] = ()
+
+    def volume_ml(self, missing: float) -> float | None:
+        """Return the next dose for what is missing (sensor units); None when there is none to give."""
+        if abs(missing) <= self.spec.tolerance or missing / self.spec.effect_per_ml <= 0:
+            return None
+        least = [self.pump.device.min_dose_ml, *(p.pump.device.min_dose_ml / p.ratio for p in self.partners)]
+        most = [self.per_dose_ml, *(None if p.per_dose_ml is None else p.per_dose_ml / p.ratio for p in self.partners)]
+        return min([max(missing / self.spec.effect_per_ml, *least), *(cap for cap in most if cap is not None)])
+
+    def act(self, volume_ml: float) -> list[tuple[Handle[Doser], float]]:
+        """Return what every pump gives when this one gives so much."""
+        return [(self.pump, volume_ml), *((p.pump, p.ratio * volume_ml) for p in self.partners)]
+
+
+@dataclass(frozen=True, slots=True)
 class Titration:
-    """One pump, the probe that judges it, and how they belong together."""
+    """One pump or two, the probe that judges them, and how they belong together."""
 
     spec: DosingSpec
     pump: Handle[Doser]
@@ -58,11 +94,14 @@ class Titration:
     rest: Rest
     on_alarm: Callable[[Alarm], None]
     evidence: Evidence
+    partners: tuple[Partner, ...] = ()
+    other: Side | None = None
+    """The pump that moves the reading the other way, if there is one."""
 
     async def bring_to(self, setpoint: float) -> float:
         """Dose until the probe reads the setpoint within tolerance; returns the last reading, its units.
 
-        The treatment is expected to be on. Raises what `Dispenser.dispense` raises, and
+        The treatment is expected to be on. Raises what `Dispenser.dispense_together` raises, and
 
         Raises:
             GarbledReply: no valid reading, so nothing (more) was dosed.
@@ -70,35 +109,42 @@ class Titration:
             Tripped: too many doses without response, over all trials; nothing (more) was dosed.
         """
         reading = await self._fresh()
-        unanswered = 0
-        for _ in range(self.spec.max_doses):
-            volume_ml = self._volume_ml(setpoint - reading)
-            if volume_ml is None:
-                return self._accepted(reading, setpoint)
-            await self.evidence.weigh(self.pump.name, self.spec.sensor)
-            dispensed_ml = await self.dispenser.dispense(self.pump, volume_ml)
-            await self.rest(self.spec.mix_s)
+        side, turned = self._side(setpoint - reading), False
+        doses, unanswered = 0, 0
+        while (volume_ml := side.volume_ml(setpoint - reading)) is not None:
+            if doses >= side.spec.max_doses:
+                self._give_up(reading, setpoint, f"still off after {counted(side.spec.max_doses, 'dose')}")
+            await self.evidence.weigh(side.pump.name, side.spec.sensor)
+            dispensed_ml = (await self.dispenser.dispense_together(side.act(volume_ml)))[0]
+            doses += 1
+            await self.rest(side.spec.mix_s)
             before, reading = reading, await self._fresh()
-            unanswered = 0 if await self._responded(reading - before, dispensed_ml) else unanswered + 1
+            unanswered = 0 if await self._responded(side, reading - before, dispensed_ml) else unanswered + 1
             if unanswered >= UNANSWERED_DOSES:
-                self._give_up(reading, setpoint, f"no response to {unanswered} doses; check pump, stock and probe")
-        if self._volume_ml(setpoint - reading) is not None:
-            self._give_up(reading, setpoint, f"still off after {self.spec.max_doses} doses")
+                silent = counted(unanswered, "dose")
+                self._give_up(reading, setpoint, f"no response to {silent}; check pump, stock and probe")
+            back = self._side(setpoint - reading)
+            if back.pump is not side.pump and abs(setpoint - reading) > OVERSHOOT * side.spec.tolerance:
+                if turned:
+                    self._give_up(reading, setpoint, "past it again, and the two pumps would chase each other")
+                side, doses, unanswered, turned = back, 0, 0, True
         return self._accepted(reading, setpoint)
 
-    def _volume_ml(self, missing: float) -> float | None:
-        """Return the next dose for what is missing (sensor units); None when there is none to give."""
-        if abs(missing) <= self.spec.tolerance or missing / self.spec.effect_per_ml <= 0:
-            return None
-        volume_ml = max(missing / self.spec.effect_per_ml, self.pump.device.min_dose_ml)
-        return volume_ml if self.per_dose_ml is None else min(volume_ml, self.per_dose_ml)
+    @property
+    def _sides(self) -> tuple[Side, ...]:
+        first = Side(self.spec, self.pump, self.per_dose_ml, self.partners)
+        return (first,) if self.other is None else (first, self.other)
 
-    async def _responded(self, moved: float, dispensed_ml: float) -> bool:
+    def _side(self, missing: float) -> Side:
+        """Return the pump that moves the reading there; the only one if there is one."""
+        return next((s for s in self._sides if missing / s.spec.effect_per_ml > 0), self._sides[0])
+
+    async def _responded(self, side: Side, moved: float, dispensed_ml: float) -> bool:
         """Tell whether the reading moved as it should, which is kept as evidence."""
-        expected = self.spec.effect_per_ml * dispensed_ml
+        expected = side.spec.effect_per_ml * dispensed_ml
         answered = dispensed_ml > 0 and moved / expected >= RESPONSE
         await self.evidence.doses.answered(
-            self.pump.name, self.spec.sensor, moved=moved, expected=expected, answered=answered
+            side.pump.name, side.spec.sensor, moved=moved, expected=expected, answered=answered
         )
         return answered
 

@@ -110,12 +110,12 @@ class _Wirer:
     def actuator_names(self) -> dict[str, KeyPath]:
         spec = self.spec
         names: dict[str, KeyPath] = {
-            v.actuator: ("variables", v.name, "actuator") for v in spec.variables if v.actuator is not None
+            name: ("variables", v.name, "actuator") for v in spec.variables for name in v.actuators
         }
         names |= {d.treatment: ("dosing", n, "treatment") for n, d in spec.dosing.items() if d.treatment is not None}
         names |= {p.actuator: ("trial", "prepare") for p in spec.timing.prepare}
         names |= {name: ("safety", "limits", name) for name in spec.limits if name not in names}
-        return {name: path for name, path in names.items() if name not in spec.dosing}
+        return {name: path for name, path in names.items() if name not in spec.pumps}
 
 
 def wired(
@@ -136,7 +136,7 @@ def wired(
     probes = [w.probe(("variables", v.name, "sensor"), v.name, v.sensor) for v in spec.variables]
     probes.append(w.probe(("outcome", "sensor"), spec.outcome_name, spec.outcome_sensor))
     probes += [w.probe(("further_outcomes", i, "sensor"), o.name, o.sensor) for i, o in enumerate(spec.further)]
-    served = {v.actuator: v.name for v in spec.variables}
+    served = {name: v.name for v in spec.variables for name in v.actuators}
     # one probe per variable: what a dose is judged by is also what the watch has seen
     by_name = {p.name: p for p in probes if p is not None}
     dosing = {
@@ -145,7 +145,7 @@ def wired(
     }
     watched = [w.probe(("safety", "interlocks"), s.name, s.name, s.rules) for s in spec.watch.sensors]
     actuators = {n: w.role(path, n, Actuator) for n, path in w.actuator_names().items()}  # type: ignore[type-abstract]
-    dosers = {n: w.role(("dosing", n), n, Doser) for n in spec.dosing}  # type: ignore[type-abstract]
+    dosers = {n: w.role(("dosing", n), n, Doser) for n in spec.pumps}  # type: ignore[type-abstract]
     meters = {m.name: w.meter(i, m) for i, m in enumerate(spec.meters) if m.kind in METER_UNITS}
     for name in [*actuators, *dosers]:
         if name not in spec.limits:

@@ -43,6 +43,7 @@ class Station:
         if unit not in self.units and unit != BROADCAST:
             return None
         self.requests += 1
+        self.faults.asked(pdu)
         fault = self.faults.take(MODBUS_FAULTS, unit)
         if fault is not None and fault.kind == "exception":
             return unit, bytes([pdu[0] | 0x80, fault.code])

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 import rigctl
+from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.documents import UPGRADERS, loaded, stored
+from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.spec import NATURALS, identity_of
 from rigctl.config.load import load
 from rigctl.console.assemble import campaign_spec
@@ -23,14 +25,19 @@ from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.marginals.families import Uniform
 from rigctl.errors import JournalNewer
 from tests.campaign.fakes import make_spec
+from tests.campaign.records import SetClock
 
 CONFIGURATIONS = sorted((Path(__file__).parent.parent.parent / "config").glob("*.yaml"))
-TABLE = {"policy_options": "campaign", "identity": "campaign", "code": "starts"}
+TABLE = {"policy_options": "campaign", "identity": "campaign", "code": "starts"} | dict.fromkeys(
+    ("was", "becomes"), "corrections"
+)
 
 
 async def test_every_document_says_its_version(stage):
     """Whatever column begins with a brace or a bracket is one of those that are known, and says its version."""
     await stage.run(make_spec())
+    with closing(Journal(stage.state, SetClock(), "boot-1")) as journal:
+        journal.people.correct(1, "amend", Amendment(note=""), Amendment(note="by Ada"), who="Ada", why="left out")
     with closing(sqlite3.connect(stage.state / "journal.sqlite")) as file:
         file.row_factory = sqlite3.Row
         tables = [name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

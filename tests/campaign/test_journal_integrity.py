@@ -13,12 +13,15 @@ import pytest
 from structlog.testing import capture_logs
 
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.database import open_for_reading
-from rigctl.campaign.journal.rows import Pin
-from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, SEALED_TABLES, VERSION
+from rigctl.campaign.journal.database import open_for_reading, transaction
+from rigctl.campaign.journal.rows import Amendment, ByHand, Pin, Source
+from rigctl.campaign.journal.schema import SEALED_TABLES
 from rigctl.campaign.journal.seals import SealingConnection, broken_seal, unsealed
 from rigctl.campaign.trial import Event
+from rigctl.core.policy import Proposal
 from rigctl.errors import JournalCorrupt, UsageError
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm
 from tests.campaign.fakes import make_spec
 from tests.campaign.reaper import one_life
 from tests.campaign.records import SetClock, make_decision, record_trial
@@ -53,7 +56,19 @@ def write_something(journal):
     journal.trips.reset()
     journal.pins.keep([Pin("pump", "EZO-PMP", "ACID", "")])
     journal.phase("HOLDING", "no meter", 60.0)
+    journal.alarm(Alarm(Severity.MINOR, "pump", "slow"))
+    write_what_people_did(journal)
     journal.beat(ended="done", safe=True)
+
+
+def write_what_people_did(journal):
+    journal.people.acknowledge(1, "Ada", "seen")
+    journal.people.correct(2, "void", Amendment(), Amendment(), who="Ada", why="tap open")
+    proposal = Proposal(4, "ten-lines", "explore", 0, (0.5,), "by hand")
+    journal.people.suggest(make_decision(4, proposal=proposal))
+    with transaction(journal._connection):
+        journal.people.add_import(Source("old.csv", "0" * 64, 0.5, 1.0, "Ada"), 1)
+        journal.people.add_by_hand(3, ByHand(batch="B7", imported=1, amount=1_500_000))
 
 
 @pytest.fixture
@@ -109,6 +124,8 @@ def test_fault_80_one_bit_flipped_anywhere_is_found_or_changes_nothing(path, fli
         ("doses", b"by the counter", "id [123]"),
         ("starts", b"rig: fake", "id 1"),
         ("pins", b"ACID", "id 1"),
+        ("corrections", b"tap open", "id 1"),
+        ("by_hand", b"B7", "trial 3"),
     ],
 )
 def test_fault_80_what_stands_in_a_row_is_sealed(path, table, words, row):
@@ -176,63 +193,6 @@ def test_a_recovered_journal_is_accepted_once_a_person_says_so(path):
     assert read(path)["trips"] == []
     with closing(open_for_reading(path)) as connection:
         assert not unsealed(connection)
-
-
-def first_version(path, edit="SELECT 1"):
-    """The same journal as the first version of rigctl would have left it, edited."""
-    tables, old = read(path), path.with_name("old")
-    with closing(sqlite3.connect(old)) as file, file:
-        file.execute("PRAGMA journal_mode = WAL")
-        for statement in MIGRATIONS[0]:
-            file.execute(statement)
-        for table in SEALED_TABLES[:11]:
-            width = len(file.execute(f"PRAGMA table_info({table})").fetchall())
-            rows = [row[:width] for row in tables[table]]
-            file.executemany(f"INSERT INTO {table} VALUES ({', '.join('?' * width)})", rows)  # noqa: S608
-        file.execute(edit)
-        file.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        file.execute("PRAGMA user_version = 1")
-    old.replace(path)
-    return tables
-
-
-def test_a_journal_of_the_first_version_is_taken_over(path):
-    """Its tables get what they lack and are sealed; it can be read before that, too."""
-    tables = first_version(path)
-    with open_reader(path) as reader:
-        assert len(reader.trials()) == 3
-        assert [a.detail for a in reader.alarms()] == []
-        assert reader.idle.rows() == ()
-        assert reader.beside.pins() == {}
-    opened(path.parent).close()
-    assert read(path)["ledger"] == tables["ledger"]
-    with closing(open_for_reading(path)) as connection:
-        assert not unsealed(connection)
-        assert connection.execute("PRAGMA user_version").fetchone() == (VERSION,)
-
-
-@pytest.mark.parametrize(
-    "edit",
-    [
-        "UPDATE trials SET proposal = 'no JSON' WHERE trial = 2",
-        "UPDATE trials SET setpoints = '[1' WHERE trial = 2",
-        "UPDATE trials SET state = 'RECORDEE' WHERE trial = 2",
-        "UPDATE campaign SET identity = '{'",
-        "UPDATE events SET event = 'x' WHERE id = 1",
-    ],
-)
-def test_what_no_checksum_vouches_for_is_read_before_it_is_believed(path, edit):
-    """In a journal of an older version: refused with advice, left as it was, never a traceback."""
-    first_version(path, edit)
-    before = path.read_bytes()
-    with pytest.raises(JournalCorrupt, match=r"\.recover"), open_reader(path):
-        pass
-    clean(path)
-    with pytest.raises(JournalCorrupt, match=r"\.recover"):
-        opened(path.parent)
-    with closing(sqlite3.connect(path)) as file:
-        assert file.execute("PRAGMA user_version").fetchone() == (1,)
-    assert path.read_bytes() == before
 
 
 # The log --------------------------------------------------------------------------------------------------------------

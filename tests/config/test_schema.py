@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
+from rigctl.config.editor import json_schema, schema_text
 from rigctl.config.schema import RigConfig
-from rigctl.config.shape import json_schema, options_model, schema_text
-from rigctl.core.policies.registry import policy_class, policy_names
+from rigctl.config.shape import options_model
+from rigctl.core.policies.registry import USUAL_POLICY, policy_class, policy_names
 from rigctl.rig.registry import Registry
 
 ROOT = Path(__file__).parent.parent.parent
@@ -29,15 +30,24 @@ def test_the_schema_in_the_repository_is_current():
     assert (ROOT / "config/schema.json").read_text(encoding="utf-8") == schema_text(json_schema(built_in()))
 
 
-def test_every_driver_is_one_alternative_with_its_options():
-    """An editor that knows the driver offers exactly that driver's options."""
-    schema = json_schema(built_in())
-    alternatives = {a["title"]: a for a in schema["$defs"]["DeviceSection"]["oneOf"]}
-    assert set(alternatives) == set(BUILT_IN)
-    modbus = alternatives["modbus"]
+def test_the_driver_that_is_named_says_which_options_there_are():
+    """An editor that reads the driver offers exactly that driver's options, and speaks of no other."""
+    section = json_schema(built_in())["$defs"]["DeviceSection"]
+    assert section["properties"]["driver"]["enum"] == sorted(BUILT_IN)
+    cases = {case["if"]["properties"]["driver"]["const"]: case for case in section["allOf"]}
+    assert set(cases) == set(BUILT_IN)
+    assert all(case["if"]["required"] == ["driver"] for case in cases.values())
+    modbus = cases["modbus"]["then"]
     assert {"driver", "bus", "timeout", "address", "read", "write", "enable"} <= set(modbus["properties"])
-    assert modbus["properties"]["driver"]["const"] == "modbus"
     assert modbus["additionalProperties"] is False
+    assert cases["ezo"]["then"]["required"] == ["model"]
+
+
+def test_no_policy_named_means_the_usual_one():
+    """Only its options are offered where the policy has no name."""
+    cases = json_schema(built_in())["$defs"]["PolicySection"]["allOf"]
+    unnamed = [case["if"]["properties"]["name"]["const"] for case in cases if "required" not in case["if"]]
+    assert unnamed == [USUAL_POLICY]
 
 
 def test_every_reference_in_the_schema_leads_somewhere():

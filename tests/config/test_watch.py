@@ -30,7 +30,7 @@ REFUSED = {
     "no sensor": (one('when: "ca_valve < 5", then: warn'), "[0].when", "which is no sensor"),
     "its unit": (one('when: "level < 5 mM", then: warn'), "[0].when", "must be in L, like level"),
     "driver's unit": (one('when: "mains > 3 kWh", then: warn'), "[0].when", "must be in W, like mains"),
-    "action": (one('when: "ph < 5", then: stop'), "[0].then", "'hold', 'safe' or 'trip'"),
+    "action": (one('when: "ph < 5", then: stop'), "[0].then", "one of warn, fail, hold, safe, trip"),
     "key": (one('when: "ph < 5", than: hold'), "[0].than", 'did you mean "then"?'),
     "for": (one('when: "ph < 5", for: 3 L, then: hold'), "[0].for", "must be a duration"),
     "never": (one('when: "ph < 5 and ph > 6", then: warn'), "[0].when", "can never hold"),

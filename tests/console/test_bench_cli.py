@@ -100,7 +100,7 @@ def wait_for_workers(process):
 def test_a_grid_file_runs(bench):
     """The same from YAML; together with options that it names itself it is refused."""
     bench.write("grid.yaml", "{problem: hartmann3, policy: default, seeds: 1, budget: 0.4}")
-    assert "1 cells" in bench.rigctl("bench", "run", "--grid", "grid.yaml", "--out", "results").out
+    assert "1 cell" in bench.rigctl("bench", "run", "--grid", "grid.yaml", "--out", "results").out
     refused = bench.rigctl("bench", "run", "--grid", "grid.yaml", "--policy", "default", "--out", "results", code=2)
     assert "--grid names everything; leave out --policy" in refused.err
 

@@ -7,9 +7,9 @@ from rigctl.console.run import Ended
 from rigctl.rig.values import SafeReport
 
 
-def ended(ending="budget", trials=12, recorded=9, failed=None):
+def ended(ending="budget", trials=12, recorded=9, failed=None, reason="why"):
     safe = SafeReport((), failed or {})
-    return Ended(CampaignResult(ending, "why", trials, 1, 2, safe, 0.01, recorded, None), None, 1)
+    return Ended(CampaignResult(ending, reason, trials, 1, 2, safe, 0.01, recorded, None), None, 1)
 
 
 @pytest.mark.parametrize(
@@ -19,6 +19,9 @@ def ended(ending="budget", trials=12, recorded=9, failed=None):
         (ended(recorded=0), 1),  # every trial failed
         (ended(trials=0, recorded=0), 0),
         (ended("abandoned", trials=1, recorded=0), 0),  # a person or the service manager wanted it so
+        (ended("abandoned", reason="SIGTERM"), 0),
+        (ended("abandoned", reason="SIGINT"), 130),
+        (ended("abandoned", reason="SIGINT", failed={"valve": "no answer"}), 1),  # what is not safe matters more
         (ended("interlock"), 1),
         (ended(failed={"valve": "no answer"}), 1),
     ],

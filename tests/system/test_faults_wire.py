@@ -31,7 +31,7 @@ def strike_the_next_write(sim, fault) -> None:
 def test_fault_01_13_a_write_without_reply_is_sent_once(sim, campaign, fault):
     """The reply to a write is lost, or the connection reset: UNKNOWN, sent once, the read-back decides."""
     alarms = len(campaign.alarms("refill", "unknown whether it arrived, not sent again"))
-    strike_the_next_write(sim, fault)
+    sim.control(fault | {"after": [ON, OFF]})
     campaign.until(
         lambda: campaign.alarms("refill", "unknown whether it arrived, not sent again")[alarms:], "the alarm"
     )

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from rigctl.bench.asking.grid import Grid
 from rigctl.bench.cell import Cell
 from rigctl.bench.running.simulate import Row, run_cell
-from rigctl.bench.running.store import Store, need
+from rigctl.bench.running.store import Store
 from rigctl.errors import RigctlError, UsageError
+from rigctl.plugins import need
 
 RETRIES = 3
 """Times a cell is started again when the worker it was on died."""

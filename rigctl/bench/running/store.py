@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rigctl.bench.asking.grid import Grid
 from rigctl.errors import UsageError
+from rigctl.plugins import need
 from rigctl.provenance import digest, libraries
 
 if TYPE_CHECKING:
@@ -142,18 +143,6 @@ def _replace(path: Path, content: bytes) -> None:
         raise UsageError(
             f"{path}: cannot be written: {error.strerror}; what is finished is kept: make room, then run the same again"
         ) from error
-
-
-def need(module: str, extra: str = "bench") -> None:
-    """Refuse to go on without a module that an extra brings.
-
-    Raises:
-        UsageError: it is not installed; says which extra brings it.
-    """
-    from importlib.util import find_spec  # noqa: PLC0415 - rarely needed
-
-    if find_spec(module) is None:
-        raise UsageError(f"rigctl bench needs {module}: pip install 'rigctl[{extra}]'")
 
 
 def code_version() -> str:

@@ -50,6 +50,12 @@ class Beside:
         sql = "SELECT s.*, e.trial FROM events e JOIN starts s ON s.id = e.start WHERE e.event = 'PROPOSE'"
         return {row.trial: row for row in fetch(self._connection, DeciderRow, sql)}
 
+    def decider_of(self, suggestion: int) -> DeciderRow | None:
+        """Return which code made a suggestion."""
+        sql = "SELECT s.*, g.trial FROM suggestions g JOIN starts s ON s.id = g.start WHERE g.id = ?"
+        rows = fetch(self._connection, DeciderRow, sql, suggestion)
+        return rows[0] if rows else None
+
 
 def _all(connection: sqlite3.Connection, kind: type[T], table: str) -> tuple[T, ...]:
     if not has_table(connection, table):

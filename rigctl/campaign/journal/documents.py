@@ -82,6 +82,8 @@ UPGRADERS: Final[Mapping[str, tuple[Upgrader, ...]]] = MappingProxyType(
         "setpoints": (_enveloped,),
         "proposal": (_enveloped, _of_one_setting),
         "policy_state": (_with_versions,),
+        "was": (_enveloped,),
+        "becomes": (_enveloped,),
     }
 )
 """By column; a column's present version is their number."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import takewhile
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -14,20 +16,24 @@ import numpy as np
 from rigctl.campaign.journal.beside import Beside, IdleRows
 from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.documents import loaded
+from rigctl.campaign.journal.glance import Glance
+from rigctl.campaign.journal.people import PeopleRows, by_trial, corrected
 from rigctl.campaign.journal.rows import (
     AlarmRow,
     CampaignRow,
     DoseRow,
     EventRow,
+    ImportRow,
     LedgerRow,
     MeasurementRow,
     Phase,
     StartRow,
     TrialRow,
 )
+from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.trial import TRANSITIONS, State
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
 from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.rig.protocols import Reading
@@ -53,6 +59,12 @@ _BESIDE_THE_OUTCOME = """
     SELECT trial, name, value, outcome FROM measurements
     WHERE trial = coalesce(?, trial) AND outcome <> 1 AND severity < 3 ORDER BY trial, outcome, name"""
 """Variables (outcome = 0) and further outcomes (from 2 on)."""
+
+
+_ALARMS = """
+    SELECT alarms.*, id AS alarm, coalesce(a.who, '') AS acknowledged, coalesce(a.utc, '') AS acknowledged_utc,
+        coalesce(a.note, '') AS acknowledgement
+    FROM alarms LEFT JOIN acknowledgements a ON a.alarm = id ORDER BY id"""
 
 
 @contextmanager
@@ -87,26 +99,57 @@ def check_readable(connection: sqlite3.Connection, path: Path) -> None:
         raise JournalCorrupt(recovery_advice(path, f"{type(error).__name__}: {error}")) from error
 
 
-def observation(space: Space, row: TrialRow, further: Sequence[str] | None = None) -> Observation:
+def observation(
+    space: Space,
+    row: TrialRow,
+    further: Sequence[str] | None = None,
+    imports: Mapping[int, ImportRow] = MappingProxyType({}),
+) -> Observation:
     """Return a charged trial as a policy sees it: measured engineering values on the unit cube.
 
     Further outcomes are those of these names, up to the first that was not measured; None: all, as they were declared.
 
     A cost that was estimated, or of a trial that ended before it was measured, is charged but says nothing about what
-    a whole trial costs: `cost_known` is False.
+    a whole trial costs: `cost_known` is False. So it is with one that was voided, which teaches nothing. An imported
+    one is not charged; it is as noisy as `imports`, by number, say.
     """
     names = space.names
     complete = all(name in row.measured for name in names)
     x = tuple(float(u) for u in space.to_unit(np.array([row.measured[n] for n in names]))) if complete else None
-    return Observation(
+    number = set_of(space, row.control_set) if row.imported else space.index_of(row.control_set)
+    if row.voided:  # what it cost is spent all the same
+        void = Observation(row.trial, number, None, None, row.cost, cost_known=False)
+        return replace(void, charged=not row.imported)
+    seen = Observation(
         trial=row.trial,
-        control_set=space.index_of(row.control_set),
+        control_set=number,
         x=x,
         y=row.outcome if row.state is State.RECORDED else None,
         cost=row.cost,
         cost_known=row.whole and not row.estimated,
         further=_further(row, further) if row.state is State.RECORDED else (),
     )
+    if row.by_hand is None or row.by_hand.imported is None:
+        return seen
+    source, then = imports[row.by_hand.imported], row.by_hand.amount
+    return replace(
+        seen,
+        cost=then or 0,
+        cost_known=then is not None and row.whole,
+        charged=False,
+        noise_sd=source.noise_sd,
+        noise_factor=source.noise_factor,
+    )
+
+
+def set_of(space: Space, members: Sequence[str]) -> int:
+    """Return which control set a trial from before the campaign had; it may be none of those that there are."""
+    if not members:
+        return ALONE
+    try:
+        return space.index_of(members)
+    except ValueError:
+        return BEFOREHAND
 
 
 def _further(row: TrialRow, names: Sequence[str] | None) -> tuple[float, ...]:
@@ -121,6 +164,8 @@ class Reader:
         self._connection = connection
         self.beside = Beside(connection)
         self.idle = IdleRows(connection)
+        self.people = PeopleRows(connection)
+        self.glance = Glance(connection)
 
     def campaign(self) -> CampaignRow:
         """Return what the journal is about.
@@ -134,15 +179,18 @@ class Reader:
             "SELECT *, "
             "coalesce((SELECT config FROM starts ORDER BY id DESC LIMIT 1), '') AS config_text, "
             "(SELECT coalesce(sum(amount_micros), 0) FROM ledger) + ? AS spent FROM campaign",
-            self.idle.spent(),
+            self.idle.spent() + self.people.adjustment(),
         )
         if not rows:
             raise UsageError("no campaign has been started in this journal")
         return rows[0]
 
-    def trials(self) -> tuple[TrialRow, ...]:
-        """Return all trials in order, the one under way included."""
-        return _trials(self._connection, "ORDER BY trial", None)
+    def trials(self, corrections: int | None = None) -> tuple[TrialRow, ...]:
+        """Return all trials in order, the one under way included.
+
+        They are as corrected up to the correction of this number, which a decision knew; None: up to the last one.
+        """
+        return self._corrected(_trials(self._connection, "ORDER BY trial", None), corrections)
 
     def trial(self, number: int) -> TrialRow:
         """Return one trial.
@@ -153,16 +201,19 @@ class Reader:
         rows = _trials(self._connection, "WHERE t.trial = ?", number, number)
         if not rows:
             raise UsageError(f"trial {number}: not in this journal")
-        return rows[0]
+        return self._corrected(rows)[0]
 
     def open_trial(self) -> TrialRow | None:
         """Return the trial that is under way (or was, when the process died); there is at most one."""
         rows = ask(self._connection, f"SELECT trial FROM trials WHERE state IN {_OPEN}")  # noqa: S608 - our own states
         return self.trial(rows[0]["trial"]) if rows else None
 
-    def history(self, space: Space, further: Sequence[str] | None = None) -> History:
-        """Return all charged trials, as a policy sees them; see `observation`."""
-        return History.of(observation(space, row, further) for row in self.trials() if row.state.final)
+    def history(self, space: Space, further: Sequence[str] | None = None, corrections: int | None = None) -> History:
+        """Return all charged trials, as a policy sees them (see `observation`); corrected as `trials` are."""
+        last = self.people.last_correction() if corrections is None else corrections
+        imports = self.people.imports()
+        rows = (row for row in self.trials(last) if row.state.final)
+        return History.of((observation(space, row, further, imports) for row in rows), corrections=last)
 
     def policy_state(self, before: int | None = None) -> Mapping[str, Any] | None:
         """Return the policy's memory after its last decision (before trial `before`); None if it has made none."""
@@ -210,11 +261,22 @@ class Reader:
         )
 
     def alarms(self) -> tuple[AlarmRow, ...]:
-        return fetch(self._connection, AlarmRow, "SELECT * FROM alarms ORDER BY id")
+        known = has_table(self._connection, "acknowledgements")
+        return fetch(self._connection, AlarmRow, _ALARMS if known else "SELECT *, id AS alarm FROM alarms ORDER BY id")
 
     def starts(self) -> tuple[StartRow, ...]:
         """Return every process that ran the campaign, in order."""
         return fetch(self._connection, StartRow, "SELECT *, id AS start FROM starts ORDER BY id")
+
+    def _corrected(self, rows: tuple[TrialRow, ...], last: int | None = None) -> tuple[TrialRow, ...]:
+        known, corrections = self.people.by_hand(), by_trial(self.people.corrections(last))
+        first = self.campaign().outcome if corrections else ""
+        return tuple(
+            corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first)
+            if row.origin == "manual" or row.trial in corrections
+            else row
+            for row in rows
+        )
 
 
 def _trials(

@@ -15,9 +15,9 @@ from rigctl.rig.protocols import Severity
 Phase = Literal["before", "after"]
 """When a meter was read: before the first actuator moved, or after the last reading."""
 
-CampaignPhase = Literal["RUNNING", "HOLDING", "WAITING", "ENDED"]
-"""The campaign's own state, beside the trial's: trials go on; all is safe until something is in order again, or until a
-certain time; over."""
+CampaignPhase = Literal["RUNNING", "HOLDING", "PAUSED", "WAITING", "ENDED"]
+"""The campaign's own state, beside the trial's: trials go on; all is safe until something is in order again, until a
+person says so, or until a certain time; over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,64 @@ class CampaignRow:
     currency: str
     budget: Micros
     spent: Micros
-    """Sum of all ledger and idle lines."""
+    """Sum of all ledger and idle lines, as amended."""
+    outcome: str
+    """Name of the first."""
     identity: Mapping[str, str]
     config_text: str
     """As last started; empty before the first start."""
+
+
+Kind = Literal["void", "restore", "amend"]
+"""Of a correction: the trial is left out of what the policy learns from; is taken in again; has something changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Amendment:
+    """What is amended of a trial, or was before; what is not amended is left out."""
+
+    values: Mapping[str, float | None] = field(default_factory=dict)
+    """Of variables, engineering units; None: not measured."""
+    outcomes: Mapping[str, float | None] = field(default_factory=dict)
+    """All that are amended, by name; None: the trial failed."""
+    amount: Micros | None = None
+    """Its cost; of an imported trial, what it cost then."""
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CorrectionRow:
+    """One correction: nothing is erased, so it stands beside the trial's own record."""
+
+    correction: int
+    trial: int
+    kind: Kind
+    was: Amendment
+    becomes: Amendment
+    who: str
+    why: str
+    utc: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByHand:
+    """What is known besides of a trial that a person did."""
+
+    date: str = ""
+    """As the person wrote it; empty: not said."""
+    operator: str = ""
+    batch: str = ""
+    note: str = ""
+    who: str = ""
+    """Who recorded it."""
+    suggestion: int | None = None
+    """Which it followed, or departed from; None: none had been asked for."""
+    departed: str = ""
+    """In what it was not as suggested, in words; empty if it was."""
+    imported: int | None = None
+    """The import it came with: it is from before the campaign, and was not charged."""
+    amount: Micros | None = None
+    """What an imported trial cost then; None: not known, or it was not imported."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +109,80 @@ class TrialRow(Decision):
     """What its last event says of why; mostly empty."""
     further: Mapping[str, float] = field(default_factory=dict)
     """Outcomes besides the first that could be measured, by name, in the order they are declared in."""
+    by_hand: ByHand | None = None
+    """None: the rig did it, or an older version recorded it."""
+    remark: str = ""
+    """What a person has noted of it."""
+    corrected: tuple[CorrectionRow, ...] = ()
+    """In the order they were made; the values above are those after the last one."""
+
+    @property
+    def voided(self) -> bool:
+        """Tell whether the policy is not to learn from it."""
+        kinds = [correction.kind for correction in self.corrected if correction.kind != "amend"]
+        return bool(kinds) and kinds[-1] == "void"
+
+    @property
+    def imported(self) -> bool:
+        """Tell whether it is from before the campaign."""
+        return self.by_hand is not None and self.by_hand.imported is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SuggestionRow(Decision):
+    """A decision that was handed to a person."""
+
+    suggestion: int
+    utc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of trials from before the campaign."""
+
+    name: str
+    digest: str
+    """SHA-256 of its bytes."""
+    noise_sd: float | None
+    """Of its outcomes, own units; None: as the model learns it."""
+    noise_factor: float
+    """Its outcomes' noise sd over that of the campaign's own."""
+    who: str
+    """Imports it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportRow:
+    """A file of trials from before the campaign."""
+
+    imported: int
+    source: str
+    """The file's name."""
+    digest: str
+    """SHA-256 of its bytes."""
+    trials: int
+    noise_sd: float | None
+    """Of its outcomes, own units; None: as the model learns it."""
+    noise_factor: float
+    """Its outcomes' noise sd over that of the campaign's own."""
+    who: str
+    utc: str
+
+
+@dataclass(frozen=True, slots=True)
+class ActRow:
+    """What a person has done to the campaign, or tried to."""
+
+    act: int
+    verb: str
+    argument: str
+    """What it was done to."""
+    who: str
+    why: str
+    outcome: str
+    """What came of it."""
+    utc: str
+    at_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +271,13 @@ class AlarmRow:
     at_s: float
     detail: str = ""
     """For whoever mends it: a traceback."""
+    alarm: int = 0
+    """Its number, by which it is acknowledged."""
+    acknowledged: str = ""
+    """By whom; empty: by nobody yet."""
+    acknowledged_utc: str = ""
+    acknowledgement: str = ""
+    """What that person noted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -188,23 +188,28 @@ _V2 = (
     "ALTER TABLE starts ADD COLUMN closed INTEGER NOT NULL DEFAULT 0",  # 1: the file was closed in good order
 )
 
-SEALED_TABLES: Final = (
+_SEALED_SINCE_V3: Final = (
     *("campaign", "starts", "trials", "events", "states", "measurements", "meter_readings", "ledger", "doses"),
     *("alarms", "trips", "phases", "pins", "idle", "answers"),
 )
-"""All that hold something; their checksums are in `seals`."""
+
+
+def _unsealing(tables: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the triggers that void a table's seal when another program changes the table."""
+    return tuple(
+        f"CREATE TRIGGER unseal_{table}_{event} AFTER {event} ON {table} BEGIN "  # noqa: S608 - our own names
+        f"UPDATE seals SET digest = NULL WHERE name = '{table}'; END"
+        for table in tables
+        for event in ("insert", "update", "delete")
+    )
+
 
 _V3 = (
     """CREATE TABLE seals (                   -- checksums, see seals.py
         name TEXT PRIMARY KEY,              -- of the table, or user_version
         digest INTEGER                      -- NULL: changed by another program since
     ) WITHOUT ROWID""",
-    *(
-        f"CREATE TRIGGER unseal_{table}_{event} AFTER {event} ON {table} BEGIN "  # noqa: S608 - our own names
-        f"UPDATE seals SET digest = NULL WHERE name = '{table}'; END"
-        for table in SEALED_TABLES
-        for event in ("insert", "update", "delete")
-    ),
+    *_unsealing(_SEALED_SINCE_V3),
 )
 
 _V4 = (
@@ -214,9 +219,105 @@ _V4 = (
     "UPDATE seals SET digest = NULL",
 )
 
-MIGRATIONS: Final = (_V1, _V2, _V3, _V4)
+_PEOPLES_SINCE: Final = 5
+_PEOPLES: Final = ("acts", "acknowledgements", "suggestions", "imports", "by_hand", "corrections")
+_KEPT_FOR_GOOD: Final = ("acts", "acknowledgements", "imports", "corrections")
+"""Tables whose rows never change and never go."""
+
+_V5 = (
+    """CREATE TABLE acts (                    -- audit: what people have done to the campaign
+        id INTEGER PRIMARY KEY,
+        verb TEXT NOT NULL,                 -- pause, resume, void, amend, ack, finish, safe, ..., wrong token
+        argument TEXT NOT NULL,             -- what it was done to, e.g. trial 12
+        who TEXT NOT NULL,
+        why TEXT NOT NULL,
+        outcome TEXT NOT NULL,              -- what came of it, in words
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL,
+        start INTEGER REFERENCES starts (id)  -- of the process that carried it out
+    )""",
+    """CREATE TABLE acknowledgements (        -- a person has seen the alarm
+        alarm INTEGER PRIMARY KEY REFERENCES alarms (id),
+        who TEXT NOT NULL,
+        note TEXT NOT NULL,
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL
+    )""",
+    """CREATE TABLE suggestions (             -- decisions handed to a person; columns as in trials
+        id INTEGER PRIMARY KEY,
+        trial INTEGER NOT NULL,             -- the number it was made for; the last one made for it counts
+        control_set TEXT NOT NULL,          -- JSON
+        setpoints TEXT NOT NULL,            -- JSON
+        origin TEXT NOT NULL CHECK (origin IN ('policy', 'rejected', 'timed-out')),
+        proposal TEXT NOT NULL,             -- JSON
+        policy_state TEXT,                  -- JSON
+        seed INTEGER NOT NULL,
+        history_length INTEGER NOT NULL,
+        corrections INTEGER NOT NULL,
+        budget_micros INTEGER NOT NULL CHECK (typeof(budget_micros) = 'integer'),
+        note TEXT NOT NULL,
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL,
+        start INTEGER REFERENCES starts (id)  -- of the process that decided
+    )""",
+    """CREATE TABLE imports (                 -- files of trials from before the campaign
+        id INTEGER PRIMARY KEY,
+        source TEXT NOT NULL,               -- the file's name
+        digest TEXT NOT NULL,               -- SHA-256 of its bytes
+        trials INTEGER NOT NULL,
+        noise_sd REAL,                      -- of its outcomes, own units; NULL: as the model learns it
+        noise_factor REAL NOT NULL,         -- its outcomes' noise sd over that of the campaign's own
+        who TEXT NOT NULL,
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL
+    )""",
+    """CREATE TABLE by_hand (                 -- what is known besides of a trial that a person did
+        trial INTEGER PRIMARY KEY REFERENCES trials (trial),
+        date TEXT NOT NULL,                 -- of the trial, as the person wrote it; empty: not said
+        operator TEXT NOT NULL,
+        batch TEXT NOT NULL,
+        note TEXT NOT NULL,
+        who TEXT NOT NULL,                  -- who recorded it
+        suggestion INTEGER REFERENCES suggestions (id),
+        departed TEXT NOT NULL,             -- in what it was not as suggested, in words; empty: as suggested
+        import INTEGER REFERENCES imports (id),
+        amount_micros INTEGER CHECK (typeof(amount_micros) IN ('integer', 'null'))
+                                            -- what an imported trial cost then: evidence, never charged
+    )""",
+    """CREATE TABLE corrections (             -- nothing is erased: the last void or restore and the last value count
+        id INTEGER PRIMARY KEY,
+        trial INTEGER NOT NULL REFERENCES trials (trial),
+        kind TEXT NOT NULL CHECK (kind IN ('void', 'restore', 'amend')),
+        was TEXT NOT NULL,                  -- JSON: what is amended, as it was before
+        becomes TEXT NOT NULL,              -- JSON: the same from now on
+        who TEXT NOT NULL,
+        why TEXT NOT NULL,
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL
+    )""",
+    "CREATE INDEX corrections_trial ON corrections (trial)",
+    # The last correction that the decision knew; 0: none.
+    "ALTER TABLE trials ADD COLUMN corrections INTEGER NOT NULL DEFAULT 0",
+    *(
+        f"CREATE TRIGGER keep_{table}_{event} BEFORE {event} ON {table} BEGIN "
+        f"SELECT RAISE(ABORT, '{table}: rows are kept as they were written'); END"
+        for table in _KEPT_FOR_GOOD
+        for event in ("update", "delete")
+    ),
+    *_unsealing(_PEOPLES),
+    "UPDATE seals SET digest = NULL",
+)
+
+MIGRATIONS: Final = (_V1, _V2, _V3, _V4, _V5)
 VERSION: Final = len(MIGRATIONS)
 """The newest version this rigctl can read and write."""
+SEALED_TABLES: Final = (*_SEALED_SINCE_V3, *_PEOPLES)
+"""All that hold something; their checksums are in `seals`."""
+
+
+def sealed_tables(version: int) -> tuple[str, ...]:
+    """Return those that a sealed file of this version has."""
+    return SEALED_TABLES if version >= _PEOPLES_SINCE else _SEALED_SINCE_V3
 
 
 def has_table(connection: sqlite3.Connection, name: str) -> bool:

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 from zlib import crc32
 
-from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
+from rigctl.campaign.journal.schema import SEALED_TABLES, has_table, sealed_tables
 
 VERSION_SEAL: Final = "user_version"
 """The journal's version, which stands in the file's header too."""
@@ -82,7 +82,7 @@ def sealing(connection: sqlite3.Connection) -> Iterator[None]:
 
 def seal(connection: sqlite3.Connection, version: int) -> None:
     sealed = {name for name, sums in _seals(connection).items() if sums is not None}
-    made = {VERSION_SEAL: (version, 0)} | {t: _sums(connection, t) for t in SEALED_TABLES if t not in sealed}
+    made = {VERSION_SEAL: (version, 0)} | {t: _sums(connection, t) for t in sealed_tables(version) if t not in sealed}
     rows = [(name, *sums) for name, sums in made.items()]
     connection.executemany("INSERT OR REPLACE INTO seals (name, digest, place) VALUES (?, ?, ?)", rows)
 
@@ -92,7 +92,7 @@ def unsealed(connection: sqlite3.Connection) -> bool:
     if not has_table(connection, "seals"):
         return True
     (sealed,) = connection.execute("SELECT count(digest) FROM seals").fetchone()
-    return bool(sealed <= len(SEALED_TABLES))
+    return bool(sealed <= len(_tables(connection)))
 
 
 def broken_seal(connection: sqlite3.Connection) -> str:
@@ -100,9 +100,10 @@ def broken_seal(connection: sqlite3.Connection) -> str:
     seals = _seals(connection)
     if not seals:  # as a person leaves it who has recovered the file and checked it
         return ""
-    if set(seals) != {VERSION_SEAL, *SEALED_TABLES}:
+    tables = _tables(connection)
+    if set(seals) != {VERSION_SEAL, *tables}:
         return "the list of its checksums is not complete"
-    for table in SEALED_TABLES:
+    for table in tables:
         sealed, found = seals[table], _sums(connection, table)
         if sealed is not None and (sealed[0], sealed[1] or found[1]) != found:
             return f"the checksum of its table {table} does not hold{_where(connection, table, sealed, found)}"
@@ -114,6 +115,11 @@ def _where(connection: sqlite3.Connection, table: str, sealed: Sums, found: Sums
     key = weighted * pow(off, -1, _FIELD) % _FIELD if off else _FIELD
     (column, *_), *_ = connection.execute(f"SELECT * FROM {table} LIMIT 0").description  # noqa: S608 - our own names
     return f": look at {column} {key}" if key < _LARGEST_KEY else ""
+
+
+def _tables(connection: sqlite3.Connection) -> tuple[str, ...]:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return sealed_tables(version)
 
 
 def _seals(connection: sqlite3.Connection) -> dict[str, Sums | None]:

@@ -10,6 +10,7 @@ import numpy as np
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.grid import lattice
+from rigctl.core.bounds.levels import neighbours, snapped
 from rigctl.core.experiment.space import ControlSet, Space
 
 LONGEST = 0.5
@@ -76,13 +77,23 @@ class Surroundings:
         moved = settings.points[rows] + step * np.minimum(self.lengthscales, LONGEST) * self.rng.standard_normal(
             (len(rows), self.space.dimension)
         )
-        return Settings(np.clip(moved, 0.0, 1.0), settings.sets[rows])
+        return Settings(snapped(np.clip(moved, 0.0, 1.0), self.space.steps), settings.sets[rows])
+
+    def one_step_from(self, settings: Settings) -> Settings:
+        """Return the neighbours of settings on the grid, in variables that their control sets have; else none."""
+        moved, rows = neighbours(settings.points, self.space.steps)
+        sets = settings.sets[rows]
+        controls = np.zeros((len(self.space.control_sets), self.space.dimension), dtype=bool)
+        for number, chosen in enumerate(self.space.control_sets):
+            controls[number, list(chosen.indices)] = True
+        kept = ((moved != settings.points[rows]) & controls[sets]).any(axis=1)
+        return Settings(moved[kept], sets[kept])
 
     def everywhere(self, count: int) -> Settings:
         """Return the same `count` points of the cube for every control set."""
         sets = self.space.control_sets
         order = sorted(range(len(sets)), key=lambda i: by_members(sets[i]))
-        points = lattice(self.space.dimension, count, self.rng)
+        points = snapped(lattice(self.space.dimension, count, self.rng), self.space.steps)
         return Settings(np.tile(points, (len(sets), 1)), np.repeat(order, count))
 
     def best(
@@ -92,6 +103,6 @@ class Surroundings:
         scores = score(settings)
         for _ in range(ROUNDS):
             leaders = settings.of(np.argsort(-scores, kind="stable")[:LEADERS])
-            more = self.near(leaders, CHILDREN, reach)
+            more = join(self.near(leaders, CHILDREN, reach), self.one_step_from(leaders))
             settings, scores = join(settings, more), np.concatenate([scores, score(more)])
         return settings, scores

@@ -65,6 +65,9 @@ class _Wave:
     def log_slope(self, delta: FloatArray) -> FloatArray:
         raise NotImplementedError("waves are only integrated, never climbed")
 
+    def narrowed(self, by: float) -> _Wave:
+        return _Wave(self.frequencies * by, self.sine)
+
 
 def characteristic(marginal: Marginal, frequencies: FloatArray) -> FloatArray:
     """Return E[e^(i w X)] for frequencies w (M,), complex (M,)."""

@@ -192,7 +192,8 @@ class Outlook(Context):
         upper_at = tuple(float(v) for v in self.bounds[chosen].upper_at)
         setting = upper_at if choice.setting is None else choice.setting
         if self.too_few_outcomes if choice.first is None else choice.first:
-            point = first_point(len(setting), self.history.trials_of(chosen), sobol_seed)
+            uniform = first_point(len(setting), self.history.trials_of(chosen), sobol_seed)
+            point = self.problem.space.evenly(chosen, uniform)
             # where costs depend on the setting the point may be too dear for what is left; the upper maximiser fits
             fits = self.fits(chosen, point)
             setting = point if fits else upper_at

@@ -14,8 +14,8 @@ from typing import Protocol
 import numpy as np
 
 from rigctl.core.arrays import FloatArray, IntArray
-from rigctl.core.bounds.ascent import climb
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.levels import climb_on_grid, snapped
 from rigctl.core.bounds.pointwise import sobol
 from rigctl.core.experiment.space import Space
 
@@ -172,19 +172,22 @@ class Search:
         """
         e = self.expectations
         scale = np.minimum(np.array(e.posterior.hyperparameters.lengthscales), 1.0)
+        steps = self.space.steps
         points, sets = self.screening.settings(e, among, scale, rng)
+        points = snapped(points, steps)
         values = surface.value(points, sets)
         begin, groups = starts(e, points, sets, values, scale, count=self.climbers)
         for i in among:
             if i in warm:
                 known = self.space.rows(i, np.clip(np.atleast_2d(warm[i]), 0.0, 1.0))
                 begin, groups = np.concatenate([begin, known]), np.concatenate([groups, np.full(len(known), i)])
-        found = climb(
+        found = climb_on_grid(
             lambda x, index: surface.value_and_gradient(x, groups[index]),
             begin,
             e.mask[groups],
             groups,
             scale,
+            steps=steps,
             tolerance=self.tolerance,
         )
         return Looked(found.points, groups, found.values), Looked(points, sets, values)

@@ -13,9 +13,10 @@ from itertools import pairwise
 import numpy as np
 
 from rigctl.core.arrays import BoolArray, FloatArray, IntArray
-from rigctl.core.bounds.ascent import Maxima, climb
+from rigctl.core.bounds.ascent import Maxima
 from rigctl.core.bounds.expectations import Bounded, Expectations, Spread, ValueSpread
 from rigctl.core.bounds.grid import lattice
+from rigctl.core.bounds.levels import FEW, climb_on_grid, snapped
 from rigctl.core.bounds.pointwise import MeanSquareSpread, PointwiseSpread, natural_nodes
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.experiment.space import Space
@@ -96,20 +97,28 @@ class _Task:
     """(3,): beta, -beta, 0."""
     lengthscales: FloatArray
     signal_sd: float
+    steps: IntArray
+    """(d,), of each variable's range; 0 where every value can be set."""
 
     @property
     def count(self) -> int:
         return len(self.expectations.mask)
 
-    def climb(self, spread: Spread, starts: FloatArray, groups: IntArray) -> Maxima:
-        """Climb from starts (b, d) to local maxima, each of the function of its group (b,)."""
+    def climb(self, spread: Spread, starts: FloatArray, groups: IntArray, *, few: int = FEW) -> Maxima:
+        """Climb from starts (b, d) to local maxima, each of the function of its group (b,).
+
+        Of a control set with no more settings than `few` all are looked at.
+        """
         sets, widths = groups // 3, self.widths[groups % 3]
 
         def objective(points: FloatArray, index: IntArray) -> tuple[FloatArray, FloatArray]:
             return self.expectations.value_and_gradient(points, sets[index], widths[index], spread)
 
         free = self.expectations.mask[sets]
-        return climb(objective, starts, free, groups, self.lengthscales, tolerance=TOLERANCE * self.signal_sd)
+        tolerance = TOLERANCE * self.signal_sd
+        return climb_on_grid(
+            objective, starts, free, groups, self.lengthscales, steps=self.steps, tolerance=tolerance, few=few
+        )
 
 
 def best_bounds(
@@ -131,7 +140,7 @@ def best_bounds(
     expectations = Expectations.of(posterior, space)
     widths = options.beta * np.array([1.0, -1.0, 0.0])
     h = posterior.hyperparameters
-    task = _Task(expectations, widths, np.array(h.lengthscales), h.signal_sd)
+    task = _Task(expectations, widths, np.array(h.lengthscales), h.signal_sd, space.steps)
     settings, warm = _settings(task, rng), _warm(space, warm_starts or {})
     if options.bounds == "integrated":
         spread = ValueSpread(expectations)
@@ -164,7 +173,7 @@ def _settings(task: _Task, rng: np.random.Generator) -> tuple[FloatArray, IntArr
         mine = np.concatenate([common[: CUBE_STARTS[size]], best, np.clip(around, 0.0, 1.0)])
         points.append(mine)
         sets.append(np.full(len(mine), row))
-    return np.concatenate(points), np.concatenate(sets)
+    return snapped(np.concatenate(points), task.steps), np.concatenate(sets)
 
 
 def _ranked(e: Expectations) -> FloatArray:
@@ -306,7 +315,7 @@ def _polished(
         picks = _best_apart(np.ascontiguousarray(place[:, None, mine]), values[None, mine], count)
         kept += [mine[pick] for pick in picks]
     rows = np.concatenate(kept)
-    maxima = task.climb(spread, points[rows], groups[rows])
+    maxima = task.climb(spread, points[rows], groups[rows], few=0)  # as dear as hundreds of others, each
     return maxima.points, groups[rows], maxima.values
 
 

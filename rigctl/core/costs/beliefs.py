@@ -45,7 +45,7 @@ def charges(history: History, control_set: int) -> FloatArray:
     known = history.costs(control_set)
     if known.size or not history.trials_of(control_set):
         return known
-    return np.array([to_units(o.cost) for o in history.observations if o.control_set == control_set])
+    return np.array([to_units(o.cost) for o in history.observations if o.control_set == control_set and o.charged])
 
 
 def booked_when_free(beliefs: Sequence[CostBelief]) -> Micros:
@@ -60,7 +60,7 @@ def booked(history: History, beliefs: Sequence[CostBelief]) -> tuple[Micros, ...
     """Return the sum of each set's trials, so counted, (m,)."""
     free, total = booked_when_free(beliefs), [0] * len(beliefs)
     for o in history.observations:
-        if o.control_set >= 0:
+        if o.control_set >= 0 and o.charged:
             total[o.control_set] += o.cost or free
     return tuple(total)
 
@@ -92,9 +92,17 @@ def believe(problem: Problem, history: History, bound: CostBound) -> tuple[CostB
 
 
 def horizon(problem: Problem, history: History) -> float:
-    """Return T: trials so far (not points known beforehand) plus what the remaining budget buys at the mean cost."""
-    trials = sum(history.trials_of(i) for i in range(len(problem.space.control_sets)))
-    mean = to_units(history.spent) / trials if trials else 0.0
+    """Return T: trials so far (not points known beforehand) plus what the remaining budget buys at the mean cost.
+
+    Where all trials are from before the campaign, it is the mean of what they cost then.
+    """
+    sets = range(len(problem.space.control_sets))
+    trials = sum(history.trials_of(i) for i in sets)
+    charged = trials if not history.uncharged else sum(o.charged and o.control_set >= 0 for o in history.observations)
+    mean = to_units(history.spent) / charged if charged else 0.0
+    if history.uncharged and not charged:
+        costs = np.concatenate([history.costs(i) for i in sets])
+        mean = float(costs.mean()) if costs.size else 0.0
     return trials + (max(0.0, remaining(problem, history)) / mean if mean > 0 else 0.0)
 
 

@@ -11,6 +11,7 @@ from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.best import SetBounds
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.grid import lattice
+from rigctl.core.bounds.levels import snapped
 from rigctl.core.experiment.problem import CostField, Problem
 from rigctl.core.gp.surrogate import Posterior
 
@@ -56,7 +57,8 @@ def within(
     expectations = Expectations.of(posterior, problem.space)
     out, share = list(bounds), margin(problem)
     for i in dear:
-        priced = _settings(both[i], field, i, rng)
+        columns = list(problem.space.control_sets[i].indices)
+        priced = snapped(_settings(both[i], field, i, rng), problem.space.steps[columns])
         fitting = priced[field.upper(i, priced) <= share * left]
         if len(fitting):
             out[i] = _best_of(fitting, problem, expectations, bounds[i])

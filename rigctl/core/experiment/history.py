@@ -12,6 +12,11 @@ from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.money import Micros, to_units
 
+BEFOREHAND = -1
+"""The control set of a point that was known beforehand, chosen in every variable; or of none that there is."""
+ALONE = -2
+"""The control set of a trial in which nothing was controlled."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -23,7 +28,7 @@ class Observation:
 
     trial: int
     control_set: int
-    """Index into `Space.control_sets`; -1 for a point that was known beforehand, chosen in every variable."""
+    """Index into `Space.control_sets`, or `BEFOREHAND`, or `ALONE`."""
     x: tuple[float, ...] | None
     """(d,), unit cube."""
     y: float | None
@@ -33,6 +38,11 @@ class Observation:
     """False where the cost was estimated (a meter fell or could not be read)."""
     further: tuple[float, ...] = ()
     """Outcomes besides the first, their own units, in the order of `Problem.further`."""
+    charged: bool = True
+    """False for a trial from before the campaign: its cost is evidence, and no part of what was spent."""
+    noise_sd: float | None = None
+    """Of the outcome where it is known, own units; None: `noise_factor` times what the model believes."""
+    noise_factor: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -42,18 +52,20 @@ class History:
     observations: tuple[Observation, ...] = ()
     memo: Memo = field(default_factory=Memo, repr=False, compare=False)
     """Handed on by `append`; saves time, decides nothing."""
+    corrections: int = field(default=0, repr=False, compare=False)
+    """The last correction of a trial that this takes into account, by its number in the journal; 0: none."""
 
     def append(self, observation: Observation) -> History:
         """Return a longer history; this one stays as it is. Nothing known is computed again, only copied."""
-        longer = History((*self.observations, observation), self.memo)
+        longer = History((*self.observations, observation), self.memo, self.corrections)
         # where a cached_property keeps its value; a frozen dataclass without slots allows it
         vars(longer)["_tables"] = self._tables.extended((observation,))
         return longer
 
     @classmethod
-    def of(cls, observations: Iterable[Observation], memo: Memo | None = None) -> History:
+    def of(cls, observations: Iterable[Observation], memo: Memo | None = None, corrections: int = 0) -> History:
         """Make a history of these observations, with the memo of one it was made from, if there is one."""
-        return cls(tuple(observations), memo or Memo())
+        return cls(tuple(observations), memo or Memo(), corrections)
 
     def __len__(self) -> int:
         return len(self.observations)
@@ -87,8 +99,21 @@ class History:
 
     @property
     def spent(self) -> Micros:
-        """Return the sum of all costs, exact; failed and lost trials count."""
+        """Return the sum of all costs that were charged, exact; failed and lost trials count."""
         return self._tables.spent
+
+    @property
+    def uncharged(self) -> int:
+        """Return how many trials are from before the campaign."""
+        return self._tables.uncharged
+
+    @property
+    def noise(self) -> FloatArray | None:
+        """Return the noise of the complete observations' outcomes, (n, 2); None where all are alike.
+
+        Its sd in own units, NaN where it is not known, and then its factor over what the model believes.
+        """
+        return self._tables.noise
 
     def costs(self, control_set: int) -> FloatArray:
         """Return every known cost this control set has had, (T_i,), currency units."""
@@ -114,6 +139,8 @@ class _Tables:
     spent: Micros = 0
     costs: Mapping[int, FloatArray] = field(default_factory=dict)
     trials: Mapping[int, int] = field(default_factory=dict)
+    uncharged: int = 0
+    noise: FloatArray | None = None
 
     @property
     def y(self) -> FloatArray:
@@ -134,10 +161,20 @@ class _Tables:
             complete=self.complete + fresh,
             x=_below(self.x, [o.x for o in fresh if o.x is not None]),
             outcomes=_below(self.outcomes, [(o.y, *o.further) for o in fresh if o.y is not None]),
-            spent=self.spent + sum(o.cost for o in observations),
+            spent=self.spent + sum(o.cost for o in observations if o.charged),
             costs={**self.costs, **added},
             trials=trials,
+            uncharged=self.uncharged + sum(not o.charged for o in observations),
+            noise=self._noise(fresh),
         )
+
+    def _noise(self, fresh: tuple[Observation, ...]) -> FloatArray | None:
+        alike = all(o.noise_sd is None and o.noise_factor == 1.0 for o in fresh)
+        if self.noise is None and alike:
+            return None
+        before = np.tile([np.nan, 1.0], (len(self.complete), 1)) if self.noise is None else self.noise
+        rows = [(np.nan if o.noise_sd is None else o.noise_sd, o.noise_factor) for o in fresh]
+        return _read_only(np.concatenate([before, np.reshape(rows, (len(rows), 2))]))
 
 
 def _below(table: FloatArray, rows: list[tuple[float, ...]]) -> FloatArray:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 import numpy as np
 
-from rigctl.core.arrays import FloatArray
+from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.marginals.families import Marginal
 
 
@@ -16,7 +17,7 @@ class Variable:
     """Describe one quantity of the experiment that can be measured and, at a price, controlled.
 
     Raises:
-        ValueError: the range is empty or not finite.
+        ValueError: the range is empty or not finite, or no whole number of steps.
     """
 
     name: str
@@ -27,10 +28,48 @@ class Variable:
     """Highest setpoint, engineering units; 1 on the unit cube."""
     marginal: Marginal
     """How it varies when left alone, on the unit cube."""
+    step: float | None = None
+    """Between two setpoints, the first of which is the lowest; engineering units. None: every value can be set."""
 
     def __post_init__(self) -> None:
         if not (np.isfinite(self.low) and np.isfinite(self.high) and self.low < self.high):
             raise ValueError(f"{self.name}: range must be finite and rising, got [{self.low}, {self.high}]")
+        if self.step is None:
+            return
+        if not (np.isfinite(self.step) and self.step > 0):
+            raise ValueError(f"{self.name}: got a step of {self.step}, must be finite and > 0")
+        last = last_level(self.low, self.high, self.step)
+        if last != self.high:
+            raise ValueError(
+                f"{self.name}: got a step of {self.step:g}, must lead from {self.low:g} to {self.high:g} in whole "
+                f"steps; the last setpoint would be {last:g}"
+            )
+
+    @property
+    def steps(self) -> int:
+        """Return how many steps lead from the lowest setpoint to the highest; 0 where every value can be set."""
+        return 0 if self.step is None else int((_decimal(self.high) - _decimal(self.low)) / _decimal(self.step))
+
+    def setpoint(self, u: float) -> float:
+        """Return a place on the unit interval as a setpoint, engineering units, clipped to the range.
+
+        Clipping only removes the last bit of rounding: `low + span * 1.0` may exceed `high` by one ulp. With steps it
+        is the nearest one, as exact as it was written: 0.3, not 0.30000000000000004.
+        """
+        if self.step is None:
+            return float(min(max(self.low + (self.high - self.low) * u, self.low), self.high))
+        level = min(max(round(u * self.steps), 0), self.steps)
+        return float(_decimal(self.low) + level * _decimal(self.step))
+
+
+def last_level(low: float, high: float, step: float) -> float:
+    """Return the highest setpoint that whole steps from `low` lead to, at most `high`; engineering units."""
+    return float(_decimal(low) + (_decimal(high) - _decimal(low)) // _decimal(step) * _decimal(step))
+
+
+def _decimal(value: float) -> Decimal:
+    """Return a number as it is written."""
+    return Decimal(repr(float(value)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,18 +153,25 @@ class Space:
         points[:, self.control_sets[control_set].indices] = settings
         return points
 
-    def setpoints(self, control_set: int, setting: Sequence[float]) -> dict[str, float]:
-        """Return a setting (k,) on the unit cube as named setpoints in engineering units, clipped to the range.
+    @property
+    def steps(self) -> IntArray:
+        """Return how many steps each range has, (d,); 0 where every value can be set."""
+        return np.array([v.steps for v in self.variables], dtype=np.int64)
 
-        Clipping only removes the last bit of rounding: `low + span * 1.0` may exceed `high` by one ulp.
+    def evenly(self, control_set: int, setting: Sequence[float]) -> tuple[float, ...]:
+        """Return a setting (k,) on the unit cube with stepped variables on their levels, each as likely as the others.
+
+        Of uniform numbers; the nearest level would be the lowest or highest half as often as any other.
         """
+        counts = [self.variables[i].steps for i in self.control_sets[control_set].indices]
+        pairs = zip(setting, counts, strict=True)
+        return tuple(min(int(u * (n + 1)), n) / n if n else float(u) for u, n in pairs)
+
+    def setpoints(self, control_set: int, setting: Sequence[float]) -> dict[str, float]:
+        """Return a setting (k,) on the unit cube as named setpoints in engineering units, within the range."""
         chosen = self.control_sets[control_set]
         pairs = zip(chosen.indices, setting, strict=True)
-        out = {}
-        for index, u in pairs:
-            v = self.variables[index]
-            out[v.name] = float(min(max(v.low + (v.high - v.low) * float(u), v.low), v.high))
-        return out
+        return {self.variables[i].name: self.variables[i].setpoint(float(u)) for i, u in pairs}
 
     def index_of(self, members: Sequence[str]) -> int:
         """Return which control set has exactly these members.

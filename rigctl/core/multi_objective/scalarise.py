@@ -14,8 +14,8 @@ import numpy as np
 
 from rigctl.core.acquisition.search import Screening
 from rigctl.core.arrays import FloatArray, IntArray
-from rigctl.core.bounds.ascent import climb
 from rigctl.core.bounds.expectations import Expectations, ValueSpread
+from rigctl.core.bounds.levels import climb_on_grid, settled, snapped
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.preference import CostPreference
@@ -153,7 +153,9 @@ def best_trade_offs(acquisition: Scalarised, rng: np.random.Generator) -> tuple[
     """Return the best setting of every set: a few hundred are screened, the best climb together."""
     lengthscales = np.min([m.posterior.hyperparameters.lengthscales for m in acquisition.expectations], axis=0)
     every, scale = range(len(acquisition.mask)), np.minimum(lengthscales, 0.5)
+    steps = acquisition.space.steps
     points, sets = SCREENING.settings(acquisition.expectations[0], every, scale, rng, acquisition.score)
+    points = snapped(points, steps)
     scores = acquisition.score(points, sets)
     starts = np.concatenate([_best(scores, sets, i) for i in every])
     at, groups = points[starts], sets[starts]
@@ -163,7 +165,11 @@ def best_trade_offs(acquisition: Scalarised, rng: np.random.Generator) -> tuple[
             return acquisition.smooth(x, groups[index], p)
 
         tolerance = TOLERANCE * max(float(scores.max()), np.finfo(float).tiny)
-        at = climb(objective, at, acquisition.mask[groups], groups, lengthscales, tolerance=tolerance).points
+        at = climb_on_grid(
+            objective, at, acquisition.mask[groups], groups, lengthscales, steps=steps, tolerance=tolerance
+        ).points
+    if steps.any():  # by the acquisition itself, not by its stand-in
+        at, _ = settled(lambda x, i: acquisition.score(x, groups[i]), at, acquisition.mask[groups], groups, steps=steps)
     # a climb of the stand-in may end lower than it began
     points, sets = np.concatenate([points[starts], at]), np.concatenate([groups, groups])
     scores = acquisition.score(points, sets)

@@ -13,6 +13,7 @@ import numpy as np
 
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.levels import snapped
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.gp.model import Fitted
@@ -93,7 +94,7 @@ def _expected(
     problem: Problem, whole: Sequence[Observation], models: Sequence[Fitted]
 ) -> tuple[FloatArray, FloatArray]:
     """Return means and spreads of every setting that was tried, as values, (n, K) each."""
-    x = np.clip(np.array([o.x for o in whole], dtype=float), 0.0, 1.0)
+    x = snapped(np.clip(np.array([o.x for o in whole], dtype=float), 0.0, 1.0), problem.space.steps)
     sets = np.array([o.control_set for o in whole])
     means, sds = zip(
         *(Expectations.of(fitted.posterior, problem.space).values(x, sets) for fitted in models), strict=True

@@ -41,14 +41,14 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
         )
     chosen = min(fitting, key=lambda i: (history.trials_of(i), beliefs[i].upper, i))
     dimension = len(problem.space.control_sets[chosen].indices)
-    setting = qmc.Sobol(dimension, seed=rng).random(1)[0]
+    setting = problem.space.evenly(chosen, qmc.Sobol(dimension, seed=rng).random(1)[0])
     label = problem.space.control_sets[chosen].label
     return Proposal(
         trial=len(history) + 1,
         policy=NAME,
         phase="explore",
         control_set=chosen,
-        setting=tuple(float(u) for u in setting),
+        setting=setting,
         reason=f"the policy did not choose this trial, so {label} is tried, which had the fewest trials",
         technical=f"{reason}; exploring the control set tried least",
         predicted_cost=to_units(beliefs[chosen].upper),

@@ -184,7 +184,8 @@ class CostAware(ABC):
             BudgetSpent: nothing fits the remaining budget.
         """
         history, sets = view.history, view.problem.space.control_sets
-        points = [first_point(len(s.indices), history.trials_of(i), sobol_seed) for i, s in enumerate(sets)]
+        uniform = [first_point(len(s.indices), history.trials_of(i), sobol_seed) for i, s in enumerate(sets)]
+        points = [view.problem.space.evenly(i, at) for i, at in enumerate(uniform)]
         most = [float(view.field.upper(i, np.array([point]))[0]) for i, point in enumerate(points)]
         fitting = [i for i, cost in enumerate(most) if view.fits(cost)]
         done, wanted = len(history.complete), self._initial_outcomes(view.problem)

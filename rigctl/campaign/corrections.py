@@ -1,0 +1,141 @@
+"""What a person may correct of a trial that is over: leave it out, take it in again, amend what was recorded wrongly.
+
+Nothing is erased. The trial's record stays as it was written; the correction stands beside it, says who made it and
+why, and holds from the next decision on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
+
+from rigctl.campaign.journal.rows import Amendment, TrialRow
+from rigctl.campaign.journal.writer import Journal
+from rigctl.campaign.trial import State
+from rigctl.core.money import to_units
+from rigctl.errors import UsageError
+
+_MEASURABLE = (State.RECORDED, State.FAILED)
+
+
+def void(journal: Journal, trial: int, who: str, why: str) -> str:
+    """Leave a trial out of what the policy learns from; what it cost stays spent. Return what came of it, in words.
+
+    Raises:
+        UsageError: there is no such trial, it is under way or void already, or no reason is given.
+    """
+    row = _over(journal, trial, why)
+    if row.voided:
+        last = [c for c in row.corrected if c.kind == "void"][-1]
+        raise UsageError(f"void: trial {trial}: {last.who} has voided it already, {last.utc}: {last.why}")
+    journal.people.correct(trial, "void", Amendment(), Amendment(), who=who, why=why)
+    spent = (
+        "" if row.imported else f"; its cost of {to_units(row.cost):g} {journal.read.campaign().currency} stays spent"
+    )
+    return f"trial {trial} is left out from the next decision on{spent}"
+
+
+def restore(journal: Journal, trial: int, who: str, why: str) -> str:
+    """Take a void trial in again. Return what came of it, in words.
+
+    Raises:
+        UsageError: there is no such trial, it is not void, or no reason is given.
+    """
+    if not _over(journal, trial, why).voided:
+        raise UsageError(f"void --undo: trial {trial}: is not void; `rigctl export` lists trials and what they are")
+    journal.people.correct(trial, "restore", Amendment(), Amendment(), who=who, why=why)
+    return f"trial {trial} counts again from the next decision on"
+
+
+def amend(
+    journal: Journal,
+    trial: int,
+    becomes: Amendment,
+    names: tuple[Sequence[str], Sequence[str]],
+    *,
+    who: str,
+    why: str,
+) -> str:
+    """Correct what was recorded of a trial. Return what came of it, in words.
+
+    Args:
+        journal: open for writing.
+        trial: its number.
+        becomes: what is amended; all outcomes None: it failed.
+        names: of the variables and of the outcomes, in order.
+        who: amends it.
+        why: for whoever reads it later.
+
+    Raises:
+        UsageError: there is no such trial, it is under way, nothing changes, or what came out could not have been.
+    """
+    row = _over(journal, trial, why)
+    if (becomes.values or becomes.outcomes) and row.state not in _MEASURABLE:
+        raise UsageError(f"amend: trial {trial}: is {row.state}, not measured; only cost and note can change")
+    was = _as_it_is(row, becomes, names[1])
+    if was == becomes:
+        raise UsageError(f"amend: trial {trial}: is so already; nothing to amend")
+    _check(row, becomes, names)
+    journal.people.correct(trial, "amend", was, becomes, who=who, why=why)
+    return f"trial {trial}: {'; '.join(changes(was, becomes, journal.read.campaign().currency))}"
+
+
+def changes(was: Amendment, becomes: Amendment, currency: str) -> tuple[str, ...]:
+    """Say what is amended, one phrase each."""
+
+    def said(value: float | None) -> str:
+        return "nothing" if value is None else f"{value:g}"
+
+    before = {**was.values, **was.outcomes}
+    parts = [f"{n} {said(before.get(n))} -> {said(v)}" for n, v in {**becomes.values, **becomes.outcomes}.items()]
+    if becomes.amount is not None:
+        old = None if was.amount is None else to_units(was.amount)
+        parts.append(f"cost {said(old)} -> {to_units(becomes.amount):g} {currency}")
+    if becomes.note is not None:
+        parts.append(f'note "{was.note or ""}" -> "{becomes.note}"')
+    return tuple(parts)
+
+
+def _over(journal: Journal, trial: int, why: str) -> TrialRow:
+    row = journal.read.trial(trial)
+    if not row.state.final:
+        raise UsageError(f"trial {trial}: is under way ({row.state}); it can be corrected when it is over")
+    if not why.strip():
+        raise UsageError(f"trial {trial}: say why, with --why: a correction is read by others later")
+    return row
+
+
+def _as_it_is(row: TrialRow, becomes: Amendment, outcomes: Sequence[str]) -> Amendment:
+    """Return what stands now where something is amended."""
+    measured = {outcomes[0]: row.outcome, **row.further}
+    amount = row.by_hand.amount if row.imported and row.by_hand is not None else row.cost
+    return Amendment(
+        values={name: row.measured.get(name) for name in becomes.values},
+        outcomes={name: measured.get(name) for name in becomes.outcomes},
+        amount=None if becomes.amount is None else amount,
+        note=None if becomes.note is None else row.remark,
+    )
+
+
+def _check(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequence[str]]) -> None:
+    variables, outcomes = names
+    for kind, known, given in (("variable", variables, becomes.values), ("outcome", outcomes, becomes.outcomes)):
+        for name in given:
+            if name not in known:
+                raise UsageError(f"amend: {name}: is no {kind} of this campaign; known: {', '.join(known)}")
+    for name, value in {**becomes.values, **becomes.outcomes}.items():
+        if value is not None and not isfinite(value):
+            raise UsageError(f"amend: {name}: got {value}, must be a finite number")
+    if becomes.amount is not None and becomes.amount < 0:
+        raise UsageError(f"amend: cost: got {to_units(becomes.amount):g}, must not be negative")
+    first = {outcomes[0]: row.outcome, **row.further, **becomes.outcomes}
+    after = replace(becomes, values={**row.measured, **becomes.values})
+    if all(first.get(name) is None for name in outcomes):
+        return
+    missing = [n for n in variables if after.values.get(n) is None] + [n for n in outcomes if first.get(n) is None]
+    if missing and (becomes.values or becomes.outcomes):
+        raise UsageError(
+            f"amend: trial {row.trial}: {', '.join(missing)}: is missing, but the trial has an outcome; give it with "
+            "--values, or take the outcome away with --failed"
+        )

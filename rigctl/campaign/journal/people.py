@@ -1,0 +1,208 @@
+"""What people did: acts, acknowledged alarms, trials they carried out, and what they corrected. None of it is erased.
+
+A journal of version 4 or older has none of it, and reads as if nobody had done anything.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
+
+from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal.database import ask, fetch, transaction
+from rigctl.campaign.journal.documents import stored
+from rigctl.campaign.journal.inserts import Statements
+from rigctl.campaign.journal.rows import (
+    ActRow,
+    Amendment,
+    ByHand,
+    CorrectionRow,
+    ImportRow,
+    Kind,
+    Source,
+    SuggestionRow,
+    TrialRow,
+)
+from rigctl.campaign.journal.schema import has_table
+from rigctl.campaign.journal.time import CampaignTime
+from rigctl.campaign.trial import State
+from rigctl.codec import fields_of, row
+from rigctl.core.money import Micros
+from rigctl.errors import JournalError
+
+_CORRECTIONS: Final = "SELECT *, id AS correction FROM corrections WHERE id <= ? ORDER BY id"
+_ALL: Final = 2**62
+
+
+class PeopleBook:
+    """Writes it. Each call returns only after the record is on disk."""
+
+    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
+        self._connection = connection
+        self._time = time
+        self._do = Statements(connection, time)
+
+    def act(self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "") -> int:
+        """Record what a person did, or tried to do, and what came of it; return its number."""
+        with transaction(self._connection):
+            return self._add_act(verb, who, argument, why, outcome)
+
+    def acknowledge(self, alarm: int, who: str, note: str = "") -> None:
+        """Record that a person has seen an alarm, and that they said so.
+
+        Raises:
+            JournalError: there is no such alarm, or somebody has acknowledged it already.
+        """
+        with transaction(self._connection):
+            if not ask(self._connection, "SELECT 1 FROM alarms WHERE id = ?", alarm):
+                raise JournalError(f"alarm {alarm}: not in this journal; `rigctl export --records alarms` lists them")
+            for first in ask(self._connection, "SELECT who, utc FROM acknowledgements WHERE alarm = ?", alarm):
+                raise JournalError(f"alarm {alarm}: {first['who']} has acknowledged it already, {first['utc']}")
+            self._do.insert("acknowledgements", {"alarm": alarm, "who": who, "note": note, **self._now()})
+            self._add_act("ack", who, f"alarm {alarm}", note, "acknowledged")
+
+    def suggest(self, decision: Decision) -> int:
+        """Keep a decision that is handed to a person, once; return its number."""
+        values = fields_of(decision)
+        del values["traceback"]
+        cells = row(values, stored)
+        with transaction(self._connection):
+            sql = "SELECT * FROM suggestions WHERE trial = ? ORDER BY id DESC LIMIT 1"
+            for last in ask(self._connection, sql, decision.trial):
+                if all(last[column] == cell for column, cell in cells.items()):
+                    return int(last["id"])
+            return self._do.insert("suggestions", {**values, **self._now(), "start": self._start()})
+
+    def correct(self, trial: int, kind: Kind, was: Amendment, becomes: Amendment, *, who: str, why: str) -> int:
+        """Put a correction beside a trial's record, and the act into the audit; return the correction's number.
+
+        Raises:
+            JournalError: there is no such trial, or it is under way.
+        """
+        with transaction(self._connection):
+            if not ask(self._connection, "SELECT 1 FROM events WHERE trial = ?", trial):
+                raise JournalError(f"trial {trial}: not in this journal")
+            values = {"trial": trial, "kind": kind, "was": was, "becomes": becomes, "who": who, "why": why}
+            number = self._do.insert("corrections", {**values, **self._now()})
+            self._add_act(kind, who, f"trial {trial}", why, f"correction {number}")
+            return number
+
+    def add_import(self, source: Source, trials: int) -> int:
+        """Note a file inside the transaction that records its trials; return its number."""
+        values = fields_of(source)
+        return self._do.insert("imports", {"source": values.pop("name"), **values, "trials": trials, **self._now()})
+
+    def add_by_hand(self, trial: int, known: ByHand) -> None:
+        """Note what is known besides of a trial inside the transaction that records it."""
+        values = fields_of(known)
+        self._do.insert("by_hand", {"trial": trial, "import": values.pop("imported"), **values})
+
+    def _add_act(self, verb: str, who: str, argument: str, why: str, outcome: str) -> int:
+        values = {"verb": verb, "argument": argument, "who": who, "why": why, "outcome": outcome}
+        return self._do.insert("acts", {**values, **self._now(), "start": self._start()})
+
+    def _start(self) -> int | None:
+        (start,) = self._connection.execute("SELECT max(id) FROM starts").fetchone()  # whoever writes has begun last
+        return None if start is None else int(start)
+
+    def _now(self) -> Mapping[str, object]:
+        return {"utc": self._time.utc(), "at_s": self._time.now_s()}
+
+
+class PeopleRows:
+    """Answers what is asked about it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def acts(self) -> tuple[ActRow, ...]:
+        """Return the audit, in order."""
+        if not has_table(self._connection, "acts"):
+            return ()
+        return fetch(self._connection, ActRow, "SELECT *, id AS act FROM acts ORDER BY id")
+
+    def suggestions(self) -> Mapping[int, SuggestionRow]:
+        """Return every decision that was handed to a person, by its number."""
+        if not has_table(self._connection, "suggestions"):
+            return {}
+        sql = "SELECT *, id AS suggestion FROM suggestions ORDER BY id"
+        return {found.suggestion: found for found in fetch(self._connection, SuggestionRow, sql)}
+
+    def suggestion_for(self, trial: int) -> SuggestionRow | None:
+        """Return the last one that was made for this trial."""
+        rows = [found for found in self.suggestions().values() if found.trial == trial]
+        return rows[-1] if rows else None
+
+    def imports(self) -> Mapping[int, ImportRow]:
+        """Return the files of trials from before the campaign, by their number."""
+        if not has_table(self._connection, "imports"):
+            return {}
+        rows = fetch(self._connection, ImportRow, "SELECT *, id AS imported FROM imports ORDER BY id")
+        return {found.imported: found for found in rows}
+
+    def by_hand(self) -> Mapping[int, ByHand]:
+        """Return what is known besides of trials that a person did, by trial."""
+        if not has_table(self._connection, "by_hand"):
+            return {}
+        sql = "SELECT *, import AS imported FROM by_hand ORDER BY trial"
+        numbers = [cells["trial"] for cells in ask(self._connection, sql)]
+        return dict(zip(numbers, fetch(self._connection, ByHand, sql), strict=True))
+
+    def corrections(self, last: int | None = None) -> tuple[CorrectionRow, ...]:
+        """Return what was corrected, in order, up to the correction of this number; None: all."""
+        if not has_table(self._connection, "corrections"):
+            return ()
+        return fetch(self._connection, CorrectionRow, _CORRECTIONS, _ALL if last is None else last)
+
+    def last_correction(self) -> int:
+        """Return the number of the last correction; 0: none was made."""
+        if not has_table(self._connection, "corrections"):
+            return 0
+        return int(ask(self._connection, "SELECT coalesce(max(id), 0) AS last FROM corrections")[0]["last"])
+
+    def adjustment(self) -> Micros:
+        """Return by how much amended costs exceed what the ledger says, imported trials left out: nobody pays them."""
+        imported = {trial for trial, known in self.by_hand().items() if known.imported is not None}
+        return sum((c.becomes.amount or 0) - (c.was.amount or 0) for c in self.corrections() if c.trial not in imported)
+
+
+def by_trial(corrections: Sequence[CorrectionRow]) -> Mapping[int, tuple[CorrectionRow, ...]]:
+    """Return corrections in order, by the trial they are of."""
+    found: dict[int, list[CorrectionRow]] = {}
+    for correction in corrections:
+        found.setdefault(correction.trial, []).append(correction)
+    return {trial: tuple(rows) for trial, rows in found.items()}
+
+
+def corrected(trial: TrialRow, known: ByHand | None, corrections: tuple[CorrectionRow, ...], outcome: str) -> TrialRow:
+    """Return a trial as corrected, with what is known of it besides; `outcome` is the name of the first outcome."""
+    amendments = [c.becomes for c in corrections if c.kind == "amend"]
+    values: dict[str, float | None] = {**trial.measured}
+    outcomes: dict[str, float | None] = {outcome: trial.outcome, **trial.further}
+    amounts = [a.amount for a in amendments if a.amount is not None]
+    notes = [a.note for a in amendments if a.note is not None]
+    for amendment in amendments:
+        values |= amendment.values
+        outcomes |= amendment.outcomes
+    if known is not None and known.imported is not None and amounts:
+        known = replace(known, amount=amounts[-1])
+    first = outcomes.pop(outcome)
+    state = trial.state
+    if any(a.outcomes for a in amendments):
+        state = State.RECORDED if first is not None else State.FAILED
+    charged = amounts[-1:] if known is None or known.imported is None else []
+    return replace(
+        trial,
+        measured={name: value for name, value in values.items() if value is not None},
+        outcome=first,
+        further={name: value for name, value in outcomes.items() if value is not None},
+        state=state,
+        whole=trial.whole or any(a.values or a.outcomes for a in amendments),
+        cost=charged[0] if charged else trial.cost,
+        estimated=trial.estimated and not charged,
+        by_hand=known,
+        remark=notes[-1] if notes else "" if known is None else known.note,
+        corrected=corrections,
+    )

@@ -1,0 +1,137 @@
+"""How mistakes are worded: values as the file has them, and each sentence's parts.
+
+A sentence is `got <value>, must be <allowed>; <remedy>`, as far as each applies. Programs are given the parts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Final
+
+MOST_SHOWN: Final = 60
+"""Characters of a value that are repeated."""
+_OPENING, _CLOSING = "([{", ")]}"
+_AFTER_GOT: Final = re.compile(r", |; |: | at column | a second time|$")
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Holds what a sentence says, as far as it says it."""
+
+    got: str | None
+    allowed: str | None
+    remedy: str | None
+
+
+def parts_of(what: str) -> Parts:
+    """Take a mistake's sentence apart; what is in quotes or brackets is of one piece."""
+    said, _, remedy = _cut(what, "; ")
+    before, _, allowed = _cut(said, "must ")
+    got = None
+    if before.startswith("got "):
+        plain = _masked(before)
+        end = _AFTER_GOT.search(plain, 4)
+        got = before[4 : end.start() if end else None].strip()
+    return Parts(got, f"must {allowed}" if allowed else None, remedy or None)
+
+
+def _cut(text: str, at: str) -> tuple[str, str, str]:
+    place = _masked(text).find(at)
+    return (text, "", "") if place < 0 else (text[:place], at, text[place + len(at) :])
+
+
+def _masked(text: str) -> str:
+    """Return as many characters, with those in quotes or brackets made x."""
+    out, depth, quoted = [], 0, False
+    for sign in text:
+        quoted = not quoted if sign == '"' else quoted
+        depth += (not quoted) * ((sign in _OPENING) - (sign in _CLOSING))
+        out.append("x" if quoted or depth > 0 else sign)
+    return "".join(out) if not quoted and depth == 0 else text
+
+
+def shown(value: Any) -> str:
+    """Show a value as the user wrote it, cut short."""
+    if value is None:
+        return "nothing"
+    text = f'"{value}"' if isinstance(value, str) else _flow(value)
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}..."
+
+
+def _flow(value: Any) -> str:
+    """Write a value in one line, as YAML."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{key}: {_flow(v)}" for key, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.12g}" if isinstance(value, float) else "" if value is None else str(value)
+
+
+def nearest(got: str, known: Iterable[str]) -> str | None:
+    """Return the name that was surely meant: upper and lower case aside, all but a few letters agree."""
+    names = {name.casefold(): name for name in known}
+    near = get_close_matches(got.casefold(), names, n=1, cutoff=0.65)
+    return names[near[0]] if near else None
+
+
+def write(text: str) -> str:
+    return f'; write "{text}"'
+
+
+def number_meant(text: str) -> str:
+    """Return the remedy for what looks like a number but is text."""
+    plain = text.strip()
+    if re.fullmatch(r"0o[0-7]+", plain):
+        return f"; write {int(plain, 8)}"
+    for old, new in (("_", ""), (",", "."), ("", "")):
+        tried = plain.replace(old, new)
+        if (old in plain) and re.fullmatch(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", tried):
+            return "; remove the quotes" if tried == plain else f"; write {tried}"
+    return ""
+
+
+def flag_meant(text: str) -> str:
+    """Return the remedy for a word that YAML 1.1 took for true or false."""
+    flags = {"yes": "true", "on": "true", "y": "true", "no": "false", "off": "false", "n": "false"}
+    word = text.casefold()
+    return f"; write {flags[word]}" if word in flags else "; remove the quotes" if word in ("true", "false") else ""
+
+
+def name_meant(text: str) -> str:
+    """Return what a name must be, and the nearest that is one."""
+    near = re.sub(r"[^A-Za-z0-9_-]+", "-", text).strip("-")
+    remedy = write(near) if near[:1].isalpha() else ""
+    return f"must begin with a letter and go on with letters, digits, _ or -{remedy}"
+
+
+def quantity_meant(text: str) -> str:
+    """Return the remedy for a quantity in a common foreign form: 0:20:00, 60,5 EUR, 9 €/L."""
+    clock = re.fullmatch(r"\s*(\d+):([0-5]?\d)(?::([0-5]?\d))?\s*", text)
+    if clock is not None:
+        hours, minutes, seconds = int(clock[1]), int(clock[2]), int(clock[3] or 0)
+        if seconds:
+            return write(f"{3600 * hours + 60 * minutes + seconds} s")
+        return write(f"{60 * hours + minutes} min")
+    signs = {"€": "EUR", "$": "USD", "£": "GBP"}
+    plain = re.sub(r"(?<=\d),(?=\d)", ".", text)
+    for sign, code in signs.items():
+        plain = re.sub(rf"\s*{re.escape(sign)}", f" {code}", plain)
+    return write(plain.strip()) if plain != text else ""
+
+
+def lasting(seconds: float) -> str:
+    """Write a duration as people do: 45 s, 11 min, 1 h 20 min, 3 days 4 h."""
+    if seconds < 90:
+        return f"{seconds:.3g} s"
+    large, small, names = 60, 1, ("h", "min")
+    whole = round(seconds / 60)
+    if whole >= 1440:
+        large, small, names = 1440, 60, ("day" if whole < 2 * 1440 else "days", "h")
+    first, rest = divmod(round(whole / small) * small, large)
+    parts = [f"{first} {names[0]}"] * (first > 0) + [f"{rest // small} {names[1]}"] * (rest > 0)
+    return " ".join(parts)

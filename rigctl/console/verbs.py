@@ -1,0 +1,100 @@
+"""How verbs are refused, errors told to programs, and file names completed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from rigctl.errors import ConfigError, DeviceError, Mistake, RigctlError, dotted
+
+USAGE_EXIT = 2
+CONFIG_SUFFIXES = (".yaml", ".yml")
+_GRAMMAR = re.compile(
+    r"(?:(?P<where>[^:]+): )?(?:got (?P<got>.+?)|is missing|unknown key), "
+    r"must be (?P<allowed>[^;]+?)(?:; (?P<remedy>.+))?",
+    re.DOTALL,
+)
+"""How most messages are built: where, got, allowed, remedy."""
+
+
+class Verbs(TyperGroup):
+    """Turns errors into a message and an exit code; under `--json` the message is an object on standard output, too."""
+
+    def invoke(self, ctx: Any) -> Any:
+        as_json = _asks_for_json(ctx)
+        try:
+            return super().invoke(ctx)
+        except RigctlError as error:
+            if ctx.params.get("debug"):
+                raise
+            if as_json:
+                _print({"error": error_fields(error), "exit_code": error.exit_code})
+            typer.echo(f"rigctl: {error}", err=True)
+            raise typer.Exit(error.exit_code) from error
+        except Exception as error:
+            # a call that cannot be parsed; typer brings its own click or uses the installed one, so it has no one class
+            if as_json and hasattr(error, "format_message"):
+                _print({"error": {"kind": "UsageError", "what": error.format_message()}, "exit_code": USAGE_EXIT})
+            raise
+
+
+def _asks_for_json(ctx: Any) -> bool:
+    words: list[str] = [*getattr(ctx, "_protected_args", ()), *ctx.args]  # the verb, and what comes after it
+    return "--json" in words[: words.index("--") if "--" in words else None]
+
+
+def _print(answer: Mapping[str, Any]) -> None:
+    from rigctl.console.output import print_json  # noqa: PLC0415  # only where something is shown
+
+    print_json(answer)
+    sys.stdout.flush()
+
+
+def error_fields(error: RigctlError) -> Mapping[str, Any]:
+    """Return an error for programs: `kind` and `what`, and `where`, `got`, `allowed`, `remedy` as far as it says them.
+
+    A configuration's error has one such object per mistake.
+    """
+    fields: dict[str, Any] = {"kind": type(error).__name__, "what": str(error)}
+    if isinstance(error, ConfigError):
+        return {**fields, "mistakes": [_mistake_fields(mistake) for mistake in error.mistakes]}
+    if isinstance(error, DeviceError):
+        where = {name: value for name, value in (("device", error.device), ("bus", error.bus)) if value}
+        return {**_parts(error.what), **({"where": ": ".join(where.values())} if where else {}), **where, **fields}
+    return {**_parts(str(error)), **fields}
+
+
+def _mistake_fields(mistake: Mistake) -> Mapping[str, Any]:
+    from rigctl.config.wording import parts_of  # noqa: PLC0415  # only where a configuration does not hold
+
+    place = {"file": mistake.file, "line": mistake.line, "column": mistake.column, "path": dotted(mistake.path)}
+    known = {name: value or None for name, value in place.items()}
+    return {"where": mistake.where, "what": mistake.what, **asdict(parts_of(mistake.what)), **known}
+
+
+def _parts(message: str) -> Mapping[str, str]:
+    """Take a message that keeps to the usual form apart."""
+    found = _GRAMMAR.fullmatch(message)
+    return {} if found is None else {name: part for name, part in found.groupdict().items() if part}
+
+
+def complete_config(incomplete: str) -> Iterator[str]:
+    """Offer the configurations that may be meant, and the directories on the way to them."""
+    given = Path(incomplete)
+    folder = given if incomplete.endswith("/") or not incomplete else given.parent
+    if not folder.is_dir():
+        return
+    for path in sorted(folder.iterdir()):
+        if path.name.startswith(".") or not str(path).startswith(incomplete.removeprefix("./")):
+            continue
+        if path.is_dir():
+            yield f"{path}/"
+        elif path.suffix in CONFIG_SUFFIXES:
+            yield str(path)

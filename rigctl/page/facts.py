@@ -1,0 +1,267 @@
+"""Gathers what the page shows from a journal and, where a campaign runs, from what it says of itself.
+
+Cheap after 20,000 trials: of trials only what has changed since the last look is read, and no model is fitted here.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise, takewhile
+from math import floor, sqrt
+from statistics import fmean, median
+from typing import Any
+
+import numpy as np
+
+from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.glance import CourseRow, MeterSum
+from rigctl.campaign.journal.rows import CampaignRow, TrialRow
+from rigctl.config.load import LoadedConfig
+from rigctl.core.explain import plain_note, sentences, settings
+from rigctl.core.money import to_units
+from rigctl.core.natural import Learned
+from rigctl.core.policy import SetReport
+from rigctl.page.log import log_entries
+from rigctl.page.shown import Course, Facts, Labels, Money, Outcome, Part, SetFact, Why
+from rigctl.page.standing import phase_now, worst_standing
+from rigctl.page.trial_now import trial_now
+
+RECENT = 10
+"""Trials that a forecast goes by."""
+LOG_LINES = 60
+NINE_IN_TEN = (0.05, 0.95)
+
+
+def gather(
+    reader: Reader,
+    loaded: LoadedConfig | None,
+    status: Mapping[str, Any] | None,
+    now: datetime,
+    *,
+    before: Facts | None = None,
+    log_of: int | None = None,
+) -> Facts:
+    """Return what there is to be shown now.
+
+    Args:
+        reader: of the campaign's journal; it may be kept open between looks.
+        loaded: its configuration; None where it does not hold any more: limits and durations are then not shown.
+        status: what the running campaign answers; None where none runs.
+        now: by the wall clock, aware.
+        before: the facts of the last look through the same reader: only trials that changed since are read.
+        log_of: the trial whose log is wanted; None: the last lines of all.
+
+    Raises:
+        UsageError: no campaign has been started in the journal.
+        JournalError: it cannot be read.
+    """
+    campaign, glance = reader.campaign(), reader.glance
+    labels = labels_of(campaign, loaded)
+    phase = phase_now(glance, status, now, wired=loaded is None or loaded.wired)
+    course = followed(reader, before)
+    last = reader.trial(course.rows[-1].trial) if course.rows else None
+    decided = last if last is not None and last.proposal is not None else _last_decided(reader, course)
+    return Facts(
+        now=now,
+        labels=labels,
+        phase=phase,
+        standing=worst_standing(glance, phase, status),
+        trial=None if last is None else trial_now(glance, last, loaded, status, now),
+        why=None if decided is None else why_of(decided, course.rows, labels),
+        money=_money(reader, campaign, course, loaded, going_on=phase.word != "ended"),
+        course=course,
+        log=log_entries(glance, LOG_LINES, log_of),
+        log_of=log_of,
+        answers=status is not None,
+        unseen=glance.unacknowledged(),
+        version="" if (start := glance.start()) is None else start.version,
+        bands=_bands(loaded),
+        drawn={} if before is None else before.drawn,
+    )
+
+
+def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> Labels:
+    """Return names and units, from the configuration or, without one, from what the journal knows of it."""
+    if loaded is not None:
+        problem = loaded.problem
+        first = Outcome(loaded.rig.outcome_name, _shown(loaded.outcome_unit), problem.maximise)
+        further = tuple(Outcome(f.name, _shown(f.unit), f.maximise) for f in problem.further)
+        units = {v.name: _shown(v.unit) for v in problem.space.variables}
+        return Labels(loaded.name, loaded.currency, units, (first, *further))
+    known = {key: json.loads(value) for key, value in campaign.identity.items()}
+    names = [key.split(".")[1] for key in known if key.startswith("variables.") and key.endswith(".name")]
+    units = {name: _shown(known.get(f"variables.{name}.unit", "")) for name in names}
+    first = Outcome(known.get("outcome.name", "outcome"), "", bool(known.get("outcome.maximise", True)))
+    further = tuple(
+        Outcome(f["name"], _shown(f.get("unit", "")), bool(f.get("maximise", True)))
+        for f in known.get("further_outcomes", ())
+    )
+    return Labels(campaign.rig, campaign.currency, units, (first, *further))
+
+
+def _shown(unit: str) -> str:
+    return "" if unit == "1" else unit
+
+
+def followed(reader: Reader, before: Facts | None) -> Course:
+    """Return all trials as corrected, those that have not changed since the last look as they were."""
+    known = Course() if before is None else before.course
+    event, correction = reader.glance.last_event(), reader.people.last_correction()
+    if (event, correction) == (known.event, known.correction):
+        return known
+    changed = {row.trial: row for row in reader.glance.trials(known.event)}
+    anew = {c.trial for c in reader.people.corrections() if c.correction > known.correction or c.trial in changed}
+    as_known = {row.trial: row for row in known.rows if row.trial in anew} | changed
+    changed |= {number: corrected_row(as_known[number], reader.trial(number)) for number in anew}
+    meters = _added(known.meters, reader.glance.meters(max((m.last for m in known.meters), default=0)))
+    first = min(changed, default=0)
+    kept = bisect_left(known.rows, first, key=lambda row: row.trial)
+    rest = {row.trial: row for row in known.rows[kept:]} | changed
+    rows = (*known.rows[:kept], *(rest[number] for number in sorted(rest)))
+    return Course(rows, event, correction, meters)
+
+
+def corrected_row(row: CourseRow, trial: TrialRow) -> CourseRow:
+    """Return a trial in short with what people have corrected of it."""
+    return replace(
+        row,
+        state=trial.state,
+        outcome=trial.outcome,
+        further=trial.further,
+        measured=trial.measured,
+        cost=trial.cost,
+        estimated=trial.estimated,
+        voided=trial.voided,
+    )
+
+
+def _added(one: Sequence[MeterSum], other: Sequence[MeterSum]) -> tuple[MeterSum, ...]:
+    """Return the sums of both by meter, the dearest first."""
+    sums = {m.meter: m for m in one}
+    for more in other:
+        was = sums.get(more.meter)
+        if was is None:
+            sums[more.meter] = more
+            continue
+        quantity = more.quantity if was.quantity is None else was.quantity + (more.quantity or 0.0)
+        sums[more.meter] = replace(
+            more,
+            quantity=quantity,
+            amount=was.amount + more.amount,
+            estimated=was.estimated or more.estimated,
+            last=max(was.last, more.last),
+        )
+    return tuple(sorted(sums.values(), key=lambda m: (-m.amount, m.meter)))
+
+
+def _last_decided(reader: Reader, course: Course) -> TrialRow | None:
+    """Return the last trial that was not done by hand."""
+    for row in reversed(course.rows):
+        if row.origin != "manual":
+            return reader.trial(row.trial)
+    return None
+
+
+# Why this control set ---------------------------------------------------------------------------------------------
+
+
+def why_of(trial: TrialRow, rows: Sequence[CourseRow], labels: Labels) -> Why | None:
+    """Return a decision with what was believed of every control set when it was made; None if it has no proposal."""
+    proposal = trial.proposal
+    if proposal is None:
+        return None
+    earlier: dict[frozenset[str], list[CourseRow]] = {frozenset(report.control_set): [] for report in proposal.sets}
+    for row in takewhile(lambda row: row.trial < trial.trial, rows):
+        earlier.setdefault(frozenset(row.control_set), []).append(row)
+    facts = [_set_fact(r, trial, earlier[frozenset(r.control_set)], labels) for r in proposal.sets]
+    known = any(r.mean is not None for r in proposal.sets)
+    return Why(
+        trial=trial.trial,
+        control_set=trial.control_set,
+        phase=proposal.phase,
+        reasons=tuple(sentences(proposal.reason, tuple(labels.units))),
+        technical=proposal.technical,
+        sets=tuple(sorted(facts, key=lambda f: (f.price is None, f.price or 0.0, len(f.control_set)))),
+        threshold=proposal.threshold if known else None,
+        notes=tuple(plain_note(note) for note in proposal.notes),
+    )
+
+
+def _set_fact(report: SetReport, trial: TrialRow, mine: Sequence[CourseRow], labels: Labels) -> SetFact:
+    prices = [to_units(row.cost) for row in mine if row.recorded and not row.estimated and not row.imported]
+    price, half = price_interval(prices)
+    band = None
+    if report.lower is not None and report.mean is not None and report.upper is not None:
+        low, high = sorted((report.lower, report.upper))
+        band = low, report.mean, high
+    chosen = frozenset(trial.control_set) == frozenset(report.control_set)
+    return SetFact(
+        control_set=report.control_set,
+        at=settings(report.at, labels.units),
+        band=band,
+        price=report.cost_mean if price is None else price,
+        price_low=None if half is None or price is None else max(0.0, price - half),
+        price_high=None if half is None or price is None else price + half,
+        trials=report.trials,
+        spend=to_units(sum(row.cost for row in mine)),
+        chosen=chosen,
+        eligible=report.eligible and not report.ruled_out,
+        why_not="" if chosen else report.ruled_out or ("" if report.eligible else "ruled out"),
+    )
+
+
+def price_interval(prices: Sequence[float]) -> tuple[float | None, float | None]:
+    """Return the mean of metered prices and half its 95 % interval (Student's t); None where it is not known."""
+    if len(prices) < 2:
+        return (prices[0] if prices else None), None
+    from scipy.special import stdtrit  # noqa: PLC0415 - heavy, and of no use before two trials
+
+    sd = float(np.std(prices, ddof=1))
+    return float(np.mean(prices)), float(stdtrit(len(prices) - 1, 0.975)) * sd / sqrt(len(prices))
+
+
+# Money and readings -----------------------------------------------------------------------------------------------
+
+
+def _money(
+    reader: Reader, campaign: CampaignRow, course: Course, loaded: LoadedConfig | None, *, going_on: bool
+) -> Money:
+    sums = _added(course.meters, reader.glance.idle_meters())
+    amended = reader.people.adjustment()
+    if amended > 0:
+        sums = (*sums, MeterSum("amended by hand", "manual", "", None, amended, estimated=False))
+    parts = tuple(Part(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in sums)
+    rows = course.rows
+    budget, spent, idle = (to_units(amount) for amount in (campaign.budget, campaign.spent, reader.idle.spent()))
+    over = [row for row in rows[-4 * RECENT :] if row.state.final][-RECENT:]
+    costs = [to_units(row.cost) for row in over if row.recorded and row.cost > 0]
+    if not (costs and going_on):
+        return Money(budget, spent, idle, parts, fmean(costs) if costs else None)
+    rest = max(0.0, budget - spent)
+    most = None if loaded is None or loaded.max_trials is None else max(0, loaded.max_trials - len(rows))
+    few, expected, many = (
+        min(floor(rest / price), floor(rest / price) if most is None else most)
+        for price in (max(costs), fmean(costs), min(costs))
+    )
+    return Money(budget, spent, idle, parts, fmean(costs), (few, many), _days(over, expected))
+
+
+def _days(over: Sequence[CourseRow], trials: int) -> float | None:
+    ends = [datetime.fromisoformat(row.changed_utc) for row in over]
+    gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(ends)]
+    return trials * median(gaps) / 86_400 if gaps else None
+
+
+def _bands(loaded: LoadedConfig | None) -> Mapping[str, tuple[float, float]]:
+    if loaded is None:
+        return {}
+    return {
+        v.name: (float(band[0]), float(band[1]))
+        for v in loaded.problem.space.variables
+        if not isinstance(v.marginal, Learned)
+        for band in [v.low + (v.high - v.low) * v.marginal.quantile(NINE_IN_TEN)]  # type: ignore[arg-type]
+    }

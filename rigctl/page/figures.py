@@ -1,0 +1,213 @@
+"""The page's drawings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from rigctl.campaign.journal.glance import CourseRow
+from rigctl.core.arrays import FloatArray
+from rigctl.core.multi_objective.pareto import non_dominated
+from rigctl.core.multi_objective.trade_off import Front
+from rigctl.page.course import Axis, Tracks, readings, runs, thinned
+from rigctl.page.shown import Facts, Labels, Money, Slice, Supply, Why
+from rigctl.page.svg import (
+    GUTTER,
+    WIDE,
+    Figure,
+    Scale,
+    axis_row,
+    drawing,
+    gauge,
+    label_of,
+    nice_ticks,
+    range_row,
+    short,
+)
+from rigctl.page.words import between, count, money, with_unit
+
+COLUMNS = 100
+"""What a drawing tells apart: a phone has no more."""
+READING_COLUMNS = 60
+LANE = 24
+"""Pixels of a lane of the strip that says which set was played."""
+FILLS = ("fill-1", "fill-2", "fill-3", "fill-4", "fill-5", "fill-6")
+
+
+def why_axis(why: Why, today: float | None) -> Scale:
+    """Return the one axis on which all control sets stand, to percent."""
+    marks = [v for s in why.sets for v in s.band or ()]
+    return Scale.around([*marks, *(v for v in (today, why.threshold) if v is not None)], 0.0, 100.0)
+
+
+def why_rows(why: Why, labels: Labels, today: float | None) -> tuple[tuple[Markup, ...], Markup]:
+    """Return one row per control set, and the axis below them."""
+    axis, unit = why_axis(why, today), labels.outcome.unit
+    marks = [(v, kind) for v, kind in ((today, "today"), (why.threshold, "line")) if v is not None]
+    rows = []
+    for s in why.sets:
+        told = f"{s.label} at {s.at}: {between(*s.band[::2], unit)}" if s.band else f"{s.label}: nothing known yet"
+        kind = "chosen" if s.chosen else "open" if s.eligible else "out"
+        rows.append(range_row(axis, s.band, marks, kind, told))
+    return tuple(rows), axis_row(axis, 6)
+
+
+def fuel(budget: Money, currency: str) -> Markup:
+    """Return the budget as a gauge, stacked by meter."""
+    parts = [(f"{FILLS[i % len(FILLS)]}", part.amount) for i, part in enumerate(budget.parts)]
+    told = ", ".join(f"{part.meter} {money(part.amount, currency)}" for part in budget.parts)
+    title = f"{money(budget.spent)} of {money(budget.budget, currency)} spent"
+    return gauge(parts, max(budget.budget, budget.spent), title, told)
+
+
+# Course -----------------------------------------------------------------------------------------------------------
+
+
+def course(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
+    """Return outcomes and the best so far along money, trials or time."""
+    xs, labels = tracks.along(axis), facts.labels
+    low, high = _span(xs, axis)
+    figure = Figure.over((low, high), tracks.outcome, 190)
+    figure.axes(labels.outcome.unit, _ticks(low, high, axis, labels.currency))
+    shown = thinned(xs, tracks.outcome, COLUMNS)
+    figure.dots(xs[shown], tracks.outcome[shown], "dot")
+    better = np.r_[[True] * min(len(xs), 1), np.diff(tracks.best) != 0] & np.isfinite(tracks.best)
+    bx, by = xs[better], tracks.best[better]
+    if len(bx):
+        figure.steps(np.r_[bx, xs[-1]], np.r_[by, by[-1]], "best")
+    last = with_unit(float(tracks.best[-1]) if len(xs) else None, labels.outcome.unit)
+    told = f"{count(int(np.isfinite(tracks.outcome).sum()), 'outcome')}; best so far {last}"
+    return figure.markup(f"{labels.outcome.name} against {axis}", told)
+
+
+def strip(tracks: Tracks, axis: Axis) -> Markup:
+    """Return which control set was played when, one lane per set, on the axis of the drawing above."""
+    xs = tracks.along(axis)
+    low, high = _span(xs, axis)
+    starts = np.r_[low, xs[:-1]] if len(xs) else xs
+    figure = Figure(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(tracks.sets) + 2)
+    gap = (high - low) / COLUMNS
+    for lane, chosen in enumerate(tracks.sets):
+        figure.text("0", LANE * lane + 12, " + ".join(chosen))
+        figure.stretches(runs(tracks.played == lane, starts, xs, gap), LANE * lane + 18, "played")
+    counts = np.bincount(tracks.played, minlength=len(tracks.sets))
+    told = "; ".join(f"{'+'.join(s)}: {count(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True))
+    return figure.markup(f"control set played against {axis}", told)
+
+
+def _span(xs: FloatArray, axis: Axis) -> tuple[float, float]:
+    low = 0.0 if axis != "trial" else 0.5
+    high = float(xs[-1]) + (0.5 if axis == "trial" else 0.0) if len(xs) else 1.0
+    return low, high if high > low else low + 1.0
+
+
+def _ticks(low: float, high: float, axis: Axis, currency: str) -> list[tuple[float, str]]:
+    factor, unit = (1.0, "") if axis == "trial" else (1.0, currency) if axis == "money" else _hours(high)
+    places = [t * factor for t in nice_ticks(low / factor, high / factor, 5)]
+    if axis == "trial":
+        places = [p for p in places if p == int(p) and p >= 1] or [1.0]
+    return [(p, f"{label_of(p / factor)} {unit if p == places[-1] else ''}".rstrip()) for p in places]
+
+
+def _hours(high: float) -> tuple[float, str]:
+    return (1 / 60, "min") if high < 2 else (1.0, "h") if high < 72 else (24.0, "days")
+
+
+# Readings and model -----------------------------------------------------------------------------------------------
+
+
+def reading(
+    rows: Sequence[CourseRow],
+    name: str,
+    unit: str,
+    band: tuple[float, float] | None,
+    supplies: Sequence[Supply],
+) -> Markup:
+    """Return a variable's readings by trial, against its normal band, with the stretches it was controlled in."""
+    xs, ys, held = readings(rows, name)
+    low, high = _span(xs, "trial")
+    alone, set_to = np.where(held, np.nan, ys), np.where(held, ys, np.nan)
+    figure = Figure.over((low, high), np.r_[ys, np.array(band or ())], 120)
+    if band is not None:
+        figure.band((low, high), (band[0], band[0]), (band[1], band[1]), "normal")
+    figure.axes(unit, _ticks(low, high, "trial", ""))
+    for values, kind in ((alone, "dot"), (set_to, "held")):
+        shown = thinned(xs, values, READING_COLUMNS)
+        figure.dots(xs[shown], values[shown], kind)
+    figure.stretches(runs(held, xs - 0.5, xs + 0.5, (high - low) / READING_COLUMNS), 105, "played")
+    mine = [s for s in supplies if s.variable == name]
+    for s in mine:
+        figure.line((s.first - 0.5, s.last + 0.5), (s.mean, s.mean), "supply")
+    for s in mine[1:]:
+        figure.upright(s.first - 0.5, "change", f"supply changed, trial {s.first}")
+    known = np.flatnonzero(np.isfinite(ys))
+    last = float(ys[known[-1]]) if known.size else None
+    normal = "" if band is None else f"; normally {between(*band, unit)}"
+    told = f"last {with_unit(last, unit)}{normal}; controlled in {count(int(held.sum()), 'trial')}"
+    return figure.markup(f"readings of {name}", told)
+
+
+def model_slice(found: Slice, labels: Labels) -> Markup:
+    """Return what is expected along one variable; dashed, without a filled band, where nothing was tried."""
+    xs, tried = np.array(found.at), np.array(found.tried)
+    mean, low, high = (np.array(v) for v in (found.mean, found.low, found.high))
+    figure = Figure.over((xs[0], xs[-1]), [*low, *high], 130)
+    for begin, end in _pieces(~tried):
+        figure.band(xs[begin:end], low[begin:end], high[begin:end], "unsure")
+        figure.line(xs[begin:end], mean[begin:end], "guess")
+    for begin, end in _pieces(tried):
+        figure.band(xs[begin:end], low[begin:end], high[begin:end], "band")
+        figure.line(xs[begin:end], mean[begin:end], "mean")
+    ticks = nice_ticks(found.at[0], found.at[-1], 4)
+    figure.axes(labels.outcome.unit, [(t, f"{label_of(t)} {found.unit if t == ticks[-1] else ''}") for t in ticks])
+    if found.chosen is not None:
+        figure.upright(found.chosen, "today")
+    at = "left alone" if found.chosen is None else f"recommended at {with_unit(found.chosen, found.unit)}"
+    told = f"{at}; tried at {tried.mean():.0%} of its range; expected {between(min(mean), max(mean))}"
+    return figure.markup(f"{labels.outcome.name} expected against {found.variable}", told)
+
+
+def _pieces(where: NDArray[np.bool_]) -> list[tuple[int, int]]:
+    """Return where something holds as (begin, end), each reaching one point into what follows, so that none gapes."""
+    edges = np.flatnonzero(np.diff(np.r_[False, where, False].astype(int)))
+    return [(int(b), min(int(e) + 1, len(where))) for b, e in zip(edges[::2], edges[1::2], strict=True)]
+
+
+def front(facts: Facts, expected: Front | None) -> Markup | None:
+    """Return the trade-off of the first two outcomes: trials, and those no other beats; None where there is one."""
+    if len(facts.labels.outcomes) < 2:
+        return None
+    first, second = facts.labels.outcomes[:2]
+    rows = [r for r in facts.recorded if second.name in r.further and r.outcome is not None]
+    values = np.array([(r.outcome, r.further[second.name]) for r in rows], dtype=float).reshape(-1, 2)
+    points = [(p.expected[0], p.expected[1]) for p in expected.points] if expected is not None else []
+    ends = np.array([*values, *points], dtype=float).reshape(-1, 2)
+    figure = Figure.over(Scale.around(ends[:, 0], GUTTER, WIDE), ends[:, 1], 220)
+    ticks = figure.x.ticks(4)
+    figure.axes(
+        f"{second.unit} {second.name}".strip(),
+        [(t, label_of(t) + (f" {first.unit} {first.name}" if t == ticks[-1] else "")) for t in ticks],
+    )
+    figure.dots(values[:, 0], values[:, 1], "dot")
+    kept = values[non_dominated(values * _signs(facts.labels)[:2])] if len(values) else values
+    figure.dots(kept[:, 0], kept[:, 1], "held")
+    if points:
+        line = np.array(sorted(points))
+        figure.steps(line[:, 0], line[:, 1], "best")
+    told = f"{count(len(rows), 'trial')}; {len(kept)} of them are beaten by no other in both"
+    return figure.markup(f"{first.name} against {second.name}", told)
+
+
+def _signs(labels: Labels) -> FloatArray:
+    return np.array([1.0 if o.maximise else -1.0 for o in labels.outcomes])
+
+
+def bar(share: float, told: str) -> Markup:
+    """Return a small bar, full at 1."""
+    width = short(100 * min(max(share, 0.0), 1.0))
+    kind = "over" if share >= 0.9 else "fill-1"
+    inner = Markup('<rect class="{}" width="{}%" height="6"/><rect class="frame" width="100%" height="6"/>')
+    return drawing(6, told, "", inner.format(kind, width), "bar")

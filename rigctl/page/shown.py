@@ -1,0 +1,291 @@
+"""What the page shows, as frozen values: everything is worked out here, nothing in a browser.
+
+Money is in currency units, outcomes and variables in their own units, `utc` is ISO 8601 by the wall clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal
+
+from rigctl.campaign.journal.glance import CourseRow, MeterSum
+from rigctl.core.recommend import Recommendation
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One outcome as it is named."""
+
+    name: str
+    unit: str
+    maximise: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Labels:
+    """Holds names and units; a unit of 1 is shown as nothing."""
+
+    rig: str
+    currency: str
+    units: Mapping[str, str]
+    """Of the variables, in their order."""
+    outcomes: tuple[Outcome, ...]
+    """The first one is the one that is optimised."""
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.outcomes[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """What the campaign as a whole does."""
+
+    word: str
+    """`running`, `holding`, `waiting`, `paused`, `ended`, `tripped`, `not running`, `starting` or `by hand`."""
+    why: str = ""
+    since: str = ""
+    """UTC."""
+    abnormal: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The worst thing that stands."""
+
+    severity: Literal["MINOR", "MAJOR", "INVALID"]
+    source: str
+    message: str
+    since: str
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a trial."""
+
+    name: str
+    state: Literal["done", "now", "coming"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A controlled variable: what it was set to, and what was measured."""
+
+    name: str
+    unit: str
+    setpoint: float
+    measured: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pump:
+    """What one pump has given, against its caps, mL."""
+
+    name: str
+    trial_ml: float
+    doses: int
+    day_ml: float
+    per_dose_ml: float | None = None
+    per_day_ml: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TrialNow:
+    """The trial under way, or the last one."""
+
+    trial: int
+    control_set: tuple[str, ...]
+    state: str
+    under_way: bool
+    steps: tuple[Step, ...]
+    left_s: float | None
+    """Rig seconds until it is measured, as planned; None where that is not known."""
+    pairs: tuple[Pair, ...]
+    pumps: tuple[Pump, ...]
+    outcome: float | None
+    cost: float
+    note: str = ""
+    step_left_s: float | None = None
+    """Rig seconds of the step that is lit."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetFact:
+    """One control set, as the last decision saw it."""
+
+    control_set: tuple[str, ...]
+    at: str
+    """The setting that the band is of."""
+    band: tuple[float, float, float] | None
+    """Lowest, mean and highest that can be expected there; None: nothing is known yet."""
+    price: float | None
+    """Mean price of a whole trial; None: never metered."""
+    price_low: float | None
+    price_high: float | None
+    """Ends of the 95 % interval of that mean; None with fewer than two trials."""
+    trials: int
+    spend: float
+    chosen: bool
+    eligible: bool
+    why_not: str = ""
+    """In words, where it is ruled out."""
+
+    @property
+    def label(self) -> str:
+        return " + ".join(self.control_set)
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """One decision, as a person can check it."""
+
+    trial: int
+    control_set: tuple[str, ...]
+    phase: str
+    """Of the policy, e.g. `explore`."""
+    reasons: tuple[str, ...]
+    """Sentences."""
+    technical: str
+    """The same in the terms of the policy's paper."""
+    sets: tuple[SetFact, ...]
+    """The cheapest first, those never metered last."""
+    threshold: float | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one meter has cost."""
+
+    meter: str
+    kind: str
+    quantity: float | None
+    unit: str
+    amount: float
+    estimated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Money:
+    """The budget, and how long it lasts."""
+
+    budget: float
+    spent: float
+    idle: float
+    parts: tuple[Part, ...]
+    """The dearest first."""
+    per_trial: float | None = None
+    """Mean of the last trials, or what the one decided last is predicted to cost."""
+    trials_left: tuple[int, int] | None = None
+    """At the price of a dear trial, and of a cheap one, of the last."""
+    days_left: float | None = None
+    """Wall days, as fast as the last trials were."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the log."""
+
+    utc: str
+    trial: int | None
+    kind: Literal["alarm", "dose", "step", "act"]
+    severity: str
+    """Of an alarm; empty for what is normal."""
+    source: str
+    text: str
+    number: int = 0
+    """Of an alarm that nobody has acknowledged, to do so by."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """All trials in short, and the journal's last event and correction they were read at: one look goes on from it."""
+
+    rows: tuple[CourseRow, ...] = ()
+    event: int = 0
+    correction: int = 0
+    meters: tuple[MeterSum, ...] = ()
+    """Of all trials."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a journal (and a running campaign, if it answers) says, gathered at one instant."""
+
+    now: datetime
+    labels: Labels
+    phase: Phase
+    standing: Standing | None
+    trial: TrialNow | None
+    why: Why | None
+    money: Money
+    course: Course = field(repr=False)
+    log: tuple[Entry, ...] = ()
+    log_of: int | None = None
+    """The trial whose log it is; None: of all."""
+    answers: bool = False
+    """Whether a campaign runs that can be asked to do something."""
+    unseen: int = 0
+    """Warnings that nobody has acknowledged."""
+    version: str = ""
+    bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """Between what nine in ten readings lie when a variable is left alone, where this is declared."""
+    drawn: dict[str, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
+    """What was drawn, and of what: handed on from look to look, it saves time and decides nothing."""
+
+    @property
+    def recorded(self) -> tuple[CourseRow, ...]:
+        """Return the trials that gave an outcome, in order."""
+        return tuple(row for row in self.course.rows if row.recorded)
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What is expected along one variable through the recommendation."""
+
+    variable: str
+    unit: str
+    at: tuple[float, ...]
+    """Engineering units, rising."""
+    mean: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    """95 % interval of what is expected."""
+    tried: tuple[bool, ...]
+    """Whether a trial was near."""
+    chosen: float | None
+    """Where the recommendation is; None: it leaves this variable alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Supply:
+    """A stretch in which a variable that was left alone came from one supply."""
+
+    variable: str
+    first: int
+    """Trial it began at."""
+    last: int
+    mean: float
+    """Of its readings, engineering units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What is worked out of the model once per trial, as it takes seconds."""
+
+    trials: int
+    """Charged trials it knows."""
+    recommendation: Recommendation | None
+    """None before a trial has given an outcome."""
+    slices: tuple[Slice, ...] = ()
+    bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """As `Facts.bands`, as believed now."""
+    supplies: tuple[Supply, ...] = ()
+    """Where a supply has changed, its stretches before and after."""
+    flips: tuple[str, ...] = ()
+    """The cheapest changes that would flip the choice, in words."""
+    came: tuple[str, ...] = ()
+    """What came of the last trial that was chosen, against what was expected of it; sentences."""
+    notes: tuple[str, ...] = ()

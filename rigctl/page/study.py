@@ -1,0 +1,222 @@
+"""What the model says beyond the last decision: worked out once per trial, in a process that nobody waits for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigctl.campaign.hindsight import asked, prices, situation_before
+from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.spec import CampaignSpec
+from rigctl.config.load import LoadedConfig
+from rigctl.core.aftermath import came_of, told
+from rigctl.core.arrays import FloatArray
+from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.counterfactuals import counterfactuals, shown
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem, sign
+from rigctl.core.experiment.space import Space
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.model import fit_history
+from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.levers import Price, Situation
+from rigctl.core.marginals.drift import scan
+from rigctl.core.money import to_units
+from rigctl.core.natural import Learned, present
+from rigctl.core.policy import trial_rng
+from rigctl.core.recommend import Option, recommend
+from rigctl.errors import PolicyError
+from rigctl.page.shown import Slice, Study, Supply
+
+PLACES = 33
+"""Points along a slice."""
+NEAR = 0.05
+"""A trial this near on the unit interval counts as tried there."""
+TWO_SIDED = 1.959964
+"""Standard deviations of the 95 % interval."""
+DECISIONS = 40
+"""Decisions that it may take to find what would change one."""
+MOST_TRIALS = 1000
+"""With more, each of those decisions takes seconds."""
+NINE_IN_TEN = np.array([0.05, 0.95])
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a study may know besides the history."""
+
+    least: float | None = None
+    """What a trial costs whatever it controls, currency units; None: not known."""
+    last: TrialRow | None = None
+    """The last trial that the policy chose."""
+    before: Situation | None = None
+    """What that choice depended on."""
+    prices: tuple[Price, ...] = ()
+
+
+def past(reader: Reader, loaded: LoadedConfig) -> Past:
+    """Read it in a moment, so that the journal need not be kept open while a study is worked out.
+
+    Raises:
+        JournalError: it cannot be read.
+    """
+    micros, number = reader.glance.least_cost(), reader.glance.last_decided()
+    least, last = None if micros is None else to_units(micros), None if number is None else reader.trial(number)
+    if last is None or last.trial > MOST_TRIALS:
+        return Past(least)
+    spec = _spec(loaded)
+    return Past(least, last, situation_before(reader, spec, last), prices(reader, spec))
+
+
+def study(reader: Reader, loaded: LoadedConfig) -> Study:
+    """Work out of a journal what the model says now; takes seconds.
+
+    Raises:
+        JournalError: it cannot be read.
+    """
+    history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
+    return study_of(loaded, history, reader.policy_state() or {}, past(reader, loaded))
+
+
+def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Past | None = None) -> Study:
+    """Work it out; reads nothing.
+
+    Args:
+        loaded: the configuration.
+        history: all trials.
+        state: the policy's memory.
+        known: what else is known; without it nothing is said of the last choice.
+    """
+    problem, notes = present(loaded.problem, history)
+    bands, supplies = _bands(problem.space), _supplies(loaded.problem, history)
+    before = known or Past()
+    flips, came = _flips(loaded, before), _came(loaded, before, state)
+    if not history.complete:
+        return Study(len(history), None, (), bands, supplies, flips, came, notes)
+    fit = _hyperparameters(state)
+    rng = trial_rng(loaded.seed, len(history) + 1)
+    found = recommend(
+        loaded.problem,
+        history,
+        rng,
+        loaded.tolerance,
+        fit,
+        further=state.get("further", ()),
+        today=loaded.today,
+        floor_cost=before.least,
+    )
+    posterior = fit_history(problem, history, fit).posterior
+    slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
+    return Study(len(history), found, slices, bands, supplies, flips, came, notes)
+
+
+def _hyperparameters(state: JsonState) -> Hyperparameters | None:
+    stored = state.get("hyperparameters")
+    return None if stored is None else Hyperparameters.from_json(stored)
+
+
+def _flips(loaded: LoadedConfig, known: Past) -> tuple[str, ...]:
+    """Return the cheapest changes that would have flipped the last choice, each found by deciding again."""
+    if known.last is None or known.before is None:
+        return ()
+    try:
+        found = counterfactuals(known.before, asked, prices=known.prices, most=DECISIONS)
+    except PolicyError:  # it cannot decide any more as it did
+        return ()
+    if found.answer != "+".join(known.last.control_set):
+        return ()  # today's code decides otherwise: nothing can be said of that choice
+    return shown(found, currency=loaded.currency, unit=_unit(loaded))
+
+
+def _came(loaded: LoadedConfig, known: Past, state: JsonState) -> tuple[str, ...]:
+    """Return what came of the last chosen trial against what was expected of it; empty while it is under way."""
+    row, before = known.last, known.before
+    if row is None or row.proposal is None or before is None or not row.state.final or row.voided:
+        return ()
+    at = row.proposal.control_set, row.proposal.setting
+    fit = _hyperparameters(state)
+    came = came_of(before.problem, before.history, fit, *at, outcome=row.outcome, cost=to_units(row.cost))
+    return told(came, outcome=loaded.rig.outcome_name, unit=_unit(loaded), currency=loaded.currency)
+
+
+def _unit(loaded: LoadedConfig) -> str:
+    return "" if loaded.outcome_unit == "1" else loaded.outcome_unit
+
+
+def _spec(loaded: LoadedConfig) -> CampaignSpec:
+    return CampaignSpec(
+        rig=loaded.rig,
+        problem=loaded.problem,
+        policy=loaded.policy,
+        policy_name=loaded.policy_name,
+        policy_options=loaded.policy_options,
+        seed=loaded.seed,
+        currency=loaded.currency,
+        config_text=loaded.text,
+        max_trials=loaded.max_trials,
+    )
+
+
+def _bands(space: Space) -> dict[str, tuple[float, float]]:
+    out = {}
+    for v in space.variables:
+        low, high = v.low + (v.high - v.low) * v.marginal.quantile(NINE_IN_TEN)
+        out[v.name] = (float(low), float(high))
+    return out
+
+
+def _supplies(problem: Problem, history: History) -> tuple[Supply, ...]:
+    """Return the stretches of every variable whose marginal is learned and whose supply has changed."""
+    space, rows = problem.space, [o for o in history.observations if o.x is not None and o.control_set >= 0]
+    found: list[Supply] = []
+    for column, variable in enumerate(space.variables):
+        alone = [o for o in rows if column not in space.control_sets[o.control_set].indices]
+        values = np.array([(o.x or ())[column] for o in alone], dtype=float)
+        changes = scan(values).changes if isinstance(variable.marginal, Learned) and len(values) else ()
+        if not changes:
+            continue
+        begins = [0, *(change.begins for change in changes)]
+        for begin, end in zip(begins, [*begins[1:], len(values)], strict=True):
+            mean = variable.low + (variable.high - variable.low) * float(values[begin:end].mean())
+            found.append(Supply(variable.name, alone[begin].trial, alone[end - 1].trial, mean))
+    return tuple(found)
+
+
+def _slice(problem: Problem, history: History, posterior: Posterior, choice: Option, index: int) -> Slice:
+    """Return what is expected along one variable, those of the recommendation at their setpoints, the rest left alone.
+
+    A variable that the recommendation leaves alone is looked at as if it were controlled besides.
+    """
+    space, variable = problem.space, problem.space.variables[index]
+    names = {*choice.control_set, variable.name}
+    members = tuple(i for i, v in enumerate(space.variables) if v.name in names)
+    wider = Space.of(space.variables, [[space.variables[i].name for i in members]])
+    u = np.linspace(0.0, 1.0, PLACES)
+    points = np.full((PLACES, space.dimension), 0.5)
+    for i in members:
+        v = space.variables[i]
+        points[:, i] = u if i == index else (choice.setpoints[v.name] - v.low) / (v.high - v.low)
+    mean, sd = Expectations.of(posterior, wider).values(points, np.zeros(PLACES, dtype=np.int64))
+    outcome, half = sign(problem) * mean, TWO_SIDED * sd
+    return Slice(
+        variable=variable.name,
+        unit="" if variable.unit == "1" else variable.unit,
+        at=_numbers(variable.low + (variable.high - variable.low) * u),
+        mean=_numbers(outcome),
+        low=_numbers(outcome - half),
+        high=_numbers(outcome + half),
+        tried=tuple(bool(t) for t in _tried(history, index, u)),
+        chosen=choice.setpoints.get(variable.name),
+    )
+
+
+def _tried(history: History, index: int, u: FloatArray) -> FloatArray:
+    """(n,), whether a trial with an outcome was near each place."""
+    seen = history.x[:, index]
+    return np.asarray((np.abs(seen[None, :] - u[:, None]) <= NEAR).any(axis=1))
+
+
+def _numbers(values: FloatArray) -> tuple[float, ...]:
+    return tuple(map(float, values))

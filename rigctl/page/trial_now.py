@@ -1,0 +1,127 @@
+"""The trial under way as its steps: what is set, what is measured, what was dosed, and what is left of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from rigctl.campaign.journal.glance import Glance
+from rigctl.campaign.journal.rows import DoseRow, TrialRow
+from rigctl.campaign.trial import State
+from rigctl.config.load import LoadedConfig
+from rigctl.core.money import to_units
+from rigctl.page.shown import Pair, Pump, Step, TrialNow
+
+STEPS = ("decide", "prepare", "set", "settle", "measure", "book")
+AT = {State.PROPOSED: "prepare", State.ARMED: "prepare", State.RUNNING: "settle", State.MEASURED: "book"}
+"""What a trial of this state begins with; the time says when it goes on to set, or to measure."""
+DAY_S = 86_400.0
+DOSES = 1000
+"""As many doses of one trial are counted at most."""
+
+
+def trial_now(
+    glance: Glance, row: TrialRow, loaded: LoadedConfig | None, status: Mapping[str, Any] | None, now: datetime
+) -> TrialNow:
+    """Return where the last trial stands."""
+    told = status.get("trial") if status is not None else None
+    told = told if isinstance(told, Mapping) and told.get("trial") == row.trial else {}
+    under_way = not row.state.final
+    elapsed_s = _elapsed_s(glance, row.trial, loaded, now) if under_way else 0.0
+    step = _step(row.state, elapsed_s, loaded)
+    readings = {} if status is None or not under_way else _readings(status.get("readings"), loaded)
+    told_step = str(told.get("step", ""))
+    return TrialNow(
+        trial=row.trial,
+        control_set=row.control_set,
+        state=row.state.value,
+        under_way=under_way,
+        steps=_steps("" if not under_way else told_step if told_step in STEPS else step),
+        left_s=_left_s(row.state, elapsed_s, loaded, told),
+        pairs=_pairs(row, {**readings, **row.measured}, loaded),
+        pumps=_pumps(glance, row, loaded),
+        outcome=row.outcome,
+        cost=to_units(row.cost),
+        step_left_s=None if (step_s := told.get("step_left_s")) is None else float(step_s),
+        note=row.note or (row.because if row.state in (State.FAILED, State.ABANDONED, State.LOST) else ""),
+    )
+
+
+def _pairs(row: TrialRow, values: Mapping[str, float], loaded: LoadedConfig | None) -> tuple[Pair, ...]:
+    units = {} if loaded is None else {v.name: v.unit for v in loaded.problem.space.variables}
+    shown = {name: "" if unit == "1" else unit for name, unit in units.items()}
+    return tuple(Pair(name, shown.get(name, ""), at, values.get(name)) for name, at in row.setpoints.items())
+
+
+def _readings(told: object, loaded: LoadedConfig | None) -> Mapping[str, float]:
+    """Return what the watch has last read, by variable."""
+    if not isinstance(told, Mapping) or loaded is None:
+        return {}
+    seen = {wired.name: told.get(wired.name, told.get(wired.sensor)) for wired in loaded.rig.variables}
+    values = {name: s.get("value") if isinstance(s, Mapping) else s for name, s in seen.items()}
+    return {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
+
+
+def _elapsed_s(glance: Glance, trial: int, loaded: LoadedConfig | None, now: datetime) -> float:
+    """Return the rig seconds since its last step, by the wall clock."""
+    last = glance.steps(trial)[-1]
+    wall_s = (now - datetime.fromisoformat(last.utc)).total_seconds()
+    return max(0.0, wall_s) * (1.0 if loaded is None else loaded.rig.speedup)
+
+
+def _step(state: State, elapsed_s: float, loaded: LoadedConfig | None) -> str:
+    step = AT.get(state, "")
+    if loaded is None:
+        return step
+    if state is State.ARMED and elapsed_s >= sum(done.wait_s for done in loaded.rig.timing.prepare):
+        return "set"
+    return "measure" if step == "settle" and elapsed_s >= loaded.rig.timing.settle_s else step
+
+
+def _steps(now: str) -> tuple[Step, ...]:
+    """Return all steps; empty: the trial is over."""
+    if now not in STEPS:
+        return tuple(Step(name, "done") for name in STEPS)
+    at = STEPS.index(now)
+    return tuple(Step(s, "done" if i < at else "now" if i == at else "coming") for i, s in enumerate(STEPS))
+
+
+def _left_s(state: State, elapsed_s: float, loaded: LoadedConfig | None, told: Mapping[str, Any]) -> float | None:
+    left = told.get("left_s")
+    given = list(left.values()) if isinstance(left, Mapping) else [left]
+    known = [float(value) for value in given if isinstance(value, int | float)]
+    if state is State.RUNNING and known:
+        return max(0.0, *known)
+    if loaded is None or state.final:
+        return None
+    timing = loaded.rig.timing
+    planned_s = timing.settle_s + timing.measure.duration_s
+    if state in (State.PROPOSED, State.ARMED):
+        return planned_s + sum(step.wait_s for step in timing.prepare)
+    return max(0.0, planned_s - elapsed_s) if state is State.RUNNING else 0.0
+
+
+def _pumps(glance: Glance, row: TrialRow, loaded: LoadedConfig | None) -> tuple[Pump, ...]:
+    doses: dict[str, list[DoseRow]] = {}
+    for dose in glance.doses(DOSES, row.trial):
+        doses.setdefault(dose.actuator, []).append(dose)
+    steps = glance.steps(row.trial)
+    day = glance.dosed_ml((steps[-1].at_s if steps else 0.0) - DAY_S)
+    limits = {} if loaded is None else loaded.rig.limits
+    capped = {name for name, limit in limits.items() if limit.per_day_ml is not None}
+    return tuple(
+        Pump(
+            name=name,
+            trial_ml=sum(_given(dose) for dose in doses.get(name, ())),
+            doses=len(doses.get(name, ())),
+            day_ml=day.get(name, 0.0),
+            per_dose_ml=limits[name].per_dose_ml if name in limits else None,
+            per_day_ml=limits[name].per_day_ml if name in limits else None,
+        )
+        for name in sorted({*doses, *day, *capped})
+    )
+
+
+def _given(dose: DoseRow) -> float:
+    return dose.volume_ml if dose.dispensed_ml is None else dose.dispensed_ml

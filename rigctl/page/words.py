@@ -1,0 +1,159 @@
+"""How numbers, times and states are said."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from math import ceil, floor, isfinite, log10
+from types import MappingProxyType
+
+from rigctl.page.shown import Facts, Labels, SetFact, Study, Why
+
+ENDINGS: Mapping[str, str] = MappingProxyType(
+    {
+        "budget": "the budget is spent",
+        "finished": "no further trial is worth its cost",
+        "trials": "as many trials as asked for are done",
+        "stopped": "a person ended it",
+        "abandoned": "a person ended it in mid-trial",
+        "interlock": "the watch ended it",
+    }
+)
+STILL: Mapping[str, str] = MappingProxyType(
+    {
+        "not running": "Nobody looks after the rig. `rigctl run` makes everything safe first, then goes on.",
+        "tripped": "Everything was made safe and stays so until a person resets the trip.",
+        "holding": "Everything was made safe and stays so until this is in order again.",
+    }
+)
+"""What holds while nothing is controlled."""
+SEVERITIES: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {"MINOR": ("\u25b3", "note"), "MAJOR": ("\u25b2", "warning"), "INVALID": ("\u25a0", "stop")}
+)
+"""Sign and word of an alarm's severity: its colour never stands alone."""
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Write a number in short; a dash where there is none."""
+    if value is None or not isfinite(value):
+        return "\u2013"
+    return f"{value:.{digits}g}".replace("-", "\u2212") if 1e-4 <= abs(value) < 1e7 or value == 0 else f"{value:.3g}"
+
+
+def money(amount: float | None, currency: str = "") -> str:
+    """Write an amount with as many decimals as tell it from nothing."""
+    if amount is None:
+        return "\u2013"
+    decimals = 2 if abs(amount) >= 0.095 or amount == 0 else min(6, -floor(log10(abs(amount))))
+    return f"{amount:.{decimals}f} {currency}".rstrip()
+
+
+def decimals_for(width: float) -> int:
+    """Return with how many decimals the ends of an interval are told apart, and no more."""
+    return min(6, max(0, ceil(0.69 - log10(width)))) if width > 0 and isfinite(width) else 2
+
+
+def between(low: float, high: float, unit: str = "", decimals: int | None = None) -> str:
+    """Write an interval with as many decimals as tell its ends apart."""
+    digits = decimals_for(abs(high - low)) if decimals is None else decimals
+    return f"{low:.{digits}f} to {high:.{digits}f} {unit}".replace("-", "\u2212").rstrip()
+
+
+def fixed(value: float | None, decimals: int) -> str:
+    """Write a number as the others of its column are."""
+    return "\u2013" if value is None else f"{value:.{decimals}f}".replace("-", "\u2212")
+
+
+def with_unit(value: float | None, unit: str, digits: int = 4) -> str:
+    return f"{number(value, digits)} {unit}".rstrip() if value is not None else "\u2013"
+
+
+def duration(seconds: float) -> str:
+    """Write how long something takes."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60
+    if minutes < 90:
+        return f"{minutes:.0f} min"
+    if minutes < 36 * 60:
+        return f"{floor(minutes / 60)} h {minutes % 60:.0f} min"
+    return f"{minutes / 1440:.1f} days"
+
+
+def clock(utc: str, now: datetime) -> str:
+    """Write an instant: without its date where that is today's."""
+    if not utc:
+        return ""
+    at = datetime.fromisoformat(utc)
+    return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
+
+
+def joined(names: Sequence[str]) -> str:
+    """Write names as a sentence does: `a, b and c`."""
+    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])
+
+
+def count(number_of: int, one: str, many: str = "") -> str:
+    return f"1 {one}" if number_of == 1 else f"{number_of} {many or one + 's'}"
+
+
+def grouped(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return indented lines below the line they belong to."""
+    found: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if line.startswith(" ") and found:
+            found[-1][1].append(line.strip())
+        else:
+            found.append((line.strip(), []))
+    return found
+
+
+def headline(facts: Facts, study: Study | None) -> str:
+    """Return the sentence below the top line: what is done, what is expected of it, against what else."""
+    word, trial = facts.phase.word, facts.trial
+    said = advice(facts.labels, study)
+    if word == "ended":
+        return f"The campaign has ended: {ENDINGS.get(facts.phase.why, facts.phase.why)}. {said}".strip()
+    if word in ("not running", "tripped", "holding"):
+        left = f" Trial {trial.trial} was under way." if trial is not None and trial.under_way else ""
+        return f"{STILL[word]}{left}"
+    if trial is None or facts.why is None or not (trial.under_way or facts.answers):
+        return "No trial has been decided yet." if trial is None else said
+    return " ".join(_controlled(facts, facts.why, study))
+
+
+def _controlled(facts: Facts, why: Why, study: Study | None) -> Iterator[str]:
+    chosen = next((s for s in why.sets if s.chosen), None)
+    known = chosen is not None and chosen.price is not None
+    price = f" ({money(chosen.price, facts.labels.currency)} a trial)" if chosen is not None and known else ""
+    yield f"Controls {joined(why.control_set)} now{price}."
+    if chosen is not None and chosen.band is not None:
+        yield _expected(facts, chosen, chosen.band, study)
+    everything = next((s for s in why.sets if len(s.control_set) == len(facts.labels.units)), None)
+    if chosen is not None and chosen.price and everything is not None and everything.price:
+        times = everything.price / chosen.price
+        if times >= 1.1:
+            yield f"Controlling everything costs {times:.1f} times as much."
+
+
+def _expected(facts: Facts, chosen: SetFact, band: tuple[float, float, float], study: Study | None) -> str:
+    unit = facts.labels.outcome.unit
+    said = f"Expected: {between(*band[::2], unit)}"
+    today = None if study is None or study.recommendation is None else study.recommendation.choice
+    if today is None:
+        return f"{said}."
+    if frozenset(today.control_set) == frozenset(chosen.control_set):
+        return f"{said}; it is also what would be run today."
+    difference = band[1] - today.expected
+    side = "above" if difference >= 0 else "below"
+    return f"{said}, {number(abs(difference), 2)} {side} what would be run today."
+
+
+def advice(labels: Labels, study: Study | None) -> str:
+    """Return in one sentence what to run from now on; empty where nothing is known."""
+    if study is None or study.recommendation is None:
+        return ""
+    choice = study.recommendation.choice
+    price = "" if choice.cost_per_trial is None else f", at {money(choice.cost_per_trial, labels.currency)} a trial"
+    expected = between(choice.low, choice.high, labels.outcome.unit)
+    return f"From now on control {joined(choice.control_set)}{price}: expected {expected}."

@@ -1,0 +1,186 @@
+"""What is corrected counts from the next decision on, and no earlier one comes out differently for it."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import pytest
+
+from rigctl.campaign.corrections import amend, restore, void
+from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal.rows import Amendment
+from rigctl.campaign.replay import replay
+from rigctl.campaign.trial import Event, State
+from rigctl.errors import JournalError, UsageError
+from tests.campaign.fakes import TenLines, make_spec
+from tests.campaign.reaper import one_life
+from tests.campaign.records import STEPS, SetClock, make_decision, record_trial
+
+NAMES = (("a", "b"), ("y",))
+
+
+@dataclass(frozen=True)
+class Learning(TenLines):
+    """Decides by all that was ever measured."""
+
+    def propose(self, state, problem, history, rng):
+        proposal, after = super().propose(state, problem, history, rng)
+        known = abs(float(history.x.sum() + history.y.sum() + history.costs(0).sum())) % 1.0
+        return replace(proposal, setting=tuple(known for _ in proposal.setting)), after
+
+
+def opened(directory):
+    return Journal(directory, SetClock(), "boot-1")
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """A journal with a campaign begun and two ordinary trials."""
+    with closing(opened(tmp_path)) as made:
+        made.begin(make_spec(), "0.0")
+        record_trial(made, 1)
+        record_trial(made, 2)
+        yield made
+
+
+async def test_a_decision_knows_the_corrections_made_before_it_and_no_others(stage):
+    """Void, restored and amended between trials: every decision comes out again as it did, with what it knew then."""
+    spec = make_spec(policy=Learning(), max_trials=3)
+    await stage.run(spec)
+    corrections = [
+        lambda j: void(j, 2, "Ada", "tap open"),
+        lambda j: amend(j, 1, Amendment({}, {"y": 9.25}, 5_000), NAMES, who="Ada", why="typo"),
+        lambda j: restore(j, 2, "Ada", "it was the other tap"),
+    ]
+    for number, correct in enumerate(corrections, start=1):
+        with closing(opened(stage.state)) as journal:
+            correct(journal)
+        await stage.run(replace(spec, max_trials=3 + number))
+    with stage.journal() as read:
+        assert [row.corrections for row in read.trials()] == [0, 0, 0, 1, 2, 3]
+        assert [found.differences for found in replay(read, spec)] == [()] * 6
+        histories = [read.history(spec.problem.space, corrections=n) for n in range(4)]
+    assert [[o.y is None for o in h.observations[:3]] for h in histories] == [
+        [False, False, False],
+        [False, True, False],
+        [False, True, False],
+        [False, False, False],
+    ]
+    assert len({float(h.y[:2].sum()) for h in histories}) == 4
+
+
+async def test_a_decision_that_did_not_know_a_correction_shows_if_the_order_is_lost(stage):
+    """Were a correction applied to decisions made before it, replay would say so."""
+    spec = make_spec(policy=Learning(), max_trials=4)
+    await stage.run(spec)
+    with closing(opened(stage.state)) as journal:
+        void(journal, 1, "Ada", "tap open")
+        journal._connection.execute("UPDATE trials SET corrections = 1 WHERE trial = 3")
+    with stage.journal() as read:
+        assert [bool(found.differences) for found in replay(read, spec)] == [False, False, True, False]
+
+
+def test_a_void_trial_is_void_once_and_can_be_taken_in_again(journal):
+    """Who has done it is said; a reason is asked for."""
+    assert void(journal, 2, "Ada", "tap open") == (
+        "trial 2 is left out from the next decision on; its cost of 0.08 EUR stays spent"
+    )
+    with pytest.raises(UsageError, match=r"trial 2: Ada has voided it already, .*: tap open"):
+        void(journal, 2, "Bob", "tap open")
+    assert restore(journal, 2, "Bob", "no") == "trial 2 counts again from the next decision on"
+    with pytest.raises(UsageError, match="trial 2: is not void"):
+        restore(journal, 2, "Bob", "no")
+    with pytest.raises(UsageError, match="say why"):
+        void(journal, 1, "Bob", " ")
+    with pytest.raises(UsageError, match="trial 3: not in this journal"):
+        void(journal, 3, "Bob", "x")
+    STEPS[Event.PROPOSE](journal, 3)
+    with pytest.raises(UsageError, match=r"trial 3: is under way .PROPOSED"):
+        void(journal, 3, "Bob", "x")
+    assert [a.verb for a in journal.read.people.acts()] == ["void", "restore"]
+
+
+REFUSED = {
+    "nothing new": (Amendment({"b": 0.3}, {"y": 1.7}, 80_000, ""), "is so already"),
+    "variable": (Amendment({"c": 0.3}), "c: is no variable of this campaign; known: a, b"),
+    "outcome": (Amendment({}, {"a": 0.3}), "a: is no outcome of this campaign; known: y"),
+    "not finite": (Amendment({"a": float("inf")}), "a: got inf, must be a finite number"),
+    "cost": (Amendment(amount=-1), "cost: got -1e-06, must not be negative"),
+    "missing": (Amendment({"a": None}), "a: is missing, but the trial has an outcome"),
+}
+
+
+@pytest.mark.parametrize(("becomes", "what"), REFUSED.values(), ids=REFUSED)
+def test_what_cannot_have_been_is_not_amended(journal, becomes, what):
+    """The message says why, and nothing is written."""
+    with pytest.raises(UsageError, match=what):
+        amend(journal, 1, becomes, NAMES, who="Ada", why="typo")
+    assert journal.read.people.acts() == journal.read.people.corrections() == ()
+
+
+def test_what_was_amended_is_told(journal):
+    """Old and new values, cost in money."""
+    said = amend(journal, 1, Amendment({"b": 0.4}, {"y": None}, 90_000, "spilt"), NAMES, who="Ada", why="typo")
+    assert said == 'trial 1: b 0.3 -> 0.4; y 1.7 -> nothing; cost 0.08 -> 0.09 EUR; note "" -> "spilt"'
+    assert (journal.read.trial(1).state, journal.read.trial(1).remark) == (State.FAILED, "spilt")
+
+
+def test_of_a_trial_that_was_not_measured_only_cost_and_note_change(journal):
+    """What was lost has no outcome that could be wrong."""
+    STEPS[Event.PROPOSE](journal, 3)
+    STEPS[Event.ARM](journal, 3)
+    journal.finish(3, State.ARMED, Event.LOSE, ())
+    with pytest.raises(UsageError, match="trial 3: is LOST, not measured; only cost and note can change"):
+        amend(journal, 3, Amendment(outcomes={"y": 1.0}), NAMES, who="Ada", why="x")
+    amend(journal, 3, Amendment(amount=7), NAMES, who="Ada", why="x")
+    assert journal.read.campaign().spent == 160_007
+
+
+INSTANTS = ("BEGIN", "COMMIT", "INSERT")
+WORK = {
+    "void": lambda journal: void(journal, 2, "Ada", "tap open"),
+    "amend": lambda journal: amend(journal, 2, Amendment({}, {"y": 9.0}, 1), NAMES, who="Ada", why="typo"),
+}
+
+
+@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
+def test_a_kill_leaves_a_correction_and_its_audit_or_neither(tmp_path, work):
+    """Killed before each row and each commit: a correction without the act, or the other way round, is never found."""
+
+    def live(directory):
+        def correct(reaper):
+            journal = opened(directory)
+            journal._connection.set_trace_callback(lambda sql: reaper(sql) if sql.startswith(INSTANTS) else None)
+            work(journal)
+            journal.close()
+
+        return correct
+
+    code, kill_at, found = -9, 0, []
+    while code:
+        kill_at += 1
+        directory = tmp_path / str(kill_at)
+        directory.mkdir()
+        with closing(opened(directory)) as journal:
+            journal.begin(make_spec(), "0.0")
+            record_trial(journal, 1)
+            record_trial(journal, 2)
+        code, _ = one_life(live(directory), kill_at)
+        with open_reader(directory) as read:
+            assert len(read.people.acts()) == len(read.people.corrections())
+            assert read.campaign().spent == sum(row.cost for row in read.trials())
+            found.append(len(read.people.corrections()))
+    assert found == sorted(found)
+    assert set(found) == {0, 1}
+    assert kill_at > 5
+
+
+def test_a_decision_made_while_a_correction_came_in_keeps_what_it_knew(journal):
+    """The trial is proposed with the number that its history had, not with the last one there is."""
+    history = journal.read.history(make_spec().problem.space)
+    void(journal, 1, "Ada", "tap open")
+    journal.propose(make_decision(3, corrections=history.corrections))
+    assert journal.read.trial(3).corrections == 0
+    with pytest.raises(JournalError, match="under way"):
+        journal.propose(make_decision(4))

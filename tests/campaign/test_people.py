@@ -1,0 +1,134 @@
+"""What people do is kept for good: acts, acknowledged alarms, suggestions, corrections."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal.rows import Amendment, Source
+from rigctl.campaign.trial import Event, State
+from rigctl.core.experiment.history import Observation
+from rigctl.errors import JournalError
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm
+from tests.campaign.fakes import make_space, make_spec
+from tests.campaign.records import STEPS, SetClock, make_decision, record_trial
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """A journal with a campaign begun and two ordinary trials."""
+    opened = Journal(tmp_path, SetClock(), "boot-1")
+    opened.begin(make_spec(), "0.0")
+    record_trial(opened, 1)
+    record_trial(opened, 2)
+    yield opened
+    opened.close()
+
+
+def test_an_act_is_kept_with_who_when_and_why(journal):
+    """In order, also by another process that only reads."""
+    journal.act("pause", "Ada", why="lunch", outcome="paused")
+    journal.act("wrong token", "10.0.0.7", argument="safe", outcome="denied")
+    with open_reader(journal.path) as read:
+        kept = [(a.act, a.verb, a.who, a.argument, a.why, a.outcome, a.at_s) for a in read.people.acts()]
+    assert kept == [
+        (1, "pause", "Ada", "", "lunch", "paused", 1000.0),
+        (2, "wrong token", "10.0.0.7", "safe", "", "denied", 1000.0),
+    ]
+
+
+@pytest.mark.parametrize("table", ["acts", "corrections", "acknowledgements", "imports"])
+@pytest.mark.parametrize("change", ["DELETE FROM {}", "UPDATE {} SET who = 'nobody'"])
+def test_what_people_did_cannot_be_rewritten(journal, table, change):
+    """Nor deleted, whatever program tries."""
+    journal.alarm(Alarm(Severity.MINOR, "pump", "slow"))
+    journal.people.acknowledge(1, "Ada")
+    journal.people.correct(1, "void", Amendment(), Amendment(), who="Ada", why="tap open")
+    journal.people.add_import(Source("old.csv", "0" * 64, None, 1.0, "Ada"), 1)
+    with closing(sqlite3.connect(journal.path)) as other, pytest.raises(sqlite3.IntegrityError, match="are kept as"):
+        other.execute(change.format(table))
+
+
+def test_an_alarm_is_acknowledged_once(journal):
+    """By whom, when and with what note; the act is in the audit."""
+    journal.alarm(Alarm(Severity.MINOR, "pump", "slow"))
+    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck"))
+    journal.people.acknowledge(2, "Ada", "hose was bent")
+    kept = [(a.alarm, a.acknowledged, a.acknowledgement, a.acknowledged_utc != "") for a in journal.read.alarms()]
+    assert kept == [(1, "", "", False), (2, "Ada", "hose was bent", True)]
+    assert [(a.verb, a.argument) for a in journal.read.people.acts()] == [("ack", "alarm 2")]
+    with pytest.raises(JournalError, match="alarm 2: Ada has acknowledged it already"):
+        journal.people.acknowledge(2, "Bob")
+    with pytest.raises(JournalError, match="alarm 9: not in this journal"):
+        journal.people.acknowledge(9, "Bob")
+    assert len(journal.read.people.acts()) == 1
+
+
+def test_a_void_trial_teaches_nothing_and_stays_paid(journal):
+    """It keeps its place among the trials, so that numbers stay; taken in again it is as it was."""
+    before, spent = journal.read.history(make_space()).observations, journal.read.campaign().spent
+    journal.people.correct(1, "void", Amendment(), Amendment(), who="Ada", why="tap open")
+    first, second = journal.read.history(make_space()).observations
+    assert first == Observation(1, 0, None, None, 80_000, cost_known=False)
+    assert second == before[1]
+    assert journal.read.campaign().spent == spent
+    row = journal.read.trial(1)
+    assert (row.voided, row.outcome, row.corrected[0].who, row.corrected[0].why) == (True, 1.7, "Ada", "tap open")
+    journal.people.correct(1, "restore", Amendment(), Amendment(), who="Ada", why="it was the other tap")
+    assert journal.read.history(make_space()).observations == before
+    assert [a.verb for a in journal.read.people.acts()] == ["void", "restore"]
+
+
+def test_an_amended_trial_reads_as_amended_and_keeps_what_it_was(journal):
+    """Values, outcome and cost; the history, the row and what was spent agree; the record itself is untouched."""
+    raw = [tuple(r) for r in journal._connection.execute("SELECT * FROM measurements")]
+    becomes = Amendment({"b": 0.4}, {"y": 2.5}, 100_000, "typo")
+    was = Amendment({"b": 0.3}, {"y": 1.7}, 80_000, "")
+    journal.people.correct(2, "amend", was, becomes, who="Ada", why="read the wrong line")
+    row, history = journal.read.trial(2), journal.read.history(make_space())
+    assert (row.measured, row.outcome, row.cost) == ({"a": 5.01, "b": 0.4}, 2.5, 100_000)
+    assert (row.corrected[0].was, row.corrected[0].becomes) == (was, becomes)
+    assert history.observations[1] == Observation(2, 0, (0.501, 0.4), 2.5, 100_000)
+    assert journal.read.campaign().spent == history.spent == 180_000
+    assert [tuple(r) for r in journal._connection.execute("SELECT * FROM measurements")] == raw
+    assert journal.read.trials(corrections=0)[1].outcome == 1.7
+
+
+def test_an_outcome_can_be_taken_from_a_trial_and_given_to_one_that_failed(journal):
+    """A trial whose outcome is amended to nothing has failed, and the other way round."""
+    none, one = Amendment(outcomes={"y": None}), Amendment(outcomes={"y": 1.7})
+    journal.people.correct(1, "amend", one, none, who="Ada", why="sample lost")
+    assert (journal.read.trial(1).state, journal.read.trial(1).outcome) == (State.FAILED, None)
+    journal.people.correct(1, "amend", none, one, who="Ada", why="sample found")
+    assert (journal.read.trial(1).state, journal.read.trial(1).outcome) == (State.RECORDED, 1.7)
+
+
+def test_corrections_apply_in_order_up_to_the_one_a_decision_knew(journal):
+    """What was amended twice reads as either, by the number of the correction."""
+    for cost in (90_000, 70_000):
+        was = Amendment(amount=journal.read.trial(1).cost)
+        journal.people.correct(1, "amend", was, Amendment(amount=cost), who="Ada", why="bill")
+    costs = [journal.read.history(make_space(), corrections=n).observations[0].cost for n in (0, 1, 2, None)]
+    assert costs == [80_000, 90_000, 70_000, 70_000]
+    assert journal.read.people.last_correction() == 2
+    assert journal.read.campaign().spent == 150_000
+
+
+def test_a_suggestion_is_kept_once(journal):
+    """The same decision asked for twice is one; another one made for the same trial counts from then on."""
+    assert journal.people.suggest(make_decision(3)) == journal.people.suggest(make_decision(3)) == 1
+    assert journal.people.suggest(make_decision(3, ("a", "b"))) == 2
+    kept = journal.read.people.suggestion_for(3)
+    assert (kept.suggestion, kept.control_set, kept.policy_state) == (2, ("a", "b"), {"asked": 3})
+    assert journal.read.people.suggestion_for(4) is None
+
+
+def test_a_decision_keeps_the_last_correction_it_knew(journal):
+    """So that a replay can leave out those that came later."""
+    journal.propose(make_decision(3, corrections=5))
+    assert journal.read.trial(3).corrections == 5
+    STEPS[Event.ARM](journal, 3)

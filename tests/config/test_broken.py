@@ -1,0 +1,49 @@
+"""A broken configuration is told of where it is broken, once, in words that help; docs/messages.md has them all."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from rigctl.config.wording import parts_of
+from tests.config.broken.cases import PAGE, Case, cases, page, said_of, section
+
+MOST_WORDS = 75
+"""Of one message; most have about 20, lists of names have more."""
+
+
+@cache
+def documented() -> str:
+    return PAGE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("case", cases(), ids=lambda case: case.name)
+def test_it_is_told_where_and_as_documented(case: Case):
+    """At the lines that were counted by hand, once for each mistake, and in the words of the page."""
+    mistakes, warnings = said_of(case)
+    lines = [m.line for m in mistakes] or [int(w.split(":")[1]) for w in warnings]
+    assert lines == list(case.at)
+    assert case.warns == (not mistakes)
+    assert section(case) in documented(), "python -m tests.config.broken.cases writes the page anew"
+
+
+@pytest.mark.parametrize("case", [c for c in cases() if not c.warns], ids=lambda case: case.name)
+def test_it_says_what_is_allowed_or_what_to_do(case: Case):
+    """Each message has an allowed value or a remedy, is short, and has no word of the code's."""
+    for mistake in said_of(case)[0]:
+        parts = parts_of(mistake.what)
+        assert parts.allowed or parts.remedy, mistake
+        assert len(str(mistake).split()) <= MOST_WORDS
+        assert not any(word in mistake.what for word in ("pydantic", "None", "Errno", "NoneType", "<class", "^["))
+
+
+def test_there_are_enough_of_them():
+    """No family is empty, no two cases have one name, and there are more than a person would think of in a day."""
+    assert len(cases()) >= 150
+    assert len({case.name for case in cases()}) == len(cases())
+
+
+def test_the_page_has_them_all():
+    """docs/messages.md is made of these cases; `python -m tests.config.broken.cases` writes it."""
+    assert documented() == page()

@@ -1,0 +1,110 @@
+"""How verbs refuse, tell programs of it, and are completed by a shell."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from rigctl.console.verbs import complete_config, error_fields
+from rigctl.errors import DeviceTimeout, GuardRefused, UsageError
+from tests.console.conftest import ROOT
+from tests.console.test_cli import commands
+
+REFUSED = {
+    "check": ("none.yaml",),
+    "run": ("none.yaml",),
+    "demo": ("--scenario", "moon"),
+    "suggest": ("none.yaml",),
+    "ingest": ("bench.yaml",),
+    "explain": ("bench.yaml", "--trial", "99"),
+    "safe": ("none.yaml",),
+    "accept-device": ("a", "b", "c"),
+}
+"""Verbs called so that they must refuse; the others have no campaign to be about."""
+
+
+@pytest.mark.parametrize("verb", [v for v in commands() if v not in ("export", "schema", "drivers", "bench latency")])
+def test_a_refusal_is_told_to_programs(bench, verb):
+    """Under --json standard output is one object that says the same as standard error, with the exit code."""
+    words = (*verb.split(), *REFUSED.get(verb, ("none.yaml",)))
+    plain = bench.rigctl(*words, code=2)
+    told = bench.rigctl(*words, "--json", code=2)
+    error = told.json["error"]
+    assert told.json["exit_code"] == 2
+    assert error["kind"].endswith("Error")
+    assert error["what"].split("\n")[0] in " ".join(plain.err.split()) or "Usage:" in plain.err
+    assert plain.out == ""
+
+
+def test_what_a_message_says_is_told_by_its_parts(bench):
+    """Where, got, allowed and remedy, as far as a message has them."""
+    assert error_fields(UsageError('--bus: got "x", must be NAME=URL')) == {
+        "kind": "UsageError",
+        "what": '--bus: got "x", must be NAME=URL',
+        "where": "--bus",
+        "got": '"x"',
+        "allowed": "NAME=URL",
+    }
+    device = error_fields(
+        DeviceTimeout("got nothing, must be a reading; look at its cable", device="ph", bus="tcp://x")
+    )
+    assert (device["where"], device["device"], device["bus"]) == ("ph: tcp://x", "ph", "tcp://x")
+    assert (device["got"], device["remedy"]) == ("nothing", "look at its cable")
+    assert error_fields(GuardRefused("the pump is latched")) == {"kind": "GuardRefused", "what": "the pump is latched"}
+
+
+def test_every_mistake_of_a_configuration_is_told_by_itself(bench):
+    """With its line, so that an editor can go there."""
+    bench.write("bad.yaml", "rig: x\nbudgte: 3 EUR\n")
+    mistakes = bench.rigctl("check", "bad.yaml", "--json", code=2).json["error"]["mistakes"]
+    assert len(mistakes) >= 5
+    [typo] = [m for m in mistakes if m["where"] == "bad.yaml:2: budgte"]
+    assert typo["line"] == 2
+    assert typo["remedy"] == 'did you mean "budget"?'
+
+
+def test_configurations_are_offered_and_the_way_to_them(bench):
+    """YAML files and directories, nothing hidden and nothing else."""
+    (bench.folder / "config").mkdir()
+    for name in ("config/lathe.yml", "config/.secret.yaml", "config/notes.txt"):
+        bench.write(name, "")
+    assert list(complete_config("")) == ["bench.yaml", "config/"]
+    assert list(complete_config("b")) == ["bench.yaml"]
+    assert list(complete_config("config/")) == ["config/lathe.yml"]
+    assert list(complete_config(f"{bench.folder}/config/l")) == [f"{bench.folder}/config/lathe.yml"]
+    assert list(complete_config("nowhere/")) == []
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash here")
+def test_bash_completes_verbs_options_and_configurations(bench):
+    """With the function that `rigctl --show-completion` has bash define."""
+    command = bench.folder / "bin/rigctl"
+    command.parent.mkdir()
+    command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rigctl "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    asked = {"rec": "recommend", "recommend --sta": "--state", "check be": "bench.yaml", "bench fi": "figures"}
+    lines = [
+        'export _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION=1; eval "$(rigctl --show-completion bash)"',
+        *(
+            f"COMP_WORDS=(rigctl {words}); COMP_CWORD={len(words.split())}\n"
+            '_rigctl_completion rigctl; echo "${COMPREPLY[@]}"'
+            for words in asked
+        ),
+    ]
+    environment = {**os.environ, "PATH": f"{command.parent}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    found = subprocess.run(
+        ["bash"], input="\n".join(lines), capture_output=True, text=True, env=environment, check=True
+    )
+    assert found.stdout.split("\n")[:-1] == list(asked.values()), found.stderr
+
+
+def test_an_error_of_a_run_is_one_document(bench):
+    """Nothing else is on standard output, so that it can be parsed."""
+    answer = bench.rigctl("run", "bench.yaml", "--json", code=2)
+    assert json.loads(answer.out)["error"]["kind"] == "UsageError"
+    assert "declares no devices" in answer.err

@@ -1,0 +1,75 @@
+"""A small problem of three variables, and campaigns of every installed policy on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import FurtherOutcome, Problem
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.money import to_micros
+from rigctl.core.natural import present
+from rigctl.core.policies.registry import policy_class
+from rigctl.core.policy import Finished, Policy, Proposal, next_proposal, trial_rng
+
+OPTIONS: Mapping[str, Mapping[str, Any]] = {
+    "ca-mobo": {"order": ("a", "b")},
+    "ts-psq": {"features": 64},
+    "ei-psq": {"fantasies": 8},
+}
+POLICIES = (
+    "ca-mobo", "ei", "ei-psq", "eipc", "explore-then-commit", "likely-maximisers", "mo-ucb", "pbgi", "pbgi-d", "ts-psq",
+    "ucb-cvs", "ucb-cvs-etc", "ucb-psq", "value-per-cost",
+)  # fmt: skip
+SEVERAL = ("ca-mobo", "mo-ucb")
+SETS = (("a",), ("b", "c"), ("a", "b", "c"))
+
+
+def policy_of(name: str) -> Policy:
+    made: Policy = policy_class(name)(**OPTIONS.get(name, {}))
+    return made
+
+
+def problem_of(variables: tuple[Variable, ...], name: str, budget: float = 40.0) -> Problem:
+    further = (FurtherOutcome("yield"),) if name in SEVERAL else ()
+    return Problem(Space.of(variables, SETS), to_micros(budget), further=further)
+
+
+def trial_of(problem: Problem, proposal: Proposal, nature: np.random.Generator) -> Observation:
+    """Play it: what is controlled is where it was sent, all else is where nature puts it."""
+    space = problem.space
+    concrete = present(problem, History())[0].space
+    x = np.array([float(v.marginal.quantile(nature.random(1))[0]) for v in concrete.variables])
+    indices = space.control_sets[proposal.control_set].indices
+    x[list(indices)] = proposal.setting
+    tops = np.linspace(0.35, 0.8, 1 + len(problem.further))
+    first, *rest = (float(np.exp(-0.5 * np.square(x - top).sum())) for top in tops)
+    cost = to_micros(len(indices))
+    return Observation(proposal.trial, proposal.control_set, tuple(map(float, x)), first, cost, further=tuple(rest))
+
+
+def campaign(name: str, problem: Problem, trials: int, seed: int = 3) -> tuple[list[Proposal], History]:
+    """Run a policy for so many trials, or until it has finished."""
+    policy, nature = policy_of(name), np.random.default_rng(seed)
+    history, state, proposals = History(), None, []
+    for trial in range(1, trials + 1):
+        try:
+            proposal, state = next_proposal(policy, state, problem, history, trial_rng(seed, trial))
+        except Finished:
+            break
+        proposals.append(proposal)
+        history = history.append(trial_of(problem, proposal, nature))
+    return proposals, history
+
+
+def controlled(problem: Problem, proposal: Proposal) -> Mapping[str, float]:
+    return problem.space.setpoints(proposal.control_set, proposal.setting)
+
+
+def left_alone(problem: Problem) -> Problem:
+    """Return it without a budget to mind."""
+    return replace(problem, budget=to_micros(10_000))

@@ -1,0 +1,48 @@
+"""Campaigns to be shown: one that was kept from a release, and one that a test writes as it likes."""
+
+from __future__ import annotations
+
+import lzma
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from rigctl.campaign.journal import Journal
+from rigctl.console.assemble import open_campaign
+from rigctl.page.facts import gather
+from tests.campaign.fakes import make_spec
+from tests.campaign.records import SetClock
+
+RELEASE = Path(__file__).parent.parent / "fixtures" / "0.1.0"
+NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
+
+
+def unpacked(name: str, to: Path) -> Path:
+    """Put a campaign that an earlier release has left into a directory."""
+    for packed in (RELEASE / name).glob("*.xz"):
+        (to / packed.stem).write_bytes(lzma.decompress(packed.read_bytes()))
+    return to
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory):
+    """State directory of a campaign of the greenhouse that has ended."""
+    return unpacked("finished", tmp_path_factory.mktemp("finished"))
+
+
+@contextmanager
+def told(directory, status=None, now=NOON, **options):
+    """Give facts and the open campaign they are of."""
+    with open_campaign(None, directory) as campaign:
+        yield gather(campaign.reader, campaign.loaded, status, now, **options), campaign
+
+
+@pytest.fixture
+def journal(tmp_path):
+    """A journal with a campaign begun, of a rig with variables a and b."""
+    opened = Journal(tmp_path, SetClock(), "boot-1", lambda: NOON)
+    opened.begin(make_spec(), "0.0")
+    yield opened
+    opened.close()

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from rigctl.campaign.journal.glance import CourseRow
+from rigctl.campaign.trial import State
+from rigctl.page.course import Tracks, runs, thinned
+
+
+def row(trial, outcome=1.0, cost=500_000, names=("a",), state=State.RECORDED):
+    return CourseRow(trial, state, names, "policy", outcome, {}, {"a": 2.0}, cost, False, "", "", 3600.0 * trial)
+
+
+@given(
+    arrays(float, st.integers(1, 400), elements=st.floats(-1e6, 1e6) | st.just(float("nan"))),
+    st.integers(1, 40),
+)
+def test_thinning_keeps_every_extreme(ys, columns):
+    """First, last, lowest and highest points stay, of the whole and of every column; few are left."""
+    xs = np.arange(len(ys), dtype=float)
+    kept = thinned(xs, ys, columns)
+    known = np.flatnonzero(np.isfinite(ys))
+    assert set(kept) <= set(known)
+    assert len(kept) <= 2 * columns + 2
+    if not len(known):
+        return
+    assert {known[0], known[-1]} <= set(kept)
+    assert ys[kept].min() == ys[known].min()
+    assert ys[kept].max() == ys[known].max()
+    if len(known) > 2 * columns:
+        places = (xs[known] - xs[known[0]]) / (xs[known[-1]] - xs[known[0]]) * columns
+        column = np.minimum(places.astype(int), columns - 1)
+        for c in np.unique(column):
+            mine = set(known[column == c])
+            assert max(ys[i] for i in mine) == max(ys[i] for i in mine & set(kept))
+            assert min(ys[i] for i in mine) == min(ys[i] for i in mine & set(kept))
+
+
+def test_best_so_far_follows_the_direction():
+    """The best is the highest so far or, where less is better, the lowest; a failed trial changes nothing."""
+    rows = [row(1, None, state=State.FAILED), row(2, 5.0), row(3, 3.0), row(4, 9.0, state=State.FAILED), row(5, 6.0)]
+    up, down = (Tracks.of(rows, maximise=more) for more in (True, False))
+    np.testing.assert_array_equal(up.best, [np.nan, 5.0, 5.0, 5.0, 6.0])
+    np.testing.assert_array_equal(down.best, [np.nan, 5.0, 3.0, 3.0, 3.0])
+    np.testing.assert_allclose(up.money, [0.5, 1.0, 1.5, 2.0, 2.5])
+    assert (up.sets, up.played.tolist()) == ((("a",),), [0] * 5)
+
+
+def test_runs_join_what_no_eye_can_tell_apart():
+    """Stretches with less than a gap between them are one."""
+    starts, held = np.arange(6.0), np.array([True, True, False, True, False, True])
+    assert runs(held, starts, starts + 1, 0.5) == [(0, 2), (3, 4), (5, 6)]
+    assert runs(held, starts, starts + 1, 1.0) == [(0, 6)]
+    assert runs(held & False, starts, starts + 1, 1.0) == []

@@ -1,0 +1,56 @@
+"""Every command of the tutorial works, in order, on the simulated tank."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.simulated import start_sim
+
+pytestmark = pytest.mark.system
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs/tutorial.md").read_text(encoding="utf-8")
+
+
+def blocks(label: str) -> list[str]:
+    """The code blocks of the page that stand below `<!-- label -->`."""
+    return re.findall(rf"<!-- {re.escape(label)} -->\n```\w+\n(.*?)```", PAGE, re.DOTALL)
+
+
+def test_the_tutorial_s_commands_find_what_to_run(tmp_path):
+    """In a directory that holds nothing but the page's own file."""
+    (config,) = blocks("tank.yaml")
+    started, *commands = [line for block in blocks("tutorial") for line in block.splitlines()]
+    assert started.split()[:4] == ["python", "-m", "sim_rig", "greenhouse"]
+    sim = start_sim("greenhouse", tmp_path, speed=2400.0, port=0)
+    try:
+        (tmp_path / "tank.yaml").write_text(
+            config.replace("127.0.0.1:5020", "{}:{}".format(*sim.plc)), encoding="utf-8"
+        )
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        said = {}
+        for command in commands:
+            ran = subprocess.run(
+                command.split(),
+                check=False,
+                cwd=tmp_path,
+                env=os.environ | {"PATH": path},
+                capture_output=True,
+                text=True,
+                timeout=600,
+            )
+            assert ran.returncode == 0, f"{command}: {ran.stderr}"
+            said[command.split()[1]] = ran.stdout + ran.stderr
+    finally:
+        sim.stop()
+    assert "ph_probe" in said["check"]
+    assert said["run"].count("recorded: growth") >= 5
+    assert "ph" in said["explain"]
+    assert "control ph" in said["recommend"].replace("Control", "control")
+    assert "acid" in said["export"]
