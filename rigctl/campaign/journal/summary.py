@@ -102,13 +102,3 @@ class Summary:
     def versions(self) -> tuple[Version, ...]:
         sql = "SELECT version, count(*) AS starts, min(utc) AS utc FROM starts GROUP BY version ORDER BY min(id)"
         return fetch(self._connection, Version, sql)
-
-    def floor_micros(self) -> Micros | None:
-        """Return what a whole trial has cost at least whatever it controlled: time, and what is fixed."""
-        sql = (
-            "SELECT min(amount) AS least FROM (SELECT coalesce(sum(l.amount_micros), 0) AS amount FROM trials t "
-            "LEFT JOIN ledger l ON l.trial = t.trial AND l.kind IN ('time', 'fixed') "
-            "WHERE t.state = 'RECORDED' GROUP BY t.trial)"
-        )
-        least = ask(self._connection, sql)[0]["least"]
-        return int(least) if least else None
