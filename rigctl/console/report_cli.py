@@ -11,6 +11,7 @@ import typer
 
 from rigctl.console.options import AsJson, MaybeConfig, State
 from rigctl.console.output import print_fields, print_json
+from rigctl.errors import UsageError
 
 Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: report.html here.")]
 Pdf = Annotated[bool, typer.Option("--pdf", help="Also print it to PDF, by a browser that is installed.")]
@@ -37,9 +38,11 @@ def report(
     from rigctl.page import report as reporting
     from rigctl.page import report_files
 
+    target = out or Path("report.html")
     if pdf:
         report_files.browser()  # before anything that takes time
-    target = out or Path("report.html")
+    if not target.parent.is_dir():
+        raise UsageError(f"--out {target}: cannot be written: there is no directory {target.parent}")
     with open_campaign(config, state) as campaign:
         found = reporting.report(campaign.reader, campaign.loaded, datetime.now(UTC))
     target.write_text(reporting.document(found), encoding="utf-8")

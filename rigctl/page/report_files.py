@@ -36,10 +36,10 @@ def write_figures(drawings: Sequence[Drawn], directory: Path) -> tuple[Path, ...
     directory.mkdir(parents=True, exist_ok=True)
     style, out = standalone_style(), []
     for one in drawings:
-        table = directory / f"{one.name}.csv"
+        table = directory / f"{_file(one)}.csv"
         with table.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows((one.columns, *one.rows))
-        vector = directory / f"{one.name}.svg"
+        vector = directory / f"{_file(one)}.svg"
         vector.write_text(standalone(one, style), encoding="utf-8")
         out += [table, vector]
     try:
@@ -48,10 +48,15 @@ def write_figures(drawings: Sequence[Drawn], directory: Path) -> tuple[Path, ...
         what = f"{directory}: CSV and SVG are written; PNG needs the package resvg-py; install rigctl's extra `web`"
         raise RigctlError(what) from error
     for one in drawings:
-        picture = directory / f"{one.name}.png"
+        picture = directory / f"{_file(one)}.png"
         picture.write_bytes(bytes(svg_to_bytes(svg_string=standalone(one, style), background="#ffffff", zoom=ZOOM)))
         out.append(picture)
     return tuple(out)
+
+
+def _file(one: Drawn) -> str:
+    """Return its name as a file's: what a variable is called must lead nowhere else."""
+    return re.sub(r"[^\w+-]", "_", one.name)
 
 
 def standalone(one: Drawn, style: str) -> str:
