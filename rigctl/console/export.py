@@ -71,6 +71,7 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
         "events": reader.events(),
         "doses": reader.doses(),
         "alarms": reader.alarms(),
+        "acts": reader.people.acts(),
     }
     for row in sources[what]:
         fields = told(row)

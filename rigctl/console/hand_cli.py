@@ -51,6 +51,7 @@ def ingest(
     """Record trials done by hand; asks before it takes what looks mistyped."""
     from rigctl.config.load import load
     from rigctl.console import ingest as ingesting
+    from rigctl.console import next_steps
     from rigctl.console.assemble import state_directory
     from rigctl.console.by_hand import read_rows
 
@@ -74,6 +75,8 @@ def ingest(
             f"rigctl: trial {done.trials[0]} is recorded as not following the suggestion: {done.departed}", err=True
         )
     _tell(done.to_json(), json)
+    if not json:
+        typer.echo(next_steps.after_ingest(loaded, state, spent=done.spent >= done.budget))
 
 
 def import_(

@@ -15,9 +15,9 @@ from rigctl.rig.protocols import Severity
 Phase = Literal["before", "after"]
 """When a meter was read: before the first actuator moved, or after the last reading."""
 
-CampaignPhase = Literal["RUNNING", "HOLDING", "WAITING", "ENDED"]
-"""The campaign's own state, beside the trial's: trials go on; all is safe until something is in order again, or until a
-certain time; over."""
+CampaignPhase = Literal["RUNNING", "HOLDING", "PAUSED", "WAITING", "ENDED"]
+"""The campaign's own state, beside the trial's: trials go on; all is safe until something is in order again, until a
+person says so, or until a certain time; over."""
 
 
 @dataclass(frozen=True, slots=True)
