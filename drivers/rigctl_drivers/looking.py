@@ -16,7 +16,8 @@ each protocol has its turn on its own, the most cautious first, and ends the sea
    or that motion controllers obey at once (`!`, `~`, 18h): a unit whose every question has one is left out. Unit 0, the
    broadcast, is never asked. Some instruments clear a register when it is read; only the first few are.
 
-What cannot be ruled out: opening a serial port raises DTR, which restarts some boards (Arduino).
+What cannot be ruled out: opening a serial port raises DTR, which restarts some boards (Arduino); a master that speaks
+but every few seconds may not be heard, and a question meets its own.
 """
 
 from __future__ import annotations
@@ -29,8 +30,7 @@ from typing import Any, Final, Literal
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.abilities import Found
 from rigctl.rig.protocols import ByteLine, Deadline, Identity, Line, RegisterKind, RegisterLine
-from rigctl_drivers import modbus_frames as frames
-from rigctl_drivers.ezo import ATTEMPTS, EzoChannel, Talk
+from rigctl_drivers.ezo import ATTEMPTS, UNITS, EzoChannel, Talk
 from rigctl_drivers.modbus_protocol import NamesVendor, Refused
 from rigctl_drivers.registers import ORDERS, WordOrder, decode
 from rigctl_drivers.scpi import ScpiChannel
@@ -95,7 +95,7 @@ def look_ezo(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence[
     except DeviceError as problem:
         channels = (({}, f"answers to `i`, but then: {problem.what}"),)
     known = {"pmp": "ezo-pmp", "ph": "ezo-ph"}.get(model.casefold())
-    options = {} if known else {"model": model}
+    options = {} if known else {"model": model} if model.casefold() in UNITS else {"model": model, "unit": "?"}
     return (Found(known or "ezo", options, Identity(f"EZO {model}", firmware, name), name or f"ezo-{model}", channels),)
 
 
@@ -138,6 +138,8 @@ def look_modbus(line: Line, units: Sequence[int], deadline: Deadline) -> Sequenc
 
 def spoken(unit: int, question: tuple[RegisterKind, int, int]) -> bytes:
     """Return the frame that asks it over RTU."""
+    from rigctl_drivers import modbus_frames as frames  # noqa: PLC0415 - loads pymodbus
+
     kind, at, count = question
     return frames.Framing(rtu=True).pack(frames.reading(unit, kind, at, count))
 

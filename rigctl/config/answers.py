@@ -23,6 +23,8 @@ TABLES: Final = ("input", "holding", "coil", "discrete")
 TYPES: Final = ("int16", "uint16", "int32", "uint32", "float32", "int64", "uint64", "float64")
 ORDERS: Final = ("ABCD", "BADC", "CDAB", "DCBA")
 POINT_EXAMPLE: Final = "plc/input/0/float32/CDAB"
+SLACK: Final = 1e-9
+"""Of a step: as decimals are held."""
 UNKNOWN: Final = ("unknown", "learned", "")
 
 
@@ -127,16 +129,19 @@ def natural_of(text: str, low: float, high: float) -> Natural:
         mean, sd = number_of(spread[1]), number_of(spread[2])
         if sd <= 0:
             raise ValueError(f"got a spread of {sd:g}, must be more than nothing")
-        if not low <= mean <= high:
-            raise ValueError(f"got a mean of {mean:g}, must lie within {low:g} to {high:g}")
         return Natural("normal", mean, sd)
     if span is not None:
-        first, last = range_of(number_of(span[1]), number_of(span[2]))
-        if first < low or last > high:
-            raise ValueError(f"got {first:g} to {last:g}, must lie within {low:g} to {high:g}")
-        return Natural("uniform", first, last)
+        return Natural("uniform", *range_of(number_of(span[1]), number_of(span[2])))
     example = f"{(low + high) / 2:g} +- {(high - low) / 10:g}"
     raise ValueError(f'got "{text.strip()}", must be such as "{example}", "{low:g} .. {high:g}", uniform or unknown')
+
+
+def step_of(text: str, low: float, high: float) -> float:
+    """Return the distance between two setpoints, of which the range must hold a whole number."""
+    step = number_of(text)
+    if step <= 0 or step > high - low or abs((high - low) / step - round((high - low) / step)) > SLACK:
+        raise ValueError(f"got {step:g}, must go a whole number of times into {low:g} to {high:g}")
+    return step
 
 
 def safe_of(text: str, low: float, high: float) -> str:
@@ -214,6 +219,7 @@ def variable_of(text: str, draft: Draft, devices: Collection[Device], *, places:
     currency = draft.currency
     readers: dict[str, Any] = {
         "natural": lambda t: natural_of(t, low, high),
+        "step": lambda t: step_of(t, low, high),
         "cost": lambda t: amount_of(t, currency),
         "sensor": lambda t: point_of(t, devices, "sensor") if places else None,
         "actuator": lambda t: point_of(t, devices, "actuator") if places else None,
@@ -223,6 +229,7 @@ def variable_of(text: str, draft: Draft, devices: Collection[Device], *, places:
         "per_dose": volume_of,
         "per_day": volume_of,
         "mix": duration_of,
+        "treatment": lambda t: point_of(t, devices, "actuator") if places else None,
     }
     return VariableDraft(column_of(words[0], taken), unit_of(words[1]), low, high, **_read(given, readers))
 

@@ -41,6 +41,7 @@ class VariableDraft:
     high: float = math.nan
     natural: Natural | None = None
     """None: not said."""
+    step: float | None = None
     cost: str | None = None
     """What controlling it adds to a trial by hand, a bare amount; None: not said."""
     sensor: Point | None = None
@@ -54,6 +55,8 @@ class VariableDraft:
     per_dose: str | None = None
     per_day: str | None = None
     mix: str | None = None
+    treatment: Point | None = None
+    """What brings it to the other side of its setpoints, before a pump that only raises or only lowers it."""
 
 
 @dataclass(frozen=True, slots=True)

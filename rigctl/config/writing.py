@@ -19,6 +19,8 @@ EVERY: Final = "30 s"
 MIX: Final = "45 s"
 NEAR: Final = 0.02
 """Of the range: as near to its setpoint as a pump has to bring a variable."""
+TAILS: Final = 4
+"""Standard deviations from the mean within which nature stays."""
 AT: Final = 40
 """Column where comments begin."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_./+-][A-Za-z0-9_./+ -]*")
@@ -71,6 +73,7 @@ def _head(draft: Draft) -> list[str]:
         _line(f"budget: {draft.budget} {currency}", "of the whole campaign; it is never exceeded knowingly"),
         _line("# max_trials: 30", "ends the campaign after so many trials, whatever is left"),
         _line("# seed: 1", "another seed, other first trials; 0 unless given"),
+        _line("# today: {control: [...], at: {...}}", "how it is run today: recommendations compare with it"),
         _line("# policy: {name: value-per-cost}", "who decides; `likely-maximisers` unless given"),
     ]
 
@@ -87,8 +90,13 @@ def _variables(draft: Draft, devices: Sequence[Device]) -> list[str]:
             f"  {v.name}:",
             _line(f"    unit: {flow(v.unit)}"),
             _line(f"    range: {flow([v.low, v.high])}", "lowest and highest value you would set"),
-            f"    natural: {_natural(v.natural or Natural())}",
         ]
+        step = "    # step: 1" if v.step is None else f"    step: {v.step:.12g}"
+        lines.append(_line(step, "between two values you can set"))
+        around = natural_range(v)
+        if around is not None:
+            lines.append(_line(f"    natural_range: {flow(around)}", "where it is when left alone"))
+        lines.append(f"    natural: {_natural(v.natural or Natural(), within=around)}")
         if draft.by_hand:
             continue
         lines.append(_line(f"    sensor: {_sensor(v)}", "measures it"))
@@ -97,16 +105,27 @@ def _variables(draft: Draft, devices: Sequence[Device]) -> list[str]:
         else:
             lines.append(_line("    # actuator: ...", "without one it is measured, and never controlled"))
         if is_pump(v.actuator, devices):
-            span = v.high - v.low
-            around = flow([v.low - span, v.high + span])
-            lines.append(_line(f"    plausible: {around}", "a reading outside is a fault, and no dose follows it"))
+            low, high = min([v.low, *(around or ())]), max([v.high, *(around or ())])
+            true = flow([low - (high - low), high + (high - low)])
+            lines.append(_line(f"    plausible: {true}", "a reading outside is a fault, and no dose follows it"))
     return lines
 
 
-def _natural(natural: Natural) -> str:
+def natural_range(v: VariableDraft) -> list[float] | None:
+    """Return where a variable is when left alone, if that is not the range of its setpoints."""
+    natural = v.natural
+    if natural is None or natural.first is None or natural.second is None:
+        return None
+    if natural.kind == "normal":
+        first, last = natural.first - TAILS * natural.second, natural.first + TAILS * natural.second
+        return None if v.low <= natural.first <= v.high else [first, last]
+    return None if v.low <= natural.first < natural.second <= v.high else [natural.first, natural.second]
+
+
+def _natural(natural: Natural, *, within: list[float] | None) -> str:
     if natural.kind == "normal":
         return flow({"truncated_normal": {"mean": natural.first, "sd": natural.second}})
-    if natural.kind == "uniform" and natural.first is not None:
+    if natural.kind == "uniform" and natural.first is not None and within is None:
         return flow({"uniform": {"low": natural.first, "high": natural.second}})
     return natural.kind
 
@@ -180,6 +199,10 @@ def _actuator(v: VariableDraft) -> str:
     return _named(v.actuator, v.name, "actuator") if v.actuator is not None else "?"
 
 
+def _treatment(v: VariableDraft) -> str:
+    return "# treatment: ..." if v.treatment is None else f"treatment: {_named(v.treatment, v.name, 'treatment')}"
+
+
 def _bus(device: Device, devices: Sequence[Device]) -> str:
     first = next(d for d in devices if d.url == device.url)
     return f"{first.name}_line"
@@ -194,6 +217,7 @@ def _devices(draft: Draft, devices: Sequence[Device]) -> dict[str, tuple[Device,
     by_name = {d.name: d for d in devices}
     uses = [(v.name, v.unit, v.sensor, "sensor") for v in draft.variables]
     uses += [(v.name, v.unit, v.actuator, "actuator") for v in draft.variables]
+    uses += [(v.name, v.unit, v.treatment, "treatment") for v in draft.variables if is_pump(v.actuator, devices)]
     if draft.outcome is not None:
         uses.append((draft.outcome.name, draft.outcome.unit, draft.outcome.sensor, "sensor"))
     found: dict[str, tuple[Device, dict[str, Any]]] = {}
@@ -212,7 +236,7 @@ def _place(point: Point, device: Device, unit: str, use: str) -> dict[str, Any]:
     if device.can == "scpi":
         return {"unit": unit, "query": point.place[0]}
     if device.can != "modbus":
-        return {"unit": unit} if device.driver == "ezo" and "unit" in device.options else {}
+        return {"unit": unit} if "unit" in device.options else {}
     table, at, *rest = point.place
     given = dict(part.split("=", 1) for part in rest if "=" in part)
     number: dict[str, Any] = {} if table in ("coil", "discrete") else {"at": int(at)}
@@ -265,7 +289,7 @@ def _wiring(devices: Sequence[Device], used: Mapping[str, tuple[Device, dict[str
     lines += [f"  {name}: {flow(url)}" for name, url in wires.items()]
     lines.append("devices:")
     for name, (device, entry) in used.items():
-        lines += [f"  {name}: {flow(entry)}" + (f"   # {device.said}" if device.said else "")]
+        lines += [f"  # {device.said}"] * bool(device.said) + [f"  {name}: {flow(entry)}"]
     return lines
 
 
@@ -310,7 +334,7 @@ def _doses(draft: Draft, devices: Sequence[Device]) -> list[str]:
             _line(f"    tolerance: {NEAR * (v.high - v.low):.3g} {v.unit}", "near enough"),
             _line(f"    mix: {v.mix or MIX}", "from a dose to the reading that judges it"),
             _line("    max_doses: 6", "after as many in vain the trial fails"),
-            _line("    # treatment: ...", "an actuator that first brings it to the other side"),
+            _line(f"    {_treatment(v)}", "an actuator that first brings it to the other side"),
         ]
     return lines
 
@@ -324,6 +348,7 @@ def _safety(draft: Draft, devices: Sequence[Device]) -> list[str]:
     driven = [v for v in draft.variables if v.actuator is not None]
     lines += [f"    {_actuator(v)}: {v.safe or 'off'}" for v in driven]
     pumps = [v for v in driven if is_pump(v.actuator, devices)]
+    lines += [f"    {_named(v.treatment, v.name, 'treatment')}: off" for v in pumps if v.treatment is not None]
     if pumps:
         lines.append(_line("  limits:", "the most a pump may dispense, whatever is asked of it"))
     for v in pumps:

@@ -14,6 +14,7 @@ import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.console import hand_cli, init_cli
+from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
@@ -27,12 +28,14 @@ from rigctl.console.options import (
     MaybeConfig,
     Records,
     Seed,
+    Serve,
     State,
     Technical,
     Watch,
     buses,
 )
-from rigctl.console.output import console, print_fields, print_json
+from rigctl.console.output import console, print_fields, print_json, print_sentences
+from rigctl.console.serve_cli import add_serve_verbs
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
 from rigctl.signals import INTERRUPTED_EXIT
@@ -52,6 +55,8 @@ app = typer.Typer(
 )
 app.add_typer(bench, name="bench")
 init_cli.add_to(app)
+add_acts(app)
+add_serve_verbs(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -86,6 +91,7 @@ def demo(
     keep: Annotated[Path | None, typer.Option("--keep", "--state", metavar="DIR", help="Keep the state here.")] = None,
     budget: Budget = None,
     max_trials: MaxTrials = None,
+    serve: Serve = False,
     json: AsJson = False,
 ) -> None:
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
@@ -94,7 +100,7 @@ def demo(
     from rigctl.console import next_steps
 
     changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
-    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep)
+    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep, serve=serve)
     if json:
         print_json(demonstration.to_json(done))
     else:
@@ -133,6 +139,7 @@ def run(
     seed: Seed = None,
     budget: Budget = None,
     max_trials: MaxTrials = None,
+    serve: Serve = False,
     json: AsJson = False,
 ) -> None:
     """Run a campaign until its budget is spent, or resume it."""
@@ -145,11 +152,14 @@ def run(
     from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory
+    from rigctl.console.serving import page_beside
 
     loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
     for warning in checking.checked(loaded).warnings:
         typer.echo(f"rigctl: warning: {warning}", err=True)
-    outcome = running.run_campaign(loaded, state_directory(state, loaded.name), console(stderr=json), ctx.obj)
+    directory, shown = state_directory(state, loaded.name), console(stderr=json)
+    with page_beside(serve, directory, shown):
+        outcome = running.run_campaign(loaded, directory, shown, ctx.obj)
     print_json(running.to_json(outcome)) if json else running.show(outcome, loaded, console())
     raise typer.Exit(outcome.exit_code)
 
@@ -228,6 +238,7 @@ def suggest(
     json: AsJson = False,
 ) -> None:
     """Say what the next trial should be; needs no hardware."""
+    from rigctl.console import next_steps
     from rigctl.console import suggest as suggesting
     from rigctl.console.assemble import state_directory
 
@@ -238,8 +249,10 @@ def suggest(
     why_not = other or suggesting.keep(loaded, state_directory(state, loaded.name), suggestion.decision)
     if why_not:
         typer.echo(f"rigctl: this suggestion is not kept in the journal: {why_not}", err=True)
+    answer = suggesting.to_json(loaded, past, suggestion)
     lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
-    _say(suggesting.to_json(loaded, past, suggestion), lines, json)
+    following = [] if history else [next_steps.after_suggest(loaded, state, answer["setpoints"])]
+    _say(answer, [*lines, *following], json)
 
 
 hand_cli.add_to(app)
@@ -264,12 +277,13 @@ def recommend(
         loaded = _load(config)
         past = read_past(loaded, state_directory(state, loaded.name), history)
         found = report.from_history(loaded, past.history, past.state)
+        found = report.with_changes(found, loaded, past.history, past.state)
     elif history is not None:
         raise UsageError("recommend: --history needs a configuration")
     else:
         with open_campaign(config, state) as campaign:
             loaded = campaign.loaded
-            found = report.from_journal(loaded, campaign.reader)
+            found = report.from_journal(loaded, campaign.reader, changes=True)
     if json:
         print_json(report.to_json(found))
     else:
@@ -283,14 +297,15 @@ def explain(
     state: State = None,
     *,
     technical: Technical = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what would have changed the choice.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Say why a trial was chosen, in sentences and numbers."""
+    """Say why a trial was chosen, what would have changed that, and what came of it."""
     from rigctl.console import query
     from rigctl.console.assemble import open_campaign
 
     with open_campaign(config, state) as campaign:
-        found = query.explained(campaign, trial, technical=technical)
+        found = query.explained(campaign, trial, technical=technical, quick=quick)
     _say(found, found.sentences, json)
 
 
@@ -366,7 +381,7 @@ def _tell(answer: Any, json: bool) -> None:
 
 
 def _say(answer: Any, lines: Sequence[str], json: bool) -> None:
-    print_json(answer) if json else typer.echo("\n".join(lines))
+    print_json(answer) if json else print_sentences(lines)
 
 
 def _load(config: Path, bus: list[str] | None = None, *, to_run: bool = False, **changes: Any) -> LoadedConfig:

@@ -17,10 +17,10 @@ OUTCOME_HELP = (
 )
 VARIABLE_HELP = (
     'What can be controlled, repeatable: "NAME UNIT LOW HIGH [KEY=VALUE ...]", e.g. "ph pH 5 7 natural=6.3+-0.3 '
-    'cost=0.4". Keys: natural (6.3+-0.3, 2..4, uniform or unknown); by hand cost (what controlling it adds to a '
+    'cost=0.4". Keys: natural (6.3+-0.3, 2..4, uniform or unknown), step; by hand cost (what controlling it adds to a '
     "trial); with wiring sensor, actuator (a device that was found, or a place in one: plc/input/0/float32/CDAB, "
     "plc/holding/2/float32/coil=2, camera/MEAS:GROW?), safe (off, or a value), and of a pump effect (change per mL), "
-    "per_dose, per_day, price (per L), mix."
+    "per_dose, per_day, price (per L), mix, treatment."
 )
 PROBE_HELP = (
     "Ask who is there, read-only, repeatable: a serial port, a host, host:port, or a URL as in `buses`. NAME=... gives "
@@ -73,5 +73,5 @@ def init(
         every=every,
         by_hand=by_hand,
     )
-    done = initialise.initialise(file, said, tuple(probe or ()), units, force=force)
+    done = initialise.initialise(file, said, tuple(probe or ()), units, force=force, stderr=json)
     print_json(initialise.to_json(done)) if json else typer.echo("\n".join(initialise.lines(done)))

@@ -56,7 +56,34 @@ class Written:
     warnings: tuple[str, ...]
 
 
-def initialise(file: Path, said: Said, probes: Sequence[str], units: str, *, force: bool) -> Written:
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """Where questions are asked: on standard error if the answer on standard output is for a program."""
+
+    stderr: bool
+
+    def say(self, text: str) -> None:
+        typer.echo(text, err=self.stderr)
+
+    def ask(self, question: str, reader: Callable[[str], T], default: str | None = None) -> T:
+        """Ask until the answer holds.
+
+        Raises:
+            UsageError: nobody answers any more (Ctrl-C, the end of the input).
+        """
+        shown = f"{question} [{default}]" if default else question
+        while True:
+            try:
+                text = typer.prompt(shown, default="", show_default=False, err=self.stderr)
+            except typer.Abort as error:
+                raise UsageError("init: ended before the last answer; nothing was written") from error
+            try:
+                return reader(text.strip() or default or "")
+            except ValueError as error:
+                self.say(f"  {error}")
+
+
+def initialise(file: Path, said: Said, probes: Sequence[str], units: str, *, force: bool, stderr: bool) -> Written:
     """Put a configuration together, check it, and only then write it.
 
     Raises:
@@ -64,39 +91,52 @@ def initialise(file: Path, said: Said, probes: Sequence[str], units: str, *, for
         ConfigError: what was said does not go together.
     """
     _may_write(file, force)
-    asking = sys.stdin.isatty()
+    asking, terminal = at_a_terminal(), Terminal(stderr)
     _flags(said, file, (), places=False)  # what is wrong with them is told before anything is opened
     asked = probing.units_of(units)
     if asking and not probes and not said.by_hand:
-        probes = _ask_for_places()
+        probes = _ask_for_places(terminal)
         said = said if probes else replace(said, by_hand=True)
     devices = _found(probing.places_of(probes), asked)
     if not devices and not said.by_hand:
         if not asking:
             raise UsageError(_NOBODY if probes else _NEITHER)
-        typer.echo("Nobody answers there, so a person does the trials.")
+        terminal.say("Nobody answers there, so a person does the trials.")
         said = replace(said, by_hand=True)
     draft = _flags(said, file, devices)
     lacking = missing(draft, devices)
     if lacking and not asking:
         raise UsageError(_lacking(lacking))
     if lacking:
-        draft = Interview(_prompt, typer.echo).fill(draft, devices)
+        draft = Interview(terminal.ask, terminal.say).fill(draft, devices)
     text = configuration(draft, devices)
     try:
         loaded = load_text(text, file, to_run=True)
     except ConfigError as error:
-        error.extend(f"\n{file}, with these lines, was not written: give other values")
+        error.extend(
+            _kept(file, text) if lacking else f"\n{file}, with these lines, was not written: give other values"
+        )
         raise
     _write(file, text, force=force)
     return Written(file, draft, devices, loaded.warnings)
 
 
-def _ask_for_places() -> tuple[str, ...]:
+def at_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _kept(file: Path, text: str) -> str:
+    """Keep what somebody has answered, in a file of another name; return what is said of it."""
+    kept = file.with_name(f"{file.stem}.draft{file.suffix}")
+    _write(kept, text, force=True)
+    return f"\n{file} was not written; your answers are in {kept}: mend them there, then `rigctl check {kept}`"
+
+
+def _ask_for_places(terminal: Terminal) -> tuple[str, ...]:
     ports = sorted(map(str, BY_ID.iterdir())) if BY_ID.is_dir() else []
-    typer.echo("Are instruments wired to this computer? They would be asked who they are;")
-    typer.echo("nothing is set or moved.")
-    typer.echo(f"Serial ports here: {', '.join(ports) or 'none'}")
+    terminal.say("Are instruments wired to this computer? They would be asked who they are;")
+    terminal.say("nothing is set or moved.")
+    terminal.say(f"Serial ports here: {', '.join(ports) or 'none'}")
     question = "Ports and hosts, with spaces between, e.g. 192.168.0.10; Enter: none, by hand"
 
     def read(text: str) -> tuple[str, ...]:
@@ -105,7 +145,7 @@ def _ask_for_places() -> tuple[str, ...]:
         except UsageError as error:
             raise ValueError(str(error)) from error
 
-    return _prompt(question, read, "")
+    return terminal.ask(question, read, "")
 
 
 def _found(places: Sequence[probing.Place], units: Sequence[int]) -> tuple[Device, ...]:
@@ -171,24 +211,6 @@ def _lacking(lacking: Mapping[str, str]) -> str:
     width = max(map(len, lacking))
     listed = "\n".join(f"  {flag.ljust(width)}  e.g. {example}" for flag, example in lacking.items())
     return f"init: nobody can be asked here, for standard input is no terminal; give what is missing:\n{listed}"
-
-
-def _prompt(question: str, reader: Callable[[str], T], default: str | None = None) -> T:
-    """Ask at the terminal until the answer holds.
-
-    Raises:
-        UsageError: nobody answers any more (Ctrl-C, the end of the input).
-    """
-    shown = f"{question} [{default}]" if default else question
-    while True:
-        try:
-            text = typer.prompt(shown, default="", show_default=False)
-        except typer.Abort as error:
-            raise UsageError("init: ended before the last answer; nothing was written") from error
-        try:
-            return reader(text.strip() or default or "")
-        except ValueError as error:
-            typer.echo(f"  {error}")
 
 
 # the file ---------------------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 NONE: Final = "none"
+MOST_CHANNELS: Final = 8
+"""Of one unit that are shown."""
 
 
 class Prompt(Protocol):
@@ -94,7 +96,9 @@ class Interview:
         natural: Natural = self.ask(
             f"{name}: left alone, e.g. {example}", lambda t: answers.natural_of(t, low, high), "unknown"
         )
-        return VariableDraft(name, unit, low, high, natural)
+        step_of = _or_none(lambda t: answers.step_of(t, low, high))
+        step = self.ask(f"{name}: step between two values, e.g. 1; Enter: any value can be set", step_of, "")
+        return VariableDraft(name, unit, low, high, natural, step)
 
     # where it is measured and imposed ----------------------------------------------------------------------------
 
@@ -129,7 +133,7 @@ class Interview:
         driven = [v for v in draft.variables if v.actuator is not None]
         if driven:
             self.say("\nSafety: what each may do at most, and where it goes on a fault.")
-        settled = {v.name: self._pump(v) if is_pump(v.actuator, devices) else self._safe(v) for v in driven}
+        settled = {v.name: self._pump(v, devices) if is_pump(v.actuator, devices) else self._safe(v) for v in driven}
         return replace(draft, variables=tuple(settled.get(v.name, v) for v in draft.variables))
 
     def _safe(self, v: VariableDraft) -> VariableDraft:
@@ -139,7 +143,7 @@ class Interview:
         )
         return replace(v, safe=safe)
 
-    def _pump(self, v: VariableDraft) -> VariableDraft:
+    def _pump(self, v: VariableDraft, devices: Sequence[Device]) -> VariableDraft:
         effect = v.effect
         if effect is None:
             question = f"{v.name}: change per mL dispensed, in {v.unit}, e.g. -0.04 for an acid"
@@ -149,8 +153,19 @@ class Interview:
         per_dose = v.per_dose or self.ask(f"{v.name}: most in one dose", answers.volume_of, _rounded(max(across_ml, 1)))
         most = _rounded(10 * max(across_ml, 1))
         per_day = v.per_day or self.ask(f"{v.name}: most in any 24 hours", answers.volume_of, most)
+        treatment = v.treatment or self._treatment(v, effect, devices)
         mix = v.mix or self.ask(f"{v.name}: how long a dose takes to mix", answers.duration_of, MIX)
-        return replace(v, effect=effect, per_dose=per_dose, per_day=per_day, mix=mix)
+        return replace(v, effect=effect, per_dose=per_dose, per_day=per_day, mix=mix, treatment=treatment)
+
+    def _treatment(self, v: VariableDraft, effect: float, devices: Sequence[Device]) -> Point | None:
+        places = [d.name for d in devices if d.can == "modbus"]
+        if not places:
+            return None
+        self.say(
+            f"The pump only {'raises' if effect > 0 else 'lowers'} {v.name}. What first brings it to the other side?"
+        )
+        read = _or_none(lambda t: answers.point_of(t, devices, "actuator"))
+        return self.ask(f"{v.name}: treated by, e.g. {places[0]}/coil/1; Enter: nothing", read, "")
 
     # what it costs, and how long it takes ------------------------------------------------------------------------
 
@@ -222,12 +237,17 @@ class Interview:
 
 
 def _places_there(devices: Sequence[Device]) -> Iterator[str]:
+    """Yield each device as it may be answered with, and what its places hold now."""
     for d in devices:
-        example = {
-            "scpi": f"{d.name}/MEAS:VOLT?",
-            "modbus": f"{d.name}/input/0/float32, {d.name}/holding/2/float32/coil=2",
-        }.get(d.can, d.name)
+        example = {"scpi": f"{d.name}/MEAS:VOLT?", "modbus": f"{d.name}/holding/2/float32/coil=2"}.get(d.can, d.name)
         yield f"{example}   ({d.said or d.driver})"
+        for options, said in d.channels[:MOST_CHANNELS]:
+            where = options.get("read", {})
+            place = [str(where[key]) for key in ("register", "at", "type", "order") if key in where]
+            place = place or ["coil", str(options.get("enable", {}).get("coil", ""))]
+            yield f"  {'/'.join([d.name, *place])}   ({said})"
+        if len(d.channels) > MOST_CHANNELS:
+            yield f"  and {len(d.channels) - MOST_CHANNELS} more, which will stand in the file"
 
 
 def _rounded(volume_ml: float) -> str:

@@ -36,8 +36,11 @@ def after_suggest(loaded: LoadedConfig, state: Path | None, setpoints: Mapping[s
     return f"{HEAD}rigctl ingest {_word(loaded.path)} {words}{_where(state)}"
 
 
-def after_ingest(loaded: LoadedConfig, state: Path | None) -> str:
-    return f"{HEAD}rigctl suggest {_word(loaded.path)}{_where(state)}"
+def after_ingest(loaded: LoadedConfig, state: Path | None, *, spent: bool) -> str:
+    """Go on with the next trial, or, once the budget is spent, read what came of it."""
+    config, where = _word(loaded.path), _where(state)
+    recommend = f"rigctl recommend {config}{where}"
+    return f"{HEAD}{recommend}" if spent else f"{HEAD}rigctl suggest {config}{where}   (at any time: {recommend})"
 
 
 def _word(path: Path) -> str:

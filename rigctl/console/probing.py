@@ -110,6 +110,7 @@ def told(places: Sequence[Place], seen: Sequence[Sighting], devices: Sequence[De
     for place, sighting in zip(places, seen, strict=True):
         for _ in sighting.found:
             device = rest.pop(0)
-            yield f"found {device.name}: {device.said} ({device.driver}) at {sighting.url}"
+            yield f"found {device.name}: {device.said}"
+            yield f"  driver {device.driver}, {sighting.url}"
         if not sighting.found:
             yield f"{place.text}: {sighting.remark}"

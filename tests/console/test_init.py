@@ -9,6 +9,7 @@ import pytest
 from rigctl.config.draft import Device, Draft, missing
 from rigctl.config.load import load, load_text
 from rigctl.config.writing import configuration
+from rigctl.console import initialise
 from rigctl.console.interview import Interview
 
 OUTCOME = ("--outcome", "growth cm2/day maximise target=300")
@@ -84,7 +85,8 @@ def test_every_wrong_flag_is_told_at_once(bench):
         ("cost pH 5 7", "a column of every history"),
         ("growth pH 5 7", "in use already"),
         ("p+h pH 5 7", "must begin with a letter"),
-        ("ph pH 5 7 natural=9+-1", "must lie within 5 to 7"),
+        ("ph pH 5 7 step=0.3", "a whole number of times"),
+        ("ph pH 5 7 step=-1", "a whole number of times"),
         ("ph pH 5 7 natural=6+-0", "must be more than nothing"),
         ("ph pH 5 7 natural=often", "uniform or unknown"),
         ("ph pH 5 7 nature=6+-1", 'the key "nature"'),
@@ -123,6 +125,17 @@ def test_many_variables_do_not_make_more_sets_than_allowed(bench):
     assert len(load(bench.folder / "new.yaml").problem.space.control_sets) == 10 + 45 + 1
 
 
+def test_where_nature_is_elsewhere_it_has_a_range_of_its_own(bench):
+    """Tap water at pH 7.8, setpoints from 5.5 to 6.5 in steps: both ranges stand in the file, and it holds."""
+    tap = ("--variable", "ph pH 5.5 6.5 natural=7.8+-0.2 step=0.1", "--variable", "ca mM 1 3 natural=4..5")
+    bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, *tap, "--budget", "9")
+    text = (bench.folder / "new.yaml").read_text(encoding="utf-8")
+    assert "natural_range: [7, 8.6]" in text
+    assert "natural_range: [4, 5]" in text
+    assert "\n    step: 0.1" in text
+    bench.rigctl("check", "new.yaml")
+
+
 # the questions, without a terminal --------------------------------------------------------------------------------
 
 FOUND = (
@@ -153,6 +166,7 @@ WIRED = {
     "1 kWh": ["0.31"],
     "1 L": ["9 EUR/L"],
     "ph: change per mL": ["0", "-0.04"],
+    "ph: treated by": ["plc/input/1", "plc/coil/1"],
     "b: safe is": ["99", "off"],
 }
 
@@ -188,8 +202,8 @@ def test_a_wired_rig_that_was_asked_for_holds_at_once():
     assert [question for question, left in script.answers.items() if left] == []
     text = configuration(draft, FOUND)
     rig = load_text(text, Path("rig.yaml"), to_run=True).rig
-    assert set(rig.devices) == {"probe", "pump", "growth_sensor", "b_sensor", "b_actuator", "meter"}
-    assert rig.dosing["pump"].effect_per_ml == -0.04
+    assert set(rig.devices) == {"probe", "pump", "growth_sensor", "b_sensor", "b_actuator", "meter", "ph_treatment"}
+    assert (rig.dosing["pump"].effect_per_ml, rig.dosing["pump"].treatment) == (-0.04, "ph_treatment")
     assert (rig.limits["pump"].per_dose_ml, rig.limits["pump"].per_day_ml) == (50, 500)
     assert {meter.kind for meter in rig.meters} == {"energy", "volume"}
     assert "#  plc_1: {driver: modbus, bus: plc_line, address: 1, enable: {coil: 5}}   # off" in text
@@ -204,6 +218,42 @@ def test_what_cannot_be_measured_is_left_to_a_person():
     text = configuration(draft, FOUND)
     assert not load_text(text, Path("rig.yaml"), to_run=True).wired
     assert "#  camera: {driver: scpi" in text
+
+
+@pytest.fixture
+def at_a_terminal(monkeypatch):
+    """Lets a script answer the questions of `rigctl init`, about instruments that seem to be there."""
+
+    def sit(answers):
+        script = Script(answers)
+        monkeypatch.setattr(initialise, "_found", lambda places, units: FOUND)
+        monkeypatch.setattr(initialise.Terminal, "ask", lambda _, *asked: script.ask(*asked))
+        monkeypatch.setattr(initialise, "at_a_terminal", lambda: True)
+
+    return sit
+
+
+def test_answers_that_do_not_go_together_are_kept_beside(bench, at_a_terminal):
+    """An acid cannot raise pH: the file is not written, and what was answered is in another, to be mended there."""
+    at_a_terminal({**WIRED, "ph: left alone": ["5.5 +- 0.1"], "ph: treated by": [""]})
+    said = bench.rigctl("init", "new.yaml", "--probe", "10.0.0.7", code=2).err
+    assert "pump only lowers ph" in said
+    assert "your answers are in new.draft.yaml" in said
+    assert not (bench.folder / "new.yaml").exists()
+    draft = (bench.folder / "new.draft.yaml").read_text(encoding="utf-8")
+    mended = draft.replace("natural: {truncated_normal: {mean: 5.5, sd: 0.1}}", "natural: learned")
+    bench.write("new.draft.yaml", mended)
+    bench.rigctl("check", "new.draft.yaml")
+
+
+def test_flags_that_do_not_go_together_leave_no_file(bench, monkeypatch):
+    """The same from flags: told, and nothing is kept, as the flags can be given again."""
+    monkeypatch.setattr(initialise, "_found", lambda places, units: FOUND)
+    pump = "sensor=probe actuator=pump effect=-0.04 per_dose=9mL per_day=99mL"
+    flags = ("--outcome", "growth g sensor=camera/MEAS:GROW?", "--variable", f"ph pH 5 7 natural=5.5+-0.1 {pump}")
+    said = bench.rigctl("init", "new.yaml", "--probe", "x:1", *flags, "--budget", "9", "--per-trial", "1", code=2).err
+    assert "pump only lowers ph" in said
+    assert list(bench.folder.glob("new*")) == []
 
 
 def test_the_questions_fit_a_terminal_of_80_columns():

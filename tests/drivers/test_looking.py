@@ -9,7 +9,8 @@ import pytest
 
 from rigctl.rig.finding import look, urls_of
 from rigctl.rig.registry import Registry
-from rigctl_drivers.looking import OBEYED, harmless, spoken
+from rigctl_drivers import modbus_frames as frames
+from rigctl_drivers.looking import OBEYED, QUESTIONS, harmless, spoken
 from tests.drivers.circuits import Pump, Sleeper
 from tests.drivers.peers import (
     ModbusUnit,
@@ -239,6 +240,13 @@ def test_no_first_frame_has_a_byte_that_others_obey():
         assert crc16(frame[:-2]) == frame[-2:]
     assert set(range(1, 248)) - set(asked) == OBEYED
     assert {ord("\r"), ord("\n"), ord("~"), ord("!")} <= OBEYED
+
+
+def test_no_tcp_frame_is_one_to_a_serial_bus():
+    """Behind a device server a question in TCP framing must be noise to every RTU unit: it has no sound checksum."""
+    framing = frames.Framing(rtu=False)
+    sent = [framing.pack(frames.reading(unit, *QUESTIONS[0])) for _ in range(4) for unit in range(1, 248)]
+    assert [frame.hex() for frame in sent if crc16(frame[:-2]) == frame[-2:]] == []
 
 
 def test_no_question_in_text_is_long_enough_for_a_modbus_write():
