@@ -53,8 +53,8 @@ class TrialRun:
     _noted: tuple[str, ...] = ()
     """By the last decision: what holds for many trials is an alarm once."""
 
-    async def carried_out(self, history: History) -> TrialRow:
-        """Return the next trial's row, once it is over.
+    async def carried_out(self, history: History) -> TrialRow | None:
+        """Return the next trial's row, once it is over; None if a pause came before it began: its proposal stays.
 
         Raises:
             BudgetSpent, Finished: there is none.
@@ -64,7 +64,7 @@ class TrialRun:
         """
         trial = await self._propose(history)
         await self._until_caps_have_room(trial)
-        return await self._carry_out(trial)
+        return None if self.patience.paused() else await self._carry_out(trial)
 
     async def _propose(self, history: History) -> TrialRow:
         """Return the trial that a process left behind before anything moved, else commit a new decision."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from rigctl.campaign.acts import Acts, paused_by
 from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import epoch
@@ -110,9 +111,8 @@ async def run_campaign(
 
 async def _supervise(session: Session, status: Status, state_dir: Path, signals: Signals) -> CampaignResult:
     verbs: Verbs = {
-        "status": status.answer,
-        "stop": lambda: session.stop_after_trial("asked to stop"),
-        "safe": lambda: session.go_safe("asked to go safe"),
+        "status": lambda _: {**status.answer(), "paused": session.stop.pause, "standing": session.standing()},
+        **session.acts.verbs(),
     }
     try:
         async with serving(state_dir, verbs), asyncio.TaskGroup() as group:
@@ -160,8 +160,15 @@ class Session:
         self.task: asyncio.Task[CampaignResult] | None = None
         self._word = Word(spec.rig, journal)
         self._decider = decider
+        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe)
         patience = Patience(
-            journal, clock, desk, self.watchman, spec.rig.watch.clear_for_s, lambda: self.stop.finish is not None
+            journal,
+            clock,
+            desk,
+            self.watchman,
+            spec.rig.watch.clear_for_s,
+            lambda: self.stop.finish is not None,
+            lambda: self.stop.pause,
         )
         trials = TrialRun(spec, rig, journal, clock, desk, decider, patience)
         self._runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
@@ -175,6 +182,13 @@ class Session:
         self._safe_was_tried = asyncio.Event()
         self._interrupted = False
         self._leaving = False
+
+    def standing(self) -> list[dict[str, str]]:
+        """Return what the watch finds wrong now, for programs."""
+        return [
+            {"severity": "MINOR" if f.then == "warn" else "MAJOR", "source": f.subject or f.rule, "message": str(f)}
+            for f in self.watchman.standing.found.values()
+        ]
 
     def stop_after_trial(self, why: str) -> dict[str, str]:
         self.stop.finish = self.stop.finish or why
@@ -283,6 +297,8 @@ class Session:
         trials = await self.journal.call(lambda j: len(j.read.history(self.spec.problem.space)))
         self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
         self.desk.keep("phase", lambda j: j.phase("RUNNING", "started"))
+        # whoever has paused it did not mean this process only; one that asked since is not overruled
+        self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))
         notify("READY=1")
         return await self._runner.run()
 

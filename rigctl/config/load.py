@@ -15,6 +15,7 @@ from rigctl.config.document import Document, parse
 from rigctl.config.file import read
 from rigctl.config.findings import Context, Findings, unknown
 from rigctl.config.inspect_rig import inspect_rig
+from rigctl.config.reach import check_budget
 from rigctl.config.shape import check_shape, make_policy
 from rigctl.config.units import Units
 from rigctl.core.experiment.problem import Problem
@@ -118,6 +119,8 @@ def load_text(
     rig = build_rig(context, registry)
     if to_run and rig.devices:
         inspect_rig(context, rig, problem, registry)
+    if to_run and problem is not None:
+        check_budget(context, rig, problem)
     policy = _policy(config.policy, findings)
     if problem is not None and isinstance(policy, Particular):
         for key, what in policy.mistakes(problem):

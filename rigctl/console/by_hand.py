@@ -14,6 +14,7 @@ import numpy as np
 
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal.reader import set_of
 from rigctl.campaign.journal.rows import ByHand
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.history import History, Observation
@@ -88,7 +89,8 @@ def observation(trial: int, row: ManualRow, space: Space) -> Observation:
     """
     whole = all(name in row.values for name in space.names)
     x = tuple(float(u) for u in space.to_unit(np.array([row.values[n] for n in space.names]))) if whole else None
-    number, charged = space.index_of(row.control_set), row.origin != IMPORTED
+    charged = row.origin != IMPORTED
+    number = space.index_of(row.control_set) if charged else set_of(space, row.control_set)
     if row.origin == VOID:
         return Observation(trial, number, None, None, row.cost, cost_known=False)
     return Observation(
@@ -135,9 +137,10 @@ class RowReader:
 
     def row(self, where: str, control_set: Sequence[str], cells: Mapping[str, object]) -> ManualRow:
         """Read one trial from what stands under each variable's and outcome's name, and under `cost`."""
-        members = tuple(name.strip() for name in control_set)
+        members = tuple(name for part in control_set if (name := part.strip()))
         try:
-            self.space.index_of(members)
+            if cells.get("origin") != IMPORTED:  # which may have controlled what nobody controls any more
+                self.space.index_of(members)
         except ValueError as error:
             self._add(where, "control_set", str(error))
         found = {name: self._number(where, name, cells.get(name)) for name in (*self.space.names, *self.outcomes)}

@@ -14,24 +14,28 @@ import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.console import hand_cli, init_cli
+from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
     Budget,
     Bus,
     Config,
+    Form,
     Format,
     HistoryFile,
     MaxTrials,
     MaybeConfig,
     Records,
     Seed,
+    Serve,
     State,
     Technical,
     Watch,
     buses,
 )
 from rigctl.console.output import console, print_fields, print_json
+from rigctl.console.serve_cli import add_serve_verbs
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
 from rigctl.signals import INTERRUPTED_EXIT
@@ -51,6 +55,8 @@ app = typer.Typer(
 )
 app.add_typer(bench, name="bench")
 init_cli.add_to(app)
+add_acts(app)
+add_serve_verbs(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -85,6 +91,7 @@ def demo(
     keep: Annotated[Path | None, typer.Option("--keep", "--state", metavar="DIR", help="Keep the state here.")] = None,
     budget: Budget = None,
     max_trials: MaxTrials = None,
+    serve: Serve = False,
     json: AsJson = False,
 ) -> None:
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
@@ -93,7 +100,7 @@ def demo(
     from rigctl.console import next_steps
 
     changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
-    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep)
+    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep, serve=serve)
     if json:
         print_json(demonstration.to_json(done))
     else:
@@ -132,6 +139,7 @@ def run(
     seed: Seed = None,
     budget: Budget = None,
     max_trials: MaxTrials = None,
+    serve: Serve = False,
     json: AsJson = False,
 ) -> None:
     """Run a campaign until its budget is spent, or resume it."""
@@ -144,11 +152,14 @@ def run(
     from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory
+    from rigctl.console.serving import page_beside
 
     loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
     for warning in checking.checked(loaded).warnings:
         typer.echo(f"rigctl: warning: {warning}", err=True)
-    outcome = running.run_campaign(loaded, state_directory(state, loaded.name), console(stderr=json), ctx.obj)
+    directory, shown = state_directory(state, loaded.name), console(stderr=json)
+    with page_beside(serve, directory, shown):
+        outcome = running.run_campaign(loaded, directory, shown, ctx.obj)
     print_json(running.to_json(outcome)) if json else running.show(outcome, loaded, console())
     raise typer.Exit(outcome.exit_code)
 
@@ -312,8 +323,10 @@ def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fa
 def export(
     config: MaybeConfig = None,
     state: State = None,
-    form: Annotated[Format, typer.Option("--format")] = Format.CSV,
-    records: Annotated[Records, typer.Option()] = Records.TRIALS,
+    form: Annotated[Format, typer.Option("--format", help="csv or jsonl.")] = Format.CSV,
+    records: Annotated[
+        Records, typer.Option(help="trials, ledger, measurements, events, doses or alarms.")
+    ] = Records.TRIALS,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
     """Write what the journal holds for other programs."""
@@ -335,12 +348,18 @@ def drivers(*, json: AsJson = False) -> None:
 
 
 @app.command()
-def schema() -> None:
-    """Print the JSON schema of the configuration, for editors."""
-    from rigctl.config.editor import json_schema, schema_text
+def schema(
+    ctx: typer.Context,
+    form: Annotated[Form, typer.Option("--as", help="json (default), configuration or commands.")] = Form.JSON,
+) -> None:
+    """Print the JSON schema of the configuration, for editors; or the reference of all keys, or of all commands."""
+    from rigctl.config import editor, reference
+    from rigctl.console.reference import page
     from rigctl.rig.registry import Registry
 
-    typer.echo(schema_text(json_schema(Registry.installed())), nl=False)
+    keys = editor.json_schema(Registry.installed())
+    made = {Form.JSON: lambda: editor.schema_text(keys), Form.CONFIGURATION: lambda: reference.page(keys)}
+    typer.echo(made.get(form, lambda: page(ctx.find_root().command))(), nl=False)
 
 
 def main(signals: Signals | None = None) -> None:

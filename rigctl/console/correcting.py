@@ -9,11 +9,11 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
-from rigctl.campaign import corrections
+from rigctl.campaign import control, corrections
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.rows import Amendment
-from rigctl.campaign.lock import state_lock
+from rigctl.campaign.lock import campaign_here, state_lock
 from rigctl.campaign.people import this_person
 from rigctl.config.findings import unknown
 from rigctl.console.assemble import open_campaign
@@ -39,9 +39,12 @@ def void(directory: Path, trial: int, why: str, *, undo: bool = False) -> Mappin
 
     Raises:
         UsageError: there is no such trial, or it cannot be voided.
-        Locked: a campaign is running here.
+        RigctlError: the campaign that runs here refuses, or does not answer.
         JournalError: the journal cannot be used.
     """
+    if campaign_here(directory) is not None:  # it has the journal, and the next decision must know
+        answer = control.ask(directory, "void", trial=trial, who=this_person(), why=why, undo=undo)
+        return {"trial": trial, "outcome": answer["outcome"]}
     work = corrections.restore if undo else corrections.void
     return {"trial": trial, "outcome": _here(directory, lambda journal: work(journal, trial, this_person(), why))}
 

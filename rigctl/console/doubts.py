@@ -6,16 +6,17 @@ A doubt is no mistake: whoever knows better says so, and it is recorded as it wa
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
-from statistics import median
 
 import numpy as np
 
 from rigctl.config.load import LoadedConfig
-from rigctl.console.by_hand import ManualRow, observation
+from rigctl.console.by_hand import ManualRow
+from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.space import Variable
-from rigctl.core.money import to_units
+from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import Learned
 
 MARGIN = 0.25
@@ -23,7 +24,7 @@ MARGIN = 0.25
 SLIP = 0.01
 """The same of what was set: an actuator cannot leave its range."""
 FEWEST = 3
-"""From so many trials on they say what is usual."""
+"""From so many other trials on they say what is usual."""
 FAR = 3.0
 """Outcomes may lie so many times the width of those seen beyond them."""
 COSTS_FAR = 100.0
@@ -33,15 +34,46 @@ LIKELY = 0.999
 
 
 def doubts(loaded: LoadedConfig, known: History, rows: Sequence[ManualRow], today: datetime) -> tuple[str, ...]:
-    """Return what looks mistyped, a sentence each; each row is held against those before it."""
+    """Return what looks mistyped, a sentence each; each row is held against all others, those of the list too."""
+    usual = _Usual.of(loaded, known, rows)
     found = []
-    for number, row in enumerate(rows, start=len(known) + 1):
-        here = [*_out_of_range(loaded, row), *_far_outcome(loaded, known, row), *_odd_cost(loaded, known, row)]
+    for row in rows:
+        here = [*_out_of_range(loaded, row), *_far_outcome(loaded, usual, row), *_odd_cost(loaded, usual, row)]
         if row.known.date and _is_later(row.known.date, today):
             here.append(f"date: {row.known.date} is yet to come")
         found += [f"{row.where}: {what}" if row.where else what for what in here]
-        known = known.append(observation(number, row, loaded.problem.space))
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Usual:
+    """Says what is usual."""
+
+    outcomes: tuple[FloatArray, ...]
+    """Of each outcome all that were seen, rising."""
+    costs: tuple[int, float]
+    """How many are known, and their median, currency units."""
+
+    @classmethod
+    def of(cls, loaded: LoadedConfig, known: History, rows: Sequence[ManualRow]) -> _Usual:
+        seen = []
+        for k in range(len(loaded.rig.outcome_names)):
+            before = known.outcomes[:, k] if len(known.complete) and known.outcomes.shape[1] > k else np.empty(0)
+            here = [y for row in rows if (y := _outcome(row, k)) is not None]
+            pool = np.concatenate([before, here])
+            seen.append(np.sort(pool[np.isfinite(pool)]))
+        costs = [to_units(o.cost) for o in known.observations if o.cost_known and o.cost > 0]
+        costs += [to_units(amount) for row in rows if (amount := _amount(row)) > 0]
+        return cls(tuple(seen), (len(costs), float(np.median(costs)) if costs else 0.0))
+
+
+def _outcome(row: ManualRow, k: int) -> float | None:
+    mine = (row.outcome, *row.further)
+    return mine[k] if k < len(mine) else None
+
+
+def _amount(row: ManualRow) -> Micros:
+    return row.known.amount if row.known.amount is not None else row.cost
 
 
 def _out_of_range(loaded: LoadedConfig, row: ManualRow) -> list[str]:
@@ -60,10 +92,13 @@ def _out_of_range(loaded: LoadedConfig, row: ManualRow) -> list[str]:
 def _usual(variable: Variable) -> tuple[float, float]:
     """Return the range of setpoints, and what it does when it is left alone; engineering units."""
     low, high = variable.low, variable.high
-    if isinstance(variable.marginal, Learned):
-        return low, high
-    tail = (1 - LIKELY) / 2
-    left, right = (float(q) for q in low + (high - low) * variable.marginal.quantile(np.array([tail, 1 - tail])))
+    marginal, tail = variable.marginal, (1 - LIKELY) / 2
+    ends = (
+        np.array([marginal.low, marginal.high])
+        if isinstance(marginal, Learned)
+        else marginal.quantile(np.array([tail, 1 - tail]))
+    )
+    left, right = (float(end) for end in low + (high - low) * ends)
     return min(low, left), max(high, right)
 
 
@@ -75,38 +110,35 @@ def _beyond(variable: Variable, value: float, low: float, high: float, name: str
     return f"{name}: {value:g}{unit} is {far:.3g}{unit} {side} its range of {low:g} to {high:g}{meant}"
 
 
-def _far_outcome(loaded: LoadedConfig, known: History, row: ManualRow) -> list[str]:
+def _far_outcome(loaded: LoadedConfig, usual: _Usual, row: ManualRow) -> list[str]:
     found = []
     floors = [loaded.problem.floor, *(f.floor for f in loaded.problem.further)]
-    signs = [loaded.problem.maximise, *(f.maximise for f in loaded.problem.further)]
-    mine = (row.outcome, *row.further)
-    for k, (name, value) in enumerate(zip(loaded.rig.outcome_names, mine, strict=False)):
+    maximise = [loaded.problem.maximise, *(f.maximise for f in loaded.problem.further)]
+    for k, name in enumerate(loaded.rig.outcome_names):
+        value, floor, seen = _outcome(row, k), floors[k], usual.outcomes[k]
         if value is None:
             continue
-        floor, maximise = floors[k], signs[k]
-        if floor is not None and (value < floor if maximise else value > floor):
+        if floor is not None and (value < floor if maximise[k] else value > floor):
             found.append(f"{name}: {value:g} is worse than the floor of {floor:g} that the configuration declares")
-        seen = known.outcomes[:, k] if len(known.complete) and known.outcomes.shape[1] > k else np.empty(0)
-        seen = seen[np.isfinite(seen)]
-        low, high = (float(seen.min()), float(seen.max())) if seen.size else (0.0, 0.0)
+        if len(seen) <= FEWEST:  # itself is among them
+            continue
+        low, high = (float(v) for v in (seen[1 if value <= seen[0] else 0], seen[-2 if value >= seen[-1] else -1]))
         width, far = high - low, max(low - value, value - high)
-        if seen.size >= FEWEST and width > 0 and far > FAR * width:
+        if width > 0 and far > FAR * width:
             found.append(
-                f"{name}: {value:g} is {far / width:.3g} times the width of the {seen.size} outcomes seen "
+                f"{name}: {value:g} is {far / width:.3g} times the width of the {len(seen) - 1} others "
                 f"({low:g} to {high:g}) away from them"
             )
     return found
 
 
-def _odd_cost(loaded: LoadedConfig, known: History, row: ManualRow) -> list[str]:
-    costs = [to_units(o.cost) for o in known.observations if o.cost_known and o.cost > 0]
-    amount = row.known.amount if row.known.amount is not None else row.cost
-    cost, currency = to_units(amount), loaded.currency
-    usual = median(costs) if len(costs) >= FEWEST else None
-    if usual is not None and cost > COSTS_FAR * usual:
-        return [f"cost: {cost:g} {currency} is {cost / usual:.3g} times the usual {usual:g} {currency}"]
-    if usual is not None and 0 < cost < usual / COSTS_FAR:
-        return [f"cost: {cost:g} {currency} is a {usual / cost:.3g}th of the usual {usual:g} {currency}"]
+def _odd_cost(loaded: LoadedConfig, usual: _Usual, row: ManualRow) -> list[str]:
+    cost, currency = to_units(_amount(row)), loaded.currency
+    count, middle = usual.costs
+    if count > FEWEST and cost > COSTS_FAR * middle:
+        return [f"cost: {cost:g} {currency} is {cost / middle:.3g} times the usual {middle:g} {currency}"]
+    if count > FEWEST and 0 < cost < middle / COSTS_FAR:
+        return [f"cost: {cost:g} {currency} is {middle / cost:.3g} times less than the usual {middle:g} {currency}"]
     budget = to_units(loaded.problem.budget)
     if cost > budget:
         return [f"cost: {cost:g} {currency} is more than the whole budget of {budget:g} {currency}"]

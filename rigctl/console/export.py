@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.rows import ByHand, IdleRow, LedgerRow, SuggestionRow, TrialRow
+from rigctl.campaign.journal.rows import Amendment, ByHand, IdleRow, LedgerRow, SuggestionRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.by_hand import IMPORTED, VOID
@@ -71,6 +71,7 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
         "events": reader.events(),
         "doses": reader.doses(),
         "alarms": reader.alarms(),
+        "acts": reader.people.acts(),
     }
     for row in sources[what]:
         fields = told(row)
@@ -140,12 +141,19 @@ def _of_people(row: TrialRow, suggested: Mapping[int, SuggestionRow]) -> tuple[o
         known.departed,
         None if known.amount is None else exact(known.amount),
         VOID if row.voided else "",
-        # what it was before, so that both are there
-        "; ".join(
-            f"{n} was {was[n]}" for c in row.corrected for was in [{**c.was.values, **c.was.outcomes}] for n in was
-        ),
+        "; ".join(was for c in row.corrected for was in _was(c.was)),
         "; ".join(f"{c.kind} by {c.who} {c.utc}: {c.why}" for c in row.corrected),
     )
+
+
+def _was(before: Amendment) -> Iterator[str]:
+    """Say what was amended, as it was before: the columns have what it is now."""
+    for name, value in {**before.values, **before.outcomes}.items():
+        yield f"{name} was {'nothing' if value is None else repr(value)}"
+    if before.amount is not None:
+        yield f"cost was {exact(before.amount):f}"
+    if before.note is not None:
+        yield f'note was "{before.note}"'
 
 
 def exact(amount: Micros) -> Decimal:

@@ -26,6 +26,7 @@ def add_to(app: typer.Typer) -> None:
     """Add these verbs to a command line."""
     for verb in (ingest, void, amend):
         app.command()(verb)
+    app.command("import")(import_)
 
 
 def ingest(
@@ -78,6 +79,58 @@ def ingest(
         typer.echo(next_steps.after_ingest(loaded, state, spent=done.spent >= done.budget))
 
 
+def import_(
+    which: Annotated[
+        list[str], typer.Argument(metavar="[CONFIG] FILE", help="A table as text; default CONFIG: as last started.")
+    ],
+    *,
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="HEADER=NAME", help="What a column is; - to ignore it; repeatable."),
+    ] = None,
+    decimal: Annotated[str | None, typer.Option(metavar="comma|point", help="Default: as the numbers say.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Of columns, or tab; default: as it is found.")] = None,
+    controlled: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="What was controlled in all rows, joined by +; or nothing.")
+    ] = None,
+    noise: Annotated[
+        float | None, typer.Option(metavar="SD", help="Standard deviation of these outcomes, in their own unit.")
+    ] = None,
+    noise_factor: Annotated[float, typer.Option(help="Their noise over that of the campaign's own trials.")] = 1.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be imported, and import nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Import the same file once more, and what looks mistyped.")
+    ] = False,
+    state: State = None,
+    json: AsJson = False,
+) -> None:
+    """Take in trials from before the campaign, out of a spreadsheet; they are evidence, and nobody is charged."""
+    from rigctl.console import importing
+    from rigctl.console.assemble import find_state, loaded_here, state_directory
+
+    if len(which) > 2:
+        raise UsageError(f"import: got {' '.join(which)}, must be [CONFIG] FILE")
+    config = Path(which[0]) if len(which) > 1 else None
+    loaded = loaded_here(config, find_state(None, state) if config is None else Path(), {})
+    directory = state_directory(state, loaded.name) if config is not None else find_state(None, state)
+    reading = importing.Reading(_maps(maps or []), _decimals(decimal), _tab(separator), controlled)
+    plan = importing.planned(loaded, Path(which[-1]), reading)
+    known_noise = importing.noise_of(loaded, noise, noise_factor)
+    if not json:
+        typer.echo("\n".join(importing.preview(loaded, plan)))
+    answer = dict(importing.to_json(loaded, plan))
+    if not dry_run:
+        sure = _sure(force=force, ask=not json)
+        answer |= importing.record(loaded, directory, plan, known_noise, sure, again=force)
+    if json:
+        print_json(answer)
+    elif not dry_run:
+        first, *_, last = answer["trials"] * 2
+        _tell({"imported": f"trials {first} to {last}", "spent": answer["spent"], "budget": answer["budget"]}, json)
+
+
 def void(
     which: Which,
     *,
@@ -115,6 +168,29 @@ def amend(
     _tell(correcting.amend(directory, trial, change, why), json)
 
 
+def _maps(given: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        header, equals, name = (part.strip() for part in text.rpartition("="))
+        if not (equals and header and name):
+            raise UsageError(f'--map: got "{text}", must be HEADER=NAME, e.g. "hydration [%]=hydration"')
+        found[header] = name
+    return found
+
+
+def _decimals(given: str | None) -> Any:
+    if given not in (None, "comma", "point"):
+        raise UsageError(f'--decimal: got "{given}", must be comma or point')
+    return given
+
+
+def _tab(given: str | None) -> str | None:
+    text = {"tab": "\t", "\\t": "\t"}.get(given or "", given)
+    if text is not None and len(text) != 1:
+        raise UsageError(f'--separator: got "{given}", must be one character, or tab')
+    return text
+
+
 def _trial(verb: str, which: Sequence[str], state: Path | None) -> tuple[Path, int]:
     from rigctl.console.assemble import find_state
 
@@ -130,7 +206,7 @@ def _sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
         told = "\n".join(f"  {doubt}" for doubt in doubts)
         if force:
             typer.echo(f"rigctl: recorded all the same:\n{told}", err=True)
-        elif ask and sys.stdin.isatty():
+        elif ask and at_a_terminal():
             typer.echo(f"This looks mistyped:\n{told}", err=True)
             if not typer.confirm("Record it all the same?", err=True):
                 raise UsageError("nothing was recorded")
@@ -138,6 +214,10 @@ def _sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
             raise UsageError(f"this looks mistyped, so nothing was recorded; with --force it is:\n{told}")
 
     return sure
+
+
+def at_a_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _tell(answer: Any, json: bool) -> None:

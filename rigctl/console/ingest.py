@@ -78,7 +78,8 @@ def row_from_options(loaded: LoadedConfig, said: Said) -> ManualRow:
     measured = by_name("--values", said.values)
     cells = _cells(loaded, "--values", measured, said.outcome, said.cost.removesuffix(loaded.currency))
     more = _more(loaded, "--set", by_name("--set", said.setpoints), said.known)
-    return reader.checked([reader.row("ingest", said.control_set.split("+"), {**cells, **more})])[0]
+    (row,) = reader.checked([reader.row("ingest", said.control_set.split("+"), {**cells, **more})])
+    return replace(row, where="")
 
 
 def by_name(option: str, given: str) -> Mapping[str, str]:
@@ -171,7 +172,7 @@ def ingest(
     for row in rows:
         if row.origin:
             raise UsageError(f"{row.where}: is {row.origin} in the export it is from; leave it out of this list")
-    asked = doubts(loaded, _known(loaded, directory), rows, datetime.now().astimezone())
+    asked = doubts(loaded, recorded_so_far(loaded, directory), rows, datetime.now().astimezone())
     if asked:
         sure(asked)
     clock = RealClock(loaded.rig.speedup)
@@ -191,7 +192,7 @@ def ingest(
     return Ingested(tuple(range(first, first + len(rows))), to_units(spent), to_units(problem.budget), departed)
 
 
-def _known(loaded: LoadedConfig, directory: Path) -> History:
+def recorded_so_far(loaded: LoadedConfig, directory: Path) -> History:
     """Return what is in the journal; nothing if there is none yet."""
     if not (directory / FILE_NAME).exists():
         return History()

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign import control
+from rigctl.campaign.acts import act_json
 from rigctl.campaign.corrections import changes
-from rigctl.campaign.journal import open_reader
+from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.replay import ReplayedTrial, replay
 from rigctl.console.assemble import OpenCampaign, campaign_spec
@@ -19,6 +20,8 @@ from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, UsageError, counted
 from rigctl.rig.registry import DriverInfo
+
+LAST_ACTS = 5
 
 
 def status(directory: Path) -> Mapping[str, Any]:
@@ -48,7 +51,7 @@ def status(directory: Path) -> Mapping[str, Any]:
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
             "ended": starts[-1].ended if starts else None,
             **measured_front(row, trials),
-            **_people(trials),
+            **_people(reader, trials),
         }
 
 
@@ -56,20 +59,22 @@ def _front(directory: Path) -> Mapping[str, Any]:
     """Return nothing where the journal of a running campaign cannot be read: the campaign itself has answered."""
     try:
         with open_reader(directory) as reader:
-            return {**measured_front(reader.campaign(), reader.trials()), **_people(reader.trials())}
+            trials = reader.trials()
+            return {**measured_front(reader.campaign(), trials), **_people(reader, trials)}
     except (UsageError, JournalError):
         return {}
 
 
-def _people(trials: Sequence[TrialRow]) -> Mapping[str, int]:
-    """Count the trials that people did or corrected; what there is none of is left out."""
+def _people(reader: Reader, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
+    """Count the trials that people did or corrected, and name what they did last; what there is none of is left out."""
     counts = {
         "done_by_hand": sum(t.origin == "manual" and not t.imported for t in trials),
         "imported": sum(t.imported for t in trials),
         "void": sum(t.voided for t in trials),
         "amended": sum(any(c.kind == "amend" for c in t.corrected) for t in trials),
     }
-    return {name: count for name, count in counts.items() if count}
+    last = [act_json(act) for act in reader.people.acts()[-LAST_ACTS:]]
+    return {name: found for name, found in {**counts, "acts": last}.items() if found}
 
 
 @dataclass(frozen=True, slots=True)

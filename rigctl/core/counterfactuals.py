@@ -196,14 +196,12 @@ def counterfactuals(
     if answer is NO_ANSWER:
         raise PolicyError("what would change it: there is no decision to begin with")
     search.answer = answer
-    flips: list[Flip] = []
+    sides = [_Side.of(lever, end) for lever in levers(own, answer, prices) if lever.kind in kinds for end in lever.ends]
     try:
-        for lever in levers(own, answer, prices):
-            if lever.kind in kinds:
-                flips += search.flips(lever)
+        search.look(sides)
     except _Enough:
-        return Counterfactuals(answer, _cheapest_first(flips), search.asked, cut_short=True)
-    return Counterfactuals(answer, _cheapest_first(flips), search.asked, cut_short=False)
+        return Counterfactuals(answer, _cheapest_first(search.found), search.asked, cut_short=True)
+    return Counterfactuals(answer, _cheapest_first(search.found), search.asked, cut_short=False)
 
 
 def changes_of_recommendation(
@@ -251,6 +249,7 @@ class _Search:
         self._ask, self._most = ask, most
         self.asked = 0
         self.answer = NOTHING
+        self.found: list[Flip] = []
 
     def ask(self, situation: Situation) -> str | None:
         if self.asked >= self._most:
@@ -258,24 +257,20 @@ class _Search:
         self.asked += 1
         return self._ask(situation)
 
-    def flips(self, lever: Lever) -> Iterator[Flip]:
-        """Find the flips of one quantity, at most one each way."""
-        for end in lever.ends:
-            found = self._flip(_Side.of(lever, end))
-            if found is not None:
-                yield found
-
-    def _flip(self, side: _Side) -> Flip | None:
-        """Look near and far on one side; the answer is the old one at number `inside`."""
-        inside = 0
-        for number in sorted({max(1, round(share * side.count)) for share in PROBES} if side.count > 0 else ()):
-            after = self.ask(side.turned(number))
-            if after is NO_ANSWER:
-                continue
-            if after != self.answer:
-                return self._narrowed(side, inside, number, after)
-            inside = number
-        return None
+    def look(self, sides: Sequence[_Side]) -> None:
+        """Find flips, at most one on each side: first of all quantities near what is, then far from it."""
+        inside = dict.fromkeys(range(len(sides)), 0)
+        for share in PROBES:
+            for i, side in enumerate(sides):
+                number = max(1, round(share * side.count))
+                if i not in inside or not inside[i] < number <= side.count:
+                    continue
+                after = self.ask(side.turned(number))
+                if after == self.answer:
+                    inside[i] = number
+                elif after is not NO_ANSWER:
+                    found = self._narrowed(side, inside.pop(i), number, after)
+                    self.found += [] if found is None else [found]
 
     def _narrowed(self, side: _Side, inside: int, outside: int, after: str) -> Flip | None:
         """Halve the way between a value that changes nothing and one that does, until they are neighbours."""

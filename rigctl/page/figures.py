@@ -39,7 +39,7 @@ FILLS = ("fill-1", "fill-2", "fill-3", "fill-4", "fill-5", "fill-6")
 
 def why_axis(why: Why, today: float | None) -> Scale:
     """Return the one axis on which all control sets stand, to percent."""
-    marks = [v for s in why.sets for v in (s.lower, s.mean, s.upper) if v is not None]
+    marks = [v for s in why.sets for v in s.band or ()]
     return Scale.around([*marks, *(v for v in (today, why.threshold) if v is not None)], 0.0, 100.0)
 
 
@@ -49,10 +49,9 @@ def why_rows(why: Why, labels: Labels, today: float | None) -> tuple[tuple[Marku
     marks = [(v, kind) for v, kind in ((today, "today"), (why.threshold, "line")) if v is not None]
     rows = []
     for s in why.sets:
-        known = s.lower is not None and s.mean is not None and s.upper is not None
-        band = (s.lower or 0.0, s.mean or 0.0, s.upper or 0.0) if known else None
-        told = f"{s.label}: {between(*band[::2], unit)}" if band else f"{s.label}: nothing known yet"
-        rows.append(range_row(axis, band, marks, "chosen" if s.chosen else "open" if s.eligible else "out", told))
+        told = f"{s.label} at {s.at}: {between(*s.band[::2], unit)}" if s.band else f"{s.label}: nothing known yet"
+        kind = "chosen" if s.chosen else "open" if s.eligible else "out"
+        rows.append(range_row(axis, s.band, marks, kind, told))
     return tuple(rows), axis_row(axis, 6)
 
 

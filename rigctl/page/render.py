@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from rigctl.page import words
+from rigctl.page.assets import tagged
 from rigctl.page.course import Tracks
 from rigctl.page.sections import SECTIONS, kept, view
 from rigctl.page.series import series
@@ -27,7 +28,11 @@ def page(facts: Facts, study: Study | None, *, acting: str | None = None) -> str
         acting: the token that forms carry, for whoever may act; None: there are no forms.
     """
     parts = sections(facts, study, acting=acting)
-    return _environment().get_template("page.html").render(facts=facts, parts=parts, titles=SECTIONS, words=words)
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(facts=facts, parts=parts, titles=SECTIONS, words=words, acting=acting, asset=tagged)
+    )
 
 
 def sections(facts: Facts, study: Study | None, *, acting: str | None = None) -> Mapping[str, str]:

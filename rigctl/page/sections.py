@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from rigctl.core.advise import advise
 from rigctl.page import figures, words
 from rigctl.page.course import Axis, Tracks
 from rigctl.page.shown import Facts, Study
@@ -102,7 +103,17 @@ def _advice(facts: Facts, study: Study | None, _: Tracks) -> View:
     options = (found.choice, *found.alternatives)
     widths = [option.high - option.low for option in options]
     decimals = words.decimals_for(min(widths))
-    return {"found": found, "sentence": words.advice(facts.labels, study), "options": options, "decimals": decimals}
+    outcome, currency = facts.labels.outcome, facts.labels.currency
+    lines = advise(found, outcome=outcome.name, unit=outcome.unit, currency=currency)
+    return {
+        "found": found,
+        "sentence": words.advice(facts.labels, study),
+        "options": options,
+        "decimals": decimals,
+        "alone": next((r for r in found.worth.references if r.what == "nothing"), None),
+        "today": next((r for r in found.worth.references if r.what == "today"), None),
+        "worth": words.grouped(lines),
+    }
 
 
 def _log(_: Facts, __: Study | None, ___: Tracks) -> View:

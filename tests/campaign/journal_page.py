@@ -13,12 +13,13 @@ from rigctl.campaign.journal.schema import MIGRATIONS, VERSION
 PAGE = Path(__file__).parent.parent.parent / "docs/journal.md"
 HEAD = f"""# The journal's tables
 
-One SQLite file, `journal.sqlite` in the state directory, holds everything that was decided, done and paid. Any program may read
-it while a campaign runs; only rigctl writes it. For most purposes `rigctl export` and `rigctl.read` are the better door. This is
-version {VERSION} (`PRAGMA user_version`); older files are brought up to it when a campaign goes on.
+One SQLite file, `journal.sqlite` in the state directory, holds everything that was decided, done and paid. Any program
+may read it while a campaign runs; only rigctl writes it. For most purposes `rigctl export` and `rigctl.read` are the
+better door. This is version {VERSION} (`PRAGMA user_version`); older files are raised to it when a campaign goes on.
 
-Money is whole micro-units of the rig's currency; `_s` is campaign seconds, `_utc` and `utc` are for people, `_ml` millilitres. NULL
-stands for NaN and for what is not known. What is JSON says its own version. Rows of {{kept}} never change.
+Money is whole micro-units of the rig's currency; `_s` is campaign seconds, `_utc` and `utc` are for people, `_ml`
+millilitres. NULL stands for NaN and for what is not known. What is JSON says its own version. Rows of {{kept}} never
+change.
 """
 
 
