@@ -141,8 +141,9 @@ def reading(
     mine = [s for s in supplies if s.variable == name]
     for s in mine:
         figure.line((s.first - 0.5, s.last + 0.5), (s.mean, s.mean), "supply")
+    began = {row.trial: row.started_utc[:10] for row in rows} if mine else {}
     for s in mine[1:]:
-        figure.upright(s.first - 0.5, "change", f"supply changed, trial {s.first}")
+        figure.upright(s.first - 0.5, "change", f"supply changed {began.get(s.first, '')}, trial {s.first}")
     known = np.flatnonzero(np.isfinite(ys))
     last = float(ys[known[-1]]) if known.size else None
     normal = "" if band is None else f"; normally {between(*band, unit)}"

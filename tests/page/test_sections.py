@@ -15,6 +15,7 @@ from rigctl.page.study import study
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 from tests.campaign.records import LINES, STEPS, record_trial
+from tests.console.conftest import BENCH, TRIALS, Bench
 from tests.page.conftest import NOON, told, unpacked
 
 
@@ -126,7 +127,8 @@ def test_a_change_of_supply_is_a_step(shown):
     changed = replace(known, supplies=(Supply("k", 1, 12, 4.0), Supply("k", 13, 24, 7.0)))
     html = sections(facts, changed)["readings"]
     assert html.count('class="supply"') == 2
-    assert "supply changed, trial 13" in html
+    date = next(row.started_utc[:10] for row in facts.course.rows if row.trial == 13)
+    assert f"supply changed {date}, trial 13" in html
     assert 'class="supply"' not in sections(facts, known)["readings"]
 
 
@@ -197,3 +199,22 @@ def test_what_stands_worst_is_named_with_how_many_more(journal, tmp_path):
     html = sections(looked(tmp_path, {"phase": "holding", "why": "stale", "standing": standing}), None)["now"]
     assert "b_probe: stale and 1 other" in text_of(html)
     assert "Everything was made safe" in html
+
+
+def test_a_bench_by_hand_shows_what_is_suggested(tmp_path, monkeypatch):
+    """Where a person does the trials, the last suggestion is explained, and no steps are shown as if a rig had run."""
+    monkeypatch.chdir(tmp_path)
+    bench = Bench(tmp_path)
+    bench.write("bench.yaml", BENCH)
+    bench.write("trials.csv", TRIALS)
+    bench.rigctl("ingest", "bench.yaml", "trials.csv")
+    bench.rigctl("suggest", "bench.yaml")
+    with told(tmp_path / "state" / "bench") as (facts, campaign):
+        parts = sections(facts, study(campaign.reader, campaign.loaded))
+        rows = campaign.reader.trials()
+    assert facts.phase.word == "by hand"
+    assert facts.why.trial == len(rows) + 1
+    assert f"Suggested for trial {len(rows) + 1}" in text_of(parts["now"])
+    assert "by hand" in parts["trial"]
+    assert "<ol" not in parts["trial"]
+    assert "chosen" in parts["why"]
