@@ -177,6 +177,7 @@ CELLS = {
     "dash": ("–", "point", None),
     "exponent": ("5e-1", "point", 500_000),
 }
+"""Of a cost."""
 
 
 @pytest.mark.parametrize(("cell", "decimal", "amount"), CELLS.values(), ids=CELLS)
@@ -186,6 +187,14 @@ def test_however_a_number_is_written(dough, cell, decimal, amount):
     reading = importing.Reading(decimals=decimal)
     (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), reading).rows
     assert row.known.amount == amount
+
+
+@pytest.mark.parametrize("cell", ["30", "30 °C", "30degC", "30,0 °C"])
+def test_a_unit_may_stand_behind_each_number(dough, cell):
+    """If it is the column's own, however it is written."""
+    put(dough, text([TABLE[0], ["63 %", cell, "49 mm", "1", "proof"]], ";").encode())
+    (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), importing.Reading()).rows
+    assert (row.values, row.outcome) == ({"hydration": 63.0, "proof": 30.0}, 49.0)
 
 
 SAID = {

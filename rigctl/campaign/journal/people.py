@@ -134,13 +134,13 @@ class PeopleRows:
         rows = fetch(self._connection, ImportRow, "SELECT *, id AS imported FROM imports ORDER BY id")
         return {found.imported: found for found in rows}
 
-    def by_hand(self) -> Mapping[int, ByHand]:
-        """Return what is known besides of trials that a person did, by trial."""
+    def by_hand(self, trial: int | None = None) -> Mapping[int, ByHand]:
+        """Return what is known besides of trials that a person did (of one, or of all), by trial."""
         if not has_table(self._connection, "by_hand"):
             return {}
-        sql = "SELECT *, import AS imported FROM by_hand ORDER BY trial"
-        numbers = [cells["trial"] for cells in ask(self._connection, sql)]
-        return dict(zip(numbers, fetch(self._connection, ByHand, sql), strict=True))
+        sql = "SELECT *, import AS imported FROM by_hand WHERE trial = coalesce(?, trial) ORDER BY trial"
+        numbers = [cells["trial"] for cells in ask(self._connection, sql, trial)]
+        return dict(zip(numbers, fetch(self._connection, ByHand, sql, trial), strict=True))
 
     def corrections(self, last: int | None = None) -> tuple[CorrectionRow, ...]:
         """Return what was corrected, in order, up to the correction of this number; None: all."""
