@@ -332,6 +332,19 @@ def test_a_noise_of_their_own_widens_what_is_believed(dough):
     assert "must be more than 0" in dough.rigctl("import", "dough.yaml", "old.csv", "--noise", "0", code=2).err
 
 
+def test_an_export_of_past_trials_read_as_a_history_is_the_same_campaign(dough):
+    """Nobody is charged for them there either, and they are as noisy."""
+    put(dough, text(TABLE[:3]).encode())
+    dough.rigctl("import", "dough.yaml", "old.csv", "--noise", "5")
+    dough.rigctl("export", "--out", "again.csv")
+    ours, theirs = (
+        dough.rigctl("suggest", "dough.yaml", "--json", *more).json for more in ((), ("--history", "again.csv"))
+    )
+    assert {**ours, "decision_s": 0} == {**theirs, "decision_s": 0}
+    refused = dough.rigctl("ingest", "dough.yaml", "again.csv", "--state", "again", code=2).err
+    assert "again.csv:2: is imported in the export it is from" in refused
+
+
 def test_no_row_costs_a_decision(dough, monkeypatch):
     """The policy is not asked what it would have done: nobody followed it."""
     rng = np.random.default_rng(0)
