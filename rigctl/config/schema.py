@@ -6,12 +6,12 @@ variable and the options of a driver are known. Each docstring goes into the JSO
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from rigctl.config.fields import (
+    Actuators,
     ControlSets,
     Currency,
     Duration,
@@ -24,31 +24,11 @@ from rigctl.config.fields import (
     SafeState,
     Samples,
     Volume,
+    one_of,
+    or_words,
 )
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
-
-
-def _one_of(kinds: str) -> Callable[[Any], Any]:
-    """Take `uniform` for `{uniform: }`, `learned` for `{learned: }`."""
-
-    def one_key(value: Any) -> Any:
-        if isinstance(value, str):
-            return {value: None}
-        if not isinstance(value, dict) or len(value) != 1:
-            raise ValueError(f"must be exactly one of {kinds}")
-        return value
-
-    return one_key
-
-
-def _or_words(*words: str) -> Callable[[dict[str, Any]], None]:
-    def or_words(schema: dict[str, Any]) -> None:
-        mapping = dict(schema)
-        schema.clear()
-        schema["anyOf"] = [*({"const": word} for word in words), mapping]
-
-    return or_words
 
 
 class Section(BaseModel):
@@ -132,7 +112,7 @@ class UniformNatural(Section):
 class DeclaredNatural(Section):
     """A distribution: exactly one of these."""
 
-    model_config = ConfigDict(json_schema_extra=_or_words("uniform"))
+    model_config = ConfigDict(json_schema_extra=or_words("uniform"))
 
     truncated_normal: TruncatedNormalNatural | None = None
     """Normal, cut at the natural range."""
@@ -145,7 +125,7 @@ class DeclaredNatural(Section):
 class LearnedNatural(Section):
     """Learned from the readings of trials that left the variable alone."""
 
-    prior: Annotated[DeclaredNatural, BeforeValidator(_one_of("truncated_normal, uniform, empirical"))] = Field(
+    prior: Annotated[DeclaredNatural, BeforeValidator(one_of("truncated_normal, uniform, empirical"))] = Field(
         default_factory=lambda: DeclaredNatural(uniform=UniformNatural())
     )
     """What is believed until there are enough readings, and again after the supply has changed; default: uniform."""
@@ -156,7 +136,7 @@ class LearnedNatural(Section):
 class NaturalSection(DeclaredNatural):
     """How a variable varies when it is left alone: exactly one of these."""
 
-    model_config = ConfigDict(json_schema_extra=_or_words("uniform", "learned"))
+    model_config = ConfigDict(json_schema_extra=or_words("uniform", "learned"))
 
     learned: LearnedNatural | None = None
     """From readings; a supply that changes is noticed."""
@@ -176,6 +156,19 @@ class SensedSection(Section):
     """Wall time between readings of the watch; default: 2 s where an interlock needs them, else none but a trial's."""
 
 
+class DosesSection(Section):
+    """The pump whose volume is the variable."""
+
+    pump: str
+    """The pump; it needs caps in safety.limits."""
+    otherwise: Volume = "0 mL"
+    """What it gives while the variable is not controlled."""
+    mix: Duration = "0 s"
+    """Time after it, before other pumps dose by what their probes read."""
+    with_: dict[str, float] = Field(default_factory=dict, alias="with")
+    """Pumps that dose along with it, with mL of each per mL of this one: {feed_b: 1}."""
+
+
 class VariableSection(SensedSection):
     """A quantity that is measured in every trial and, at a price, controlled in some."""
 
@@ -187,16 +180,27 @@ class VariableSection(SensedSection):
     """Between two setpoints, the first of which is the lowest; 1 for whole numbers. Default: every value can be set."""
     natural_range: Pair | None = None
     """Lowest and highest value when it is left alone, where that is not the range of setpoints: [7.2, 8.4]."""
-    natural: Annotated[NaturalSection, BeforeValidator(_one_of("truncated_normal, uniform, empirical, learned"))]
-    """How it varies when it is left alone."""
+    natural: Annotated[
+        NaturalSection | None, BeforeValidator(one_of("truncated_normal, uniform, empirical, learned"))
+    ] = None
+    """How it varies when it is left alone; needed unless it is what a pump `doses`."""
     sensor: str | None = None
     """Device that measures it; needed as soon as there are devices."""
-    actuator: str | None = None
-    """Device that imposes it; without one it can only be measured."""
+    actuator: Actuators | None = None
+    """Device that imposes it, or two pumps, one down and one up; without one it can only be measured."""
+    doses: DosesSection | None = None
+    """It is the volume that a pump gives once in a trial: instead of sensor, actuator and natural."""
     plausible: Pair | None = None
     """Readings outside are INVALID and never used."""
     read_back_tolerance: Quantity | None = None
     """How far the actuator may say it is from where it was sent; default 1 % of the range."""
+
+    @property
+    def actuators(self) -> tuple[str, ...]:
+        """Return the devices that impose it, by name."""
+        if self.doses is not None:
+            return (self.doses.pump,)
+        return (self.actuator,) if isinstance(self.actuator, str) else tuple(self.actuator or ())
 
 
 class OutcomeSection(SensedSection):
@@ -294,6 +298,8 @@ class DosingSection(Section):
     """After as many without success the trial fails."""
     treatment: str | None = None
     """Actuator that is on while this variable is controlled."""
+    with_: dict[str, float] = Field(default_factory=dict, alias="with")
+    """Pumps that dose along with it, with mL of each per mL of this one; the effect is that of all together."""
 
 
 class LimitSection(Section):
