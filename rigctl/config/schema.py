@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from rigctl.config.fields import (
+    Actuators,
     ControlSets,
     Currency,
     Duration,
@@ -155,6 +156,19 @@ class SensedSection(Section):
     """Wall time between readings of the watch; default: 2 s where an interlock needs them, else none but a trial's."""
 
 
+class DosesSection(Section):
+    """The pump whose volume is the variable."""
+
+    pump: str
+    """The pump; it needs caps in safety.limits."""
+    otherwise: Volume = "0 mL"
+    """What it gives while the variable is not controlled."""
+    mix: Duration = "0 s"
+    """Time after it, before other pumps dose by what their probes read."""
+    with_: dict[str, float] = Field(default_factory=dict, alias="with")
+    """Pumps that dose along with it, with mL of each per mL of this one: {feed_b: 1}."""
+
+
 class VariableSection(SensedSection):
     """A quantity that is measured in every trial and, at a price, controlled in some."""
 
@@ -166,16 +180,27 @@ class VariableSection(SensedSection):
     """Between two setpoints, the first of which is the lowest; 1 for whole numbers. Default: every value can be set."""
     natural_range: Pair | None = None
     """Lowest and highest value when it is left alone, where that is not the range of setpoints: [7.2, 8.4]."""
-    natural: Annotated[NaturalSection, BeforeValidator(one_of("truncated_normal, uniform, empirical, learned"))]
-    """How it varies when it is left alone."""
+    natural: Annotated[
+        NaturalSection | None, BeforeValidator(one_of("truncated_normal, uniform, empirical, learned"))
+    ] = None
+    """How it varies when it is left alone; needed unless it is what a pump `doses`."""
     sensor: str | None = None
     """Device that measures it; needed as soon as there are devices."""
-    actuator: str | None = None
-    """Device that imposes it; without one it can only be measured."""
+    actuator: Actuators | None = None
+    """Device that imposes it, or two pumps, one down and one up; without one it can only be measured."""
+    doses: DosesSection | None = None
+    """It is the volume that a pump gives once in a trial: instead of sensor, actuator and natural."""
     plausible: Pair | None = None
     """Readings outside are INVALID and never used."""
     read_back_tolerance: Quantity | None = None
     """How far the actuator may say it is from where it was sent; default 1 % of the range."""
+
+    @property
+    def actuators(self) -> tuple[str, ...]:
+        """Return the devices that impose it, by name."""
+        if self.doses is not None:
+            return (self.doses.pump,)
+        return (self.actuator,) if isinstance(self.actuator, str) else tuple(self.actuator or ())
 
 
 class OutcomeSection(SensedSection):
@@ -273,6 +298,8 @@ class DosingSection(Section):
     """After as many without success the trial fails."""
     treatment: str | None = None
     """Actuator that is on while this variable is controlled."""
+    with_: dict[str, float] = Field(default_factory=dict, alias="with")
+    """Pumps that dose along with it, with mL of each per mL of this one; the effect is that of all together."""
 
 
 class LimitSection(Section):

@@ -45,8 +45,10 @@ def build(timer: Timer, seed: np.random.SeedSequence, response: Response) -> Ass
             "ca": ("ca_pump", PumpCircuit(timer, tank.ca_pump, "calcium")),
             "acid": ("acid_pump", PumpCircuit(timer, tank.acid_pump, "acid")),
             "cam": ("camera", camera),
+            "base": ("base_pump", PumpCircuit(timer, tank.base_pump, "base")),
+            "feed": ("feed_pump", PumpCircuit(timer, tank.feed_pump, "feed")),
         },
-        pumps={"ca": tank.ca_pump, "acid": tank.acid_pump},
+        pumps={"ca": tank.ca_pump, "acid": tank.acid_pump, "base": tank.base_pump, "feed": tank.feed_pump},
     )
 
 
