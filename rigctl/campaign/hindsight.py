@@ -9,9 +9,10 @@ from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.aftermath import CameOf, came_of
-from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, Counterfactuals, Price, Situation, counterfactuals
+from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, Counterfactuals, counterfactuals
 from rigctl.core.experiment.history import History
 from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.levers import Price, Situation
 from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import Finished
 from rigctl.errors import PolicyError
@@ -24,8 +25,8 @@ PER = {"energy": (1.0, "kWh"), "volume": (1000.0, "L"), "time": (1.0, "h"), "fix
 def situation_before(reader: Reader, spec: CampaignSpec, row: TrialRow) -> Situation:
     """Return all that the decision of a trial depended on."""
     further = [f.name for f in spec.problem.further]
-    known = reader.history(spec.problem.space, further).observations
-    history = History.of(o for o in known if o.trial < row.trial)
+    known = reader.history(spec.problem.space, further, corrections=row.corrections)  # as it was known then
+    history = History.of((o for o in known.observations if o.trial < row.trial), corrections=known.corrections)
     problem = replace(spec.problem, budget=row.budget)
     return Situation(spec.policy, reader.policy_state(before=row.trial), problem, history, row.seed)
 

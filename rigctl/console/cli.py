@@ -34,7 +34,7 @@ from rigctl.console.options import (
     Watch,
     buses,
 )
-from rigctl.console.output import console, print_fields, print_json
+from rigctl.console.output import console, print_fields, print_json, print_sentences
 from rigctl.console.serve_cli import add_serve_verbs
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
@@ -277,12 +277,13 @@ def recommend(
         loaded = _load(config)
         past = read_past(loaded, state_directory(state, loaded.name), history)
         found = report.from_history(loaded, past.history, past.state)
+        found = report.with_changes(found, loaded, past.history, past.state)
     elif history is not None:
         raise UsageError("recommend: --history needs a configuration")
     else:
         with open_campaign(config, state) as campaign:
             loaded = campaign.loaded
-            found = report.from_journal(loaded, campaign.reader)
+            found = report.from_journal(loaded, campaign.reader, changes=True)
     if json:
         print_json(report.to_json(found))
     else:
@@ -296,14 +297,15 @@ def explain(
     state: State = None,
     *,
     technical: Technical = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what would have changed the choice.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Say why a trial was chosen, in sentences and numbers."""
+    """Say why a trial was chosen, what would have changed that, and what came of it."""
     from rigctl.console import query
     from rigctl.console.assemble import open_campaign
 
     with open_campaign(config, state) as campaign:
-        found = query.explained(campaign, trial, technical=technical)
+        found = query.explained(campaign, trial, technical=technical, quick=quick)
     _say(found, found.sentences, json)
 
 
@@ -379,7 +381,7 @@ def _tell(answer: Any, json: bool) -> None:
 
 
 def _say(answer: Any, lines: Sequence[str], json: bool) -> None:
-    print_json(answer) if json else typer.echo("\n".join(lines))
+    print_json(answer) if json else print_sentences(lines)
 
 
 def _load(config: Path, bus: list[str] | None = None, *, to_run: bool = False, **changes: Any) -> LoadedConfig:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigctl.codec import plain
+from rigctl.console.tables import wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -75,6 +76,12 @@ def console(*, stderr: bool = False) -> Console:
     elif made.is_dumb_terminal:  # rich takes 80 columns, whatever the terminal says
         made.width = shutil.get_terminal_size().columns
     return made
+
+
+def print_sentences(sentences: Iterable[str]) -> None:
+    """Print each on a line of its own, broken at spaces where a terminal is too narrow for it."""
+    screen = console()
+    lines(screen, (part for sentence in sentences for part in wrapped(sentence, screen.width)))
 
 
 def redraws(console: Console) -> bool:

@@ -19,7 +19,7 @@ from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Board
 from rigctl.console.output import duration, number, redraws, settings
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
-from rigctl.console.tables import Column, labelled, table
+from rigctl.console.tables import Column, labelled, table, wrapped
 from rigctl.core.money import to_units
 from rigctl.errors import counted
 from rigctl.rig.values import Seen
@@ -112,7 +112,7 @@ def display(board: Board, width: int) -> RenderableType:
     inside = width - FRAME
     alarms = (f"{a.severity.name} {a.source}: {a.message}" for a in board.alarms)
     group = Group(
-        *(Text(line, style="bold red") for line in (*alarms, *filter(None, [board.pausing]))),
+        *(Text(line, style="bold red") for said in (*alarms, board.pausing) if said for line in wrapped(said, inside)),
         *(Text(line) for line in labelled(_now(board), inside, "")),
         _money_bar(board, inside),
         *(Text(line) for line in table(_recent(board), inside) if board.recent),

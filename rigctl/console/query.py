@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rigctl.campaign import control
+from rigctl.campaign import control, hindsight
 from rigctl.campaign.acts import act_json
 from rigctl.campaign.corrections import changes
 from rigctl.campaign.journal import Reader, open_reader
@@ -16,6 +16,9 @@ from rigctl.campaign.replay import ReplayedTrial, replay
 from rigctl.console.assemble import OpenCampaign, campaign_spec
 from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
+from rigctl.core import aftermath
+from rigctl.core.aftermath import CameOf
+from rigctl.core.counterfactuals import Counterfactuals, shown
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, UsageError, counted
@@ -87,10 +90,22 @@ class Explanation:
     sentences: tuple[str, ...]
     proposal: Proposal | None
     """With the numbers; None for a trial done by hand for which no suggestion was kept."""
+    changes: Counterfactuals | None = None
+    """What would have changed the choice; None: not looked for, or the decision cannot be made again."""
+    came_of: CameOf | None = None
+    """What came of it; None while it is under way."""
 
 
-def explained(campaign: OpenCampaign, trial: int | None, *, technical: bool = False) -> Explanation:
-    """Return why a trial (None: the last one) was chosen.
+def explained(
+    campaign: OpenCampaign, trial: int | None, *, technical: bool = False, quick: bool = False
+) -> Explanation:
+    """Return why a trial (None: the last one) was chosen, what would have changed that, and what came of it.
+
+    Args:
+        campaign: open for reading.
+        trial: its number.
+        technical: whether in the terms of the policy's paper.
+        quick: whether to leave out what would have changed it, for which some 60 decisions are made.
 
     Raises:
         UsageError: no such trial.
@@ -106,7 +121,18 @@ def explained(campaign: OpenCampaign, trial: int | None, *, technical: bool = Fa
     lines = sentences(campaign.loaded, row.proposal, technical=technical)
     if row.origin != "policy":
         lines = (f"Trial {row.trial} was not chosen by the policy ({row.origin}): {row.note}", *lines)
-    return Explanation(row.trial, row.origin, (*lines, *corrected), row.proposal)
+    lines += corrected
+    loaded, spec = campaign.loaded, campaign_spec(campaign.loaded)
+    flips = None if quick else hindsight.what_would_change(campaign.reader, spec, row)
+    came_of = hindsight.what_came_of(campaign.reader, spec, row)
+    unit = "" if loaded.outcome_unit == "1" else loaded.outcome_unit
+    if flips is not None:
+        lines += ("What would have changed the choice:",)
+        lines += tuple(f"  {line}" for line in shown(flips, currency=loaded.currency, unit=unit))
+    if came_of is not None:
+        told = aftermath.told(came_of, outcome=loaded.rig.outcome_name, unit=unit, currency=loaded.currency)
+        lines += ("What came of it:", *(f"  {line}" for line in told))
+    return Explanation(row.trial, row.origin, lines, row.proposal, flips, came_of)
 
 
 def _by_hand(campaign: OpenCampaign, row: TrialRow, *, technical: bool) -> tuple[Proposal | None, tuple[str, ...]]:

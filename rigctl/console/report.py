@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rigctl.campaign.hindsight import prices
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
+from rigctl.console.assemble import campaign_spec
 from rigctl.console.board import Labels
 from rigctl.console.output import lines, number, settings, told
 from rigctl.console.tables import INDENT, Column, labelled, table, wrapped
 from rigctl.core.advise import advise
+from rigctl.core.counterfactuals import changes_of_recommendation, shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import plus_minus
 from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.levers import Price, Situation
 from rigctl.core.money import to_units
 from rigctl.core.multi_objective.hypervolume import hypervolume
 from rigctl.core.multi_objective.pareto import non_dominated, reference_point
@@ -33,14 +38,17 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
-    """Recommend by the campaign so far.
+def from_journal(loaded: LoadedConfig, reader: Reader, *, changes: bool = False) -> Recommendation:
+    """Recommend by the campaign so far; `changes`: also say what would change it.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
     """
     history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
-    return from_history(loaded, history, reader.policy_state() or {}, floor_cost(reader))
+    state = reader.policy_state() or {}
+    found = from_history(loaded, history, state, floor_cost(reader))
+    priced = prices(reader, campaign_spec(loaded)) if changes else ()
+    return with_changes(found, loaded, history, state, priced) if changes else found
 
 
 def floor_cost(reader: Reader) -> float | None:
@@ -81,6 +89,14 @@ def from_history(
     )
 
 
+def with_changes(
+    found: Recommendation, loaded: LoadedConfig, history: History, state: JsonState, priced: Sequence[Price] = ()
+) -> Recommendation:
+    """Return the recommendation with what would change it."""
+    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
+    return replace(found, changes=changes_of_recommendation(situation, prices=priced))
+
+
 def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
     """Return the answer for programs: outcomes in their own units, money in currency units."""
     choice = {name: value for name, value in told(recommendation.choice).items() if name not in ("loss", "saving")}
@@ -90,13 +106,19 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         "threshold": recommendation.threshold,
         "reason": recommendation.reason,
         "worth": recommendation.worth,
+        **({} if recommendation.changes is None else {"changes": recommendation.changes}),
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
         "alternatives": recommendation.alternatives,
     }
 
 
 def show(
-    recommendation: Recommendation, labels: Labels, console: Console, note: str = "", *, technical: bool = False
+    recommendation: Recommendation,
+    labels: Labels,
+    console: Console,
+    note: str = "",
+    *,
+    technical: bool = False,
 ) -> None:
     """Show a recommendation to people; `note` is one more line, e.g. what a simulator says of it."""
     choice, unit = recommendation.choice, labels.outcomes[labels.outcome]
@@ -115,6 +137,10 @@ def show(
     lines(console, labelled(rows, console.width))
     advice = advise(recommendation, outcome=labels.outcome, unit=unit, currency=labels.currency)
     lines(console, ("", *(part for line in advice for part in wrapped(line, console.width))))
+    if recommendation.changes is not None:
+        found = shown(recommendation.changes, currency=labels.currency, unit=unit)
+        told_of = (part for line in found for part in wrapped(f"{INDENT}{line}", console.width, INDENT * 2))
+        lines(console, ("What would change this:", *told_of))
     if note:
         lines(console, wrapped(f"{INDENT}{note}", console.width, INDENT * 2))
     if recommendation.alternatives:

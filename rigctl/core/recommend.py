@@ -31,6 +31,7 @@ from rigctl.errors import PolicyError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rigctl.core.counterfactuals import Counterfactuals
     from rigctl.core.gp.hyperparameters import Hyperparameters
 
 DOUBT = 1.0
@@ -77,6 +78,8 @@ class Recommendation:
     """How settings and sets were compared, in the model's terms."""
     front: Front | None = None
     """What several outcomes can be had together; None where there is one."""
+    changes: Counterfactuals | None = None
+    """What would change it; None: not looked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

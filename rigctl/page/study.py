@@ -14,13 +14,14 @@ from rigctl.config.load import LoadedConfig
 from rigctl.core.aftermath import came_of, told
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.counterfactuals import Price, Situation, counterfactuals, shown
+from rigctl.core.counterfactuals import counterfactuals, shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.levers import Price, Situation
 from rigctl.core.marginals.drift import scan
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned, present

@@ -14,10 +14,7 @@ import numpy as np
 
 from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.core.counterfactuals import (
-    KINDS,
     Flip,
-    Price,
-    Situation,
     changes_of_recommendation,
     counterfactuals,
     recommended,
@@ -25,6 +22,7 @@ from rigctl.core.counterfactuals import (
 )
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions, Problem
+from rigctl.core.levers import KINDS, Price, Situation
 from rigctl.core.money import to_micros, to_units
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from rigctl.core.policies.gittins import ExpectedImprovementPerCost, GittinsIndex
