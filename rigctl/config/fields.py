@@ -104,6 +104,28 @@ def _currency(value: Any) -> str:
     return value
 
 
+def one_of(kinds: str) -> Callable[[Any], Any]:
+    """Take `uniform` for `{uniform: }`, `learned` for `{learned: }`."""
+
+    def one_key(value: Any) -> Any:
+        if isinstance(value, str):
+            return {value: None}
+        if not isinstance(value, dict) or len(value) != 1:
+            raise ValueError(f"must be exactly one of {kinds}")
+        return value
+
+    return one_key
+
+
+def or_words(*words: str) -> Callable[[dict[str, Any]], None]:
+    def written(schema: dict[str, Any]) -> None:
+        mapping = dict(schema)
+        schema.clear()
+        schema["anyOf"] = [*({"const": word} for word in words), mapping]
+
+    return written
+
+
 Name = Annotated[str, Field(pattern=NAME)]
 Duration = Annotated[str, PlainValidator(_text_of(DURATION)), _form(DURATION)]
 Volume = Annotated[str, PlainValidator(_text_of(VOLUME)), _form(VOLUME)]

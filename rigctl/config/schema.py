@@ -6,8 +6,7 @@ variable and the options of a driver are known. Each docstring goes into the JSO
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -24,31 +23,11 @@ from rigctl.config.fields import (
     SafeState,
     Samples,
     Volume,
+    one_of,
+    or_words,
 )
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
-
-
-def _one_of(kinds: str) -> Callable[[Any], Any]:
-    """Take `uniform` for `{uniform: }`, `learned` for `{learned: }`."""
-
-    def one_key(value: Any) -> Any:
-        if isinstance(value, str):
-            return {value: None}
-        if not isinstance(value, dict) or len(value) != 1:
-            raise ValueError(f"must be exactly one of {kinds}")
-        return value
-
-    return one_key
-
-
-def _or_words(*words: str) -> Callable[[dict[str, Any]], None]:
-    def or_words(schema: dict[str, Any]) -> None:
-        mapping = dict(schema)
-        schema.clear()
-        schema["anyOf"] = [*({"const": word} for word in words), mapping]
-
-    return or_words
 
 
 class Section(BaseModel):
@@ -132,7 +111,7 @@ class UniformNatural(Section):
 class DeclaredNatural(Section):
     """A distribution: exactly one of these."""
 
-    model_config = ConfigDict(json_schema_extra=_or_words("uniform"))
+    model_config = ConfigDict(json_schema_extra=or_words("uniform"))
 
     truncated_normal: TruncatedNormalNatural | None = None
     """Normal, cut at the natural range."""
@@ -145,7 +124,7 @@ class DeclaredNatural(Section):
 class LearnedNatural(Section):
     """Learned from the readings of trials that left the variable alone."""
 
-    prior: Annotated[DeclaredNatural, BeforeValidator(_one_of("truncated_normal, uniform, empirical"))] = Field(
+    prior: Annotated[DeclaredNatural, BeforeValidator(one_of("truncated_normal, uniform, empirical"))] = Field(
         default_factory=lambda: DeclaredNatural(uniform=UniformNatural())
     )
     """What is believed until there are enough readings, and again after the supply has changed; default: uniform."""
@@ -156,7 +135,7 @@ class LearnedNatural(Section):
 class NaturalSection(DeclaredNatural):
     """How a variable varies when it is left alone: exactly one of these."""
 
-    model_config = ConfigDict(json_schema_extra=_or_words("uniform", "learned"))
+    model_config = ConfigDict(json_schema_extra=or_words("uniform", "learned"))
 
     learned: LearnedNatural | None = None
     """From readings; a supply that changes is noticed."""
@@ -187,7 +166,7 @@ class VariableSection(SensedSection):
     """Between two setpoints, the first of which is the lowest; 1 for whole numbers. Default: every value can be set."""
     natural_range: Pair | None = None
     """Lowest and highest value when it is left alone, where that is not the range of setpoints: [7.2, 8.4]."""
-    natural: Annotated[NaturalSection, BeforeValidator(_one_of("truncated_normal, uniform, empirical, learned"))]
+    natural: Annotated[NaturalSection, BeforeValidator(one_of("truncated_normal, uniform, empirical, learned"))]
     """How it varies when it is left alone."""
     sensor: str | None = None
     """Device that measures it; needed as soon as there are devices."""

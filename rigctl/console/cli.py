@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
-from rigctl.console import hand_cli, init_cli
+from rigctl.console import hand_cli, init_cli, report_cli
 from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
@@ -256,6 +256,7 @@ def suggest(
 
 
 hand_cli.add_to(app)
+report_cli.add_to(app)
 
 
 @app.command()

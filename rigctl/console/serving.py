@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -166,14 +166,14 @@ def linger(page_is_there: Callable[[], bool], signals: Signals | None, console: 
 
 def _pass_on(process: subprocess.Popen[bytes], say: Callable[[str], object], ending: threading.Event) -> None:
     """Say where the page is, and once, if it comes to that, that it is no more."""
-    lines = process.stdout
     said = ""
-    for line in lines or ():
-        text = line.decode(errors="replace").strip()
-        if text.startswith("http://"):
-            say(f"page: {text}")
-        else:
-            said = text or said
+    with process.stdout or nullcontext(()) as lines:
+        for line in lines:
+            text = line.decode(errors="replace").strip()
+            if text.startswith("http://"):
+                say(f"page: {text}")
+            else:
+                said = text or said
     code = process.wait()
     if not ending.is_set():
         say(f"the page has ended (exit code {code}); the campaign goes on without it. {said}".rstrip())

@@ -64,7 +64,7 @@ def explain(
         lines.append(f"The trial may cost up to {proposal.predicted_cost:.4g} {currency}.")
     if proposal.threshold is not None and any(r.mean is not None for r in proposal.sets):
         reach = "reach" if problem.maximise else "come down to"
-        lines.append(f"The line: a control set counts if it may {reach} {proposal.threshold:.4g} {unit}".rstrip() + ".")
+        lines.append(f"The line: a control set counts if it may {reach} {rows.value(proposal.threshold)}.")
     for note in proposal.notes:
         lines += (f"Note: {s}" for s in sentences(plain_note(note), problem.space.names))
     if proposal.sets:
@@ -148,6 +148,9 @@ class _Rows:
         low, high = sorted((report.lower, report.upper))
         span = f"{low:.{self._decimals}f} to {high:.{self._decimals}f} {self._unit}".rstrip()
         return f"{span}, most likely {report.mean:.{self._decimals}f}"
+
+    def value(self, amount: float) -> str:
+        return f"{amount:.{self._decimals}f} {self._unit}".rstrip()
 
     def promise(self, report: SetReport) -> str:
         """Return what a set promises, costs and has had."""

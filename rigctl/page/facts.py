@@ -61,7 +61,8 @@ def gather(
     """
     campaign, glance = reader.campaign(), reader.glance
     labels = labels_of(campaign, loaded)
-    phase = phase_now(glance, status, now, wired=loaded is None or loaded.wired)
+    condition = glance.condition()
+    phase = phase_now(condition, status, now, wired=loaded is None or loaded.wired)
     course = followed(reader, before)
     last = reader.trial(course.rows[-1].trial) if course.rows else None
     decided = last if last is not None and last.proposal is not None else _last_decided(reader, course)
@@ -69,16 +70,16 @@ def gather(
         now=now,
         labels=labels,
         phase=phase,
-        standing=worst_standing(glance, phase, status),
+        standing=worst_standing(condition, phase, status),
         trial=None if last is None else trial_now(glance, last, loaded, status, now),
         why=None if decided is None else why_of(decided, course.rows, labels),
         money=_money(reader, campaign, course, loaded, going_on=phase.word != "ended"),
         course=course,
         log=log_entries(glance, LOG_LINES, log_of),
         log_of=log_of,
-        answers=status is not None,
+        asks=status is not None or phase.word == "no answer",
         unseen=glance.unacknowledged(),
-        version="" if (start := glance.start()) is None else start.version,
+        version="" if condition.start is None else condition.start.version,
         bands=_bands(loaded),
         drawn={} if before is None else before.drawn,
     )
@@ -253,7 +254,8 @@ def _money(
 def _days(over: Sequence[CourseRow], trials: int) -> float | None:
     ends = [datetime.fromisoformat(row.changed_utc) for row in over]
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(ends)]
-    return trials * median(gaps) / 86_400 if gaps else None
+    pace_s = median(gaps) if gaps else 0.0
+    return trials * pace_s / 86_400 if pace_s >= 1.0 else None  # what a person wrote down at once has no pace
 
 
 def _bands(loaded: LoadedConfig | None) -> Mapping[str, tuple[float, float]]:

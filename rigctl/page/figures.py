@@ -12,7 +12,7 @@ from rigctl.campaign.journal.glance import CourseRow
 from rigctl.core.arrays import FloatArray
 from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.core.multi_objective.trade_off import Front
-from rigctl.page.course import Axis, Tracks, readings, runs, thinned
+from rigctl.page.course import Axis, Tracks, readings, runs, spread_out, thinned
 from rigctl.page.shown import Facts, Labels, Money, Slice, Supply, Why
 from rigctl.page.svg import (
     GUTTER,
@@ -181,8 +181,8 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
     if len(facts.labels.outcomes) < 2:
         return None
     first, second = facts.labels.outcomes[:2]
-    rows = [r for r in facts.recorded if second.name in r.further and r.outcome is not None]
-    values = np.array([(r.outcome, r.further[second.name]) for r in rows], dtype=float).reshape(-1, 2)
+    rows = [(r.outcome, r.further[second.name]) for r in facts.recorded if second.name in r.further]
+    values = np.array(rows, dtype=float).reshape(-1, 2)
     points = [(p.expected[0], p.expected[1]) for p in expected.points] if expected is not None else []
     ends = np.array([*values, *points], dtype=float).reshape(-1, 2)
     figure = Figure.over(Scale.around(ends[:, 0], GUTTER, WIDE), ends[:, 1], 220)
@@ -191,7 +191,8 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
         f"{second.unit} {second.name}".strip(),
         [(t, label_of(t) + (f" {first.unit} {first.name}" if t == ticks[-1] else "")) for t in ticks],
     )
-    figure.dots(values[:, 0], values[:, 1], "dot")
+    seen = values[spread_out(values)]
+    figure.dots(seen[:, 0], seen[:, 1], "dot")
     kept = values[non_dominated(values * _signs(facts.labels)[:2])] if len(values) else values
     figure.dots(kept[:, 0], kept[:, 1], "held")
     if points:

@@ -58,13 +58,13 @@ class ProcessScholar:
 
 def study(directory: Path) -> Any:
     """Return what the model says of the journal in this directory; in the process of its own."""
-    from rigctl.page.study import study_of  # noqa: PLC0415 - scikit-learn and SciPy, in this process only
+    from rigctl.page.study import past, study_of  # noqa: PLC0415 - scikit-learn and SciPy, in this process only
 
     with looking(directory) as reader:  # and no longer than it takes to read
         loaded = configured(reader.campaign(), directory)
         history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
-        state = reader.policy_state() or {}
-    return study_of(loaded, history, state)
+        state, known = reader.policy_state() or {}, past(reader, loaded)
+    return study_of(loaded, history, state, known)
 
 
 def _settle() -> None:

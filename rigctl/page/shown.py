@@ -100,6 +100,7 @@ class TrialNow:
     state: str
     under_way: bool
     steps: tuple[Step, ...]
+    """Empty where a person did it."""
     left_s: float | None
     """Rig seconds until it is measured, as planned; None where that is not known."""
     pairs: tuple[Pair, ...]
@@ -225,8 +226,8 @@ class Facts:
     log: tuple[Entry, ...] = ()
     log_of: int | None = None
     """The trial whose log it is; None: of all."""
-    answers: bool = False
-    """Whether a campaign runs that can be asked to do something."""
+    asks: bool = False
+    """Whether a campaign runs that can be asked to do something, also one that has not answered just now."""
     unseen: int = 0
     """Warnings that nobody has acknowledged."""
     version: str = ""

@@ -37,7 +37,9 @@ def trial_now(
         control_set=row.control_set,
         state=row.state.value,
         under_way=under_way,
-        steps=_steps("" if not under_way else told_step if told_step in STEPS else step),
+        steps=()
+        if row.origin == "manual"
+        else _steps("" if not under_way else told_step if told_step in STEPS else step),
         left_s=_left_s(row.state, elapsed_s, loaded, told),
         pairs=_pairs(row, {**readings, **row.measured}, loaded),
         pumps=_pumps(glance, row, loaded),
@@ -65,7 +67,7 @@ def _readings(told: object, loaded: LoadedConfig | None) -> Mapping[str, float]:
 
 def _elapsed_s(glance: Glance, trial: int, loaded: LoadedConfig | None, now: datetime) -> float:
     """Return the rig seconds since its last step, by the wall clock."""
-    last = glance.steps(trial)[-1]
+    last = glance.events(1, trial)[0]
     wall_s = (now - datetime.fromisoformat(last.utc)).total_seconds()
     return max(0.0, wall_s) * (1.0 if loaded is None else loaded.rig.speedup)
 
@@ -106,8 +108,7 @@ def _pumps(glance: Glance, row: TrialRow, loaded: LoadedConfig | None) -> tuple[
     doses: dict[str, list[DoseRow]] = {}
     for dose in glance.doses(DOSES, row.trial):
         doses.setdefault(dose.actuator, []).append(dose)
-    steps = glance.steps(row.trial)
-    day = glance.dosed_ml((steps[-1].at_s if steps else 0.0) - DAY_S)
+    day = glance.dosed_ml(glance.events(1, row.trial)[0].at_s - DAY_S)
     limits = {} if loaded is None else loaded.rig.limits
     capped = {name for name, limit in limits.items() if limit.per_day_ml is not None}
     return tuple(

@@ -117,7 +117,7 @@ def headline(facts: Facts, study: Study | None) -> str:
     if word in ("not running", "tripped", "holding"):
         left = f" Trial {trial.trial} was under way." if trial is not None and trial.under_way else ""
         return f"{STILL[word]}{left}"
-    if trial is None or facts.why is None or not (trial.under_way or facts.answers):
+    if trial is None or facts.why is None or not (trial.under_way or facts.asks):
         return "No trial has been decided yet." if trial is None else said
     return " ".join(_controlled(facts, facts.why, study))
 

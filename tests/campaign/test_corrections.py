@@ -17,8 +17,6 @@ from tests.campaign.fakes import TenLines, make_spec
 from tests.campaign.reaper import one_life
 from tests.campaign.records import STEPS, SetClock, make_decision, record_trial
 
-NAMES = (("a", "b"), ("y",))
-
 
 @dataclass(frozen=True)
 class Learning(TenLines):
@@ -50,7 +48,7 @@ async def test_a_decision_knows_the_corrections_made_before_it_and_no_others(sta
     await stage.run(spec)
     corrections = [
         lambda j: void(j, 2, "Ada", "tap open"),
-        lambda j: amend(j, 1, Amendment({}, {"y": 9.25}, 5_000), NAMES, who="Ada", why="typo"),
+        lambda j: amend(j, 1, Amendment({}, {"y": 9.25}, 5_000), "Ada", "typo"),
         lambda j: restore(j, 2, "Ada", "it was the other tap"),
     ]
     for number, correct in enumerate(corrections, start=1):
@@ -115,13 +113,13 @@ REFUSED = {
 def test_what_cannot_have_been_is_not_amended(journal, becomes, what):
     """The message says why, and nothing is written."""
     with pytest.raises(UsageError, match=what):
-        amend(journal, 1, becomes, NAMES, who="Ada", why="typo")
+        amend(journal, 1, becomes, "Ada", "typo")
     assert journal.read.people.acts() == journal.read.people.corrections() == ()
 
 
 def test_what_was_amended_is_told(journal):
     """Old and new values, cost in money."""
-    said = amend(journal, 1, Amendment({"b": 0.4}, {"y": None}, 90_000, "spilt"), NAMES, who="Ada", why="typo")
+    said = amend(journal, 1, Amendment({"b": 0.4}, {"y": None}, 90_000, "spilt"), "Ada", "typo")
     assert said == 'trial 1: b 0.3 -> 0.4; y 1.7 -> nothing; cost 0.08 -> 0.09 EUR; note "" -> "spilt"'
     assert (journal.read.trial(1).state, journal.read.trial(1).remark) == (State.FAILED, "spilt")
 
@@ -132,15 +130,15 @@ def test_of_a_trial_that_was_not_measured_only_cost_and_note_change(journal):
     STEPS[Event.ARM](journal, 3)
     journal.finish(3, State.ARMED, Event.LOSE, ())
     with pytest.raises(UsageError, match="trial 3: is LOST, not measured; only cost and note can change"):
-        amend(journal, 3, Amendment(outcomes={"y": 1.0}), NAMES, who="Ada", why="x")
-    amend(journal, 3, Amendment(amount=7), NAMES, who="Ada", why="x")
+        amend(journal, 3, Amendment(outcomes={"y": 1.0}), "Ada", "x")
+    amend(journal, 3, Amendment(amount=7), "Ada", "x")
     assert journal.read.campaign().spent == 160_007
 
 
 INSTANTS = ("BEGIN", "COMMIT", "INSERT")
 WORK = {
     "void": lambda journal: void(journal, 2, "Ada", "tap open"),
-    "amend": lambda journal: amend(journal, 2, Amendment({}, {"y": 9.0}, 1), NAMES, who="Ada", why="typo"),
+    "amend": lambda journal: amend(journal, 2, Amendment({}, {"y": 9.0}, 1), "Ada", "typo"),
 }
 
 

@@ -45,8 +45,9 @@ def rigctl(*words, cwd):
 
 
 def _listen(process, said):
-    for line in process.stdout:
-        said.append(line)
+    with process.stdout as lines:
+        for line in lines:
+            said.append(line)
 
 
 def page_of(said):

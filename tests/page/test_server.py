@@ -46,7 +46,7 @@ def test_every_answer_carries_the_policy(state):
             assert "default-src 'none'" in headers["content-security-policy"]
             assert "frame-ancestors 'none'" in headers["content-security-policy"]
             assert headers["x-content-type-options"] == "nosniff"
-            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["referrer-policy"] == "same-origin"
 
 
 def test_files_named_with_their_hash_are_kept_for_good(state):
