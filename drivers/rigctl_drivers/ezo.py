@@ -16,6 +16,10 @@ from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMism
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
 from rigctl_drivers.wire import NOW
 
+UNITS = MappingProxyType(
+    {"ph": "pH", "orp": "mV", "ec": "uS/cm", "rtd": "degC", "do": "mg/L", "co2": "ppm", "hum": "percent"}
+)
+"""What each circuit reports in, by model in lower case."""
 END = b"\r"
 REFUSED = "*ER"
 ACCEPTED = "*OK"

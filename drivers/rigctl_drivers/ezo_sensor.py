@@ -10,12 +10,9 @@ from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceError
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Line, Reading, Severity
-from rigctl_drivers.ezo import EzoChannel
+from rigctl_drivers.ezo import UNITS, EzoChannel
+from rigctl_drivers.looking import look_ezo
 
-UNITS = MappingProxyType(
-    {"ph": "pH", "orp": "mV", "ec": "uS/cm", "rtd": "degC", "do": "mg/L", "co2": "ppm", "hum": "percent"}
-)
-"""What each circuit reports in, by model in lower case."""
 LATE_S = 1.0
 """The slowest reading (pH) takes 900 ms."""
 NO_PROBE = MappingProxyType({"rtd": -1023.0})
@@ -47,6 +44,8 @@ class EzoSensorDriver:
     summary: ClassVar[str] = "Atlas Scientific EZO sensor (pH, EC, RTD, ...)"
     schemes: ClassVar[tuple[str, ...]] = ("serial", "tcp")
     options: ClassVar[type[DeviceOptions]] = EzoSensorOptions
+    look_rank: ClassVar[int] = 2
+    look = staticmethod(look_ezo)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:

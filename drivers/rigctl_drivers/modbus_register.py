@@ -13,6 +13,7 @@ from typing import ClassVar, Final, Literal
 
 from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Line, Reading, RegisterLine
+from rigctl_drivers.looking import look_modbus
 from rigctl_drivers.modbus_drive import Drive
 from rigctl_drivers.modbus_options import ModbusOptions
 from rigctl_drivers.modbus_unit import Unit
@@ -90,6 +91,8 @@ class ModbusRegisterDriver:
     occupies = staticmethod(_occupies)
     misfits = staticmethod(_misfits)
     grain = staticmethod(_grain)
+    look_rank: ClassVar[int] = 3
+    look = staticmethod(look_modbus)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:

@@ -15,6 +15,8 @@ from typing import Literal
 
 NumberType = Literal["int16", "uint16", "int32", "uint32", "float32", "int64", "uint64", "float64"]
 WordOrder = Literal["ABCD", "BADC", "CDAB", "DCBA"]
+ORDERS: tuple[WordOrder, ...] = ("ABCD", "CDAB", "BADC", "DCBA")
+"""The commonest first."""
 
 _FORMATS = MappingProxyType(
     {

@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply
 from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import ActuatorState, ByteLine, Deadline, Device, DeviceOptions, Line, Reading, Severity
+from rigctl_drivers.looking import look_scpi
 from rigctl_drivers.scpi import ScpiChannel
 
 OVERFLOW = 9.9e37
@@ -119,6 +120,8 @@ class ScpiDriver:
     options: ClassVar[type[DeviceOptions]] = ScpiOptions
     occupies = staticmethod(_occupies)
     misfits = staticmethod(_misfits)
+    look_rank: ClassVar[int] = 1
+    look = staticmethod(look_scpi)
 
     @staticmethod
     def connect(name: str, options: DeviceOptions, line: Line) -> Device:

@@ -53,8 +53,8 @@ class TrialRun:
     _noted: tuple[str, ...] = ()
     """By the last decision: what holds for many trials is an alarm once."""
 
-    async def carried_out(self, history: History) -> TrialRow:
-        """Return the next trial's row, once it is over.
+    async def carried_out(self, history: History) -> TrialRow | None:
+        """Return the next trial's row, once it is over; None if a pause came before it began: its proposal stays.
 
         Raises:
             BudgetSpent, Finished: there is none.
@@ -64,7 +64,7 @@ class TrialRun:
         """
         trial = await self._propose(history)
         await self._until_caps_have_room(trial)
-        return await self._carry_out(trial)
+        return None if self.patience.paused() else await self._carry_out(trial)
 
     async def _propose(self, history: History) -> TrialRow:
         """Return the trial that a process left behind before anything moved, else commit a new decision."""
@@ -123,15 +123,20 @@ class TrialRun:
             raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
         await self.journal.call(arm, spec.rig, number, before)
         self.apart = False
-        self.desk.tell(TrialStep(number, State.ARMED))
+        now_s, timing = self.clock.now_s(), spec.rig.timing
+        waits_s = sum(step.wait_s for step in timing.prepare)
+        self.desk.tell(TrialStep(number, State.ARMED, now_s, {"prepare": now_s + waits_s} if waits_s else {}))
         states = await self.rig.control(trial.setpoints)
         await self.journal.call(lambda j: j.run(number, states))
-        self.desk.tell(TrialStep(number, State.RUNNING))
-        await rest(self.clock, spec.rig.timing.settle_s)
+        now_s = self.clock.now_s()
+        settled_s = now_s + timing.settle_s
+        until_s = {"settle": settled_s, "measure": settled_s + timing.measure.duration_s}
+        self.desk.tell(TrialStep(number, State.RUNNING, now_s, until_s))
+        await rest(self.clock, timing.settle_s)
         measurements = await self._measured(number)
         after = await self.rig.meters()
         await self.journal.call(lambda j: j.measure(number, measurements, spec.rig.outcome_names, after))
-        self.desk.tell(TrialStep(number, State.MEASURED))
+        self.desk.tell(TrialStep(number, State.MEASURED, self.clock.now_s()))
         return await self.journal.call(record, spec.rig, spec.problem, number)
 
     async def _measured(self, number: int) -> dict[str, Measurement]:

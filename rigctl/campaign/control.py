@@ -1,7 +1,8 @@
-"""The control socket: one JSON object per line, both ways, for `rigctl status`, `stop` and `safe`.
+"""The control socket: one JSON object per line, both ways. The one door through which people act on a campaign.
 
-A request is `{"verb": "status"}`; the answer is `{"ok": true, ...}` or `{"ok": false, "error": "..."}`. The socket is
-in the state directory and belongs to the user who runs the daemon (mode 0600).
+A request is `{"verb": "pause", "who": "...", "why": "..."}`, with what else the verb needs; the answer is
+`{"ok": true, ...}` or `{"ok": false, "error": "..."}`. The socket is in the state directory and belongs to the user who
+runs the daemon (mode 0600). Who does not say who asks is named by the user id that the kernel knows of.
 """
 
 from __future__ import annotations
@@ -10,21 +11,53 @@ import asyncio
 import json
 import os
 import socket
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import structlog
 
 from rigctl.campaign.lock import holder
+from rigctl.campaign.people import person
 from rigctl.errors import RigctlError, UsageError
 
 FILE_NAME = "control.sock"
 MAX_REQUEST_BYTES = 4096
+MAX_WORDS = 200
+"""Characters of who asks, and of why."""
 Answer = Mapping[str, Any]
-Verbs = Mapping[str, Callable[[], Answer | Awaitable[Answer]]]
-"""What each verb does and answers; an awaitable is waited for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Holds what somebody asks for."""
+
+    verb: str
+    who: str
+    why: str = ""
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+    def number(self, name: str) -> int:
+        """Return a whole number among the arguments.
+
+        Raises:
+            UsageError: there is none of this name.
+        """
+        value = self.arguments.get(name)
+        if isinstance(value, bool) or not isinstance(value, int):
+            raise UsageError(f"{name}: got {value!r}, must be a whole number")
+        return value
+
+    def text(self, name: str) -> str:
+        """Return words among the arguments, on one line; empty if there are none."""
+        return _words(self.arguments.get(name, ""))
+
+
+Verbs = Mapping[str, Callable[[Request], Answer | Awaitable[Answer]]]
+"""What each verb does and answers; an awaitable is waited for, a `RigctlError` is told to who asks."""
 
 
 @contextmanager
@@ -38,8 +71,14 @@ def _address(directory: Path) -> Iterator[str]:
         os.close(descriptor)
 
 
-def ask(directory: Path, verb: str, timeout_s: float = 5.0) -> Mapping[str, Any]:
+def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) -> Mapping[str, Any]:
     """Ask the daemon that runs the campaign in this state directory; blocks.
+
+    Args:
+        directory: the state directory.
+        verb: what it should do.
+        timeout_s: wall seconds that it may take.
+        arguments: what the verb needs; `who` asks and `why` are among them.
 
     Raises:
         UsageError: none runs here.
@@ -49,7 +88,7 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0) -> Mapping[str, Any]
         with _address(directory) as address, socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(timeout_s)
             line.connect(address)
-            line.sendall(json.dumps({"verb": verb}).encode() + b"\n")
+            line.sendall(json.dumps({"verb": verb, **arguments}).encode() + b"\n")
             with line.makefile("rb") as answers:
                 text = answers.readline()
     except (FileNotFoundError, NotADirectoryError, ConnectionRefusedError) as error:
@@ -72,8 +111,9 @@ async def serving(directory: Path, verbs: Verbs) -> AsyncIterator[None]:
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            asker = _asker(writer)
             while request := await reader.readline():
-                writer.write(json.dumps(await _answer(request, verbs)).encode() + b"\n")
+                writer.write(json.dumps(await _answer(request, verbs, asker)).encode() + b"\n")
                 await writer.drain()
         except (OSError, ValueError):  # the asker went away, or sent a line without end
             return
@@ -112,13 +152,32 @@ def _listen(directory: Path) -> socket.socket:
     return out
 
 
-async def _answer(request: bytes, verbs: Verbs) -> Answer:
+def _asker(writer: asyncio.StreamWriter) -> str:
+    """Return who is at the other end, as the kernel has it; see SO_PEERCRED in unix(7)."""
+    credentials = struct.Struct("3i")  # pid, uid, gid
+    line = writer.get_extra_info("socket")
+    _, uid, _ = credentials.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
+    return person(uid)
+
+
+async def _answer(line: bytes, verbs: Verbs, asker: str) -> Answer:
     try:
-        asked = json.loads(request)
+        asked = json.loads(line)
         verb = asked["verb"]
     except (ValueError, KeyError, TypeError):
         return {"ok": False, "error": 'a request is one line of JSON, e.g. {"verb": "status"}'}
-    if verb not in verbs:
+    if not isinstance(verb, str) or verb not in verbs:
         return {"ok": False, "error": f"got {verb!r}, must be one of {', '.join(verbs)}"}
-    answer = verbs[verb]()
-    return {"ok": True, **(await answer if isinstance(answer, Awaitable) else answer)}
+    arguments = {name: value for name, value in asked.items() if name not in ("verb", "who", "why")}
+    request = Request(verb, _words(asked.get("who")) or asker, _words(asked.get("why")), arguments)
+    try:
+        answer = verbs[verb](request)
+        return {"ok": True, **(await answer if isinstance(answer, Awaitable) else answer)}
+    except RigctlError as error:
+        return {"ok": False, "error": str(error)}
+
+
+def _words(said: Any) -> str:
+    """Return what somebody has written, short and on one line: it goes into logs and onto terminals."""
+    text = " ".join(str(said or "").split())
+    return "".join(c for c in text if c.isprintable())[:MAX_WORDS]

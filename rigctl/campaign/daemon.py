@@ -17,6 +17,7 @@ from typing import Any
 
 import structlog
 
+from rigctl.campaign.acts import Acts, paused_by
 from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import epoch
@@ -24,7 +25,15 @@ from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
 from rigctl.campaign.desk import Desk, notify
-from rigctl.campaign.events import CampaignEnded, CampaignEvent, CampaignResult, CampaignStarted, Ending, Listener
+from rigctl.campaign.events import (
+    CampaignEnded,
+    CampaignEvent,
+    CampaignResult,
+    CampaignStarted,
+    Dosed,
+    Ending,
+    Listener,
+)
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.patience import Patience, standing
@@ -86,14 +95,15 @@ async def run_campaign(
         bus_locks(urls),
         JournalThread(lambda: make(state_dir, clock)) as journal,
     ):
-        status = Status(spec.rig.name, spec.currency)
+        status = Status(spec.rig.name, spec.currency, clock)
 
         def tell(event: CampaignEvent) -> None:
             status.follow(event)
             listener(event)
 
         desk = Desk(journal, tell)
-        rig = rig_factory(JournalDoseLog(journal), desk.alarm)
+        doses = JournalDoseLog(journal, lambda *told: desk.tell(Dosed(*told)))
+        rig = rig_factory(doses, desk.alarm)
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
         session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
         return await _supervise(session, status, state_dir, signals or Signals())
@@ -101,9 +111,8 @@ async def run_campaign(
 
 async def _supervise(session: Session, status: Status, state_dir: Path, signals: Signals) -> CampaignResult:
     verbs: Verbs = {
-        "status": status.answer,
-        "stop": lambda: session.stop_after_trial("asked to stop"),
-        "safe": lambda: session.go_safe("asked to go safe"),
+        "status": lambda _: {**status.answer(), "paused": session.stop.pause, "standing": session.standing()},
+        **session.acts.verbs(),
     }
     try:
         async with serving(state_dir, verbs), asyncio.TaskGroup() as group:
@@ -151,8 +160,15 @@ class Session:
         self.task: asyncio.Task[CampaignResult] | None = None
         self._word = Word(spec.rig, journal)
         self._decider = decider
+        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe)
         patience = Patience(
-            journal, clock, desk, self.watchman, spec.rig.watch.clear_for_s, lambda: self.stop.finish is not None
+            journal,
+            clock,
+            desk,
+            self.watchman,
+            spec.rig.watch.clear_for_s,
+            lambda: self.stop.finish is not None,
+            lambda: self.stop.pause,
         )
         trials = TrialRun(spec, rig, journal, clock, desk, decider, patience)
         self._runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
@@ -166,6 +182,13 @@ class Session:
         self._safe_was_tried = asyncio.Event()
         self._interrupted = False
         self._leaving = False
+
+    def standing(self) -> list[dict[str, str]]:
+        """Return what the watch finds wrong now, for programs."""
+        return [
+            {"severity": "MINOR" if f.then == "warn" else "MAJOR", "source": f.subject or f.rule, "message": str(f)}
+            for f in self.watchman.standing.found.values()
+        ]
 
     def stop_after_trial(self, why: str) -> dict[str, str]:
         self.stop.finish = self.stop.finish or why
@@ -274,6 +297,8 @@ class Session:
         trials = await self.journal.call(lambda j: len(j.read.history(self.spec.problem.space)))
         self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
         self.desk.keep("phase", lambda j: j.phase("RUNNING", "started"))
+        # whoever has paused it did not mean this process only; one that asked since is not overruled
+        self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))
         notify("READY=1")
         return await self._runner.run()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from rigctl.campaign.decision import Origin
@@ -11,7 +11,7 @@ from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.core.money import Micros
 from rigctl.core.policy import Proposal
-from rigctl.rig.values import Alarm, SafeReport
+from rigctl.rig.values import Alarm, SafeReport, Seen
 
 Ending = Literal["budget", "finished", "trials", "stopped", "abandoned", "interlock"]
 """Nothing fits the budget any more; the policy's stopping rule fired; as many trials as asked for; stopped after a
@@ -53,6 +53,29 @@ class TrialStep:
 
     trial: int
     state: State
+    at_s: float = 0.0
+    """Rig time."""
+    until_s: Mapping[str, float] = field(default_factory=dict)
+    """When what comes in this state is over, in order, rig time: `prepare`, or `settle` and `measure`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dosed:
+    """A dose is over, and booked."""
+
+    actuator: str
+    volume_ml: float
+    day_ml: float
+    """Of this pump in the 24 h up to it, itself included."""
+
+
+@dataclass(frozen=True, slots=True)
+class RigSeen:
+    """The watch has looked: what the rig was last seen to be."""
+
+    now_s: float
+    """Rig time."""
+    readings: Mapping[str, Seen]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +131,16 @@ class CampaignEnded:
     result: CampaignResult
 
 
-CampaignEvent = CampaignStarted | TrialProposed | TrialStep | TrialEnded | PhaseChanged | AlarmRaised | CampaignEnded
+CampaignEvent = (
+    CampaignStarted
+    | TrialProposed
+    | TrialStep
+    | Dosed
+    | RigSeen
+    | TrialEnded
+    | PhaseChanged
+    | AlarmRaised
+    | CampaignEnded
+)
 Listener = Callable[[CampaignEvent], None]
 """Called in the event loop; must not block."""

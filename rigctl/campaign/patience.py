@@ -54,6 +54,8 @@ class Patience:
     clear_for_s: float
     enough: Callable[[], bool]
     """Whether a person has asked to end."""
+    paused: Callable[[], str] = lambda: ""
+    """Who has paused the campaign, and why; empty: nobody."""
     make_safe: Callable[[], Awaitable[object]] | None = None
     """How everything is made safe; set by whoever runs the trials."""
     phase: CampaignPhase = "RUNNING"
@@ -101,6 +103,20 @@ class Patience:
             if self.watchman.demanding("safe"):
                 return
             await meanwhile(self.clock, self.watchman.next_look())
+
+    async def until_resumed(self) -> None:
+        """Keep everything safe while a person has paused the campaign, until one resumes it.
+
+        Raises:
+            Tripped: a finding demands the trip.
+        """
+        while (why := self.paused()) and not self.enough() and not self.watchman.demanding("safe"):
+            self.refuse_if_tripping()
+            if self.phase != "PAUSED":
+                await self.enter("PAUSED", why)
+            await meanwhile(self.clock, self.watchman.next_look())
+        if self.phase == "PAUSED":
+            await self.enter("RUNNING", "a person has resumed it" if not why else "it ends")
 
     def refuse_if_tripping(self) -> None:
         """Raise `Tripped` if a finding that stands demands it."""
@@ -160,7 +176,7 @@ class Patience:
             await self.enter("WAITING", f"until {until:%Y-%m-%d %H:%M:%S}: {why}", until_s)
         while (left_s := self._left_s(until_s, end_s)) > 0 and not self.enough():
             self.refuse_if_tripping()
-            if self.watchman.demanding("hold", "safe"):
+            if self.watchman.demanding("hold", "safe") or self.paused():
                 break
             await rest(self.clock, min(left_s, 1.0) * self.clock.speedup)
         if told and self.phase == "WAITING":

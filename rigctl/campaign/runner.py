@@ -40,6 +40,10 @@ class StopRequest:
     """End after the trial under way; why."""
     abandon: str | None = None
     """End now, in mid-trial; why."""
+    pause: str = ""
+    """Begin no trial until this is empty again: who asked for it, and why."""
+    corrected: bool = False
+    """Whether a past trial is another than it was when the runner last read it."""
 
 
 @dataclass(slots=True)
@@ -59,7 +63,7 @@ class Runner:
     _held_by_the_watch: bool = False
     """Whether the last trial has failed because it was broken off for a hold."""
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
-    _under_way: asyncio.Task[TrialRow] | None = None
+    _under_way: asyncio.Task[TrialRow | None] | None = None
     _demanded: Finding | None = None
     _at_once: asyncio.Task[SafeReport] | None = None
     """Going safe between trials, however long the journal or an instrument keeps the next step waiting."""
@@ -80,11 +84,13 @@ class Runner:
             await self._until_ready()
             if (ended := self._ended(history)) is not None:
                 return ended
+            history = await _as_corrected(history, self)
             try:
                 self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
                 if (ended := self._ended(history)) is not None:
                     return ended
-                if self.watchman.demanding("hold", "fail", "trip"):  # since it was ready; nobody would break it off
+                # since it was ready; nobody would break it off
+                if self.watchman.demanding("hold", "fail", "trip") or self.patience.paused():
                     continue
                 row = await self._one_trial(history)
             except BudgetSpent as spent:
@@ -115,8 +121,8 @@ class Runner:
             return "interlock", str(finding)
         if history.spent + self.trials.idle >= self.spec.problem.budget:
             return "budget", "all of it is spent"
-        if limit is not None and len(history) >= limit:
-            return "trials", f"{len(history)} of {counted(limit, 'trial')} done"
+        if limit is not None and (done := len(history) - history.uncharged) >= limit:
+            return "trials", f"{done} of {counted(limit, 'trial')} done"
         return None
 
     # One trial --------------------------------------------------------------------------------------------------
@@ -140,7 +146,7 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - a plug-in's mistake costs one trial, not the campaign
             return await self._fail(error)
 
-    async def _interruptible(self, history: History) -> TrialRow:
+    async def _interruptible(self, history: History) -> TrialRow | None:
         """Run the trial as a task of its own; raise `Interrupted` if the watch breaks it off."""
         self._under_way = asyncio.create_task(self.trials.carried_out(history))
         try:
@@ -225,6 +231,7 @@ class Runner:
         try:
             if self._at_once is not None:
                 await asyncio.wait([self._at_once])
+            await self.patience.until_resumed()
             await self.patience.until_clear()
         except Tripped as tripped:
             await self.rig.trip(tripped.reason)
@@ -298,6 +305,14 @@ class Runner:
             if row is not None:
                 await self.desk.tell_of_end(row)
             return
+
+
+async def _as_corrected(history: History, runner: Runner) -> History:
+    """Return the history as people have corrected it since it was read."""
+    if not runner.stop.corrected:
+        return history
+    runner.stop.corrected = False
+    return await runner.journal.call(lambda j: j.read.history(runner.spec.problem.space))
 
 
 def _blamed(rig: RigSpec, because: str) -> frozenset[str]:

@@ -11,12 +11,17 @@ from rigctl.campaign.events import (
     AlarmRaised,
     CampaignEvent,
     CampaignStarted,
+    Dosed,
     PhaseChanged,
+    RigSeen,
     TrialEnded,
     TrialProposed,
     TrialStep,
 )
+from rigctl.campaign.under_way import UnderWay
 from rigctl.core.money import to_units
+from rigctl.rig.protocols import Clock
+from rigctl.rig.values import Seen
 
 
 @dataclass(slots=True)
@@ -25,8 +30,11 @@ class Status:
 
     rig: str
     currency: str
-    _facts: dict[str, Any] = field(default_factory=lambda: {"phase": "starting", "trials": 0, "trial": None})
+    clock: Clock
+    _facts: dict[str, Any] = field(default_factory=lambda: {"phase": "starting", "trials": 0})
+    _trial: UnderWay | None = None
     _alarms: int = 0
+    _readings: Mapping[str, Seen] = field(default_factory=dict)
 
     def follow(self, event: CampaignEvent) -> None:
         """Take in one event."""
@@ -35,12 +43,14 @@ class Status:
                 self._facts.update(phase="running", trials=event.trials)
                 self._money(event.spent, event.budget)
             case TrialProposed():
-                trial = {"trial": event.trial, "state": "PROPOSED", "control_set": list(event.control_set)}
-                self._facts["trial"] = {**trial, "setpoints": dict(event.setpoints), "reason": event.proposal.reason}
-            case TrialStep() if self._facts["trial"] is not None:
-                self._facts["trial"]["state"] = str(event.state)
+                self._trial = UnderWay.of(event)
+            case TrialStep() | Dosed() if self._trial is not None:
+                self._trial.follow(event)
+            case RigSeen():
+                self._readings = event.readings
             case TrialEnded():
-                self._facts.update(trial=None, trials=event.row.trial)
+                self._trial = None
+                self._facts.update(trials=event.row.trial)
                 self._money(event.spent, event.budget)
             case PhaseChanged():
                 self._facts.update(phase=event.phase.lower(), why=event.why)
@@ -51,8 +61,15 @@ class Status:
                 pass
 
     def answer(self) -> Mapping[str, Any]:
-        """Return the state of affairs as JSON; money in currency units."""
-        return {"pid": os.getpid(), "rig": self.rig, "currency": self.currency, "alarms": self._alarms, **self._facts}
+        """Return the state of affairs as JSON; money in currency units, times in rig seconds."""
+        trial = None if self._trial is None else self._trial.to_json(self.clock.now_s())
+        readings = {
+            name: {"value": seen.value, "unit": seen.unit, "age_s": seen.age_s, "detail": seen.detail}
+            for name, seen in self._readings.items()
+        }
+        who = {"pid": os.getpid(), "rig": self.rig, "currency": self.currency, "alarms": self._alarms}
+        who["speedup"] = self.clock.speedup
+        return {**who, **self._facts, "trial": trial, "readings": readings}
 
     def _money(self, spent: int, budget: int) -> None:
         self._facts.update(spent=to_units(spent), budget=to_units(budget))

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rigctl.campaign.desk import Desk
+from rigctl.campaign.events import RigSeen
 from rigctl.campaign.watch import Finding, Rule, Snapshot, Standing, look
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Clock, Severity
@@ -108,6 +109,7 @@ class Watchman:
         )
         verdict = look(self.rules, self.standing, seen)
         self.standing = verdict.standing
+        self.desk.tell(RigSeen(seen.now_s, seen.rig.readings))
         for finding in verdict.new:
             severity = Severity.MINOR if finding.then == "warn" else Severity.MAJOR
             self.desk.alarm(Alarm(severity, *_told(finding, f"({finding.then})")))

@@ -11,7 +11,8 @@ from typing import Any
 from rigctl.config.build_doses import otherwise_ml
 from rigctl.config.findings import Context, unknown
 from rigctl.config.naturals import misplaced
-from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
+from rigctl.config.schema import OutcomeSection, VariableSection
+from rigctl.config.sections import DeclaredNatural, LearnedNatural
 from rigctl.config.shape import missing
 from rigctl.config.wording import shown
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
@@ -25,7 +26,11 @@ from rigctl.errors import KeyPath
 MAX_CONTROL_SETS = 127
 """`all` of seven variables. Each set costs decision time and exploration money."""
 COLUMNS = frozenset(
-    {"trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"}
+    {
+        *("trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"),
+        *("hand.date", "hand.operator", "hand.batch", "hand.note", "hand.suggested", "hand.departed"),
+        *("hand.cost_then", "corrected.void", "corrected.amended", "corrected.why"),
+    }
 )
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
 
@@ -62,6 +67,25 @@ def build_problem(context: Context) -> Problem | None:
         known_costs=known,
         further=further,
     )
+
+
+def build_today(context: Context) -> Mapping[str, float] | None:
+    """Return the setpoints of today's practice, engineering units; None where none is given."""
+    section, findings = context.config.today, context.findings
+    if section is None:
+        return None
+    for i, name in enumerate(section.control):
+        if context.known(("today", "control", i), name, ["variables"], "variable: ") and name not in section.at:
+            findings.add(("today", "at"), f"has no value for {name}, which is controlled today; give it")
+    found = {}
+    for name, value in section.at.items():
+        path: KeyPath = ("today", "at", name)
+        if name not in section.control:
+            findings.add(path, f'got "{name}", must be among those in today.control')
+        elif name in context.config.variables:
+            unit = context.config.variables[name].unit
+            found[name] = findings.attempt(path, 0.0, context.units.to, value, unit, f"in {unit}, like the variable")
+    return found
 
 
 def _variable(context: Context, name: str, section: VariableSection) -> Variable | None:
@@ -279,7 +303,7 @@ def _declared(context: Context, path: KeyPath, section: DeclaredNatural, ranges:
     whole = {k: v for k, v in values.items() if v is not None}
     if len(whole) < len(values) or (kind == "empirical" and not whole):
         return None
-    wrong = misplaced(kind, whole, unit, ranges.natural or ranges.setpoints, apart=ranges.natural is not None)
+    wrong = misplaced(kind, whole, unit, ranges.setpoints, ranges.natural)
     for key, what in wrong.items():
         context.findings.add((*path, key) if key else path, what)
     if wrong:

@@ -174,7 +174,7 @@ def _plausible(context: Context) -> dict[str, tuple[float, float]]:
             plausible[section.sensor] = bounds
         if isinstance(section, VariableSection):
             for key, (low, high) in _ranges(context, section).items():
-                if not context.findings.told((*path, key)) and not bounds[0] <= low <= high <= bounds[1]:
+                if not context.findings.told_below((*path, key)) and not bounds[0] <= low <= high <= bounds[1]:
                     got = f"got [{bounds[0]:g}, {bounds[1]:g}]"
                     context.findings.add((*path, "plausible"), f"{got}, must hold the {key} [{low:g}, {high:g}]")
                     break

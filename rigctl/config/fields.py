@@ -166,7 +166,11 @@ Lengthscales = Annotated[
 ]
 _COLUMN: Final = {
     "type": "object",
-    "properties": {"file": {"type": "string"}, "column": {"type": "string"}},
+    "properties": {
+        "file": {"type": "string", "description": "A CSV file; its path is from the configuration's folder."},
+        "column": {"type": "string", "description": "The name of its column, as the first row has it."},
+    },
+    "description": "Measured values in a column of a CSV file.",
     "required": ["file", "column"],
     "additionalProperties": False,
 }

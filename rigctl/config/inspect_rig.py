@@ -13,6 +13,7 @@ from typing import Final
 
 from rigctl.config.build_safety import built
 from rigctl.config.findings import Context
+from rigctl.config.reach import RARE, check_doses
 from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
@@ -25,8 +26,6 @@ from rigctl.rig.registry import Registry
 from rigctl.rig.spec import DeviceSpec, RigSpec
 from rigctl.rig.testing import ManualClock
 
-RARE: Final = 1e-4
-"""Natural values further out are as good as never seen."""
 NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""
 _NUMBERED: Final = re.compile(r"/dev/tty(USB|ACM)\d+")
@@ -52,6 +51,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
         for variable in problem.space.variables:
             _reach(context, spec, variable)
             _volumes(context, spec, devices, variable)
+            check_doses(context, spec, variable)
 
 
 # what drivers say -------------------------------------------------------------------------------------------------

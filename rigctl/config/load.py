@@ -9,12 +9,13 @@ from pathlib import Path
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
-from rigctl.config.build_problem import build_problem
+from rigctl.config.build_problem import build_problem, build_today
 from rigctl.config.build_rig import build_rig
 from rigctl.config.document import Document, parse
 from rigctl.config.file import read
 from rigctl.config.findings import Context, Findings, unknown
 from rigctl.config.inspect_rig import inspect_rig
+from rigctl.config.reach import check_budget
 from rigctl.config.shape import check_shape, make_policy
 from rigctl.config.units import Units
 from rigctl.core.experiment.problem import Problem
@@ -61,6 +62,8 @@ class LoadedConfig:
     rig: RigSpec
     """Without devices when a person does the trials."""
     document: Document = field(repr=False)
+    today: Mapping[str, float] | None = None
+    """Setpoints of today's practice, engineering units; None where it is not said."""
     warnings: tuple[str, ...] = ()
     """What a person should know but may want, each with file, line and key."""
 
@@ -111,11 +114,13 @@ def load_text(
     named = {name: document.data.get(name) for name in ("variables", "devices", "dosing", "buses")}
     declared = {name: frozenset(section if isinstance(section, dict) else ()) for name, section in named.items()}
     context = Context(config, Units(currency), findings, declared, path.parent, to_run)
-    problem = build_problem(context)
+    problem, today = build_problem(context), build_today(context)
     registry = registry or Registry.installed()
     rig = build_rig(context, registry)
     if to_run and rig.devices:
         inspect_rig(context, rig, problem, registry)
+    if to_run and problem is not None:
+        check_budget(context, rig, problem)
     policy = _policy(config.policy, findings)
     if problem is not None and isinstance(policy, Particular):
         for key, what in policy.mistakes(problem):
@@ -137,6 +142,7 @@ def load_text(
         policy_options=dataclasses.asdict(policy),  # type: ignore[call-overload]  # policies are dataclasses
         rig=rig,
         document=document,
+        today=today,
         warnings=findings.warnings,
     )
 

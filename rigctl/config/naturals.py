@@ -12,7 +12,11 @@ WIDEST = 1 - 1e-6
 
 
 def misplaced(
-    kind: str, given: Mapping[Any, float], unit: str, bounds: tuple[float, float], *, apart: bool = False
+    kind: str,
+    given: Mapping[Any, float],
+    unit: str,
+    setpoints: tuple[float, float],
+    natural: tuple[float, float] | None = None,
 ) -> dict[str, str]:
     """Return what is wrong with the parameters of a distribution, by parameter (empty: with all of them).
 
@@ -20,20 +24,19 @@ def misplaced(
         kind: `uniform`, `truncated_normal` or `empirical`.
         given: by name, in `unit`.
         unit: the variable's.
-        bounds: its lowest and highest value, in `unit`.
-        apart: whether these are its natural range's, and setpoints have another.
+        setpoints: its lowest and highest setpoint, in `unit`.
+        natural: its lowest and highest value when left alone, in `unit`; None: those of the setpoints.
     """
-    low, high = bounds
-    within = f"between {low:g} and {high:g} {unit}"
+    low, high = natural or setpoints
+    name = "range" if natural is None else "natural_range"
+    within = f"within the {name}, {low:g} to {high:g} {unit}"
+    apart = "" if natural else "; if it is elsewhere when left alone, say where: natural_range: [low, high]"
     if kind == "uniform":
-        return _uneven(given.get("low", low), given.get("high", high), unit, bounds, apart=apart)
+        return _uneven(given.get("low", low), given.get("high", high), (low, high), unit, within + apart)
     if kind == "truncated_normal" and "mean" in given:
         mean, sd, span = given["mean"], given["sd"], high - low
         if not low < mean < high:
-            place = "natural_range" if apart else "range"
-            elsewhere = "widen it" if apart else "give natural_range if it is elsewhere when left alone"
-            remedy = f"{elsewhere}, or give loc and scale for a peak outside it"
-            return {"mean": f"got {mean:g} {unit}, must lie {within}, the {place}; {remedy}"}
+            return {"mean": f"got {mean:g} {unit}, must lie {within}{apart}"}
         most = largest_sd((mean - low) / span) * span
         if not 0 < sd < most * WIDEST:
             must = f"must be more than 0 and less than {most:.3g} {unit} for a mean of {mean:g} {unit}"
@@ -43,15 +46,10 @@ def misplaced(
     return {}
 
 
-def _uneven(first: float, last: float, unit: str, bounds: tuple[float, float], *, apart: bool) -> dict[str, str]:
-    low, high = bounds
+def _uneven(first: float, last: float, bounds: tuple[float, float], unit: str, within: str) -> dict[str, str]:
     if not first < last:
         remedy = f"; write {{low: {last:g}, high: {first:g}}}" if first > last else ""
         return {"": f"got {first:g} to {last:g} {unit}, must rise from low to high{remedy}"}
-    if first < low or last > high:
-        what = f"got {first:g} to {last:g} {unit}, must lie within the "
-        if apart:
-            return {"": f"{what}natural_range, {low:g} to {high:g} {unit}"}
-        remedy = "; give natural_range if it is elsewhere when left alone"
-        return {"": f"{what}range, {low:g} to {high:g} {unit}{remedy}"}
+    if first < bounds[0] or last > bounds[1]:
+        return {"": f"got {first:g} to {last:g} {unit}, must lie {within}"}
     return {}

@@ -6,10 +6,13 @@ same shape, with the options of drivers and policies, is the JSON schema for com
 
 from __future__ import annotations
 
+import ast
 import copy
 import dataclasses
+import inspect
 import itertools
 import re
+import textwrap
 from collections.abc import Mapping, MutableMapping, Sequence
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
@@ -274,6 +277,7 @@ def _leave_out(raw: dict[str, Any], path: KeyPath) -> None:
 def options_model(cls: type) -> type[BaseModel]:
     """Return a pydantic model with a policy's options: same names, types and defaults; nested dataclasses likewise."""
     hints = get_type_hints(cls, include_extras=True)
+    meanings = _meanings(cls)
     fields: dict[str, Any] = {}
     for f in dataclasses.fields(cls):
         if not f.init:
@@ -281,16 +285,36 @@ def options_model(cls: type) -> type[BaseModel]:
         annotation = hints[f.name]
         nested = isinstance(annotation, type) and dataclasses.is_dataclass(annotation)
         if nested:
-            fields[f.name] = (options_model(annotation), Field(default_factory=dict, validate_default=True))
+            said = meanings.get(f.name) or (annotation.__doc__ or "").strip().partition("\n")[0]
+            default = Field(default_factory=dict, validate_default=True, description=said)
+            fields[f.name] = (options_model(annotation), default)
             continue
         annotation = Annotated[annotation, BeforeValidator(_frozen)]
+        said = meanings.get(f.name)
         if f.default_factory is not dataclasses.MISSING:
-            fields[f.name] = (annotation, Field(default_factory=f.default_factory))
+            fields[f.name] = (annotation, Field(default_factory=f.default_factory, description=said))
         else:
-            fields[f.name] = (annotation, ... if f.default is dataclasses.MISSING else f.default)
+            usual = ... if f.default is dataclasses.MISSING else f.default
+            fields[f.name] = (annotation, Field(default=usual, description=said))
     config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
     summary = (cls.__doc__ or "").strip().partition("\n")[0]
     return create_model(cls.__name__, __config__=config, __doc__=summary, **fields)
+
+
+def _meanings(cls: type) -> dict[str, str]:
+    """Return what the texts below its fields say; nothing where the source is not at hand."""
+    said: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        try:
+            tree = ast.parse(textwrap.dedent(inspect.getsource(base)))
+        except (OSError, TypeError):
+            continue
+        body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+        for field, text in itertools.pairwise(body):
+            match field, text:
+                case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str() as words)):
+                    said[name] = inspect.cleandoc(words)
+    return said
 
 
 def _frozen(value: Any) -> Any:

@@ -122,3 +122,16 @@ def quantity_meant(text: str) -> str:
     for sign, code in signs.items():
         plain = re.sub(rf"\s*{re.escape(sign)}", f" {code}", plain)
     return write(plain.strip()) if plain != text else ""
+
+
+def lasting(seconds: float) -> str:
+    """Write a duration as people do: 45 s, 11 min, 1 h 20 min, 3 days 4 h."""
+    if seconds < 90:
+        return f"{seconds:.3g} s"
+    large, small, names = 60, 1, ("h", "min")
+    whole = round(seconds / 60)
+    if whole >= 1440:
+        large, small, names = 1440, 60, ("day" if whole < 2 * 1440 else "days", "h")
+    first, rest = divmod(round(whole / small) * small, large)
+    parts = [f"{first} {names[0]}"] * (first > 0) + [f"{rest // small} {names[1]}"] * (rest > 0)
+    return " ".join(parts)

@@ -38,7 +38,7 @@ Images = Annotated[list[Image] | None, typer.Option("--image", help="Figures as 
 @bench.command()
 def latency(
     sizes: Annotated[list[int] | None, typer.Option("--size", min=10, help="Trials known; repeatable.")] = None,
-    repeats: Annotated[int, typer.Option(min=1)] = 5,
+    repeats: Annotated[int, typer.Option(min=1, help="Of which the median is taken.")] = 5,
     policy: Annotated[str | None, typer.Option(metavar="NAME", help="In the phase that takes it longest.")] = None,
     *,
     json: AsJson = False,

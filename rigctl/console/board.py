@@ -11,10 +11,11 @@ import numpy as np
 from rigctl.campaign import events
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.trial import State
+from rigctl.campaign.under_way import UnderWay
 from rigctl.config.load import LoadedConfig
 from rigctl.core.money import Micros
 from rigctl.core.multi_objective.pareto import non_dominated
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import Alarm, Seen
 
 LAST_TRIALS = 8
 
@@ -58,26 +59,60 @@ def _shown(units: Mapping[str, str]) -> Mapping[str, str]:
     return {name: "" if unit == "1" else unit for name, unit in units.items()}
 
 
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Says how long a trial takes at least, and what may be dosed."""
+
+    speedup: float
+    """Rig seconds per wall second."""
+    least_s: float
+    """Of a trial, rig time: what preparing waits, settling and measuring take."""
+    day_ml: Mapping[str, float]
+    """Caps of 24 h, by pump."""
+    most_doses: Mapping[str, int]
+    """In one trial, by pump."""
+
+    @classmethod
+    def of(cls, loaded: LoadedConfig) -> Pace:
+        rig, timing = loaded.rig, loaded.rig.timing
+        waits_s = sum(step.wait_s for step in timing.prepare)
+        return cls(
+            speedup=rig.speedup,
+            least_s=waits_s + timing.settle_s + timing.measure.duration_s,
+            day_ml={n: limits.per_day_ml for n, limits in rig.limits.items() if limits.per_day_ml is not None},
+            most_doses={n: dosing.max_doses for n, dosing in rig.dosing.items()},
+        )
+
+
 @dataclass(slots=True)
 class Board:
-    """Keeps the state of affairs; mutable, used in the event loop only."""
+    """Keeps the state of affairs; mutable, used in one thread only."""
 
     labels: Labels
+    pace: Pace
     budget: Micros
     spent: Micros = 0
     trials: int = 0
     before: int = 0
     """Trials of earlier runs, whose outcomes the board does not know."""
-    proposed: events.TrialProposed | None = None
-    state: State | None = None
+    now_s: float = 0.0
+    """Rig time, as last told."""
+    trial: UnderWay | None = None
     best: TrialRow | None = None
     front: tuple[TrialRow, ...] = ()
     """Trials whose outcomes no other one's beat all together; empty where there is one outcome only."""
     recent: deque[TrialRow] = field(default_factory=lambda: deque(maxlen=LAST_TRIALS))
+    readings: Mapping[str, Seen] = field(default_factory=dict)
     alarms: deque[Alarm] = field(default_factory=lambda: deque(maxlen=3))
     pausing: str = ""
     """Why no trial goes on just now; empty while they do."""
+    took_s: deque[float] = field(default_factory=lambda: deque(maxlen=LAST_TRIALS))
+    """What the last trials took from the first move to the last reading, rig time."""
     result: events.CampaignResult | None = None
+
+    @classmethod
+    def of(cls, loaded: LoadedConfig) -> Board:
+        return cls(Labels.of(loaded), Pace.of(loaded), loaded.problem.budget)
 
     def follow(self, event: events.CampaignEvent) -> None:
         match event:
@@ -85,20 +120,56 @@ class Board:
                 self.trials, self.spent, self.budget = event.trials, event.spent, event.budget
                 self.before = event.trials
             case events.TrialProposed():
-                self.proposed, self.state = event, State.PROPOSED
-            case events.TrialStep():
-                self.state = event.state
+                self.trial = UnderWay.of(event)
+            case events.TrialStep() | events.Dosed() if self.trial is not None:
+                self.trial.follow(event)
+                if isinstance(event, events.TrialStep):
+                    self._timed(event, self.trial)
+            case events.RigSeen():
+                self.now_s, self.readings = event.now_s, event.readings
             case events.TrialEnded():
-                self.state, self.trials = event.row.state, event.row.trial
                 self.spent, self.budget = event.spent, event.budget
-                self.recent.append(event.row)
-                self._compare(event.row)
+                self.take(event.row)
             case events.PhaseChanged():
                 self.pausing = "" if event.phase == "RUNNING" else f"{event.phase.lower()}: {event.why}"
             case events.AlarmRaised():
                 self.alarms.append(event.alarm)
             case events.CampaignEnded():
                 self.result = event.result
+            case _:
+                pass
+
+    def take(self, row: TrialRow) -> None:
+        """Take in a trial that is over."""
+        self.trials = row.trial
+        if self.trial is not None and self.trial.trial == row.trial:
+            self.trial.state, self.trial.until_s = row.state, {}
+        self.recent.append(row)
+        self._compare(row)
+
+    def _timed(self, event: events.TrialStep, trial: UnderWay) -> None:
+        self.now_s = event.at_s
+        if event.state is State.MEASURED and trial.begun_s is not None:
+            self.took_s.append(event.at_s - trial.begun_s)
+
+    @property
+    def usual_s(self) -> float:
+        """Return what a trial takes from its first move, wall seconds times the speedup."""
+        return max(self.pace.least_s, sum(self.took_s) / len(self.took_s)) if self.took_s else self.pace.least_s
+
+    @property
+    def trial_left_s(self) -> float | None:
+        """Return what the trial under way takes yet, wall seconds; None where none is."""
+        if self.trial is None or self.trial.state.final:
+            return None
+        return self.trial.left_s(self.now_s, self.usual_s) / self.pace.speedup
+
+    @property
+    def trials_left(self) -> float | None:
+        """Return how many more trials the budget buys at what they have cost so far; None before the first."""
+        if not self.spent or not self.trials:
+            return None
+        return max(0.0, (self.budget - self.spent) * self.trials / self.spent)
 
     def _compare(self, row: TrialRow) -> None:
         """Compare *observed* outcomes; the recommendation looks at expectations instead."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
@@ -12,6 +13,9 @@ from pathlib import Path
 import numpy as np
 
 from rigctl.campaign.decide import Question, decide
+from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal.reader import set_of
+from rigctl.campaign.journal.rows import ByHand
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState
@@ -20,6 +24,10 @@ from rigctl.core.money import Micros, to_micros
 from rigctl.core.policy import Finished
 from rigctl.errors import ConfigError, Mistake
 
+VOID, IMPORTED = "void", "imported"
+SAID = ("date", "operator", "batch", "note")
+"""What may be known of a trial besides; columns of these names, or `hand.date` and so on as in an export."""
+GERMAN_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)")
 MOST_ROWS = 200
 """Longer lists leave the memory as it was: every row costs a decision, some 10 to 50 ms."""
 
@@ -36,6 +44,14 @@ class ManualRow:
     cost: Micros
     further: tuple[float, ...] = ()
     """Outcomes besides the first, in the order they are declared in; empty if the trial failed."""
+    setpoints: Mapping[str, float] = field(default_factory=dict)
+    """What was set, as the person says, engineering units; empty: not said."""
+    known: ByHand = field(default_factory=ByHand)
+    """Date, operator, batch and note; what an imported trial cost then."""
+    origin: str = ""
+    """In an export: `void` of a trial that teaches nothing, `imported` of one that is not charged; else empty."""
+    where: str = ""
+    """File and line, for people."""
 
 
 def read_rows(loaded: LoadedConfig, path: Path) -> tuple[ManualRow, ...]:
@@ -73,15 +89,29 @@ def observation(trial: int, row: ManualRow, space: Space) -> Observation:
     """
     whole = all(name in row.values for name in space.names)
     x = tuple(float(u) for u in space.to_unit(np.array([row.values[n] for n in space.names]))) if whole else None
+    charged = row.origin != IMPORTED
+    number = space.index_of(row.control_set) if charged else set_of(space, row.control_set)
+    if row.origin == VOID:
+        return Observation(trial, number, None, None, row.cost, cost_known=False)
     return Observation(
         trial=trial,
-        control_set=space.index_of(row.control_set),
+        control_set=number,
         x=x,
         y=row.outcome,
-        cost=row.cost,
-        cost_known=bool(row.values),
+        cost=row.cost if charged else row.known.amount or 0,
+        cost_known=bool(row.values) and (charged or row.known.amount is not None),
         further=row.further,
+        charged=charged,
     )
+
+
+def iso_date(written: str) -> str:
+    """Return a date written as 24.12.2026 in ISO 8601; any other as it is written."""
+    found = GERMAN_DATE.fullmatch(written)
+    if found is None:
+        return written
+    day, month, year, rest = found.groups()
+    return f"{year}-{int(month):02}-{int(day):02}{rest}"
 
 
 def _header_mistakes(path: Path, header: Sequence[str], needed: Sequence[str]) -> list[Mistake]:
@@ -107,9 +137,10 @@ class RowReader:
 
     def row(self, where: str, control_set: Sequence[str], cells: Mapping[str, object]) -> ManualRow:
         """Read one trial from what stands under each variable's and outcome's name, and under `cost`."""
-        members = tuple(name.strip() for name in control_set)
+        members = tuple(name for part in control_set if (name := part.strip()))
         try:
-            self.space.index_of(members)
+            if cells.get("origin") != IMPORTED:  # which may have controlled what nobody controls any more
+                self.space.index_of(members)
         except ValueError as error:
             self._add(where, "control_set", str(error))
         found = {name: self._number(where, name, cells.get(name)) for name in (*self.space.names, *self.outcomes)}
@@ -119,14 +150,43 @@ class RowReader:
                 self._add(where, name, f"is missing, but the trial has an outcome; {failed}")
         first, *further = (found[name] for name in self.outcomes)
         values = {name: value for name in self.space.names if (value := found[name]) is not None}
-        cost = self._cost(where, cells["cost"])
-        return ManualRow(members, values, first, cost, tuple(y for y in further if y is not None))
+        return ManualRow(
+            control_set=members,
+            values=values,
+            outcome=first,
+            cost=self._cost(where, "cost", cells["cost"]),
+            further=tuple(y for y in further if y is not None),
+            setpoints=self._setpoints(where, members, cells),
+            known=self._known(where, cells),
+            origin=VOID if cells.get("corrected.void") else IMPORTED if cells.get("origin") == IMPORTED else "",
+            where=where,
+        )
 
     def checked(self, rows: Sequence[ManualRow]) -> tuple[ManualRow, ...]:
         """Return the rows, all of them; raise ConfigError with every mistake if there was one."""
         if self.mistakes:
             raise ConfigError(self.mistakes)
         return tuple(rows)
+
+    def _setpoints(self, where: str, members: Sequence[str], cells: Mapping[str, object]) -> Mapping[str, float]:
+        found = {n: self._number(where, f"setpoint.{n}", cells.get(f"setpoint.{n}")) for n in self.space.names}
+        said = {name: value for name, value in found.items() if value is not None}
+        for name in said:
+            if name not in members:
+                self._add(where, f"setpoint.{name}", f'is given, but {name} is not in "{"+".join(members)}"')
+        return said
+
+    def _known(self, where: str, cells: Mapping[str, object]) -> ByHand:
+        """Read what is said besides; a column of the same name may be a variable's or an outcome's."""
+        taken = {*self.space.names, *self.outcomes}
+        words = {
+            name: " ".join(str(cells.get(f"hand.{name}") or (name not in taken and cells.get(name)) or "").split())
+            for name in SAID
+        }
+        then = cells.get("hand.cost_then")
+        amount = None if then is None or not str(then).strip() else self._cost(where, "hand.cost_then", then)
+        date, operator, batch, note = (words[name] for name in SAID)
+        return ByHand(iso_date(date), operator, batch, note, amount=amount)
 
     def _number(self, where: str, name: str, given: object) -> float | None:
         if given is None or not str(given).strip():
@@ -139,14 +199,14 @@ class RowReader:
             self._add(where, name, f'got "{given}", must be a finite number')
         return value
 
-    def _cost(self, where: str, given: object) -> Micros:
+    def _cost(self, where: str, name: str, given: object) -> Micros:
         try:
             cost = to_micros(Decimal(str(given).strip()))
         except (InvalidOperation, ValueError):
-            self._add(where, "cost", f'got "{given}", must be an amount in the rig\'s currency, without unit')
+            self._add(where, name, f'got "{given}", must be an amount in the rig\'s currency, without unit')
             return 0
         if cost < 0:
-            self._add(where, "cost", f'got "{given}", must not be negative')
+            self._add(where, name, f'got "{given}", must not be negative')
         return cost
 
     def _add(self, where: str, name: str, what: str) -> None:
@@ -154,16 +214,25 @@ class RowReader:
 
 
 def memories(
-    loaded: LoadedConfig, known: History, state: JsonState | None, rows: Sequence[Observation]
+    loaded: LoadedConfig,
+    known: History,
+    state: JsonState | None,
+    rows: Sequence[Observation],
+    suggested: Decision | None = None,
 ) -> Iterator[JsonState | None]:
     """Yield, per row, what the policy remembers after it; None: what it did before.
 
     A row moves the memory on if its control set is what the policy proposes for that trial. Otherwise a person has
-    decided, and the policy took no part. `state` is its memory after the trials `known` before the rows.
+    decided, and the policy took no part. `state` is its memory after the trials `known` before the rows; `suggested` is
+    what it has proposed for the first of them, where that was kept.
     """
     long = len(rows) > MOST_ROWS
     for row in rows:
-        after = None if long else _after(loaded, known, state, row.control_set)
+        if suggested is not None:
+            followed = suggested.control_set == loaded.problem.space.control_sets[row.control_set].names
+            after, suggested = (suggested.policy_state if followed else None), None
+        else:
+            after = None if long else _after(loaded, known, state, row.control_set)
         yield after
         state = after or state
         known = known.append(row)

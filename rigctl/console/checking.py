@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.going_safe import NoDoses
 from rigctl.config.load import LoadedConfig
+from rigctl.console import plan as planned
 from rigctl.console.assemble import require_devices
+from rigctl.console.plan import Plan, plan
 from rigctl.core.money import to_units
 from rigctl.errors import ConfigError
 from rigctl.rig.abilities import Grained
@@ -40,6 +42,7 @@ class Checked:
     loaded: LoadedConfig
     times: SafeTimes
     warnings: tuple[str, ...]
+    plan: Plan
     answers: Mapping[str, tuple[bool, str]] = field(default_factory=dict)
     """By device, if they were asked: whether all is well, and what it said."""
 
@@ -59,12 +62,15 @@ def checked(loaded: LoadedConfig, *, probe: bool = False) -> Checked:
     if probe:
         require_devices(loaded)
     if not loaded.wired:
-        return Checked(loaded, SafeTimes(0.0, 0.0), loaded.warnings)
+        return Checked(loaded, SafeTimes(0.0, 0.0), loaded.warnings, plan(loaded))
     rig = Rig(loaded.rig, Registry.installed(), RealClock(loaded.rig.speedup), NoDoses(), lambda _: None)
     times = rig.time_to_safe()
     slow = _slow(loaded, times)
-    answers, totals = asyncio.run(_asked(rig)) if probe else ({}, {})
-    return Checked(loaded, times, (*loaded.warnings, *slow, *_coarse(loaded, totals)), answers)
+    asked = asyncio.run(_asked(rig)) if probe else None
+    totals, answers = ({}, {}) if asked is None else (asked.totals, asked.answers)
+    readings = None if asked is None else {**asked.readings, **asked.totals}
+    warnings = (*loaded.warnings, *slow, *_coarse(loaded, totals), *_doubted(loaded, readings or {}))
+    return Checked(loaded, times, warnings, plan(loaded, readings), answers)
 
 
 def _slow(loaded: LoadedConfig, times: SafeTimes) -> tuple[str, ...]:
@@ -79,11 +85,33 @@ def _slow(loaded: LoadedConfig, times: SafeTimes) -> tuple[str, ...]:
     return (str(document.mistake(path, what)),) if times.told_s > SLOW_S else ()
 
 
-async def _asked(rig: Rig) -> tuple[Mapping[str, tuple[bool, str]], Mapping[str, Reading]]:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Holds what the devices said, and what was read of them as a trial would read it."""
+
+    answers: Mapping[str, tuple[bool, str]]
+    readings: Mapping[str, Reading]
+    """By variable and outcome."""
+    totals: Mapping[str, Reading]
+    """By meter."""
+
+
+async def _asked(rig: Rig) -> _Asked:
     try:
-        return await rig.probe(), await rig.meters()
+        return _Asked(await rig.probe(), await rig.snapshot(), await rig.meters())
     finally:
         await rig.close()
+
+
+def _doubted(loaded: LoadedConfig, readings: Mapping[str, Reading]) -> tuple[str, ...]:
+    """Warn of variables that are now where the file says they never are."""
+    found = []
+    for variable in loaded.problem.space.variables:
+        reading = readings.get(variable.name)
+        if reading is not None and not reading.valid:
+            found.append(f"now reads {reading.detail}: no trial could use that")
+            found[-1] = str(loaded.document.mistake(("variables", variable.name), found[-1]))
+    return tuple(found)
 
 
 def _coarse(loaded: LoadedConfig, totals: Mapping[str, Reading]) -> tuple[str, ...]:
@@ -132,6 +160,7 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
         "further_outcomes": [{"name": f.name, "unit": f.unit, "maximise": f.maximise} for f in loaded.problem.further],
         "devices": {name: {"driver": d.driver, "url": d.url} for name, d in rig.devices.items()},
         "meters": [m.name for m in rig.meters],
+        **planned.to_json(found.plan, loaded),
         "interlocks": {i.name: {"when": str(i.when), "for_s": i.for_s, "then": i.then} for i in rig.watch.interlocks},
         "safe": {
             "told_s": times.told_s,
@@ -151,6 +180,8 @@ def show(found: Checked, console: Console) -> None:
         f"{loaded.path} holds: {space.dimension} variables, {sets} control sets, "
         f"{len(rig.devices)} devices on {lines} buses, {len(rig.meters)} meters, policy {loaded.policy_name}"
     )
+    for line in planned.lines(found.plan, loaded, console.width):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
     if times.by_bus:
         console.print(f"safe: told within {times.told_s:.2f} s, confirmed within {times.confirmed_s:.2f} s")
         for url, (told_s, confirmed_s) in times.by_bus.items():

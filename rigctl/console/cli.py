@@ -7,30 +7,35 @@ What a verb needs is imported when it runs, so that `rigctl --help` stays fast.
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
+from rigctl.console import hand_cli, init_cli
+from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
     AsJson,
     Budget,
     Bus,
     Config,
+    Form,
     Format,
     HistoryFile,
     MaxTrials,
     MaybeConfig,
     Records,
     Seed,
+    Serve,
     State,
     Technical,
+    Watch,
     buses,
 )
-from rigctl.console.output import console, print_fields, print_json
+from rigctl.console.output import console, print_fields, print_json, print_sentences
+from rigctl.console.serve_cli import add_serve_verbs
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
 from rigctl.signals import INTERRUPTED_EXIT
@@ -49,6 +54,9 @@ app = typer.Typer(
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
 app.add_typer(bench, name="bench")
+init_cli.add_to(app)
+add_acts(app)
+add_serve_verbs(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -83,18 +91,21 @@ def demo(
     keep: Annotated[Path | None, typer.Option("--keep", "--state", metavar="DIR", help="Keep the state here.")] = None,
     budget: Budget = None,
     max_trials: MaxTrials = None,
+    serve: Serve = False,
     json: AsJson = False,
 ) -> None:
     """Run a whole campaign against a simulated rig that speaks the real protocols."""
     from rigctl.config.load import Overrides
     from rigctl.console import demo as demonstration
+    from rigctl.console import next_steps
 
     changes = Overrides(budget=budget, seed=seed, max_trials=max_trials, speedup=speed)
-    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep)
+    done = demonstration.demo(scenario, changes, console(stderr=json), ctx.obj, data=data, keep=keep, serve=serve)
     if json:
         print_json(demonstration.to_json(done))
     else:
         demonstration.show(done, console())
+        typer.echo(next_steps.after_demo())
     raise typer.Exit(done.outcome.exit_code)
 
 
@@ -107,13 +118,14 @@ def check(
     json: AsJson = False,
 ) -> None:
     """Check a configuration, and with --probe the devices."""
-    from rigctl.console import checking
+    from rigctl.console import checking, next_steps
 
     found = checking.checked(_load(config, bus, to_run=True), probe=probe)
     if json:
         print_json(checking.to_json(found, probed=probe))
     else:
         checking.show(found, console())
+        typer.echo(next_steps.after_check(found.loaded, probed=probe, silent=found.silent))
     raise typer.Exit(1 if found.silent else 0)
 
 
@@ -127,6 +139,7 @@ def run(
     seed: Seed = None,
     budget: Budget = None,
     max_trials: MaxTrials = None,
+    serve: Serve = False,
     json: AsJson = False,
 ) -> None:
     """Run a campaign until its budget is spent, or resume it."""
@@ -139,23 +152,31 @@ def run(
     from rigctl.console import checking
     from rigctl.console import run as running
     from rigctl.console.assemble import state_directory
+    from rigctl.console.serving import page_beside
 
     loaded = _load(config, bus, to_run=True, seed=seed, budget=budget, max_trials=max_trials)
     for warning in checking.checked(loaded).warnings:
         typer.echo(f"rigctl: warning: {warning}", err=True)
-    outcome = running.run_campaign(loaded, state_directory(state, loaded.name), console(stderr=json), ctx.obj)
+    directory, shown = state_directory(state, loaded.name), console(stderr=json)
+    with page_beside(serve, directory, shown):
+        outcome = running.run_campaign(loaded, directory, shown, ctx.obj)
     print_json(running.to_json(outcome)) if json else running.show(outcome, loaded, console())
     raise typer.Exit(outcome.exit_code)
 
 
 @app.command()
-def status(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+def status(config: MaybeConfig = None, state: State = None, *, watch: Watch = False, json: AsJson = False) -> None:
     """Show how a campaign stands, running or not."""
-    from rigctl.console import query, report
+    from rigctl.console import query
+    from rigctl.console import watch as watching
     from rigctl.console.assemble import find_state
 
-    answer = query.status(find_state(config, state))
-    _tell(answer if json else report.for_people(answer), json)
+    directory = find_state(config, state)
+    if watch:
+        watching.watch(directory, console(), json=json)
+        return
+    answer = query.status(directory)
+    _tell(answer if json else watching.for_people(answer), json)
 
 
 @app.command()
@@ -217,48 +238,34 @@ def suggest(
     json: AsJson = False,
 ) -> None:
     """Say what the next trial should be; needs no hardware."""
+    from rigctl.console import next_steps
     from rigctl.console import suggest as suggesting
     from rigctl.console.assemble import state_directory
 
     loaded = _load(config, seed=seed, budget=budget)
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
     suggestion = suggesting.suggest(loaded, past)
+    other = "its history is not the campaign's" if history else ""
+    why_not = other or suggesting.keep(loaded, state_directory(state, loaded.name), suggestion.decision)
+    if why_not:
+        typer.echo(f"rigctl: this suggestion is not kept in the journal: {why_not}", err=True)
+    answer = suggesting.to_json(loaded, past, suggestion)
     lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
-    _say(suggesting.to_json(loaded, past, suggestion), lines, json)
+    following = [] if history else [next_steps.after_suggest(loaded, state, answer["setpoints"])]
+    _say(answer, [*lines, *following], json)
 
 
-@app.command()
-def ingest(
-    config: Config,
-    source: Annotated[str | None, typer.Argument(metavar="[FILE]", help="CSV file, or - for JSON on stdin.")] = None,
-    *,
-    control_set: Annotated[str | None, typer.Option(help="What was controlled, joined by +.")] = None,
-    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="What was measured, all variables.")] = "",
-    outcome: Annotated[float | None, typer.Option(help="Leave out if the trial failed.")] = None,
-    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
-    state: State = None,
-    json: AsJson = False,
-) -> None:
-    """Record trials done by hand."""
-    from rigctl.console import ingest as ingesting
-    from rigctl.console.assemble import state_directory
-    from rigctl.console.by_hand import read_rows
-
-    loaded = _load(config)
-    if source == "-":
-        rows = ingesting.rows_from_json(loaded, sys.stdin.read())
-    elif source is not None:
-        rows = read_rows(loaded, Path(source))
-    elif control_set is not None and cost is not None:
-        rows = (ingesting.row_from_options(loaded, control_set, values, outcome, cost),)
-    else:
-        raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
-    _tell(ingesting.ingest(loaded, state_directory(state, loaded.name), rows), json)
+hand_cli.add_to(app)
 
 
 @app.command()
 def recommend(
-    config: MaybeConfig = None, state: State = None, history: HistoryFile = None, *, json: AsJson = False
+    config: MaybeConfig = None,
+    state: State = None,
+    history: HistoryFile = None,
+    *,
+    technical: Technical = False,
+    json: AsJson = False,
 ) -> None:
     """Say what to run from now on, and what else there is."""
     from rigctl.console import report
@@ -270,16 +277,17 @@ def recommend(
         loaded = _load(config)
         past = read_past(loaded, state_directory(state, loaded.name), history)
         found = report.from_history(loaded, past.history, past.state)
+        found = report.with_changes(found, loaded, past.history, past.state)
     elif history is not None:
         raise UsageError("recommend: --history needs a configuration")
     else:
         with open_campaign(config, state) as campaign:
             loaded = campaign.loaded
-            found = report.from_journal(loaded, campaign.reader)
+            found = report.from_journal(loaded, campaign.reader, changes=True)
     if json:
         print_json(report.to_json(found))
     else:
-        report.show(found, Labels.of(loaded), console())
+        report.show(found, Labels.of(loaded), console(), technical=technical)
 
 
 @app.command()
@@ -289,14 +297,15 @@ def explain(
     state: State = None,
     *,
     technical: Technical = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what would have changed the choice.")] = False,
     json: AsJson = False,
 ) -> None:
-    """Say why a trial was chosen, in sentences and numbers."""
+    """Say why a trial was chosen, what would have changed that, and what came of it."""
     from rigctl.console import query
     from rigctl.console.assemble import open_campaign
 
     with open_campaign(config, state) as campaign:
-        found = query.explained(campaign, trial, technical=technical)
+        found = query.explained(campaign, trial, technical=technical, quick=quick)
     _say(found, found.sentences, json)
 
 
@@ -316,8 +325,10 @@ def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fa
 def export(
     config: MaybeConfig = None,
     state: State = None,
-    form: Annotated[Format, typer.Option("--format")] = Format.CSV,
-    records: Annotated[Records, typer.Option()] = Records.TRIALS,
+    form: Annotated[Format, typer.Option("--format", help="csv or jsonl.")] = Format.CSV,
+    records: Annotated[
+        Records, typer.Option(help="trials, ledger, measurements, events, doses or alarms.")
+    ] = Records.TRIALS,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
     """Write what the journal holds for other programs."""
@@ -339,12 +350,18 @@ def drivers(*, json: AsJson = False) -> None:
 
 
 @app.command()
-def schema() -> None:
-    """Print the JSON schema of the configuration, for editors."""
-    from rigctl.config.editor import json_schema, schema_text
+def schema(
+    ctx: typer.Context,
+    form: Annotated[Form, typer.Option("--as", help="json (default), configuration or commands.")] = Form.JSON,
+) -> None:
+    """Print the JSON schema of the configuration, for editors; or the reference of all keys, or of all commands."""
+    from rigctl.config import editor, reference
+    from rigctl.console.reference import page
     from rigctl.rig.registry import Registry
 
-    typer.echo(schema_text(json_schema(Registry.installed())), nl=False)
+    keys = editor.json_schema(Registry.installed())
+    made = {Form.JSON: lambda: editor.schema_text(keys), Form.CONFIGURATION: lambda: reference.page(keys)}
+    typer.echo(made.get(form, lambda: page(ctx.find_root().command))(), nl=False)
 
 
 def main(signals: Signals | None = None) -> None:
@@ -364,7 +381,7 @@ def _tell(answer: Any, json: bool) -> None:
 
 
 def _say(answer: Any, lines: Sequence[str], json: bool) -> None:
-    print_json(answer) if json else typer.echo("\n".join(lines))
+    print_json(answer) if json else print_sentences(lines)
 
 
 def _load(config: Path, bus: list[str] | None = None, *, to_run: bool = False, **changes: Any) -> LoadedConfig:

@@ -19,6 +19,7 @@ from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import run
 from rigctl.console.board import Labels
 from rigctl.console.output import number
+from rigctl.console.serving import linger, page_beside
 from rigctl.console.simulator import Scenario, Stepper, check_scenario, simulator, truth
 from rigctl.errors import RigctlError, UsageError
 
@@ -60,7 +61,14 @@ def example(name: str) -> Path:
 
 
 def demo(
-    name: str, changes: Overrides, console: Console, signals: Signals | None, *, data: Path | None, keep: Path | None
+    name: str,
+    changes: Overrides,
+    console: Console,
+    signals: Signals | None,
+    *,
+    data: Path | None,
+    keep: Path | None,
+    serve: bool = False,
 ) -> Demo:
     """Start the simulated rig, run the campaign on it, ask for the truth, stop the rig whatever happens.
 
@@ -79,8 +87,10 @@ def demo(
         with simulator(scenario, directory) as buses:
             loaded = load(config, replace(changes, buses=buses))
             clock = SteppedClock(loaded.rig.speedup, Stepper(directory))
-            outcome = run.run_campaign(loaded, directory / "state", console, signals, clock)
-        campaign_s = time.monotonic() - began
+            with page_beside(serve, directory / "state", console) as page_is_there:
+                outcome = run.run_campaign(loaded, directory / "state", console, signals, clock)
+                campaign_s = time.monotonic() - began
+                linger(page_is_there, signals, console)
     told, untold = None, "there is no recommendation"
     if outcome.recommendation is not None:
         try:

@@ -10,9 +10,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO
 
-from rigctl.campaign.journal.rows import IdleRow, LedgerRow, TrialRow
+from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.rows import Amendment, ByHand, IdleRow, LedgerRow, SuggestionRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import OpenCampaign
+from rigctl.console.by_hand import IMPORTED, VOID
 from rigctl.console.options import Records
 from rigctl.console.output import told
 from rigctl.core.experiment.space import Space
@@ -60,20 +62,31 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
     reader, loaded = campaign.reader, campaign.loaded
     if what == Records.TRIALS:
         space, outcomes = loaded.problem.space, loaded.rig.outcome_names
-        yield from (_trial(row, space, outcomes) for row in reader.trials() if row.state.final)
+        suggested = reader.people.suggestions()
+        yield from (_trial(row, space, outcomes, suggested) for row in reader.trials() if row.state.final)
         return
     sources: Mapping[str, Iterable[Any]] = {
-        "ledger": (*reader.ledger(), *map(_idle, reader.idle.rows())),
+        "ledger": (*reader.ledger(), *_amended(reader), *map(_idle, reader.idle.rows())),
         "measurements": reader.measurements(),
         "events": reader.events(),
         "doses": reader.doses(),
         "alarms": reader.alarms(),
+        "acts": reader.people.acts(),
     }
     for row in sources[what]:
         fields = told(row)
         if what == Records.LEDGER:
             fields = {"trial": fields.pop("trial"), **fields, "amount": exact(row.amount)}
         yield fields
+
+
+def _amended(reader: Reader) -> Iterator[LedgerRow]:
+    """Yield what amended costs add to the ledger or take from it, so that its sum is what was spent."""
+    imported = {row.trial for row in reader.trials() if row.imported}
+    for made in reader.people.corrections():
+        if made.becomes.amount is not None and made.trial not in imported:
+            difference = made.becomes.amount - (made.was.amount or 0)
+            yield LedgerRow("amended", "amended", None, "trial", difference, note=made.why, trial=made.trial)
 
 
 def _idle(row: IdleRow) -> LedgerRow:
@@ -84,10 +97,18 @@ def _idle(row: IdleRow) -> LedgerRow:
 def _trial_columns(space: Space, outcomes: Sequence[str]) -> tuple[str, ...]:
     setpoints = (f"setpoint.{name}" for name in space.names)
     others = ("cost_estimated", "started", "ended", "origin", "because")
-    return ("trial", "state", "phase", "control_set", *setpoints, *space.names, *outcomes, "cost", *others)
+    return ("trial", "state", "phase", "control_set", *setpoints, *space.names, *outcomes, "cost", *others, *OF_PEOPLE)
 
 
-def _trial(row: TrialRow, space: Space, outcomes: Sequence[str]) -> Mapping[str, Any]:
+OF_PEOPLE = (
+    *("hand.date", "hand.operator", "hand.batch", "hand.note", "hand.suggested", "hand.departed", "hand.cost_then"),
+    *("corrected.void", "corrected.amended", "corrected.why"),
+)
+
+
+def _trial(
+    row: TrialRow, space: Space, outcomes: Sequence[str], suggested: Mapping[int, SuggestionRow]
+) -> Mapping[str, Any]:
     recorded = row.state is State.RECORDED
     values = (
         row.trial,
@@ -102,10 +123,37 @@ def _trial(row: TrialRow, space: Space, outcomes: Sequence[str]) -> Mapping[str,
         row.estimated,
         row.started_utc,
         row.ended_utc,
-        row.origin,
+        IMPORTED if row.imported else row.origin,
         row.because,
+        *_of_people(row, suggested),
     )
     return dict(zip(_trial_columns(space, outcomes), values, strict=True))
+
+
+def _of_people(row: TrialRow, suggested: Mapping[int, SuggestionRow]) -> tuple[object, ...]:
+    known = row.by_hand or ByHand()
+    return (
+        known.date,
+        known.operator,
+        known.batch,
+        row.remark,
+        "" if known.suggestion is None else "+".join(suggested[known.suggestion].control_set),
+        known.departed,
+        None if known.amount is None else exact(known.amount),
+        VOID if row.voided else "",
+        "; ".join(was for c in row.corrected for was in _was(c.was)),
+        "; ".join(f"{c.kind} by {c.who} {c.utc}: {c.why}" for c in row.corrected),
+    )
+
+
+def _was(before: Amendment) -> Iterator[str]:
+    """Say what was amended, as it was before: the columns have what it is now."""
+    for name, value in {**before.values, **before.outcomes}.items():
+        yield f"{name} was {'nothing' if value is None else repr(value)}"
+    if before.amount is not None:
+        yield f"cost was {exact(before.amount):f}"
+    if before.note is not None:
+        yield f'note was "{before.note}"'
 
 
 def exact(amount: Micros) -> Decimal:

@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from decimal import Decimal
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal import Journal
+from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.journal.rows import SuggestionRow
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.lock import state_lock
+from rigctl.campaign.people import this_person
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import campaign_spec
-from rigctl.console.by_hand import ManualRow, RowReader, memories, observation
+from rigctl.console.by_hand import SAID, ManualRow, RowReader, memories, observation
+from rigctl.console.doubts import doubts
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
+from rigctl.core.experiment.space import Space
 from rigctl.core.money import to_units
 from rigctl.errors import UsageError
+
+ROUNDED = 0.01
+"""Of a variable's range: a setpoint that is as near as this to the suggested one was rounded, not changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,35 +44,66 @@ class Ingested:
     spent: float
     """Currency units, all trials."""
     budget: float
+    departed: str = ""
+    """In what the first was not as had been suggested, in words."""
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the numbers for programs."""
+        return {"trials": self.trials, "spent": self.spent, "budget": self.budget}
 
 
-def row_from_options(
-    loaded: LoadedConfig, control_set: str, values: str, outcome: float | None, cost: str
-) -> ManualRow:
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Holds what options say of a trial."""
+
+    control_set: str
+    """Names joined by `+`."""
+    cost: str
+    values: str = ""
+    """What was measured, `a=1.2,b=3`; further outcomes among them."""
+    setpoints: str = ""
+    """What was set, in the same form."""
+    outcome: float | None = None
+    known: Mapping[str, str] = field(default_factory=dict)
+    """Date, operator, batch, note."""
+
+
+def row_from_options(loaded: LoadedConfig, said: Said) -> ManualRow:
     """Read a trial from `--control-set a+b --values a=1.2,... --outcome 3.4 --cost 0.5`.
-
-    Further outcomes are among the values, by name.
 
     Raises:
         UsageError, ConfigError: something does not hold.
     """
-    measured: dict[str, str] = {}
-    for part in filter(None, (p.strip() for p in values.split(","))):
+    reader = RowReader(loaded.problem.space, loaded.rig.outcome_names)
+    measured = by_name("--values", said.values)
+    cells = _cells(loaded, "--values", measured, said.outcome, said.cost.removesuffix(loaded.currency))
+    more = _more(loaded, "--set", by_name("--set", said.setpoints), said.known)
+    (row,) = reader.checked([reader.row("ingest", said.control_set.split("+"), {**cells, **more})])
+    return replace(row, where="")
+
+
+def by_name(option: str, given: str) -> Mapping[str, str]:
+    """Return `a=1.2,b=3` by name.
+
+    Raises:
+        UsageError: it is nothing of the kind, or a name stands twice.
+    """
+    found: dict[str, str] = {}
+    for part in filter(None, (p.strip() for p in given.split(","))):
         name, equals, text = (p.strip() for p in part.partition("="))
         if not equals:
-            raise UsageError(f'--values: got "{part}", must be name=value, separated by commas')
-        if name in measured:
-            raise UsageError(f"--values: {name} stands more than once; give one value")
-        measured[name] = text
-    reader = RowReader(loaded.problem.space, loaded.rig.outcome_names)
-    cells = _cells(loaded, "--values", measured, outcome, cost.removesuffix(loaded.currency))
-    return reader.checked([reader.row("ingest", control_set.split("+"), cells)])[0]
+            raise UsageError(f'{option}: got "{part}", must be name=value, separated by commas')
+        if name in found:
+            raise UsageError(f"{option}: {name} stands more than once; give one value")
+        found[name] = text
+    return found
 
 
 def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
     """Read trials from JSON: an object or a list of them, with control_set, values, outcome (null: failed), cost.
 
-    Further outcomes are among the values, by name.
+    Further outcomes are among the values, by name. What was set may be there as `setpoints`; and date, operator, batch,
+    note.
 
     Raises:
         UsageError, ConfigError: something does not hold.
@@ -72,17 +113,18 @@ def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
     except ValueError as error:
         raise UsageError(f"standard input: not JSON: {error}") from error
     reader = RowReader(loaded.problem.space, loaded.rig.outcome_names)
-    keys, rows = ("control_set", "values", "outcome", "cost"), []
+    keys, rows = ("control_set", "values", "outcome", "cost", "setpoints", *SAID), []
     for i, entry in enumerate(given if isinstance(given, list) else [given]):
         where = f"trial [{i}]"
         if not isinstance(entry, dict) or set(entry) - set(keys) or not {"control_set", "cost"} <= set(entry):
             raise UsageError(f"{where}: must be an object with {', '.join(keys)}")
-        members, values = entry["control_set"], entry.get("values", {})
+        members, values, setpoints = entry["control_set"], entry.get("values", {}), entry.get("setpoints", {})
         named = isinstance(members, list) and all(isinstance(m, str) for m in members)
-        if not named or not isinstance(values, dict):
-            raise UsageError(f"{where}: control_set must be a list of names, values an object")
+        if not named or not isinstance(values, dict) or not isinstance(setpoints, dict):
+            raise UsageError(f"{where}: control_set must be a list of names, values and setpoints objects")
         cells = _cells(loaded, f"{where}: values", values, entry.get("outcome"), entry["cost"])
-        rows.append(reader.row(where, members, cells))
+        known = {name: str(entry.get(name) or "") for name in SAID}
+        rows.append(reader.row(where, members, {**cells, **_more(loaded, f"{where}: setpoints", setpoints, known)}))
     return reader.checked(rows)
 
 
@@ -99,8 +141,27 @@ def _cells(
     return {**values, first: outcome, "cost": cost}
 
 
-def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> Ingested:
+def _more(
+    loaded: LoadedConfig, where: str, setpoints: Mapping[str, object], known: Mapping[str, str]
+) -> Mapping[str, object]:
+    """Return what was set, and what is known besides, by the names they have in an export."""
+    for name in setpoints:
+        if name not in loaded.problem.space.names:
+            raise UsageError(f"{where}: {unknown(name, loaded.problem.space.names, 'a variable: ')}")
+    said = {f"setpoint.{name}": value for name, value in setpoints.items()}
+    return {**said, **{f"hand.{name}": text for name, text in known.items()}}
+
+
+def ingest(
+    loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow], sure: Callable[[Sequence[str]], None]
+) -> Ingested:
     """Record trials in the journal, made if missing: all of them, or none if anything goes wrong.
+
+    Args:
+        loaded: the configuration.
+        directory: the campaign's.
+        rows: the trials, in order.
+        sure: is told what looks mistyped, if anything does, and raises if it shall not be recorded.
 
     Raises:
         UsageError: a trial is under way, or the journal belongs to another configuration.
@@ -108,6 +169,12 @@ def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> 
         JournalError: the journal cannot be used.
     """
     problem = loaded.problem
+    for row in rows:
+        if row.origin:
+            raise UsageError(f"{row.where}: is {row.origin} in the export it is from; leave it out of this list")
+    asked = doubts(loaded, recorded_so_far(loaded, directory), rows, datetime.now().astimezone())
+    if asked:
+        sure(asked)
     clock = RealClock(loaded.rig.speedup)
     with state_lock(directory), closing(Journal(directory, clock, boot_id())) as journal:
         journal.begin(campaign_spec(loaded), version("rigctl"))
@@ -116,31 +183,68 @@ def ingest(loaded: LoadedConfig, directory: Path, rows: Sequence[ManualRow]) -> 
             raise UsageError(f"trial {under_way.trial} is under way; `rigctl run` settles it")
         known = journal.read.history(problem.space)
         first = len(known) + 1
-        manuals = tuple(_manuals(loaded, known, journal.read.policy_state(), rows))
+        kept = journal.read.people.suggestion_for(first)
+        manuals = tuple(_manuals(loaded, known, journal.read.policy_state(), rows, kept))
         journal.ingest(manuals, loaded.rig.outcome_names)
         journal.beat(ended="ingest")
         spent = journal.read.campaign().spent
-    return Ingested(tuple(range(first, first + len(rows))), to_units(spent), to_units(problem.budget))
+    departed = manuals[0].known.departed if manuals and manuals[0].known is not None else ""
+    return Ingested(tuple(range(first, first + len(rows))), to_units(spent), to_units(problem.budget), departed)
+
+
+def recorded_so_far(loaded: LoadedConfig, directory: Path) -> History:
+    """Return what is in the journal; nothing if there is none yet."""
+    if not (directory / FILE_NAME).exists():
+        return History()
+    with open_reader(directory) as reader:
+        try:
+            return reader.history(loaded.problem.space)
+        except ValueError:  # another configuration's, which is refused with its reasons later
+            return History()
 
 
 def _manuals(
-    loaded: LoadedConfig, known: History, state: JsonState | None, rows: Sequence[ManualRow]
+    loaded: LoadedConfig,
+    known: History,
+    state: JsonState | None,
+    rows: Sequence[ManualRow],
+    suggested: SuggestionRow | None,
 ) -> Iterator[ManualTrial]:
-    problem = loaded.problem
+    problem, who = loaded.problem, this_person()
     seen = [observation(n, row, problem.space) for n, row in enumerate(rows, start=len(known) + 1)]
-    for row, o, after in zip(rows, seen, memories(loaded, known, state, seen), strict=True):
+    for row, o, after in zip(rows, seen, memories(loaded, known, state, seen, suggested), strict=True):
         names = problem.space.control_sets[o.control_set].names
+        beside, setpoints = replace(row.known, who=who), row.setpoints
+        if suggested is not None:
+            departed = departure(problem.space, suggested, names, row.setpoints)
+            beside = replace(beside, suggestion=suggested.suggestion, departed=departed)
+            # who followed it has set what it said; else only the person knows
+            if names == suggested.control_set:
+                setpoints = {**suggested.setpoints, **row.setpoints}
+            suggested = None
         decision = Decision(
             trial=o.trial,
             control_set=names,
-            # what a person set is known through what was measured
-            setpoints={n: row.values[n] for n in names if n in row.values},
+            setpoints=setpoints,
             origin="manual",
             proposal=None,
             policy_state=after,
             seed=loaded.seed,
             history_length=o.trial - 1,
             budget=problem.budget,
+            corrections=known.corrections,
         )
         further = dict(zip((f.name for f in problem.further), row.further, strict=False))  # none if it failed
-        yield ManualTrial(decision, row.values, row.outcome, row.cost, further)
+        yield ManualTrial(decision, row.values, row.outcome, row.cost, further, beside)
+
+
+def departure(space: Space, suggested: Decision, control_set: Sequence[str], setpoints: Mapping[str, float]) -> str:
+    """Say in what a trial was not as suggested; empty if it was, or may have been."""
+    if tuple(control_set) != suggested.control_set:
+        return f"controlled {'+'.join(control_set)} instead of {'+'.join(suggested.control_set)}"
+    near = {v.name: ROUNDED * (v.high - v.low) for v in space.variables}
+    return ", ".join(
+        f"{name} set to {value:g} instead of {suggested.setpoints[name]:g}"
+        for name, value in setpoints.items()
+        if abs(value - suggested.setpoints[name]) > near[name]
+    )

@@ -26,17 +26,20 @@ Seed = Annotated[int | None, typer.Option(min=0, help="Instead of the configurat
 Budget = Annotated[
     str | None, typer.Option(metavar="MONEY", help='Instead of the configuration\'s, e.g. "20 EUR" or 20.')
 ]
+Serve = Annotated[bool, typer.Option("--serve", help="Show it as a live page in a browser meanwhile.")]
 MaxTrials = Annotated[int | None, typer.Option(min=1, help="Stop after this many trials.")]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Technical = Annotated[
     bool, typer.Option("--technical", help="Say it in the terms of the policy's paper, not in plain words.")
 ]
+Watch = Annotated[bool, typer.Option("--watch", help="Follow a running campaign until it ends.")]
 HistoryFile = Annotated[
     Path | None, typer.Option("--history", metavar="FILE", help="Trials: a CSV file, or a journal; default: --state.")
 ]
 
+Form = StrEnum("Form", "JSON CONFIGURATION COMMANDS")
 Format = StrEnum("Format", "CSV JSONL")
-Records = StrEnum("Records", "TRIALS LEDGER MEASUREMENTS EVENTS DOSES ALARMS")
+Records = StrEnum("Records", "TRIALS LEDGER MEASUREMENTS EVENTS DOSES ALARMS ACTS")
 
 
 def buses(given: Sequence[str] | None) -> dict[str, str]:

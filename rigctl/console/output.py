@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rigctl.codec import plain
+from rigctl.console.tables import wrapped
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +40,12 @@ def print_json(answer: Any) -> None:
     sys.stdout.write(json.dumps(told(answer), indent=2, allow_nan=False) + "\n")
 
 
+def print_json_line(answer: Any) -> None:
+    """Print an answer on one line, at once: whoever reads it follows."""
+    sys.stdout.write(json.dumps(told(answer), allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
 def print_fields(answer: Any) -> None:
     """One `name: value` per line on standard output."""
     for name, value in told(answer).items():
@@ -59,18 +67,49 @@ def _shown(value: Any) -> str:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the console that people read; lines for a pipe are not broken."""
+    """Return the console that people read; lines for a pipe or a dumb terminal are not broken."""
     from rich.console import Console  # noqa: PLC0415  # only when something is shown
 
-    stream = sys.stderr if stderr else sys.stdout
-    return Console(
-        stderr=stderr, highlight=False, markup=False, emoji=False, width=None if stream.isatty() else PIPE_WIDTH
-    )
+    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    if not made.is_terminal:
+        made.width = PIPE_WIDTH
+    elif made.is_dumb_terminal:  # rich takes 80 columns, whatever the terminal says
+        made.width = shutil.get_terminal_size().columns
+    return made
+
+
+def print_sentences(sentences: Iterable[str]) -> None:
+    """Print each on a line of its own, broken at spaces where a terminal is too narrow for it."""
+    screen = console()
+    lines(screen, (part for sentence in sentences for part in wrapped(sentence, screen.width)))
+
+
+def redraws(console: Console) -> bool:
+    """Tell whether this is a terminal on which a display can be drawn again in its place."""
+    return console.is_terminal and not console.is_dumb_terminal
+
+
+def lines(console: Console, text: Iterable[str], style: str = "") -> None:
+    """Print lines that are as long as they should be."""
+    for line in text:
+        console.print(line, style=style or None, soft_wrap=True)
 
 
 def number(value: float | None, digits: int = 4) -> str:
     """Write a number in short, `-` where there is none."""
     return "-" if value is None or not math.isfinite(value) else f"{value:.{digits}g}"
+
+
+def duration(seconds: float) -> str:
+    """Write a length of time as a person says it, in two units at most: `45 s`, `12 min 5 s`, `3 h 10 min`."""
+    left = max(0, round(seconds))
+    if left < 60:
+        return f"{left} s"
+    units = (("d", 86_400), ("h", 3600), ("min", 60), ("s", 1))
+    first = next(i for i, (_, size) in enumerate(units) if left >= size)
+    (big, size), (small, part) = units[first], units[first + 1]
+    whole, rest = divmod(left, size)
+    return f"{whole} {big} {rest // part} {small}" if rest // part else f"{whole} {big}"
 
 
 def settings(setpoints: Mapping[str, float | None], units: Mapping[str, str] | None = None) -> str:

@@ -1,56 +1,82 @@
-"""Shows a running campaign: a live display at a terminal, one line per step elsewhere."""
+"""Shows a running campaign: a live display at a terminal, a line per event elsewhere."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import structlog
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
-from rich.table import Table
 from rich.text import Text
 
 from rigctl.campaign import events
 from rigctl.campaign.patience import standing
 from rigctl.campaign.trial import State
+from rigctl.campaign.under_way import UnderWay
 from rigctl.config.load import LoadedConfig
-from rigctl.console.board import Board, Labels
-from rigctl.console.output import number, settings
+from rigctl.console.board import Board
+from rigctl.console.output import duration, number, redraws, settings
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
+from rigctl.console.tables import Column, labelled, table, wrapped
 from rigctl.core.money import to_units
 from rigctl.errors import counted
+from rigctl.rig.values import Seen
 
 BAR_WIDTH = 40
 FRONT_TRIALS = 8
 """As many of the front are named."""
+FRAME = 4
+"""Columns that the frame takes."""
+WORTH_A_LINE_S = 10.0
+"""Wall seconds: what takes longer is told of in a pipe as it begins."""
+STALE_S = 30.0
+"""Wall seconds: a reading that is older is shown with its age."""
+STEPS: Mapping[str, str] = {
+    "decided": "getting ready",
+    "prepare": "preparing",
+    "set": "bringing it to the setting",
+    "settle": "settling",
+    "measure": "measuring",
+    "book": "booking",
+}
+"""What a step is called."""
 
 
 @contextmanager
 def watching(loaded: LoadedConfig, console: Console) -> Iterator[events.Listener]:
     """Give a listener that shows on this console what happens while the block runs, drawn in a thread of its own."""
-    board = Board(Labels.of(loaded), loaded.problem.budget)
-    if not console.is_terminal:
+    board = Board.of(loaded)
+    if not redraws(console):
 
         def tell(event: events.CampaignEvent) -> None:
             board.follow(event)
             if line := line_for(board, event):
-                console.print(line, markup=False, emoji=False)
+                console.print(line, markup=False, emoji=False, soft_wrap=True)
 
         with _beside(tell, console) as listener:
             yield listener
         return
 
-    # refreshed by events only: rich's own refreshing would be one more thread
-    with Live(display(board), console=console, auto_refresh=False, transient=True) as live:
+    with live(console) as draw:
 
         def show(event: events.CampaignEvent) -> None:
             board.follow(event)
-            live.update(display(board), refresh=True)
+            draw(board)
 
+        draw(board)
         with _beside(show, console) as listener:
             yield listener
+
+
+@contextmanager
+def live(console: Console) -> Iterator[Callable[[Board], None]]:
+    """Give what draws a board in the place of the one before, until the block ends and leaves nothing of it behind."""
+    # refreshed when told only: rich's own refreshing would be one more thread
+    with Live(console=console, auto_refresh=False, transient=True) as display_:
+        console.show_cursor()  # whoever leaves in a hurry leaves it as it is
+        yield lambda board: display_.update(display(board, console.width), refresh=True)
 
 
 @contextmanager
@@ -65,9 +91,10 @@ def _beside(show: events.Listener, console: Console) -> Iterator[events.Listener
             log.warning("not shown", campaign_event=type(event).__name__, exc_info=True)
             raise
 
-    sink: Sink[events.CampaignEvent] = Sink(
-        "display", shown, lambda n: console.print(f"({counted(n, 'event')} not shown)")
-    )
+    def lost(number: int) -> None:
+        console.print(f"({counted(number, 'event')} not shown)")
+
+    sink: Sink[events.CampaignEvent] = Sink("display", shown, lost)
     try:
         yield sink.put
     finally:
@@ -77,38 +104,92 @@ def _beside(show: events.Listener, console: Console) -> Iterator[events.Listener
 # at a terminal ----------------------------------------------------------------------------------------------------
 
 
-def display(board: Board) -> RenderableType:
-    group: Group = Group(
-        _now(board),
-        _money_bar(board),
-        _recent(board),
-        *(Text(f"{a.severity.name} {a.source}: {a.message}", style="bold red") for a in board.alarms),
+def display(board: Board, width: int) -> RenderableType:
+    """Return the board, framed; what is most urgent stands first, for a low window shows the head only.
+
+    The last line is empty: what the terminal itself writes where the cursor stands (`^C`) then spoils nothing.
+    """
+    inside = width - FRAME
+    alarms = (f"{a.severity.name} {a.source}: {a.message}" for a in board.alarms)
+    group = Group(
+        *(Text(line, style="bold red") for said in (*alarms, board.pausing) if said for line in wrapped(said, inside)),
+        *(Text(line) for line in labelled(_now(board), inside, "")),
+        _money_bar(board, inside),
+        *(Text(line) for line in table(_recent(board), inside) if board.recent),
     )
-    return Panel(group, title=f"rigctl: {board.labels.rig}", title_align="left")
+    return Group(Panel(group, title=f"rigctl: {board.labels.rig}", title_align="left", width=width), Text(""))
 
 
-def _now(board: Board) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    proposed = board.proposed
-    if proposed is None:
-        grid.add_row("trial", "getting ready")
-        return grid
-    labels = board.labels
-    state = board.state.value.lower() if board.state is not None else ""
+def _now(board: Board) -> Mapping[str, str]:
+    trial, labels = board.trial, board.labels
+    if trial is None:
+        return {"trial": "getting ready"}
     rows = {
-        "trial": Text(f"{proposed.trial}  {proposed.proposal.phase}  {state}", style="bold"),
-        "control": Text("+".join(proposed.control_set), style="bold"),
-        "at": Text(settings(proposed.setpoints, labels.units)),
-        "why": Text(proposed.proposal.reason),
-        "best so far": Text(_best(board)),
+        "trial": f"{trial.trial}  {trial.phase}  {_step(board, trial)}",
+        "control": "+".join(trial.control_set),
+        "at": settings(trial.setpoints, labels.units),
+        "readings": readings_words(board.readings),
+        "doses": _doses(board, trial),
+        "why": trial.reason,
+        "best so far": _best(board),
+        "trade-off": _front(board) if labels.further else "",
+        "left": _left(board),
     }
-    if labels.further:
-        rows["trade-off"] = Text(_front(board))
-    if board.pausing:
-        rows = {"campaign": Text(board.pausing, style="bold red"), **rows}
-    for name, shown in rows.items():
-        grid.add_row(name, shown)
-    return grid
+    return {name: text for name, text in rows.items() if text}
+
+
+def step_words(trial: UnderWay, now_s: float, speedup: float) -> str:
+    """Say what is done now, and how long it takes yet."""
+    step, left_s = trial.step(now_s)
+    words = STEPS.get(step, step)
+    return words if left_s is None else f"{words}, {duration(left_s / speedup)} left"
+
+
+def _step(board: Board, trial: UnderWay) -> str:
+    words, left_s = step_words(trial, board.now_s, board.pace.speedup), board.trial_left_s
+    if left_s is None or left_s < WORTH_A_LINE_S or trial.step(board.now_s)[0] == "measure":
+        return words
+    return f"{words}; the trial takes about {duration(left_s)} yet"
+
+
+def state_line(board: Board) -> str:
+    """Return one line that says how things stand."""
+    trial, ended = board.trial, counted(board.trials, "trial")
+    parts = [board.pausing, f"{ended}, {_spent(board)} spent"]
+    if trial is not None:
+        doses, readings = _doses(board, trial), readings_words(board.readings)
+        parts += [f"trial {trial.trial} control {'+'.join(trial.control_set)}: {_step(board, trial)}"]
+        parts += [f"dosed {doses}" if doses else "", f"readings {readings}" if readings else ""]
+    return "; ".join(filter(None, parts))
+
+
+def _left(board: Board) -> str:
+    if (trials := board.trials_left) is None:
+        return ""
+    told = f"about {counted(round(trials), 'trial')} at what they have cost so far"
+    return f"{told}, {duration(trials * board.usual_s / board.pace.speedup)}"
+
+
+def readings_words(readings: Mapping[str, Seen]) -> str:
+    told = []
+    for name, seen in readings.items():
+        if seen.value is None:
+            told += [f"{name} no reading"] if seen.stale_after_s is not None else []
+            continue
+        age = f" ({duration(seen.age_s)} ago)" if seen.age_s > STALE_S else ""
+        unit = "" if seen.unit == "1" else seen.unit
+        told.append(f"{name} {number(seen.value)} {unit}".rstrip() + age)
+    return ", ".join(told)
+
+
+def _doses(board: Board, trial: UnderWay) -> str:
+    told = []
+    for pump, doses in trial.doses.items():
+        most, cap_ml = board.pace.most_doses.get(pump), board.pace.day_ml.get(pump)
+        of = "" if most is None else f" of at most {most}"
+        day = "" if cap_ml is None else f", {number(doses.day_ml)} of {cap_ml:g} mL in 24 h"
+        told.append(f"{pump} {doses.count}{of}, {number(doses.volume_ml)} mL{day}")
+    return "; ".join(told)
 
 
 def _since(board: Board) -> str:
@@ -120,7 +201,7 @@ def _front(board: Board) -> str:
     if not trials:
         return "none yet"
     more = len(board.front) - FRONT_TRIALS
-    earlier = f" and {more} earlier ones" if more > 0 else ""
+    earlier = f" and {counted(more, 'earlier one')}" if more > 0 else ""
     return f"trials {trials}{earlier}: none beats them in every outcome{_since(board)}"
 
 
@@ -132,39 +213,42 @@ def _best(board: Board) -> str:
     return f"{value} (trial {best.trial}, {'+'.join(best.control_set)}{_since(board)})"
 
 
-def _money_bar(board: Board) -> RenderableType:
+def _money_bar(board: Board, width: int) -> RenderableType:
     share = min(1.0, board.spent / board.budget) if board.budget else 0.0
-    filled = round(BAR_WIDTH * share)
-    text = Text("spent        ")
+    label, told = "spent        ", f"  {_spent(board)} ({share:.0%})"
+    room = max(min(BAR_WIDTH, width - len(label) - len(told)), 0)
+    filled = round(room * share)
+    text = Text(label)
     text.append("█" * filled, style="green" if share < 0.9 else "yellow")
-    text.append("░" * (BAR_WIDTH - filled), style="dim")
-    text.append(f"  {_spent(board)} ({share:.0%})")
-    return text
+    text.append("░" * (room - filled), style="dim")
+    return text.append(told)
 
 
 def _spent(board: Board) -> str:
     return f"{to_units(board.spent):.2f} of {to_units(board.budget):.2f} {board.labels.currency}"
 
 
-def _recent(board: Board) -> Table:
-    labels = board.labels
-    table = Table(box=None, padding=(0, 2), header_style="dim")
-    outcomes = (f"{name} {unit}" for name, unit in labels.outcomes.items())
-    for header in ("trial", "controlled", *outcomes, f"cost {labels.currency}", ""):
-        table.add_column(header.strip(), justify="left" if header in ("controlled", "") else "right")
-    for row in board.recent:
-        note = "" if row.state is State.RECORDED else row.state.value.lower()
-        cost = f"{to_units(row.cost):.3f}{'~' if row.estimated else ''}"
-        further = (number(row.further.get(name)) for name in labels.further)
-        table.add_row(str(row.trial), "+".join(row.control_set), number(row.outcome), *further, cost, note)
-    return table
+def _recent(board: Board) -> tuple[Column, ...]:
+    labels, rows = board.labels, board.recent
+    costs = [f"{to_units(r.cost):.3f}{'~' if r.estimated else ''}" for r in rows]
+    notes = ["" if r.state is State.RECORDED else r.state.value.lower() for r in rows]
+    first, *further = labels.outcomes.items()
+    values = [(first, [number(r.outcome) for r in rows])]
+    values += [((name, unit), [number(r.further.get(name)) for r in rows]) for name, unit in further]
+    return (
+        Column("controlled", ["+".join(r.control_set) for r in rows], left=True),
+        Column("trial", [str(r.trial) for r in rows]),
+        *(Column(f"{name}\n{unit}".strip(), cells) for (name, unit), cells in values),
+        Column(f"cost\n{labels.currency}", costs),
+        Column("", notes, left=True),
+    )
 
 
 # in a pipe or a log -----------------------------------------------------------------------------------------------
 
 
 def line_for(board: Board, event: events.CampaignEvent) -> str:
-    """Return one line for an event that the board has followed; nothing for steps within a trial."""
+    """Return one line for an event that the board has followed; of steps within a trial only for those that last."""
     match event:
         case events.CampaignStarted():
             resumed = f", {counted(event.trials, 'trial')} done" if event.trials else ""
@@ -174,6 +258,8 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
             at = settings(event.setpoints, board.labels.units)
             chosen = "+".join(event.control_set)
             line = f"trial {event.trial} {event.proposal.phase}: control {chosen} at {at}; {event.proposal.reason}"
+        case events.TrialStep():
+            line = _step_line(board, event)
         case events.TrialEnded():
             line = _ended_line(board, event)
         case events.PhaseChanged():
@@ -185,6 +271,14 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
         case _:
             line = ""
     return line
+
+
+def _step_line(board: Board, event: events.TrialStep) -> str:
+    left_s, trial = board.trial_left_s, board.trial
+    if trial is None or left_s is None or left_s < WORTH_A_LINE_S:
+        return ""
+    doses = _doses(board, trial)
+    return f"trial {event.trial} {_step(board, trial)}{f'; dosed {doses}' if doses else ''}"
 
 
 def _end_line(board: Board, result: events.CampaignResult) -> str:

@@ -7,16 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rigctl.campaign import control
-from rigctl.campaign.journal import open_reader
+from rigctl.campaign import control, hindsight
+from rigctl.campaign.acts import act_json
+from rigctl.campaign.corrections import changes
+from rigctl.campaign.journal import Reader, open_reader
+from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.replay import ReplayedTrial, replay
 from rigctl.console.assemble import OpenCampaign, campaign_spec
 from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
+from rigctl.core import aftermath
+from rigctl.core.aftermath import CameOf
+from rigctl.core.counterfactuals import Counterfactuals, shown
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, UsageError, counted
 from rigctl.rig.registry import DriverInfo
+
+LAST_ACTS = 5
 
 
 def status(directory: Path) -> Mapping[str, Any]:
@@ -46,6 +54,7 @@ def status(directory: Path) -> Mapping[str, Any]:
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
             "ended": starts[-1].ended if starts else None,
             **measured_front(row, trials),
+            **_people(reader, trials),
         }
 
 
@@ -53,9 +62,22 @@ def _front(directory: Path) -> Mapping[str, Any]:
     """Return nothing where the journal of a running campaign cannot be read: the campaign itself has answered."""
     try:
         with open_reader(directory) as reader:
-            return measured_front(reader.campaign(), reader.trials())
+            trials = reader.trials()
+            return {**measured_front(reader.campaign(), trials), **_people(reader, trials)}
     except (UsageError, JournalError):
         return {}
+
+
+def _people(reader: Reader, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
+    """Count the trials that people did or corrected, and name what they did last; what there is none of is left out."""
+    counts = {
+        "done_by_hand": sum(t.origin == "manual" and not t.imported for t in trials),
+        "imported": sum(t.imported for t in trials),
+        "void": sum(t.voided for t in trials),
+        "amended": sum(any(c.kind == "amend" for c in t.corrected) for t in trials),
+    }
+    last = [act_json(act) for act in reader.people.acts()[-LAST_ACTS:]]
+    return {name: found for name, found in {**counts, "acts": last}.items() if found}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,11 +89,23 @@ class Explanation:
     """`policy`, or who else decided."""
     sentences: tuple[str, ...]
     proposal: Proposal | None
-    """With the numbers; None for a trial done by hand."""
+    """With the numbers; None for a trial done by hand for which no suggestion was kept."""
+    changes: Counterfactuals | None = None
+    """What would have changed the choice; None: not looked for, or the decision cannot be made again."""
+    came_of: CameOf | None = None
+    """What came of it; None while it is under way."""
 
 
-def explained(campaign: OpenCampaign, trial: int | None, *, technical: bool = False) -> Explanation:
-    """Return why a trial (None: the last one) was chosen.
+def explained(
+    campaign: OpenCampaign, trial: int | None, *, technical: bool = False, quick: bool = False
+) -> Explanation:
+    """Return why a trial (None: the last one) was chosen, what would have changed that, and what came of it.
+
+    Args:
+        campaign: open for reading.
+        trial: its number.
+        technical: whether in the terms of the policy's paper.
+        quick: whether to leave out what would have changed it, for which some 60 decisions are made.
 
     Raises:
         UsageError: no such trial.
@@ -80,19 +114,55 @@ def explained(campaign: OpenCampaign, trial: int | None, *, technical: bool = Fa
     if not rows:
         raise UsageError("explain: the campaign has no trial yet")
     row = rows[-1] if trial is None else campaign.reader.trial(trial)
+    corrected = _corrections(row, campaign.loaded.currency)
     if row.proposal is None:
-        by_hand = f"Trial {row.trial} was done by hand: {'+'.join(row.control_set)}."
-        return Explanation(row.trial, row.origin, (by_hand,), None)
+        suggested, lines = _by_hand(campaign, row, technical=technical)
+        return Explanation(row.trial, row.origin, (*lines, *corrected), suggested)
     lines = sentences(campaign.loaded, row.proposal, technical=technical)
     if row.origin != "policy":
         lines = (f"Trial {row.trial} was not chosen by the policy ({row.origin}): {row.note}", *lines)
-    return Explanation(row.trial, row.origin, lines, row.proposal)
+    lines += corrected
+    loaded, spec = campaign.loaded, campaign_spec(campaign.loaded)
+    flips = None if quick else hindsight.what_would_change(campaign.reader, spec, row)
+    came_of = hindsight.what_came_of(campaign.reader, spec, row)
+    unit = "" if loaded.outcome_unit == "1" else loaded.outcome_unit
+    if flips is not None:
+        lines += ("What would have changed the choice:",)
+        lines += tuple(f"  {line}" for line in shown(flips, currency=loaded.currency, unit=unit))
+    if came_of is not None:
+        told = aftermath.told(came_of, outcome=loaded.rig.outcome_name, unit=unit, currency=loaded.currency)
+        lines += ("What came of it:", *(f"  {line}" for line in told))
+    return Explanation(row.trial, row.origin, lines, row.proposal, flips, came_of)
+
+
+def _by_hand(campaign: OpenCampaign, row: TrialRow, *, technical: bool) -> tuple[Proposal | None, tuple[str, ...]]:
+    """Return what was suggested for a trial that a person did, if it was kept, and what to say of the trial."""
+    label, known = "+".join(row.control_set), row.by_hand or ByHand()
+    if known.imported is not None:
+        source = campaign.reader.people.imports()[known.imported].source
+        return None, (f"Trial {row.trial} is from before the campaign: {label}, from {source}. It was not charged.",)
+    if known.suggestion is None:
+        return None, (f"Trial {row.trial} was done by hand: {label}.",)
+    suggested = campaign.reader.people.suggestions()[known.suggestion].proposal
+    how = f"but not as suggested: {known.departed}" if known.departed else "as suggested"
+    lines = () if suggested is None else sentences(campaign.loaded, suggested, technical=technical)
+    return suggested, (f"Trial {row.trial} was done by hand, {how}.", *lines)
+
+
+def _corrections(row: TrialRow, currency: str) -> tuple[str, ...]:
+    """Say what was corrected of a trial, by whom and why."""
+    words = {"void": "is void", "restore": "counts again"}
+    found = []
+    for made in row.corrected:
+        what = words.get(made.kind) or f"was amended: {'; '.join(changes(made.was, made.becomes, currency))}"
+        found.append(f"Trial {row.trial} {what} ({made.who}, {made.utc[:16]}: {made.why}).")
+    return tuple(found)
 
 
 def replayed(campaign: OpenCampaign) -> tuple[ReplayedTrial, ...]:
-    """Recompute every decision; trials done by hand have none."""
+    """Recompute every decision, those that were handed to a person too."""
     trials = replay(campaign.reader, campaign_spec(campaign.loaded))
-    return tuple(trial for trial in trials if trial.origin != "manual")
+    return tuple(trial for trial in trials if trial.decided)
 
 
 def replay_json(trials: Sequence[ReplayedTrial]) -> Mapping[str, Any]:

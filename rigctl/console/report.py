@@ -3,43 +3,73 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from rigctl.campaign.hindsight import prices
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
+from rigctl.console.assemble import campaign_spec
 from rigctl.console.board import Labels
-from rigctl.console.output import number, settings, told
+from rigctl.console.output import lines, number, settings, told
+from rigctl.console.tables import INDENT, Column, labelled, table, wrapped
+from rigctl.core.advise import advise
+from rigctl.core.counterfactuals import changes_of_recommendation, shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import plus_minus
 from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.levers import Price, Situation
+from rigctl.core.money import to_units
 from rigctl.core.multi_objective.hypervolume import hypervolume
 from rigctl.core.multi_objective.pareto import non_dominated, reference_point
 from rigctl.core.multi_objective.trade_off import Front
 from rigctl.core.policy import trial_rng
-from rigctl.core.recommend import LEVEL, Recommendation, recommend
+from rigctl.core.recommend import Recommendation, recommend
+from rigctl.core.worth import LEVEL
 from rigctl.errors import counted
 
+if TYPE_CHECKING:
+    from rich.console import Console
 
-def from_journal(loaded: LoadedConfig, reader: Reader) -> Recommendation:
-    """Recommend by the campaign so far.
+
+def from_journal(loaded: LoadedConfig, reader: Reader, *, changes: bool = False) -> Recommendation:
+    """Recommend by the campaign so far; `changes`: also say what would change it.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
     """
     history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
-    return from_history(loaded, history, reader.policy_state() or {})
+    state = reader.policy_state() or {}
+    found = from_history(loaded, history, state, floor_cost(reader))
+    priced = prices(reader, campaign_spec(loaded)) if changes else ()
+    return with_changes(found, loaded, history, state, priced) if changes else found
 
 
-def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Recommendation:
+def floor_cost(reader: Reader) -> float | None:
+    """Return what a whole trial has cost at least whatever it controlled, currency units: time, and what is fixed."""
+    whole = {t.trial: 0 for t in reader.trials() if t.state is State.RECORDED}
+    for line in reader.ledger():
+        if line.trial in whole and line.kind in ("time", "fixed"):
+            whole[line.trial] += line.amount
+    return to_units(min(whole.values())) if any(whole.values()) else None
+
+
+def from_history(
+    loaded: LoadedConfig, history: History, state: JsonState, least: float | None = None
+) -> Recommendation:
     """Recommend by any history, with the hyper-parameters the policy remembers (if it does).
+
+    Args:
+        loaded: the configuration.
+        history: all trials.
+        state: the policy's memory.
+        least: what a trial costs whatever it controls, if known; see `floor_cost`.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -47,7 +77,24 @@ def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Re
     stored = state.get("hyperparameters")
     known = None if stored is None else Hyperparameters.from_json(stored)
     rng = trial_rng(loaded.seed, len(history) + 1)
-    return recommend(loaded.problem, history, rng, loaded.tolerance, known, further=state.get("further", ()))
+    return recommend(
+        loaded.problem,
+        history,
+        rng,
+        loaded.tolerance,
+        known,
+        further=state.get("further", ()),
+        today=loaded.today,
+        floor_cost=least,
+    )
+
+
+def with_changes(
+    found: Recommendation, loaded: LoadedConfig, history: History, state: JsonState, priced: Sequence[Price] = ()
+) -> Recommendation:
+    """Return the recommendation with what would change it."""
+    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
+    return replace(found, changes=changes_of_recommendation(situation, prices=priced))
 
 
 def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
@@ -58,49 +105,62 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         "tolerance": recommendation.tolerance,
         "threshold": recommendation.threshold,
         "reason": recommendation.reason,
+        "worth": recommendation.worth,
+        **({} if recommendation.changes is None else {"changes": recommendation.changes}),
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
         "alternatives": recommendation.alternatives,
     }
 
 
-def show(recommendation: Recommendation, labels: Labels, console: Console, note: str = "") -> None:
+def show(
+    recommendation: Recommendation,
+    labels: Labels,
+    console: Console,
+    note: str = "",
+    *,
+    technical: bool = False,
+) -> None:
     """Show a recommendation to people; `note` is one more line, e.g. what a simulator says of it."""
     choice, unit = recommendation.choice, labels.outcomes[labels.outcome]
-    console.print()
-    console.print(f"Recommendation: control {'+'.join(choice.control_set)}", style="bold")
-    console.print(f"  at        {settings(choice.setpoints, labels.units)}")
     interval = f"({LEVEL:.0%} interval {number(choice.low)} to {number(choice.high)})"
-    console.print(f"  expect    {labels.outcome} {number(choice.expected)} {unit} {interval}")
     cost = "unknown" if choice.cost_per_trial is None else f"{choice.cost_per_trial:.4g} {labels.currency}"
-    console.print(f"  cost      {cost} per trial, metered in {counted(choice.trials, 'trial')}")
-    console.print(f"  because   {recommendation.reason}")
+    rows = {
+        "at": settings(choice.setpoints, labels.units),
+        "expect": f"{labels.outcome} {number(choice.expected)} {unit} {interval}",
+        "cost": f"{cost} per trial, metered in {counted(choice.trials, 'trial')}",
+        "because": recommendation.reason,
+    }
+    if technical:
+        rows["compared"] = recommendation.technical
+    head = wrapped(f"Recommendation: control {'+'.join(choice.control_set)}", console.width)
+    lines(console, ("", *head), "bold")
+    lines(console, labelled(rows, console.width))
+    advice = advise(recommendation, outcome=labels.outcome, unit=unit, currency=labels.currency)
+    lines(console, ("", *(part for line in advice for part in wrapped(line, console.width))))
+    if recommendation.changes is not None:
+        found = shown(recommendation.changes, currency=labels.currency, unit=unit)
+        told_of = (part for line in found for part in wrapped(f"{INDENT}{line}", console.width, INDENT * 2))
+        lines(console, ("What would change this:", *told_of))
     if note:
-        console.print(f"  {note}")
+        lines(console, wrapped(f"{INDENT}{note}", console.width, INDENT * 2))
     if recommendation.alternatives:
-        console.print()
-        console.print(_alternatives(recommendation, labels))
+        lines(console, ("", "Instead of it", *table(_alternatives(recommendation, labels), console.width)))
     if recommendation.front is not None:
-        console.print()
-        _show_front(recommendation.front, labels, console)
+        lines(console, ("", *_front_lines(recommendation.front, labels, console.width)))
 
 
-def _alternatives(recommendation: Recommendation, labels: Labels) -> Table:
-    outcome, money = f"{labels.outcome} {labels.outcomes[labels.outcome]}".strip(), f"cost {labels.currency}"
-    table = Table(title="Instead of it", title_justify="left", box=None, padding=(0, 1), header_style="dim")
-    table.add_column("control")
-    for header in (outcome, "interval", "beside it", money, "beside it", "trials"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for option in recommendation.alternatives:
-        table.add_row(
-            " + ".join(option.control_set),  # may be broken at the spaces
-            number(option.expected),
-            f"{number(option.low)} to {number(option.high)}",
-            _against(option.loss, "worse", "better"),
-            number(option.cost_per_trial, 3),
-            _against(option.saving, "cheaper", "dearer"),
-            str(option.trials),
-        )
-    return table
+def _alternatives(recommendation: Recommendation, labels: Labels) -> Sequence[Column]:
+    """Return the other options as columns; what has the highest `spare` is left out first where room is short."""
+    options, unit = recommendation.alternatives, labels.outcomes[labels.outcome]
+    return (
+        Column("control", ["+".join(o.control_set) for o in options], left=True),
+        Column(f"{labels.outcome}\n{unit}".strip(), [number(o.expected) for o in options]),
+        Column("interval", [f"{number(o.low)} to {number(o.high)}" for o in options], spare=3),
+        Column(f"{labels.outcome}\nbeside it", [_against(o.loss, "worse", "better") for o in options]),
+        Column(f"cost\n{labels.currency}", [number(o.cost_per_trial, 3) for o in options]),
+        Column("cost\nbeside it", [_against(o.saving, "cheaper", "dearer") for o in options], spare=1),
+        Column("trials", [str(o.trials) for o in options], spare=2),
+    )
 
 
 def _against(difference: float | None, positive: str, negative: str) -> str:
@@ -118,31 +178,25 @@ def _front_json(front: Front) -> Mapping[str, Any]:
     }
 
 
-def _show_front(front: Front, labels: Labels, console: Console) -> None:
-    units = labels.outcomes
-    title = "Trade-off: of the settings tried, those that no other is expected to beat in every outcome"
-    table = Table(title=title, title_justify="left", box=None, padding=(0, 1), header_style="dim")
-    table.add_column("trial", justify="right")
-    table.add_column("control")
-    for (name, unit), sign in zip(units.items(), labels.signs, strict=True):
+def _front_lines(front: Front, labels: Labels, width: int) -> Iterator[str]:
+    units, points = labels.outcomes, front.points
+    columns = [
+        Column("trial", [str(p.trial) for p in points]),
+        Column("control", ["+".join(p.control_set) for p in points], left=True),
+    ]
+    for k, ((name, unit), sign) in enumerate(zip(units.items(), labels.signs, strict=True)):
         better = "more is better" if sign > 0 else "less is better"
-        table.add_column(f"{name} {unit}".strip() + f"\n{better}", justify="right", no_wrap=True)
-    table.add_column("at")
-    for point in front.points:
-        expected = (plus_minus(m, s) for m, s in zip(point.expected, point.sd, strict=True))
-        label = " + ".join(point.control_set)
-        table.add_row(str(point.trial), label, *expected, settings(point.setpoints, labels.units))
-    console.print(table)
+        columns.append(
+            Column(f"{f'{name} {unit}'.strip()}\n{better}", [plus_minus(p.expected[k], p.sd[k]) for p in points])
+        )
+    columns.append(Column("at", [settings(p.setpoints, labels.units) for p in points], left=True))
+    title = "Trade-off: of the settings tried, those that no other is expected to beat in every outcome"
+    yield from wrapped(title, width)
+    yield from table(columns, width)
     reference = settings(dict(zip(units, front.reference, strict=True)), units)
     volumes = f"{number(front.hypervolume, 5)} expected, {number(front.measured_hypervolume, 5)} measured"
-    console.print(f"  hypervolume {volumes}: how much these settings are better than")
-    console.print(f"  {reference}")
-
-
-def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Put a status in words: what the names of the trade-off mean."""
-    names = {"pareto_trials": "trials that no other beats in every outcome", "hypervolume": "hypervolume, measured"}
-    return {names.get(name, name): value for name, value in status.items()}
+    told = f"{INDENT}hypervolume {volumes}: how much these settings are better than {reference}"
+    yield from wrapped(told, width, INDENT)
 
 
 def measured_front(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping[str, Any]:

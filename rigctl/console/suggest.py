@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass, replace
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.journal import open_reader
+from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.lock import state_lock
+from rigctl.codec import fields_of
+from rigctl.codec import to_json as codec_json
 from rigctl.config.load import LoadedConfig
+from rigctl.console.assemble import campaign_spec
 from rigctl.console.by_hand import memory, observation, read_rows
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import explain
 from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import BudgetSpent, Finished, Proposal, first_state
-from rigctl.errors import PolicyError, UsageError, counted
+from rigctl.errors import JournalError, Locked, PolicyError, UsageError, counted
 
 SQLITE = b"SQLite format 3"
 """What every journal begins with."""
@@ -40,6 +48,8 @@ class Suggestion:
     """Holds the next trial."""
 
     proposal: Proposal
+    decision: Decision
+    """The same as the journal keeps it."""
     decision_s: float
     """Wall seconds."""
 
@@ -103,7 +113,40 @@ def suggest(loaded: LoadedConfig, past: Known) -> Suggestion:
         ) from finished
     if decision.proposal is None:
         raise AssertionError("unreachable: only trials done by hand have none")
-    return Suggestion(decision.proposal, time.perf_counter() - began)
+    return Suggestion(decision.proposal, decision, time.perf_counter() - began)
+
+
+def keep(loaded: LoadedConfig, directory: Path, decision: Decision) -> str:
+    """Keep a suggestion in the journal, made if missing, for `ingest`, `explain` and `replay`; say why it was not.
+
+    It is not kept where it would not be that of this campaign; empty if it was. A rig that drives itself has decisions
+    of its own: before its campaign has begun nothing is kept.
+    """
+    if not (directory / FILE_NAME).exists() and loaded.wired:
+        return "the campaign has not begun"
+    if _is_kept(directory, decision):
+        return ""
+    try:
+        with state_lock(directory), closing(Journal(directory, RealClock(loaded.rig.speedup), boot_id())) as journal:
+            journal.begin(campaign_spec(loaded), version("rigctl"))
+            read = journal.read
+            known = len(read.trials()), read.people.last_correction()
+            if known == (decision.history_length, decision.corrections):
+                journal.people.suggest(decision)
+            journal.beat(ended="suggest")
+    except (Locked, UsageError, JournalError) as error:
+        return str(error)
+    return "" if known == (decision.history_length, decision.corrections) else "another trial was recorded meanwhile"
+
+
+def _is_kept(directory: Path, decision: Decision) -> bool:
+    if not (directory / FILE_NAME).exists():
+        return False
+    with open_reader(directory) as reader:
+        kept = reader.people.suggestion_for(decision.trial)
+    given = fields_of(decision)
+    # as text, so that NaN equals NaN
+    return kept is not None and codec_json({n: getattr(kept, n) for n in given}) == codec_json(given)
 
 
 def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mapping[str, Any]:

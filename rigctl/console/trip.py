@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import pwd
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +12,7 @@ from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.lock import state_lock
+from rigctl.campaign.people import this_person
 from rigctl.campaign.pins import pin_of
 from rigctl.config.load import LoadedConfig
 from rigctl.errors import UsageError
@@ -58,8 +57,8 @@ def accept_device(loaded: LoadedConfig, directory: Path, name: str) -> Mapping[s
     with state_lock(directory), bus_locks([device.url]), closing(Journal(directory, clock, boot_id())) as journal:
         was = journal.read.beside.pins().get(name)
         pin = pin_of(device, asyncio.run(_identity(loaded.rig, name, clock)))
-        journal.pins.keep([pin], accepted_by=_person())
-    return {"device": name, "was": None if was is None else str(was), "is": str(pin), "by": _person()}
+        journal.pins.keep([pin], accepted_by=this_person())
+    return {"device": name, "was": None if was is None else str(was), "is": str(pin), "by": this_person()}
 
 
 async def _identity(rig: RigSpec, name: str, clock: Clock) -> Identity:
@@ -68,14 +67,3 @@ async def _identity(rig: RigSpec, name: str, clock: Clock) -> Identity:
         return await handle.identify()
     finally:
         await handle.bus.close()
-
-
-def _person() -> str:
-    """Return who runs this command; behind `sudo` the person, not root."""
-    uid = os.getuid()
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except KeyError:
-        name = "(unknown)"
-    asked = os.environ.get("SUDO_USER")
-    return f"{asked} as {name} (uid {uid})" if asked else f"{name} (uid {uid})"

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rigctl.core.arrays import FloatArray
-from rigctl.core.experiment.history import History
+from rigctl.core.experiment.history import ALONE, BEFOREHAND, History
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
 from rigctl.core.kernels import Kernel1D
@@ -142,12 +142,13 @@ class _Natural:
 def _naturals(problem: Problem, history: History) -> list[_Natural | None]:
     """Return what is believed by variable; None where its marginal is declared."""
     space = problem.space
-    rows = [o for o in history.observations if o.x is not None and o.control_set >= 0]
+    rows = [o for o in history.observations if o.x is not None and o.control_set != BEFOREHAND]
     table = np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension)
-    controls = np.zeros((len(space.control_sets), space.dimension), dtype=bool)
+    nothing = len(space.control_sets)
+    controls = np.zeros((nothing + 1, space.dimension), dtype=bool)
     for number, chosen in enumerate(space.control_sets):
         controls[number, list(chosen.indices)] = True
-    alone = ~controls[[o.control_set for o in rows]]
+    alone = ~controls[[o.control_set if o.control_set != ALONE else nothing for o in rows]]
     trials = [o.trial for o in rows]
     earlier: dict[str, _Natural] = history.memo.get("naturals") or {}
     found: dict[str, _Natural] = {}

@@ -25,15 +25,15 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.core.natural import present
+from rigctl.core.worth import LEVEL, Appraisal, Worth
 from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from rigctl.core.counterfactuals import Counterfactuals
     from rigctl.core.gp.hyperparameters import Hyperparameters
 
-LEVEL = 0.95
-"""Coverage of the interval, if the model is right."""
 DOUBT = 1.0
 """Standard deviations by which a setting's expected value is lowered before settings are compared."""
 ONE_OF_SEVERAL = "; the other outcomes are not weighed here, see the trade-off"
@@ -57,6 +57,8 @@ class Option:
     """How much worse (positive) or better (negative) its expected outcome is than the recommended one's."""
     saving: float | None = 0.0
     """How much cheaper (positive) or dearer (negative) a trial is than the recommended one; None: never tried."""
+    why_not: str = ""
+    """Why it is not the recommended one, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,32 @@ class Recommendation:
     threshold: float
     """What an expected outcome must reach to be good enough."""
     reason: str
+    worth: Worth
+    """Against leaving everything alone, controlling everything and today's practice; and what each variable does."""
+    technical: str = ""
+    """How settings and sets were compared, in the model's terms."""
     front: Front | None = None
     """What several outcomes can be had together; None where there is one."""
+    changes: Counterfactuals | None = None
+    """What would change it; None: not looked for."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Weighing:
+    """Hold what is believed of every set, from which a choice is made whatever trials cost and the tolerance is."""
+
+    options: tuple[Supported, ...]
+    tried: tuple[Supported, ...]
+    """Those that have given an outcome; all, where all outcomes were known beforehand."""
+    floor: float
+
+    def good_enough(self, tolerance: float) -> tuple[list[Supported], float]:
+        """Return the options that are good enough, and the mean that takes."""
+        return good_enough(self.tried, self.floor, tolerance)
+
+    def chosen(self, problem: Problem, history: History, tolerance: float) -> int:
+        """Return which control set is recommended at these costs."""
+        return cheapest(self.good_enough(tolerance)[0], _charged(problem, history, self.options)).control_set
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +164,15 @@ def cheapest(options: Sequence[Supported], charged: Sequence[float | None]) -> S
     return min(options, key=lambda s: (charged[s.control_set] or 0.0, -s.support))
 
 
+def weigh(problem: Problem, history: History, posterior: Posterior, rng: np.random.Generator) -> Weighing:
+    """Find what is believed of every set; the problem's marginals are concrete."""
+    bounds = best_bounds(posterior, problem.space, problem.model, rng)
+    options = supported(posterior, problem.space, history, bounds)
+    seen = {o.control_set for o in history.complete}
+    tried = tuple(s for s in options if s.control_set in seen) or options
+    return Weighing(options, tried, value_floor(problem, history))
+
+
 def recommend(
     problem: Problem,
     history: History,
@@ -146,6 +181,8 @@ def recommend(
     hyperparameters: Hyperparameters | None = None,
     *,
     further: Sequence[JsonState] = (),
+    today: Mapping[str, float] | None = None,
+    floor_cost: float | None = None,
 ) -> Recommendation:
     """Recommend the cheapest control set within `tolerance` of the best, at its best supported setting.
 
@@ -160,6 +197,8 @@ def recommend(
         tolerance: how much worse than the best is good enough, as a share.
         hyperparameters: of the last fit, if known.
         further: what the policy remembers of the further outcomes' models (`Fitted.to_state`).
+        today: setpoints of today's practice, engineering units, if there is one to compare with.
+        floor_cost: what a trial costs whatever is controlled, currency units, if known.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
@@ -168,23 +207,38 @@ def recommend(
         raise PolicyError("recommend: no trial has given an outcome yet; run some first")
     problem, _ = present(problem, history)
     fitted = fit_history(problem, history, hyperparameters)
-    bounds = best_bounds(fitted.posterior, problem.space, problem.model, rng, None)
-    options = supported(fitted.posterior, problem.space, history, bounds)
+    weighing = weigh(problem, history, fitted.posterior, rng)
+    options, tried, floor = weighing.options, weighing.tried, weighing.floor
     charged = _charged(problem, history, options)
-    seen = {o.control_set for o in history.complete}
-    tried = [s for s in options if s.control_set in seen] or list(options)
-    good, threshold = good_enough(tried, value_floor(problem, history), tolerance)
+    good, threshold = weighing.good_enough(tolerance)
     chosen = cheapest(good, charged)
     choice = _option(problem, history, chosen, charged)
     others = sorted((s for s in options if s is not chosen), key=lambda s: -s.mean)
+    why_not = {s.control_set: _why_not(s, tried, good, threshold, tolerance) for s in others}
+    alternatives = (replace(_option(problem, history, s, charged), why_not=why_not[s.control_set]) for s in others)
+    at = [s.setting for s in options]
+    appraisal = Appraisal(problem, history, fitted.posterior, at, charged, chosen.control_set, today, floor_cost)
     return Recommendation(
         choice=choice,
-        alternatives=tuple(_compared(problem, _option(problem, history, s, charged), choice) for s in others),
+        alternatives=tuple(_compared(problem, option, choice) for option in alternatives),
         tolerance=tolerance,
         threshold=sign(problem) * threshold,
         reason=_reason(len(good), len(tried), tolerance, choice) + (ONE_OF_SEVERAL if problem.further else ""),
+        worth=appraisal.worth(),
+        technical=f"played settings by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor "
+        f"{sign(problem) * floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
         front=front_of(problem, history, fitted, further),
     )
+
+
+def _why_not(
+    option: Supported, tried: Sequence[Supported], good: Sequence[Supported], threshold: float, tolerance: float
+) -> str:
+    if option not in tried:
+        return "no trial of it has given an outcome"
+    if option in good:
+        return "costs more" if tolerance else "costs no less"
+    return "too little is known of it" if option.mean >= threshold else "expected to fall short"
 
 
 def _charged(problem: Problem, history: History, options: Sequence[Supported]) -> list[float | None]:

@@ -34,6 +34,11 @@ class UnknownAsset(RigctlError):
     """Something was asked for that is not part of the page."""
 
 
+def tagged(name: str) -> str:
+    """Return a file's name with its hash, by which a browser may keep it for good."""
+    return f"{name}?v={sha256(read(name)[0]).hexdigest()[:16]}"
+
+
 def read(name: str) -> tuple[bytes, str]:
     """Return a file's bytes and its media type.
 

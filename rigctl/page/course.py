@@ -51,19 +51,25 @@ class Tracks:
     """NaN where there is none."""
     best: FloatArray
     """The best outcome so far; NaN before the first."""
-    played: tuple[tuple[str, ...], ...]
+    played: IntArray
+    """Which of `sets`."""
+    sets: tuple[tuple[str, ...], ...]
+    """That were played, the smallest first."""
 
     @classmethod
     def of(cls, rows: Sequence[CourseRow], *, maximise: bool) -> Tracks:
         outcome = np.array([row.outcome if row.recorded else np.nan for row in rows], dtype=float)
         pick = np.fmax if maximise else np.fmin
+        sets = sorted({row.control_set for row in rows}, key=lambda names: (len(names), names))
+        number = {names: i for i, names in enumerate(sets)}
         return cls(
             trial=np.array([row.trial for row in rows], dtype=float),
             money=np.cumsum([to_units(row.cost) for row in rows], dtype=float),
             time_h=np.array([row.changed_s for row in rows], dtype=float) / 3600.0,
             outcome=outcome,
             best=pick.accumulate(outcome) if len(rows) else outcome,
-            played=tuple(row.control_set for row in rows),
+            played=np.array([number[row.control_set] for row in rows], dtype=int),
+            sets=tuple(sets),
         )
 
     def along(self, axis: Axis) -> FloatArray:
@@ -77,15 +83,11 @@ def readings(rows: Sequence[CourseRow], variable: str) -> tuple[FloatArray, Floa
     return trials, values, np.array([variable in row.control_set for row in rows], dtype=bool)
 
 
-def runs(
-    where: Sequence[bool] | NDArray[np.bool_], starts: FloatArray, ends: FloatArray, gap: float
-) -> list[tuple[float, float]]:
+def runs(where: NDArray[np.bool_], starts: FloatArray, ends: FloatArray, gap: float) -> list[tuple[float, float]]:
     """Return the stretches in which something holds; those with less than a gap between them are one."""
-    found: list[tuple[float, float]] = []
-    for i in np.flatnonzero(np.asarray(where, dtype=bool)):
-        begin, end = float(starts[i]), float(ends[i])
-        if found and begin - found[-1][1] <= gap:
-            found[-1] = (found[-1][0], end)
-        else:
-            found.append((begin, end))
-    return found
+    held = np.flatnonzero(where)
+    if not held.size:
+        return []
+    begins, stops = starts[held], ends[held]
+    apart = np.flatnonzero(begins[1:] - stops[:-1] > gap)
+    return list(zip(begins[np.r_[0, apart + 1]].tolist(), stops[np.r_[apart, -1]].tolist(), strict=True))

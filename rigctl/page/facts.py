@@ -6,21 +6,25 @@ Cheap after 20,000 trials: of trials only what has changed since the last look i
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import floor, sqrt
-from statistics import fmean, median, stdev
+from statistics import fmean, median
 from typing import Any
 
+import numpy as np
+
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.glance import CourseRow
+from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.config.load import LoadedConfig
+from rigctl.core.explain import plain_note, sentences, settings
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
-from rigctl.core.policy import Proposal, SetReport
+from rigctl.core.policy import SetReport
 from rigctl.page.log import log_entries
 from rigctl.page.shown import Course, Facts, Labels, Money, Outcome, Part, SetFact, Why
 from rigctl.page.standing import phase_now, worst_standing
@@ -68,12 +72,15 @@ def gather(
         standing=worst_standing(glance, phase, status),
         trial=None if last is None else trial_now(glance, last, loaded, status, now),
         why=None if decided is None else why_of(decided, course.rows, labels),
-        money=_money(reader, campaign, course.rows, loaded, going_on=phase.word != "ended"),
+        money=_money(reader, campaign, course, loaded, going_on=phase.word != "ended"),
         course=course,
-        log=log_entries(glance, labels, LOG_LINES, log_of),
+        log=log_entries(glance, LOG_LINES, log_of),
         log_of=log_of,
+        answers=status is not None,
+        unseen=glance.unacknowledged(),
         version="" if (start := glance.start()) is None else start.version,
         bands=_bands(loaded),
+        drawn={} if before is None else before.drawn,
     )
 
 
@@ -101,18 +108,54 @@ def _shown(unit: str) -> str:
 
 
 def followed(reader: Reader, before: Facts | None) -> Course:
-    """Return all trials, those that have not changed since the last look as they were."""
+    """Return all trials as corrected, those that have not changed since the last look as they were."""
     known = Course() if before is None else before.course
-    last = reader.glance.last_event()
-    if last == known.event:
+    event, correction = reader.glance.last_event(), reader.people.last_correction()
+    if (event, correction) == (known.event, known.correction):
         return known
-    changed = reader.glance.trials(known.event)
-    if known.rows and changed and changed[0].trial <= known.rows[-1].trial:
-        first = changed[0].trial
-        kept = [row for row in known.rows if row.trial < first]
-        rest = {row.trial: row for row in (*known.rows[len(kept) :], *changed)}
-        return Course((*kept, *(rest[number] for number in sorted(rest))), last)
-    return Course((*known.rows, *changed), last)
+    changed = {row.trial: row for row in reader.glance.trials(known.event)}
+    anew = {c.trial for c in reader.people.corrections() if c.correction > known.correction or c.trial in changed}
+    as_known = {row.trial: row for row in known.rows if row.trial in anew} | changed
+    changed |= {number: corrected_row(as_known[number], reader.trial(number)) for number in anew}
+    meters = _added(known.meters, reader.glance.meters(max((m.last for m in known.meters), default=0)))
+    first = min(changed, default=0)
+    kept = bisect_left(known.rows, first, key=lambda row: row.trial)
+    rest = {row.trial: row for row in known.rows[kept:]} | changed
+    rows = (*known.rows[:kept], *(rest[number] for number in sorted(rest)))
+    return Course(rows, event, correction, meters)
+
+
+def corrected_row(row: CourseRow, trial: TrialRow) -> CourseRow:
+    """Return a trial in short with what people have corrected of it."""
+    return replace(
+        row,
+        state=trial.state,
+        outcome=trial.outcome,
+        further=trial.further,
+        measured=trial.measured,
+        cost=trial.cost,
+        estimated=trial.estimated,
+        voided=trial.voided,
+    )
+
+
+def _added(one: Sequence[MeterSum], other: Sequence[MeterSum]) -> tuple[MeterSum, ...]:
+    """Return the sums of both by meter, the dearest first."""
+    sums = {m.meter: m for m in one}
+    for more in other:
+        was = sums.get(more.meter)
+        if was is None:
+            sums[more.meter] = more
+            continue
+        quantity = more.quantity if was.quantity is None else was.quantity + (more.quantity or 0.0)
+        sums[more.meter] = replace(
+            more,
+            quantity=quantity,
+            amount=was.amount + more.amount,
+            estimated=was.estimated or more.estimated,
+            last=max(was.last, more.last),
+        )
+    return tuple(sorted(sums.values(), key=lambda m: (-m.amount, m.meter)))
 
 
 def _last_decided(reader: Reader, course: Course) -> TrialRow | None:
@@ -131,55 +174,44 @@ def why_of(trial: TrialRow, rows: Sequence[CourseRow], labels: Labels) -> Why | 
     proposal = trial.proposal
     if proposal is None:
         return None
-    earlier = [row for row in rows if row.trial < trial.trial]
-    # before the first outcome a model speaks in standard units, which are nobody's
-    blind = not any(row.recorded for row in earlier)
-    rest = to_units(trial.budget) - sum(to_units(row.cost) for row in earlier)
-    facts = [_set_fact(report, trial, earlier, blind=blind) for report in proposal.sets]
-    facts = [replace(f, why_not=_why_not(r, proposal, labels, rest)) for f, r in zip(facts, proposal.sets, strict=True)]
+    earlier: dict[frozenset[str], list[CourseRow]] = {frozenset(report.control_set): [] for report in proposal.sets}
+    for row in takewhile(lambda row: row.trial < trial.trial, rows):
+        earlier.setdefault(frozenset(row.control_set), []).append(row)
+    facts = [_set_fact(r, trial, earlier[frozenset(r.control_set)], labels) for r in proposal.sets]
+    known = any(r.mean is not None for r in proposal.sets)
     return Why(
         trial=trial.trial,
         control_set=trial.control_set,
         phase=proposal.phase,
-        reason=proposal.reason,
+        reasons=tuple(sentences(proposal.reason, tuple(labels.units))),
+        technical=proposal.technical,
         sets=tuple(sorted(facts, key=lambda f: (f.price is None, f.price or 0.0, len(f.control_set)))),
-        threshold=None if blind else proposal.threshold,
-        notes=proposal.notes,
+        threshold=proposal.threshold if known else None,
+        notes=tuple(plain_note(note) for note in proposal.notes),
     )
 
 
-def _set_fact(report: SetReport, trial: TrialRow, earlier: Sequence[CourseRow], *, blind: bool) -> SetFact:
-    mine = [row for row in earlier if frozenset(row.control_set) == frozenset(report.control_set)]
-    prices = [to_units(row.cost) for row in mine if row.recorded and not row.estimated]
+def _set_fact(report: SetReport, trial: TrialRow, mine: Sequence[CourseRow], labels: Labels) -> SetFact:
+    prices = [to_units(row.cost) for row in mine if row.recorded and not row.estimated and not row.imported]
     price, half = price_interval(prices)
-    seen = not blind and report.lower is not None and report.upper is not None
-    low, high = sorted((report.lower or 0.0, report.upper or 0.0)) if seen else (None, None)
+    band = None
+    if report.lower is not None and report.mean is not None and report.upper is not None:
+        low, high = sorted((report.lower, report.upper))
+        band = low, report.mean, high
     chosen = frozenset(trial.control_set) == frozenset(report.control_set)
     return SetFact(
         control_set=report.control_set,
-        lower=low,
-        mean=report.mean if seen else None,
-        upper=high,
+        at=settings(report.at, labels.units),
+        band=band,
         price=report.cost_mean if price is None else price,
         price_low=None if half is None or price is None else max(0.0, price - half),
         price_high=None if half is None or price is None else price + half,
-        trials=len(mine),
-        spend=sum(to_units(row.cost) for row in mine),
+        trials=report.trials,
+        spend=to_units(sum(row.cost for row in mine)),
         chosen=chosen,
-        eligible=report.eligible,
+        eligible=report.eligible and not report.ruled_out,
+        why_not="" if chosen else report.ruled_out or ("" if report.eligible else "ruled out"),
     )
-
-
-def _why_not(report: SetReport, proposal: Proposal, labels: Labels, rest: float) -> str:
-    if report.eligible:
-        return ""
-    if proposal.threshold is not None and report.upper is not None:
-        reach = report.upper - proposal.threshold
-        if (reach if labels.outcome.maximise else -reach) < 0:
-            return "cannot reach the line"
-    if report.cost_mean is not None and report.cost_mean > rest:
-        return "does not fit the rest"
-    return "tried enough" if report.trials else "not asked for yet"
 
 
 def price_interval(prices: Sequence[float]) -> tuple[float | None, float | None]:
@@ -188,18 +220,22 @@ def price_interval(prices: Sequence[float]) -> tuple[float | None, float | None]
         return (prices[0] if prices else None), None
     from scipy.special import stdtrit  # noqa: PLC0415 - heavy, and of no use before two trials
 
-    return fmean(prices), float(stdtrit(len(prices) - 1, 0.975)) * stdev(prices) / sqrt(len(prices))
+    sd = float(np.std(prices, ddof=1))
+    return float(np.mean(prices)), float(stdtrit(len(prices) - 1, 0.975)) * sd / sqrt(len(prices))
 
 
 # Money and readings -----------------------------------------------------------------------------------------------
 
 
 def _money(
-    reader: Reader, campaign: CampaignRow, rows: Sequence[CourseRow], loaded: LoadedConfig | None, *, going_on: bool
+    reader: Reader, campaign: CampaignRow, course: Course, loaded: LoadedConfig | None, *, going_on: bool
 ) -> Money:
-    parts = tuple(
-        Part(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in reader.glance.meters()
-    )
+    sums = _added(course.meters, reader.glance.idle_meters())
+    amended = reader.people.adjustment()
+    if amended > 0:
+        sums = (*sums, MeterSum("amended by hand", "manual", "", None, amended, estimated=False))
+    parts = tuple(Part(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in sums)
+    rows = course.rows
     budget, spent, idle = (to_units(amount) for amount in (campaign.budget, campaign.spent, reader.idle.spent()))
     over = [row for row in rows[-4 * RECENT :] if row.state.final][-RECENT:]
     costs = [to_units(row.cost) for row in over if row.recorded and row.cost > 0]

@@ -14,20 +14,32 @@ from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.core.multi_objective.trade_off import Front
 from rigctl.page.course import Axis, Tracks, readings, runs, thinned
 from rigctl.page.shown import Facts, Labels, Money, Slice, Supply, Why
-from rigctl.page.svg import Figure, Scale, axis_row, drawing, gauge, label_of, nice_ticks, range_row, short
+from rigctl.page.svg import (
+    GUTTER,
+    WIDE,
+    Figure,
+    Scale,
+    axis_row,
+    drawing,
+    gauge,
+    label_of,
+    nice_ticks,
+    range_row,
+    short,
+)
 from rigctl.page.words import between, count, money, with_unit
 
-COLUMNS = 160
+COLUMNS = 100
 """What a drawing tells apart: a phone has no more."""
-READING_COLUMNS = 90
-LANE = 20
+READING_COLUMNS = 60
+LANE = 24
 """Pixels of a lane of the strip that says which set was played."""
 FILLS = ("fill-1", "fill-2", "fill-3", "fill-4", "fill-5", "fill-6")
 
 
 def why_axis(why: Why, today: float | None) -> Scale:
     """Return the one axis on which all control sets stand, to percent."""
-    marks = [v for s in why.sets for v in (s.lower, s.mean, s.upper) if v is not None]
+    marks = [v for s in why.sets for v in s.band or ()]
     return Scale.around([*marks, *(v for v in (today, why.threshold) if v is not None)], 0.0, 100.0)
 
 
@@ -37,11 +49,10 @@ def why_rows(why: Why, labels: Labels, today: float | None) -> tuple[tuple[Marku
     marks = [(v, kind) for v, kind in ((today, "today"), (why.threshold, "line")) if v is not None]
     rows = []
     for s in why.sets:
-        known = s.lower is not None and s.mean is not None and s.upper is not None
-        band = (s.lower or 0.0, s.mean or 0.0, s.upper or 0.0) if known else None
-        told = f"{s.label}: {between(*band[::2], unit)}" if band else f"{s.label}: nothing known yet"
-        rows.append(range_row(axis, band, marks, "chosen" if s.chosen else "open" if s.eligible else "out", told))
-    return tuple(rows), axis_row(axis)
+        told = f"{s.label} at {s.at}: {between(*s.band[::2], unit)}" if s.band else f"{s.label}: nothing known yet"
+        kind = "chosen" if s.chosen else "open" if s.eligible else "out"
+        rows.append(range_row(axis, s.band, marks, kind, told))
+    return tuple(rows), axis_row(axis, 6)
 
 
 def fuel(budget: Money, currency: str) -> Markup:
@@ -67,26 +78,23 @@ def course(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
     bx, by = xs[better], tracks.best[better]
     if len(bx):
         figure.steps(np.r_[bx, xs[-1]], np.r_[by, by[-1]], "best")
-    name, last = labels.outcome.name, tracks.best[-1] if len(xs) else float("nan")
-    told = f"{count(len(facts.recorded), 'outcome')}; best so far {with_unit(float(last), labels.outcome.unit)}"
-    return figure.markup(f"{name} against {axis}", told)
+    last = with_unit(float(tracks.best[-1]) if len(xs) else None, labels.outcome.unit)
+    told = f"{count(int(np.isfinite(tracks.outcome).sum()), 'outcome')}; best so far {last}"
+    return figure.markup(f"{labels.outcome.name} against {axis}", told)
 
 
 def strip(tracks: Tracks, axis: Axis) -> Markup:
     """Return which control set was played when, one lane per set, on the axis of the drawing above."""
     xs = tracks.along(axis)
     low, high = _span(xs, axis)
-    sets = list(dict.fromkeys(tracks.played))
-    sets.sort(key=lambda s: (len(s), s))
     starts = np.r_[low, xs[:-1]] if len(xs) else xs
-    scale = Scale(low, high, 0, 1000)
-    figure = Figure(scale, Scale(0, 1, 0, 1), LANE * len(sets) + 2)
+    figure = Figure(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(tracks.sets) + 2)
     gap = (high - low) / COLUMNS
-    for lane, chosen in enumerate(sets):
-        figure.text("0", LANE * lane + 11, " + ".join(chosen))
-        for begin, end in runs([s == chosen for s in tracks.played], starts, xs, gap):
-            figure.stretch(begin, end, LANE * lane + 14, 5, "played")
-    told = "; ".join(f"{'+'.join(s)}: {count(tracks.played.count(s), 'trial')}" for s in sets)
+    for lane, chosen in enumerate(tracks.sets):
+        figure.text("0", LANE * lane + 12, " + ".join(chosen))
+        figure.stretches(runs(tracks.played == lane, starts, xs, gap), LANE * lane + 18, "played")
+    counts = np.bincount(tracks.played, minlength=len(tracks.sets))
+    told = "; ".join(f"{'+'.join(s)}: {count(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True))
     return figure.markup(f"control set played against {axis}", told)
 
 
@@ -122,23 +130,21 @@ def reading(
     xs, ys, held = readings(rows, name)
     low, high = _span(xs, "trial")
     alone, set_to = np.where(held, np.nan, ys), np.where(held, ys, np.nan)
-    figure = Figure.over((low, high), [*ys, *(band or ())], 120)
+    figure = Figure.over((low, high), np.r_[ys, np.array(band or ())], 120)
     if band is not None:
         figure.band((low, high), (band[0], band[0]), (band[1], band[1]), "normal")
-    figure.axes(unit, _ticks(low, high, "trial", ""), 3)
+    figure.axes(unit, _ticks(low, high, "trial", ""))
     for values, kind in ((alone, "dot"), (set_to, "held")):
         shown = thinned(xs, values, READING_COLUMNS)
         figure.dots(xs[shown], values[shown], kind)
-        if kind == "held":
-            figure.dots(xs[shown], values[shown], "hole")
-    for begin, end in runs(held, xs - 0.5, xs + 0.5, (high - low) / READING_COLUMNS):
-        figure.stretch(begin, end, 104, 3, "played")
+    figure.stretches(runs(held, xs - 0.5, xs + 0.5, (high - low) / READING_COLUMNS), 105, "played")
     mine = [s for s in supplies if s.variable == name]
     for s in mine:
         figure.line((s.first - 0.5, s.last + 0.5), (s.mean, s.mean), "supply")
     for s in mine[1:]:
         figure.upright(s.first - 0.5, "change", f"supply changed, trial {s.first}")
-    last = next((v for v in reversed(ys) if np.isfinite(v)), None)
+    known = np.flatnonzero(np.isfinite(ys))
+    last = float(ys[known[-1]]) if known.size else None
     normal = "" if band is None else f"; normally {between(*band, unit)}"
     told = f"last {with_unit(last, unit)}{normal}; controlled in {count(int(held.sum()), 'trial')}"
     return figure.markup(f"readings of {name}", told)
@@ -156,7 +162,7 @@ def model_slice(found: Slice, labels: Labels) -> Markup:
         figure.band(xs[begin:end], low[begin:end], high[begin:end], "band")
         figure.line(xs[begin:end], mean[begin:end], "mean")
     ticks = nice_ticks(found.at[0], found.at[-1], 4)
-    figure.axes(labels.outcome.unit, [(t, f"{label_of(t)} {found.unit if t == ticks[-1] else ''}") for t in ticks], 3)
+    figure.axes(labels.outcome.unit, [(t, f"{label_of(t)} {found.unit if t == ticks[-1] else ''}") for t in ticks])
     if found.chosen is not None:
         figure.upright(found.chosen, "today")
     at = "left alone" if found.chosen is None else f"recommended at {with_unit(found.chosen, found.unit)}"
@@ -179,7 +185,7 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
     values = np.array([(r.outcome, r.further[second.name]) for r in rows], dtype=float).reshape(-1, 2)
     points = [(p.expected[0], p.expected[1]) for p in expected.points] if expected is not None else []
     ends = np.array([*values, *points], dtype=float).reshape(-1, 2)
-    figure = Figure.over(Scale.around(ends[:, 0], 0, 1000), ends[:, 1], 220)
+    figure = Figure.over(Scale.around(ends[:, 0], GUTTER, WIDE), ends[:, 1], 220)
     ticks = figure.x.ticks(4)
     figure.axes(
         f"{second.unit} {second.name}".strip(),

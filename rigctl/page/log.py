@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rigctl.campaign.journal.glance import Glance
-from rigctl.campaign.journal.rows import DoseRow, EventRow
+from rigctl.campaign.journal.rows import ActRow, AlarmRow, DoseRow, EventRow
 from rigctl.campaign.trial import Event
-from rigctl.page.shown import Entry, Labels
+from rigctl.page.shown import Entry
 
 SAID = {
     Event.PROPOSE: "decided",
@@ -21,14 +21,24 @@ SAID = {
 }
 
 
-def log_entries(glance: Glance, labels: Labels, most: int, trial: int | None) -> tuple[Entry, ...]:  # noqa: ARG001
+def log_entries(glance: Glance, most: int, trial: int | None) -> tuple[Entry, ...]:
     """Return the last so many lines, of one trial or of all, the newest first; alarms are never crowded out."""
-    alarms = [
-        Entry(a.utc, a.trial, "alarm", a.severity.name, a.source, a.message) for a in glance.alarms(most // 2, trial)
-    ]
+    alarms = [_alarm(alarm) for alarm in glance.alarms(most // 2, trial)]
+    acts = [_act(act) for act in glance.acts(most // 3)] if trial is None else []
     doses = [_dose(dose) for dose in glance.doses(most // 3, trial)]
     steps = [_step(event) for event in glance.events(most // 3, trial)]
-    return tuple(sorted((*alarms, *doses, *steps), key=lambda entry: entry.utc, reverse=True))[:most]
+    return tuple(sorted((*alarms, *acts, *doses, *steps), key=lambda entry: entry.utc, reverse=True))[:most]
+
+
+def _alarm(alarm: AlarmRow) -> Entry:
+    seen = f" (acknowledged by {alarm.acknowledged})" if alarm.acknowledged else ""
+    number, text = 0 if alarm.acknowledged else alarm.alarm, f"{alarm.message}{seen}"
+    return Entry(alarm.utc, alarm.trial, "alarm", alarm.severity.name, alarm.source, text, number)
+
+
+def _act(act: ActRow) -> Entry:
+    text = " ".join(word for word in (act.verb, act.argument) if word)
+    return Entry(act.utc, None, "act", "", act.who, "; ".join(part for part in (text, act.why, act.outcome) if part))
 
 
 def _dose(dose: DoseRow) -> Entry:

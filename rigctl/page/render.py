@@ -7,8 +7,9 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from rigctl.page import words
+from rigctl.page.assets import tagged
 from rigctl.page.course import Tracks
-from rigctl.page.sections import SECTIONS, view
+from rigctl.page.sections import SECTIONS, kept, view
 from rigctl.page.series import series
 from rigctl.page.shown import Facts, Study
 
@@ -27,12 +28,17 @@ def page(facts: Facts, study: Study | None, *, acting: str | None = None) -> str
         acting: the token that forms carry, for whoever may act; None: there are no forms.
     """
     parts = sections(facts, study, acting=acting)
-    return _environment().get_template("page.html").render(facts=facts, parts=parts, titles=SECTIONS, words=words)
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(facts=facts, parts=parts, titles=SECTIONS, words=words, acting=acting, asset=tagged)
+    )
 
 
 def sections(facts: Facts, study: Study | None, *, acting: str | None = None) -> Mapping[str, str]:
     """Return the inner HTML of each live section by its id; arguments as for `page`. A part with nothing is empty."""
-    tracks = Tracks.of(facts.course.rows, maximise=facts.labels.outcome.maximise)
+    rows, maximise = facts.course.rows, facts.labels.outcome.maximise
+    tracks = kept(facts, "tracks", (), lambda: Tracks.of(rows, maximise=maximise))
     known = {
         "facts": facts,
         "study": study,

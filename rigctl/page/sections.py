@@ -4,14 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
+from rigctl.core.advise import advise
 from rigctl.page import figures, words
-from rigctl.page.course import Tracks
+from rigctl.page.course import Axis, Tracks
 from rigctl.page.shown import Facts, Study
 
 View = Mapping[str, Any] | None
-AXES: Mapping[str, str] = MappingProxyType({"money": "money spent", "trial": "trial", "time": "time"})
+AXES: tuple[tuple[Axis, str], ...] = (("money", "money spent"), ("trial", "trial"), ("time", "time"))
+T = TypeVar("T")
+
+
+def kept(facts: Facts, name: str, of: object, draw: Callable[[], T]) -> T:
+    """Return a drawing of all trials, made anew only when they, the names or what else it is of have changed."""
+    state = (facts.course.event, len(facts.course.rows), facts.labels, of)
+    was = facts.drawn.get(name)
+    if was is None or was[0] != state:
+        was = facts.drawn[name] = state, draw()
+    found: T = was[1]
+    return found
 
 
 def _now(facts: Facts, study: Study | None, _: Tracks) -> View:
@@ -48,25 +60,28 @@ def _money(facts: Facts, study: Study | None, _: Tracks) -> View:
 def _course(facts: Facts, _: Study | None, tracks: Tracks) -> View:
     if not facts.course.rows:
         return None
-    return {
-        "drawings": [
-            (axis, name, figures.course(facts, tracks, axis), figures.strip(tracks, axis))  # type: ignore[arg-type]
-            for axis, name in AXES.items()
-        ]
-    }
+    drawn = kept(
+        facts,
+        "course",
+        (),
+        lambda: [(axis, name, figures.course(facts, tracks, axis), figures.strip(tracks, axis)) for axis, name in AXES],
+    )
+    return {"drawings": drawn}
 
 
 def _readings(facts: Facts, study: Study | None, _: Tracks) -> View:
-    if not any(row.measured for row in facts.course.rows):
+    if not facts.course.rows:
         return None
     bands = facts.bands if study is None else study.bands
     supplies = () if study is None else study.supplies
-    return {
-        "drawings": [
-            (name, unit, figures.reading(facts.course.rows, name, unit, bands.get(name), supplies))
-            for name, unit in facts.labels.units.items()
-        ]
-    }
+    rows, units = facts.course.rows, facts.labels.units
+    drawn = kept(
+        facts,
+        "readings",
+        (bands, supplies),
+        lambda: [(name, figures.reading(rows, name, unit, bands.get(name), supplies)) for name, unit in units.items()],
+    )
+    return {"drawings": drawn}
 
 
 def _model(facts: Facts, study: Study | None, _: Tracks) -> View:
@@ -84,7 +99,21 @@ def _front(facts: Facts, study: Study | None, _: Tracks) -> View:
 def _advice(facts: Facts, study: Study | None, _: Tracks) -> View:
     if study is None or study.recommendation is None:
         return {"found": None, "sentence": ""}
-    return {"found": study.recommendation, "sentence": words.advice(facts.labels, study)}
+    found = study.recommendation
+    options = (found.choice, *found.alternatives)
+    widths = [option.high - option.low for option in options]
+    decimals = words.decimals_for(min(widths))
+    outcome, currency = facts.labels.outcome, facts.labels.currency
+    lines = advise(found, outcome=outcome.name, unit=outcome.unit, currency=currency)
+    return {
+        "found": found,
+        "sentence": words.advice(facts.labels, study),
+        "options": options,
+        "decimals": decimals,
+        "alone": next((r for r in found.worth.references if r.what == "nothing"), None),
+        "today": next((r for r in found.worth.references if r.what == "today"), None),
+        "worth": words.grouped(lines),
+    }
 
 
 def _log(_: Facts, __: Study | None, ___: Tracks) -> View:
@@ -96,8 +125,8 @@ VIEWS: Mapping[str, Callable[[Facts, Study | None, Tracks], View]] = MappingProx
         "now": _now,
         "trial": _trial,
         "why": _why,
-        "advice": _advice,
         "money": _money,
+        "advice": _advice,
         "course": _course,
         "readings": _readings,
         "model": _model,
@@ -108,10 +137,10 @@ VIEWS: Mapping[str, Callable[[Facts, Study | None, Tracks], View]] = MappingProx
 SECTIONS: Mapping[str, str] = MappingProxyType(
     {
         "now": "Now",
-        "trial": "The trial in flight",
+        "trial": "Trial",
         "why": "Why this control set",
-        "advice": "What to run from now on",
         "money": "Money",
+        "advice": "What to run from now on",
         "course": "Course",
         "readings": "Readings",
         "model": "What the model expects",

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
-from rigctl.campaign.journal.glance import CourseRow
+from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.core.recommend import Recommendation
 
 
@@ -106,8 +106,9 @@ class TrialNow:
     pumps: tuple[Pump, ...]
     outcome: float | None
     cost: float
-    reason: str
     note: str = ""
+    step_left_s: float | None = None
+    """Rig seconds of the step that is lit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +116,10 @@ class SetFact:
     """One control set, as the last decision saw it."""
 
     control_set: tuple[str, ...]
-    lower: float | None
-    mean: float | None
-    upper: float | None
+    at: str
+    """The setting that the band is of."""
+    band: tuple[float, float, float] | None
+    """Lowest, mean and highest that can be expected there; None: nothing is known yet."""
     price: float | None
     """Mean price of a whole trial; None: never metered."""
     price_low: float | None
@@ -143,7 +145,10 @@ class Why:
     control_set: tuple[str, ...]
     phase: str
     """Of the policy, e.g. `explore`."""
-    reason: str
+    reasons: tuple[str, ...]
+    """Sentences."""
+    technical: str
+    """The same in the terms of the policy's paper."""
     sets: tuple[SetFact, ...]
     """The cheapest first, those never metered last."""
     threshold: float | None
@@ -190,16 +195,19 @@ class Entry:
     """Of an alarm; empty for what is normal."""
     source: str
     text: str
-    number: int | None = None
-    """Of an alarm, to acknowledge it by."""
+    number: int = 0
+    """Of an alarm that nobody has acknowledged, to do so by."""
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """All trials in short, and the journal's last event they were read at."""
+    """All trials in short, and the journal's last event and correction they were read at: one look goes on from it."""
 
     rows: tuple[CourseRow, ...] = ()
     event: int = 0
+    correction: int = 0
+    meters: tuple[MeterSum, ...] = ()
+    """Of all trials."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,9 +225,15 @@ class Facts:
     log: tuple[Entry, ...] = ()
     log_of: int | None = None
     """The trial whose log it is; None: of all."""
+    answers: bool = False
+    """Whether a campaign runs that can be asked to do something."""
+    unseen: int = 0
+    """Warnings that nobody has acknowledged."""
     version: str = ""
     bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Between what nine in ten readings lie when a variable is left alone, where this is declared."""
+    drawn: dict[str, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
+    """What was drawn, and of what: handed on from look to look, it saves time and decides nothing."""
 
     @property
     def recorded(self) -> tuple[CourseRow, ...]:
@@ -272,4 +286,6 @@ class Study:
     """Where a supply has changed, its stretches before and after."""
     flips: tuple[str, ...] = ()
     """The cheapest changes that would flip the choice, in words."""
+    came: tuple[str, ...] = ()
+    """What came of the last trial that was chosen, against what was expected of it; sentences."""
     notes: tuple[str, ...] = ()

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from rigctl.campaign.journal.glance import Glance, LastStart
 from rigctl.page.shown import Phase, Standing
+from rigctl.page.words import ENDINGS
 
 SILENT_S = 60.0
 """A process that has not been seen for so long is not running."""
@@ -23,7 +24,9 @@ def phase_now(glance: Glance, status: Mapping[str, Any] | None, now: datetime, *
     if status is not None:
         word = str(status.get("phase", "running"))
         since = noted.utc if noted is not None and noted.phase.lower() == word else "" if start is None else start.utc
-        return Phase(word, str(status.get("why", "")), since, abnormal=word in ("holding", "waiting"))
+        paused = str(status.get("paused") or "")
+        why = f"after this trial {paused}" if word == "running" and paused else str(status.get("why", ""))
+        return Phase(word, "" if word == "running" and not paused else why, since, abnormal=word == "holding")
     if start is None:
         return Phase("not started")
     if not wired:
@@ -46,15 +49,15 @@ def worst_standing(glance: Glance, phase: Phase, status: Mapping[str, Any] | Non
     told = [] if status is None else [_told(f) for f in status.get("standing", ()) if isinstance(f, Mapping)]
     order = ("MINOR", "MAJOR", "INVALID")
     if phase.word == "tripped":
-        return Standing("INVALID", "trip", phase.why, phase.since)
+        return Standing("INVALID", "", phase.why, "")
     if told:
         return max(told, key=lambda found: order.index(found.severity))
     start = glance.start()
     if phase.word == "ended" and start is not None and start.safe is False:
         return Standing("MAJOR", "safe state", "not everything was confirmed safe at the end", phase.since)
     if phase.abnormal:
-        severity: Literal["MINOR", "MAJOR"] = "MINOR" if phase.word in ("waiting", "ended") else "MAJOR"
-        return Standing(severity, phase.word, phase.why, phase.since)
+        severity: Literal["MINOR", "MAJOR"] = "MINOR" if phase.word == "ended" else "MAJOR"
+        return Standing(severity, "", ENDINGS.get(phase.why, phase.why), "")
     return None
 
 

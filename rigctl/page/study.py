@@ -2,31 +2,72 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from rigctl.campaign.hindsight import asked, prices, situation_before
 from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
+from rigctl.core.aftermath import came_of, told
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.counterfactuals import counterfactuals, shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.levers import Price, Situation
 from rigctl.core.marginals.drift import scan
+from rigctl.core.money import to_units
 from rigctl.core.natural import Learned, present
 from rigctl.core.policy import trial_rng
-from rigctl.core.recommend import Option, Recommendation, recommend
+from rigctl.core.recommend import Option, recommend
+from rigctl.errors import PolicyError
 from rigctl.page.shown import Slice, Study, Supply
 
-PLACES = 41
+PLACES = 33
 """Points along a slice."""
-NEAR = 0.06
+NEAR = 0.05
 """A trial this near on the unit interval counts as tried there."""
 TWO_SIDED = 1.959964
 """Standard deviations of the 95 % interval."""
+DECISIONS = 40
+"""Decisions that it may take to find what would change one."""
+MOST_TRIALS = 1000
+"""With more, each of those decisions takes seconds."""
 NINE_IN_TEN = np.array([0.05, 0.95])
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a study may know besides the history."""
+
+    least: float | None = None
+    """What a trial costs whatever it controls, currency units; None: not known."""
+    last: TrialRow | None = None
+    """The last trial that the policy chose."""
+    before: Situation | None = None
+    """What that choice depended on."""
+    prices: tuple[Price, ...] = ()
+
+
+def past(reader: Reader, loaded: LoadedConfig) -> Past:
+    """Read it in a moment, so that the journal need not be kept open while a study is worked out.
+
+    Raises:
+        JournalError: it cannot be read.
+    """
+    micros, number = reader.glance.least_cost(), reader.glance.last_decided()
+    least, last = None if micros is None else to_units(micros), None if number is None else reader.trial(number)
+    if last is None or last.trial > MOST_TRIALS:
+        return Past(least)
+    spec = _spec(loaded)
+    return Past(least, last, situation_before(reader, spec, last), prices(reader, spec))
 
 
 def study(reader: Reader, loaded: LoadedConfig) -> Study:
@@ -35,23 +76,87 @@ def study(reader: Reader, loaded: LoadedConfig) -> Study:
     Raises:
         JournalError: it cannot be read.
     """
-    problem = loaded.problem
-    history = reader.history(problem.space, [f.name for f in problem.further])
-    return study_of(loaded, history, reader.policy_state() or {})
+    history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
+    return study_of(loaded, history, reader.policy_state() or {}, past(reader, loaded))
 
 
-def study_of(loaded: LoadedConfig, history: History, state: JsonState) -> Study:
-    """Work it out of any history, with what the policy remembers."""
+def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Past | None = None) -> Study:
+    """Work it out; reads nothing.
+
+    Args:
+        loaded: the configuration.
+        history: all trials.
+        state: the policy's memory.
+        known: what else is known; without it nothing is said of the last choice.
+    """
     problem, notes = present(loaded.problem, history)
     bands, supplies = _bands(problem.space), _supplies(loaded.problem, history)
+    before = known or Past()
+    flips, came = _flips(loaded, before), _came(loaded, before, state)
     if not history.complete:
-        return Study(len(history), None, (), bands, supplies, (), notes)
-    stored = state.get("hyperparameters")
-    known = None if stored is None else Hyperparameters.from_json(stored)
+        return Study(len(history), None, (), bands, supplies, flips, came, notes)
+    fit = _hyperparameters(state)
     rng = trial_rng(loaded.seed, len(history) + 1)
-    found = recommend(loaded.problem, history, rng, loaded.tolerance, known, further=state.get("further", ()))
-    posterior = fit_history(problem, history, known).posterior
-    return Study(len(history), found, _slices(problem, history, posterior, found), bands, supplies, (), notes)
+    found = recommend(
+        loaded.problem,
+        history,
+        rng,
+        loaded.tolerance,
+        fit,
+        further=state.get("further", ()),
+        today=loaded.today,
+        floor_cost=before.least,
+    )
+    posterior = fit_history(problem, history, fit).posterior
+    slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
+    return Study(len(history), found, slices, bands, supplies, flips, came, notes)
+
+
+def _hyperparameters(state: JsonState) -> Hyperparameters | None:
+    stored = state.get("hyperparameters")
+    return None if stored is None else Hyperparameters.from_json(stored)
+
+
+def _flips(loaded: LoadedConfig, known: Past) -> tuple[str, ...]:
+    """Return the cheapest changes that would have flipped the last choice, each found by deciding again."""
+    if known.last is None or known.before is None:
+        return ()
+    try:
+        found = counterfactuals(known.before, asked, prices=known.prices, most=DECISIONS)
+    except PolicyError:  # it cannot decide any more as it did
+        return ()
+    if found.answer != "+".join(known.last.control_set):
+        return ()  # today's code decides otherwise: nothing can be said of that choice
+    return shown(found, currency=loaded.currency, unit=_unit(loaded))
+
+
+def _came(loaded: LoadedConfig, known: Past, state: JsonState) -> tuple[str, ...]:
+    """Return what came of the last chosen trial against what was expected of it; empty while it is under way."""
+    row, before = known.last, known.before
+    if row is None or row.proposal is None or before is None or not row.state.final or row.voided:
+        return ()
+    at = row.proposal.control_set, row.proposal.setting
+    fit = _hyperparameters(state)
+    came = came_of(before.problem, before.history, fit, *at, outcome=row.outcome, cost=to_units(row.cost))
+    return told(came, outcome=loaded.rig.outcome_name, unit=_unit(loaded), currency=loaded.currency)
+
+
+def _unit(loaded: LoadedConfig) -> str:
+    return "" if loaded.outcome_unit == "1" else loaded.outcome_unit
+
+
+def _spec(loaded: LoadedConfig) -> CampaignSpec:
+    return CampaignSpec(
+        rig=loaded.rig,
+        problem=loaded.problem,
+        policy=loaded.policy,
+        policy_name=loaded.policy_name,
+        policy_options=loaded.policy_options,
+        seed=loaded.seed,
+        currency=loaded.currency,
+        config_text=loaded.text,
+        max_trials=loaded.max_trials,
+    )
 
 
 def _bands(space: Space) -> dict[str, tuple[float, float]]:
@@ -77,10 +182,6 @@ def _supplies(problem: Problem, history: History) -> tuple[Supply, ...]:
             mean = variable.low + (variable.high - variable.low) * float(values[begin:end].mean())
             found.append(Supply(variable.name, alone[begin].trial, alone[end - 1].trial, mean))
     return tuple(found)
-
-
-def _slices(problem: Problem, history: History, posterior: Posterior, found: Recommendation) -> tuple[Slice, ...]:
-    return tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
 
 
 def _slice(problem: Problem, history: History, posterior: Posterior, choice: Option, index: int) -> Slice:

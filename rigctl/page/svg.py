@@ -10,12 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil, floor, isfinite, log10
 
+import numpy as np
 from markupsafe import Markup, escape
 
 from rigctl.core.arrays import FloatArray
 
 WIDE = 1000
 """Units across an inner drawing."""
+GUTTER = 75
+"""Of them, to the left of the first value: for the numbers of the levels."""
 TEXT = 12
 """Pixels a line of text takes."""
 
@@ -43,8 +46,9 @@ class Scale:
     @classmethod
     def around(cls, values: Sequence[float] | FloatArray, start: float, end: float, margin: float = 0.06) -> Scale:
         """Return a scale that holds all finite values, with room at both ends; of none, from 0 to 1."""
-        finite = [float(v) for v in values if isfinite(v)]
-        low, high = (min(finite), max(finite)) if finite else (0.0, 1.0)
+        known = np.asarray(values, dtype=float)
+        known = known[np.isfinite(known)]
+        low, high = (float(known.min()), float(known.max())) if known.size else (0.0, 1.0)
         room = margin * (high - low) if high > low else max(abs(high), 1.0) * 0.1
         return cls(low - room, high + room, start, end)
 
@@ -85,7 +89,7 @@ class Figure:
     @classmethod
     def over(cls, xs: Scale | tuple[float, float], ys: Sequence[float] | FloatArray, height: float = 150) -> Figure:
         """Return an empty drawing with room for these values, for text above and for ticks below."""
-        x = xs if isinstance(xs, Scale) else Scale(*xs, 0, WIDE)
+        x = xs if isinstance(xs, Scale) else Scale(*xs, GUTTER, WIDE)
         return cls(x, Scale.around(ys, height - TEXT - 8, TEXT + 6), height)
 
     # what is stretched ------------------------------------------------------------------------------------------------
@@ -134,8 +138,13 @@ class Figure:
 
     def dots(self, xs: Sequence[float] | FloatArray, ys: Sequence[float] | FloatArray, kind: str) -> None:
         """Draw round dots: lines of no length, with round ends that are not stretched."""
-        places = (f"M{short(self.x(x))} {short(self.y(y))}h0" for x, y in zip(xs, ys, strict=True) if isfinite(x + y))
-        self._path("".join(places), kind)
+        known = ((x, y) for x, y in zip(xs, ys, strict=True) if isfinite(x + y))
+        self._path("".join(f"M{self.x(x):.0f} {self.y(y):.0f}h0" for x, y in known), kind)
+
+    def stretches(self, found: Sequence[tuple[float, float]], at: float, kind: str) -> None:
+        """Draw parts of a strip, so many pixels from the top; the shortest can still be seen."""
+        ends = ((self.x(begin), self.x(end)) for begin, end in found)
+        self._path("".join(f"M{a:.0f} {short(at)}H{max(b, a + 2):.0f}" for a, b in ends), kind)
 
     def level(self, value: float, kind: str, text: str = "") -> None:
         """Draw a horizontal line through all of it, named at its right end."""
@@ -151,25 +160,19 @@ class Figure:
         if text:
             self.text(x, TEXT - 2, text, _anchor(self.x(at)))
 
-    def stretch(self, begin: float, end: float, top: float, height: float, kind: str) -> None:
-        """Fill part of a strip."""
-        left, right = self.x(begin) / 10, self.x(end) / 10
-        width = short(max(right - left, 0.3))
-        self._mark(f'<rect x="{short(left)}%" width="{width}%" y="{short(top)}" height="{short(height)}"', kind)
-
     def text(self, x: str, y: float, text: str, anchor: str = "start", kind: str = "label") -> None:
         """Write something at a place given in percent and pixels."""
         self._marks.append(
             Markup('<text class="{}" x="{}" y="{}" text-anchor="{}">{}</text>').format(kind, x, short(y), anchor, text)
         )
 
-    def axes(self, unit: str, ticks_x: Sequence[tuple[float, str]], most: int = 4) -> None:
-        """Draw levels at round numbers, the highest with the unit, and name places along the bottom."""
-        levels = [t for t in self.y.ticks(most) if self.y(t) <= self.height - TEXT - 6]
-        for value in levels:
+    def axes(self, unit: str, ticks_x: Sequence[tuple[float, str]]) -> None:
+        """Draw levels at round numbers, name the unit above them, and places along the bottom."""
+        for value in (t for t in self.y.ticks(max(2, round(self.height / 28))) if self.y(t) <= self.height - TEXT - 6):
             self.level(value, "grid")
-            last = f" {unit}".rstrip() if value == levels[-1] else ""
-            self.text("0", self.y(value) - 3, label_of(value) + last)
+            self.text("0", self.y(value) + 4, label_of(value))
+        if unit:
+            self.text("0", TEXT - 2, unit)
         for at, text in ticks_x:
             self.text(self._across(at), self.height - 2, text, _anchor(self.x(at)))
 

@@ -13,9 +13,9 @@ from rigctl.config.load import LoadedConfig
 from rigctl.core.money import to_units
 from rigctl.page.shown import Pair, Pump, Step, TrialNow
 
-STEPS = ("decide", "read meters", "set", "settle", "measure", "book")
-AT = {State.PROPOSED: "read meters", State.ARMED: "set", State.RUNNING: "settle", State.MEASURED: "book"}
-"""What goes on in a trial of this state; while it is RUNNING the time says whether it settles or measures."""
+STEPS = ("decide", "prepare", "set", "settle", "measure", "book")
+AT = {State.PROPOSED: "prepare", State.ARMED: "prepare", State.RUNNING: "settle", State.MEASURED: "book"}
+"""What a trial of this state begins with; the time says when it goes on to set, or to measure."""
 DAY_S = 86_400.0
 DOSES = 1000
 """As many doses of one trial are counted at most."""
@@ -30,30 +30,37 @@ def trial_now(
     under_way = not row.state.final
     elapsed_s = _elapsed_s(glance, row.trial, loaded, now) if under_way else 0.0
     step = _step(row.state, elapsed_s, loaded)
-    readings = told.get("readings") or {}
-    units = {} if loaded is None else {v.name: v.unit for v in loaded.problem.space.variables}
+    readings = {} if status is None or not under_way else _readings(status.get("readings"), loaded)
+    told_step = str(told.get("step", ""))
     return TrialNow(
         trial=row.trial,
         control_set=row.control_set,
         state=row.state.value,
         under_way=under_way,
-        steps=_steps(str(told.get("step", step)) if under_way else ""),
+        steps=_steps("" if not under_way else told_step if told_step in STEPS else step),
         left_s=_left_s(row.state, elapsed_s, loaded, told),
-        pairs=tuple(
-            Pair(name, "" if units.get(name) == "1" else units.get(name, ""), value, _value(row, readings, name))
-            for name, value in row.setpoints.items()
-        ),
+        pairs=_pairs(row, {**readings, **row.measured}, loaded),
         pumps=_pumps(glance, row, loaded),
         outcome=row.outcome,
         cost=to_units(row.cost),
-        reason="" if row.proposal is None else row.proposal.reason,
+        step_left_s=None if (step_s := told.get("step_left_s")) is None else float(step_s),
         note=row.note or (row.because if row.state in (State.FAILED, State.ABANDONED, State.LOST) else ""),
     )
 
 
-def _value(row: TrialRow, readings: Mapping[str, Any], name: str) -> float | None:
-    value = row.measured.get(name, readings.get(name))
-    return value if isinstance(value, int | float) else None
+def _pairs(row: TrialRow, values: Mapping[str, float], loaded: LoadedConfig | None) -> tuple[Pair, ...]:
+    units = {} if loaded is None else {v.name: v.unit for v in loaded.problem.space.variables}
+    shown = {name: "" if unit == "1" else unit for name, unit in units.items()}
+    return tuple(Pair(name, shown.get(name, ""), at, values.get(name)) for name, at in row.setpoints.items())
+
+
+def _readings(told: object, loaded: LoadedConfig | None) -> Mapping[str, float]:
+    """Return what the watch has last read, by variable."""
+    if not isinstance(told, Mapping) or loaded is None:
+        return {}
+    seen = {wired.name: told.get(wired.name, told.get(wired.sensor)) for wired in loaded.rig.variables}
+    values = {name: s.get("value") if isinstance(s, Mapping) else s for name, s in seen.items()}
+    return {name: float(value) for name, value in values.items() if isinstance(value, int | float)}
 
 
 def _elapsed_s(glance: Glance, trial: int, loaded: LoadedConfig | None, now: datetime) -> float:
@@ -65,7 +72,11 @@ def _elapsed_s(glance: Glance, trial: int, loaded: LoadedConfig | None, now: dat
 
 def _step(state: State, elapsed_s: float, loaded: LoadedConfig | None) -> str:
     step = AT.get(state, "")
-    return "measure" if step == "settle" and loaded is not None and elapsed_s >= loaded.rig.timing.settle_s else step
+    if loaded is None:
+        return step
+    if state is State.ARMED and elapsed_s >= sum(done.wait_s for done in loaded.rig.timing.prepare):
+        return "set"
+    return "measure" if step == "settle" and elapsed_s >= loaded.rig.timing.settle_s else step
 
 
 def _steps(now: str) -> tuple[Step, ...]:
@@ -78,8 +89,10 @@ def _steps(now: str) -> tuple[Step, ...]:
 
 def _left_s(state: State, elapsed_s: float, loaded: LoadedConfig | None, told: Mapping[str, Any]) -> float | None:
     left = told.get("left_s")
-    if isinstance(left, int | float):
-        return float(left)
+    given = list(left.values()) if isinstance(left, Mapping) else [left]
+    known = [float(value) for value in given if isinstance(value, int | float)]
+    if state is State.RUNNING and known:
+        return max(0.0, *known)
     if loaded is None or state.final:
         return None
     timing = loaded.rig.timing

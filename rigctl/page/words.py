@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from math import floor, isfinite, log10
+from math import ceil, floor, isfinite, log10
 from types import MappingProxyType
 
-from rigctl.page.shown import Facts, Labels, SetFact, Study
+from rigctl.page.shown import Facts, Labels, SetFact, Study, Why
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -19,6 +19,14 @@ ENDINGS: Mapping[str, str] = MappingProxyType(
         "interlock": "the watch ended it",
     }
 )
+STILL: Mapping[str, str] = MappingProxyType(
+    {
+        "not running": "Nobody looks after the rig. `rigctl run` makes everything safe first, then goes on.",
+        "tripped": "Everything was made safe and stays so until a person resets the trip.",
+        "holding": "Everything was made safe and stays so until this is in order again.",
+    }
+)
+"""What holds while nothing is controlled."""
 SEVERITIES: Mapping[str, tuple[str, str]] = MappingProxyType(
     {"MINOR": ("\u25b3", "note"), "MAJOR": ("\u25b2", "warning"), "INVALID": ("\u25a0", "stop")}
 )
@@ -36,15 +44,24 @@ def money(amount: float | None, currency: str = "") -> str:
     """Write an amount with as many decimals as tell it from nothing."""
     if amount is None:
         return "\u2013"
-    decimals = 2 if abs(amount) >= 0.095 or amount == 0 else min(6, 1 - floor(log10(abs(amount))))
+    decimals = 2 if abs(amount) >= 0.095 or amount == 0 else min(6, -floor(log10(abs(amount))))
     return f"{amount:.{decimals}f} {currency}".rstrip()
 
 
-def between(low: float, high: float, unit: str = "") -> str:
+def decimals_for(width: float) -> int:
+    """Return with how many decimals the ends of an interval are told apart, and no more."""
+    return min(6, max(0, ceil(0.69 - log10(width)))) if width > 0 and isfinite(width) else 2
+
+
+def between(low: float, high: float, unit: str = "", decimals: int | None = None) -> str:
     """Write an interval with as many decimals as tell its ends apart."""
-    width = abs(high - low)
-    decimals = min(6, max(0, 1 - floor(log10(width)))) if width > 0 and isfinite(width) else 2
-    return f"{low:.{decimals}f} to {high:.{decimals}f} {unit}".replace("-", "\u2212").rstrip()
+    digits = decimals_for(abs(high - low)) if decimals is None else decimals
+    return f"{low:.{digits}f} to {high:.{digits}f} {unit}".replace("-", "\u2212").rstrip()
+
+
+def fixed(value: float | None, decimals: int) -> str:
+    """Write a number as the others of its column are."""
+    return "\u2013" if value is None else f"{value:.{decimals}f}".replace("-", "\u2212")
 
 
 def with_unit(value: float | None, unit: str, digits: int = 4) -> str:
@@ -80,39 +97,56 @@ def count(number_of: int, one: str, many: str = "") -> str:
     return f"1 {one}" if number_of == 1 else f"{number_of} {many or one + 's'}"
 
 
+def grouped(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Return indented lines below the line they belong to."""
+    found: list[tuple[str, list[str]]] = []
+    for line in lines:
+        if line.startswith(" ") and found:
+            found[-1][1].append(line.strip())
+        else:
+            found.append((line.strip(), []))
+    return found
+
+
 def headline(facts: Facts, study: Study | None) -> str:
     """Return the sentence below the top line: what is done, what is expected of it, against what else."""
-    if facts.phase.word == "ended":
-        why = ENDINGS.get(facts.phase.why, facts.phase.why)
-        return f"The campaign has ended: {why}. {advice(facts.labels, study)}".strip()
-    if facts.trial is None or facts.why is None:
-        return "No trial has been decided yet." if facts.trial is None else advice(facts.labels, study)
-    chosen = next((s for s in facts.why.sets if s.chosen), None)
-    price = "" if chosen is None or chosen.price is None else f" ({money(chosen.price, facts.labels.currency)} a trial)"
-    parts = [f"Controls {joined(facts.why.control_set)} now{price}."]
-    if chosen is not None and chosen.lower is not None and chosen.upper is not None:
-        parts.append(_expected(facts, chosen, study))
-    dearest = _everything(facts.why.sets)
-    if chosen is not None and dearest is not None and dearest is not chosen and chosen.price and dearest.price:
-        parts.append(f"Controlling everything costs {dearest.price / chosen.price:.1f} times as much.")
-    return " ".join(parts)
+    word, trial = facts.phase.word, facts.trial
+    said = advice(facts.labels, study)
+    if word == "ended":
+        return f"The campaign has ended: {ENDINGS.get(facts.phase.why, facts.phase.why)}. {said}".strip()
+    if word in ("not running", "tripped", "holding"):
+        left = f" Trial {trial.trial} was under way." if trial is not None and trial.under_way else ""
+        return f"{STILL[word]}{left}"
+    if trial is None or facts.why is None or not (trial.under_way or facts.answers):
+        return "No trial has been decided yet." if trial is None else said
+    return " ".join(_controlled(facts, facts.why, study))
 
 
-def _expected(facts: Facts, chosen: SetFact, study: Study | None) -> str:
+def _controlled(facts: Facts, why: Why, study: Study | None) -> Iterator[str]:
+    chosen = next((s for s in why.sets if s.chosen), None)
+    known = chosen is not None and chosen.price is not None
+    price = f" ({money(chosen.price, facts.labels.currency)} a trial)" if chosen is not None and known else ""
+    yield f"Controls {joined(why.control_set)} now{price}."
+    if chosen is not None and chosen.band is not None:
+        yield _expected(facts, chosen, chosen.band, study)
+    everything = next((s for s in why.sets if len(s.control_set) == len(facts.labels.units)), None)
+    if chosen is not None and chosen.price and everything is not None and everything.price:
+        times = everything.price / chosen.price
+        if times >= 1.1:
+            yield f"Controlling everything costs {times:.1f} times as much."
+
+
+def _expected(facts: Facts, chosen: SetFact, band: tuple[float, float, float], study: Study | None) -> str:
     unit = facts.labels.outcome.unit
-    said = f"Expected: {between(chosen.lower or 0.0, chosen.upper or 0.0, unit)}"
+    said = f"Expected: {between(*band[::2], unit)}"
     today = None if study is None or study.recommendation is None else study.recommendation.choice
-    if today is None or chosen.mean is None:
+    if today is None:
         return f"{said}."
     if frozenset(today.control_set) == frozenset(chosen.control_set):
         return f"{said}; it is also what would be run today."
-    difference = chosen.mean - today.expected
+    difference = band[1] - today.expected
     side = "above" if difference >= 0 else "below"
     return f"{said}, {number(abs(difference), 2)} {side} what would be run today."
-
-
-def _everything(sets: Sequence[SetFact]) -> SetFact | None:
-    return max(sets, key=lambda s: len(s.control_set), default=None)
 
 
 def advice(labels: Labels, study: Study | None) -> str:

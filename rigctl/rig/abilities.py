@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
-from rigctl.rig.protocols import Actuator, Deadline
+from rigctl.rig.protocols import Actuator, Deadline, Identity, Line
 
 T = TypeVar("T")
 
@@ -112,3 +112,29 @@ class Grained(Protocol):
     @staticmethod
     def grain(options: Any, total: float) -> float:
         """Return the smallest step of the counter at this count, unit of the meter; 0 if it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """An instrument that answered somebody who looked who is there."""
+
+    driver: str
+    options: Mapping[str, Any]
+    """Of the driver, as far as they are known; an instrument of many quantities needs more."""
+    identity: Identity
+    name: str
+    """What people call it, or what it is, as a beginning of a device's name."""
+    channels: Sequence[tuple[Mapping[str, Any], str]] = ()
+    """What else was seen there: further options, and in words what stands there now."""
+
+
+@runtime_checkable
+class Looks(Protocol):
+    """A driver that can look, by questions alone, for its instruments on a line that nobody has described."""
+
+    look_rank: ClassVar[int]
+    """Whose turn is first: the question that another kind of instrument could least take for a command is."""
+
+    @staticmethod
+    def look(line: Line, units: Sequence[int], deadline: Deadline, /) -> Sequence[Found]:
+        """Return who answers; of Modbus units, those with these addresses. Nothing is sent that changes anything."""

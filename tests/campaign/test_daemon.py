@@ -10,7 +10,8 @@ import pytest
 
 from rigctl.campaign import control, watchman
 from rigctl.campaign.clock import RealClock, boot_id
-from rigctl.campaign.desk import notify
+from rigctl.campaign.desk import Desk, notify
+from rigctl.campaign.events import RigSeen
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
@@ -153,7 +154,7 @@ def asking(stage, verb, answers):
 
 
 async def test_status_says_what_is_going_on(stage):
-    """Trial, state, setpoints and money, in currency units."""
+    """Trial, state, what is done now and for how long yet, doses, setpoints and money, in currency units."""
     answers = []
     await stage.run(make_spec(max_trials=2), fail={"measure": asking(stage, "status", answers)})
     first, second = answers
@@ -161,6 +162,10 @@ async def test_status_says_what_is_going_on(stage):
     assert (first["trial"]["trial"], first["trial"]["state"], first["spent"]) == (1, "RUNNING", 0.0)
     assert (second["trial"]["control_set"], second["trials"]) == (["b"], 1)
     assert second["spent"] == pytest.approx(0.291528)
+    assert first["trial"]["step"] in {"settle", "measure"} == set(first["trial"]["left_s"])
+    [(pump, doses)] = first["trial"]["doses"].items()
+    assert (pump, doses["count"], doses["volume_ml"]) == ("pump", 1, doses["day_ml"])
+    assert second["trial"]["doses"] == {}
 
 
 async def test_stop_finishes_the_trial_under_way(stage):
@@ -305,11 +310,11 @@ def test_without_a_service_manager_nothing_is_sent(tmp_path):
 
 async def test_the_watch_measures_its_own_delay_and_beats_at_a_low_rate(tmp_path):
     """A loop that was held up shows in the worst delay; heartbeats are rarer than looks."""
-    looks, beats = asyncio.Queue(), []
+    looks, beats, told = asyncio.Queue(), [], []
     watching = watchman.Watchman(
         rules=(),
         clock=RealClock(),
-        desk=None,
+        desk=Desk(None, told.append),
         surroundings=watchman.Surroundings(tmp_path, lambda: ""),
         journal_s=lambda: 0.0,
         alive=lambda: looks.put_nowait(1),
@@ -328,6 +333,8 @@ async def test_the_watch_measures_its_own_delay_and_beats_at_a_low_rate(tmp_path
     running.cancel()
     assert watching.worst_delay_s >= 0.01
     assert beats == [1]
+    assert len(told) >= 3
+    assert {type(event) for event in told} == {RigSeen}
 
 
 async def test_a_tick_that_fails_ends_the_campaign_safe(stage, monkeypatch):

@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.database import open_for_reading, transaction
-from rigctl.campaign.journal.rows import Amendment, ByHand, Pin
+from rigctl.campaign.journal.rows import Amendment, ByHand, Pin, Source
 from rigctl.campaign.journal.schema import SEALED_TABLES
 from rigctl.campaign.journal.seals import SealingConnection, broken_seal, unsealed
 from rigctl.campaign.trial import Event
@@ -67,7 +67,7 @@ def write_what_people_did(journal):
     proposal = Proposal(4, "ten-lines", "explore", 0, (0.5,), "by hand")
     journal.people.suggest(make_decision(4, proposal=proposal))
     with transaction(journal._connection):
-        journal.people.add_import("old.csv", "0" * 64, 1, (0.5, 1.0), "Ada")
+        journal.people.add_import(Source("old.csv", "0" * 64, 0.5, 1.0, "Ada"), 1)
         journal.people.add_by_hand(3, ByHand(batch="B7", imported=1, amount=1_500_000))
 
 

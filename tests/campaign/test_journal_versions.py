@@ -13,6 +13,7 @@ from rigctl.campaign.journal.database import open_for_reading
 from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, SEALED_TABLES, VERSION, sealed_tables
 from rigctl.campaign.journal.seals import seal, unsealed
 from rigctl.errors import JournalCorrupt
+from tests.campaign.journal_page import PAGE, page
 from tests.campaign.test_journal_integrity import clean, opened, read, write_something
 
 
@@ -108,3 +109,8 @@ def test_what_no_checksum_vouches_for_is_read_before_it_is_believed(path, edit):
     with closing(sqlite3.connect(path)) as file:
         assert file.execute("PRAGMA user_version").fetchone() == (1,)
     assert path.read_bytes() == before
+
+
+def test_the_page_of_the_tables_is_up_to_date():
+    """docs/journal.md has every table and column; `python -m tests.campaign.journal_page` writes it."""
+    assert PAGE.read_text(encoding="utf-8") == page()

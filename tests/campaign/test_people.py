@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.rows import Amendment
+from rigctl.campaign.journal.rows import Amendment, Source
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.history import Observation
 from rigctl.errors import JournalError
@@ -48,7 +48,7 @@ def test_what_people_did_cannot_be_rewritten(journal, table, change):
     journal.alarm(Alarm(Severity.MINOR, "pump", "slow"))
     journal.people.acknowledge(1, "Ada")
     journal.people.correct(1, "void", Amendment(), Amendment(), who="Ada", why="tap open")
-    journal.people.add_import("old.csv", "0" * 64, 1, (None, 1.0), "Ada")
+    journal.people.add_import(Source("old.csv", "0" * 64, None, 1.0, "Ada"), 1)
     with closing(sqlite3.connect(journal.path)) as other, pytest.raises(sqlite3.IntegrityError, match="are kept as"):
         other.execute(change.format(table))
 

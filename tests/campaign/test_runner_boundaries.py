@@ -43,7 +43,7 @@ async def test_a_hold_that_broke_off_a_decision_excuses_no_later_failure(stage):
 
     spec = watching(ACID, max_trials=None, max_failures=1)
     fail = {"measure": DeviceTimeout("scale: no answer"), "safe": fine_again}
-    with pytest.raises(DeviceError, match="1 trials in a row failed, the last one, 1: scale: no answer"):
+    with pytest.raises(DeviceError, match="1 trial in a row failed, the last one, 1: scale: no answer"):
         await stage.run(spec, decider=HeldWhileDeciding(stage), glance=reads(3.0), fail=fail)
     assert stage.world.count("control") == 1
 
@@ -96,7 +96,7 @@ async def test_the_last_failure_that_is_allowed_ends_it_and_not_the_one_before(s
         if len(trials) != failures:
             raise DeviceTimeout("scale: no answer")
 
-    with pytest.raises(DeviceError, match=f"{failures} trials in a row failed, the last one, {2 * failures}:"):
+    with pytest.raises(DeviceError, match=f"{failures} trials? in a row failed, the last one, {2 * failures}:"):
         await stage.run(make_spec(max_trials=None, max_failures=failures), fail={"measure": measure})
     assert len(trials) == 2 * failures
 

@@ -67,7 +67,7 @@ async def test_giving_up_says_what_is_not_safe(stage, monkeypatch):
             await asyncio.to_thread(control.ask, stage.state, "stop")
 
     faults = {"measure": DeviceTimeout("pump: no answer"), "safe": stop_at_third}
-    with pytest.raises(DeviceError, match="1 trials in a row failed") as caught:
+    with pytest.raises(DeviceError, match="1 trial in a row failed") as caught:
         await stage.run(make_spec(max_failures=1), fail=faults, unsafe=[{}, *[UNSAFE] * 9])
     assert "everything is safe" not in str(caught.value)
     assert str(caught.value).count("NOT CONFIRMED SAFE: valve: no answer") == 1

@@ -228,5 +228,6 @@ def test_the_agreed_configuration_loads_as_it_was_printed(safety):
     """Once the devices are there that it names."""
     assert {i.name for i in loaded(DESIGN + safety).rig.watch.interlocks} >= {"acid"}
     judged = (DESIGN + safety).replace("range: [0, 7.7],", "range: [0, 7.7], plausible: [0, 20],")
-    (warning,) = loaded_to_run(judged).warnings
-    assert "ca_doser only raises calcium" in warning
+    one_way, too_few = loaded_to_run(judged).warnings
+    assert "ca_doser only raises calcium" in one_way
+    assert "got 6 doses of at most 20 mL, which move calcium by 6 mM, must be 8 to reach the setpoint 7.7" in too_few

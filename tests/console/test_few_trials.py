@@ -61,12 +61,12 @@ def test_one_outcome_is_enough_for_a_recommendation(bench, rows):
 @pytest.mark.parametrize("budget", ["2.1 EUR", "1 EUR", "2.2 EUR"], ids=["spent", "overspent", "too little left"])
 @pytest.mark.parametrize("source", [("--history", "trials.csv"), ()], ids=["csv", "journal"])
 def test_when_nothing_fits_the_budget_it_says_so(bench, budget, source):
-    """No trial is suggested: one message, exit 1, nothing on standard output; a recommendation is still given."""
+    """No trial is suggested: one message, exit 1, for programs as JSON; a recommendation is still given."""
     bench.write("trials.csv", TRIALS)
     bench.write("poor.yaml", BENCH.replace("20 EUR", budget))
     bench.rigctl("ingest", "poor.yaml", "trials.csv")
     answer = bench.rigctl("suggest", "poor.yaml", *source, "--json", code=1)
-    assert answer.out == ""
+    assert answer.json["error"]["what"] == answer.err.removeprefix("rigctl: ").rstrip()
     assert answer.err.startswith("rigctl: suggest: no trial 6, nothing fits the remaining budget after 5 trials (EUR: ")
     assert bench.rigctl("suggest", "poor.yaml", *source, "--budget", "20 EUR", "--json").json["trial"] == 6
     assert bench.rigctl("recommend", "poor.yaml", *source, "--json").json["control_set"]

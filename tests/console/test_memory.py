@@ -42,7 +42,7 @@ def test_the_tolerance_halves_on_a_bench_by_hand(bench):
     reasons = []
     for _ in range(3):
         answer = suggested(bench, "halving.yaml")
-        reasons.append(answer["reason"].split(" of the best")[0].split()[-1])
+        reasons.append(answer["technical"].split(" of the best")[0].split()[-1])
         by_hand(bench, "halving.yaml", answer)
     assert reasons == ["0.05", "0.05", "0.025"]
 
@@ -92,7 +92,7 @@ def test_a_csv_history_is_folded_into_the_memory_that_its_journal_would_have(ben
     bench.rigctl("ingest", "halving.yaml", "some.csv")
     journal = suggested(bench, "halving.yaml")
     csv = bench.rigctl("suggest", "halving.yaml", "--history", "some.csv", "--json").json
-    assert "0.025" in csv["reason"]
+    assert "0.025" in csv["technical"]
     assert {**journal, "decision_s": 0} == {**csv, "decision_s": 0}
 
 

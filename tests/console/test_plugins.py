@@ -44,7 +44,8 @@ def test_what_cannot_be_played_is_not_suggested(bench, monkeypatch, control_set,
     """As in a running campaign: something safe instead, and the reason says so."""
     use(bench, monkeypatch, "wrong", "Wrong", WRONG % (control_set, setting))
     answer = bench.rigctl("suggest", "other.yaml", "--json").json
-    assert "PolicyError" in answer["reason"]
+    assert "PolicyError" in answer["technical"]
+    assert "the policy did not choose" in answer["reason"]
     assert all(math.isfinite(v) for v in answer["setpoints"].values())
     assert answer["control_set"] == list(answer["setpoints"])
 
@@ -52,7 +53,7 @@ def test_what_cannot_be_played_is_not_suggested(bench, monkeypatch, control_set,
 def test_a_policy_that_raises_does_not_keep_anyone_from_the_next_trial(bench, monkeypatch):
     """The error is told, no traceback."""
     use(bench, monkeypatch, "raises", "Raises", RAISES)
-    assert "a bug of its own" in bench.rigctl("suggest", "other.yaml", "--json").json["reason"]
+    assert "a bug of its own" in bench.rigctl("suggest", "other.yaml", "--json").json["technical"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from rigctl.campaign.events import TrialEnded
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
-from rigctl.console.board import Board, Labels
+from rigctl.console.board import Board
 from rigctl.console.progress import line_for
 from rigctl.console.suggest import read_past
 from tests.console.conftest import BENCH
@@ -136,7 +136,7 @@ def test_every_outcome_is_told_when_a_trial_ends(done):
     with open_reader(done.folder / "state/bench") as reader:
         row = reader.trial(1)
     event = TrialEnded(row, row.cost, loaded.problem.budget)
-    assert "growth = 1.2 cm2/day, water = 4 L;" in line_for(Board(Labels.of(loaded), loaded.problem.budget), event)
+    assert "growth = 1.2 cm2/day, water = 4 L;" in line_for(Board.of(loaded), event)
 
 
 def test_a_check_lists_them(two):

@@ -265,7 +265,7 @@ def test_every_policy_chooses_on_the_grid(name, variables):
     proposals, history = campaign(name, problem, 13)
     assert len(proposals) == 13
     said = [controlled(problem, p) for p in proposals]
-    said += [at for p in proposals for s in p.sets for at in (s.upper_at, s.lower_at)]
+    said += [at for p in proposals for s in p.sets for at in (s.at, s.best_lower_at) if at]
     advice = recommend(problem, history, np.random.default_rng(0), 0.05)
     said += [o.setpoints for o in (advice.choice, *advice.alternatives)]
     said += [p.setpoints for p in (advice.front.points if advice.front else ())]

@@ -69,7 +69,7 @@ def test_the_whole_page_is_in_order(shown):
     assert {a.lstrip("#") for a in found.addresses if a.startswith("#")} <= set(found.ids)
     assert not [a for a in found.addresses if "//" in a or a.startswith("/")]
     assert found.styles == []
-    named = {a.removeprefix("assets/") for a in found.addresses if a.startswith("assets/")}
+    named = {a.removeprefix("assets/").partition("?")[0] for a in found.addresses if a.startswith("assets/")}
     assert named <= set(assets.MEDIA)
 
 
@@ -96,12 +96,20 @@ def test_the_first_view_is_light(shown):
     assert total <= FIRST_VIEW
 
 
-def test_forms_are_for_those_who_may_act(shown):
-    """Without a token there is no form that acts; with one, each carries it."""
-    assert 'method="post"' not in page(*shown)
-    html = page(*shown, acting='a"b')
+def test_forms_are_for_those_who_may_act(finished):
+    """Without a token there is no form that acts; with one, each carries it, while a campaign runs to obey."""
+    with told(finished, {"phase": "running", "paused": "paused by eve"}) as (paused, _):
+        assert 'method="post"' not in page(paused, None)
+        html = page(paused, None, acting='a"b')
     verbs = re.findall(r'action="act/(\w+)"><input type="hidden" name="csrf" value="a&#34;b">', html)
-    assert {"finish", "safe", "pause", "resume", "void"} <= set(verbs)
+    assert set(verbs) - {"ack"} == {"finish", "safe", "resume", "void"}
+    assert "after this trial paused by eve" in html
+    with told(finished, {"phase": "running"}) as (facts, _):
+        assert 'action="act/pause"' in page(facts, None, acting="t")
+    with told(finished) as (facts, _):
+        over = page(facts, None, acting="t")
+    assert 'method="post"' not in over
+    assert "No campaign runs here" in over
 
 
 def test_hostile_words_stay_words(journal, tmp_path):

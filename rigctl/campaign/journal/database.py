@@ -152,8 +152,8 @@ def close_in_good_order(connection: sqlite3.Connection, path: Path) -> None:
     connection.close()
 
 
-def open_for_reading(path: Path) -> sqlite3.Connection:
-    """Open the journal's file read-only, also while a daemon writes it; it is checked as a whole.
+def open_for_reading(path: Path, *, whole: bool = True) -> sqlite3.Connection:
+    """Open the journal's file read-only, also while a daemon writes it; it is checked as a whole, unless told not to.
 
     Raises:
         UsageError: there is no journal.
@@ -171,8 +171,8 @@ def open_for_reading(path: Path) -> sqlite3.Connection:
         except UnicodeDecodeError as error:  # in the name of a table
             raise JournalCorrupt(recovery_advice(path, str(error))) from error
         try:
-            with _snapshot(connection):
-                version = _check(connection, path)
+            with snapshot(connection):
+                version = _check(connection, path) if whole else _check_version(connection, path)
         except BaseException:
             connection.close()
             raise
@@ -213,7 +213,7 @@ def _check_header(path: Path) -> None:
 
 
 @contextmanager
-def _snapshot(connection: sqlite3.Connection) -> Iterator[None]:
+def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
     """Let the file stand still, whoever writes."""
     connection.execute("BEGIN")
     try:

@@ -12,17 +12,20 @@ from dataclasses import dataclass
 
 from rigctl.campaign.journal.database import ask, fetch
 from rigctl.campaign.journal.documents import loaded
-from rigctl.campaign.journal.rows import AlarmRow, DoseRow, EventRow, TripRow
+from rigctl.campaign.journal.rows import ActRow, AlarmRow, DoseRow, EventRow, TripRow
 from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.trial import State
 from rigctl.core.money import Micros
 
 _TOUCHED = "trial IN (SELECT trial FROM events WHERE id > ?)"
 _MEASURED = "SELECT trial, outcome, name, value FROM measurements"
-_LINES = """
-    SELECT meter, kind, unit, quantity, amount_micros, estimated, 0 AS idle FROM ledger"""
-_IDLE_LINES = """
-    UNION ALL SELECT meter, kind, unit, quantity, amount_micros, 0, 1 FROM idle"""
+_ALARMS = """
+    SELECT alarms.*, id AS alarm, coalesce(a.who, '') AS acknowledged, coalesce(a.utc, '') AS acknowledged_utc,
+        coalesce(a.note, '') AS acknowledgement
+    FROM alarms LEFT JOIN (SELECT alarm, who, utc, note FROM acknowledgements) a ON a.alarm = id"""
+_SUMS = """
+    SELECT meter, min(kind) AS kind, min(unit) AS unit, sum(quantity) AS quantity, sum(amount_micros) AS amount_micros,
+        max({about}) AS estimated, max(id) AS last FROM {table} WHERE id > ? GROUP BY meter"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +46,19 @@ class CourseRow:
     changed_utc: str
     """Of its last event: its end, once it is over."""
     changed_s: float
+    imported: bool = False
+    """From before the campaign, and not charged to it."""
+    voided: bool = False
+    """Not to be learned from."""
 
     @property
     def recorded(self) -> bool:
-        return self.state is State.RECORDED and self.outcome is not None
+        return self.state is State.RECORDED and self.outcome is not None and not self.voided
 
 
 @dataclass(frozen=True, slots=True)
 class MeterSum:
-    """What one meter has cost so far, idle time included."""
+    """What one meter has cost."""
 
     meter: str
     kind: str
@@ -60,6 +67,8 @@ class MeterSum:
     amount: Micros
     estimated: bool
     """Whether any of it was."""
+    last: int = 0
+    """Number of its last line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +106,14 @@ class Glance:
         """Return the number of the last event; a trial never changes without one."""
         return int(ask(self._connection, "SELECT coalesce(max(id), 0) AS last FROM events")[0]["last"])
 
+    def last_decided(self) -> int | None:
+        """Return the last trial that the policy chose."""
+        sql = "SELECT max(trial) AS last FROM trials WHERE origin = 'policy'"
+        last = ask(self._connection, sql)[0]["last"]
+        return None if last is None else int(last)
+
     def trials(self, since: int = 0) -> tuple[CourseRow, ...]:
-        """Return all trials with an event after this one, in order."""
+        """Return all trials with an event after this one, in order, as they were recorded: nothing is corrected."""
         values: dict[int, dict[int, dict[str, float]]] = defaultdict(lambda: {0: {}, 1: {}, 2: {}})
         sql = f"{_MEASURED} WHERE {_TOUCHED} AND severity < 3 ORDER BY outcome"
         for trial, outcome, name, value in self._connection.execute(sql, (since,)):
@@ -106,7 +121,10 @@ class Glance:
         sql = f"SELECT trial, sum(amount_micros), max(estimated) FROM ledger WHERE {_TOUCHED} GROUP BY trial"  # noqa: S608
         costs = {trial: (cost, bool(about)) for trial, cost, about in self._connection.execute(sql, (since,))}
         sql = f"SELECT trial, min(utc), max(utc), max(at_s) FROM events WHERE {_TOUCHED} GROUP BY trial"  # noqa: S608
-        times = {trial: tuple(of) for trial, *of in self._connection.execute(sql, (since,))}
+        times = {trial: (begun, ended, at_s) for trial, begun, ended, at_s in self._connection.execute(sql, (since,))}
+        imported: set[int] = set()
+        if has_table(self._connection, "by_hand"):
+            imported = {t for (t,) in self._connection.execute("SELECT trial FROM by_hand WHERE import IS NOT NULL")}
         sql = f"SELECT trial, state, control_set, origin FROM trials WHERE {_TOUCHED} ORDER BY trial"  # noqa: S608
         return tuple(
             CourseRow(
@@ -119,20 +137,30 @@ class Glance:
                 values[trial][0],
                 *costs.get(trial, (0, False)),
                 *times[trial],
+                trial in imported,
             )
             for trial, state, names, origin in self._connection.execute(sql, (since,))
         )
 
-    def meters(self) -> tuple[MeterSum, ...]:
-        """Return what each meter has cost, the dearest first."""
-        lines = _LINES + (_IDLE_LINES if has_table(self._connection, "idle") else "")
-        return fetch(
-            self._connection,
-            MeterSum,
-            "SELECT meter, min(kind) AS kind, min(unit) AS unit, sum(quantity) AS quantity, "  # noqa: S608
-            f"sum(amount_micros) AS amount_micros, max(estimated) AS estimated FROM ({lines}) "
-            "GROUP BY meter ORDER BY amount_micros DESC, meter",
+    def meters(self, since: int = 0) -> tuple[MeterSum, ...]:
+        """Return what each meter has cost in trials since this line of the ledger; no line is ever changed."""
+        return fetch(self._connection, MeterSum, _SUMS.format(table="ledger", about="estimated"), since)
+
+    def idle_meters(self) -> tuple[MeterSum, ...]:
+        """Return what each meter has cost beside the trials."""
+        if not has_table(self._connection, "idle"):
+            return ()
+        return fetch(self._connection, MeterSum, _SUMS.format(table="idle", about="0"), 0)
+
+    def least_cost(self) -> Micros | None:
+        """Return what a trial with an outcome has cost at least whatever it controlled: time, and what is fixed."""
+        sql = (
+            "SELECT min(least) AS least FROM "
+            "(SELECT sum(iif(l.kind IN ('time', 'fixed'), l.amount_micros, 0)) AS least FROM ledger l "
+            "JOIN trials t USING (trial) WHERE t.state = 'RECORDED' GROUP BY trial)"
         )
+        least = ask(self._connection, sql)[0]["least"]
+        return least or None
 
     def steps(self, trial: int) -> tuple[EventRow, ...]:
         return fetch(self._connection, EventRow, "SELECT * FROM events WHERE trial = ? ORDER BY id", trial)
@@ -144,8 +172,23 @@ class Glance:
 
     def alarms(self, last: int, trial: int | None = None) -> tuple[AlarmRow, ...]:
         """Return the last so many alarms, of one trial or of all, the newest first."""
-        sql = "SELECT * FROM alarms WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT ?2"
-        return fetch(self._connection, AlarmRow, sql, trial, last)
+        which = "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT ?2"
+        if not has_table(self._connection, "acknowledgements"):
+            return fetch(self._connection, AlarmRow, f"SELECT *, id AS alarm FROM alarms {which}", trial, last)  # noqa: S608
+        return fetch(self._connection, AlarmRow, f"{_ALARMS} {which}", trial, last)
+
+    def unacknowledged(self) -> int:
+        """Return how many alarms that are no mere notes nobody has acknowledged."""
+        if not has_table(self._connection, "acknowledgements"):
+            return 0
+        sql = "SELECT count(*) AS n FROM alarms WHERE severity > 1 AND id NOT IN (SELECT alarm FROM acknowledgements)"
+        return int(ask(self._connection, sql)[0]["n"])
+
+    def acts(self, last: int) -> tuple[ActRow, ...]:
+        """Return the last so many acts of people, the newest first."""
+        if not has_table(self._connection, "acts"):
+            return ()
+        return fetch(self._connection, ActRow, "SELECT *, id AS act FROM acts ORDER BY id DESC LIMIT ?", last)
 
     def doses(self, last: int, trial: int | None = None) -> tuple[DoseRow, ...]:
         """Return the last so many doses, of one trial or of all, the newest first."""

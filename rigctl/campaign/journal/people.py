@@ -21,6 +21,7 @@ from rigctl.campaign.journal.rows import (
     CorrectionRow,
     ImportRow,
     Kind,
+    Source,
     SuggestionRow,
     TrialRow,
 )
@@ -88,10 +89,10 @@ class PeopleBook:
             self._add_act(kind, who, f"trial {trial}", why, f"correction {number}")
             return number
 
-    def add_import(self, source: str, digest: str, trials: int, noise: tuple[float | None, float], who: str) -> int:
+    def add_import(self, source: Source, trials: int) -> int:
         """Note a file inside the transaction that records its trials; return its number."""
-        values = {"source": source, "digest": digest, "trials": trials, "who": who}
-        return self._do.insert("imports", {**values, "noise_sd": noise[0], "noise_factor": noise[1], **self._now()})
+        values = fields_of(source)
+        return self._do.insert("imports", {"source": values.pop("name"), **values, "trials": trials, **self._now()})
 
     def add_by_hand(self, trial: int, known: ByHand) -> None:
         """Note what is known besides of a trial inside the transaction that records it."""

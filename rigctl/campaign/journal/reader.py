@@ -33,7 +33,7 @@ from rigctl.campaign.journal.rows import (
 from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.trial import TRANSITIONS, State
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
 from rigctl.errors import JournalCorrupt, UsageError
 from rigctl.rig.protocols import Reading
@@ -116,12 +116,13 @@ def observation(
     names = space.names
     complete = all(name in row.measured for name in names)
     x = tuple(float(u) for u in space.to_unit(np.array([row.measured[n] for n in names]))) if complete else None
+    number = set_of(space, row.control_set) if row.imported else space.index_of(row.control_set)
     if row.voided:  # what it cost is spent all the same
-        void = Observation(row.trial, space.index_of(row.control_set), None, None, row.cost, cost_known=False)
+        void = Observation(row.trial, number, None, None, row.cost, cost_known=False)
         return replace(void, charged=not row.imported)
     seen = Observation(
         trial=row.trial,
-        control_set=space.index_of(row.control_set),
+        control_set=number,
         x=x,
         y=row.outcome if row.state is State.RECORDED else None,
         cost=row.cost,
@@ -139,6 +140,16 @@ def observation(
         noise_sd=source.noise_sd,
         noise_factor=source.noise_factor,
     )
+
+
+def set_of(space: Space, members: Sequence[str]) -> int:
+    """Return which control set a trial from before the campaign had; it may be none of those that there are."""
+    if not members:
+        return ALONE
+    try:
+        return space.index_of(members)
+    except ValueError:
+        return BEFOREHAND
 
 
 def _further(row: TrialRow, names: Sequence[str] | None) -> tuple[float, ...]:
@@ -259,10 +270,13 @@ class Reader:
 
     def _corrected(self, rows: tuple[TrialRow, ...], last: int | None = None) -> tuple[TrialRow, ...]:
         known, corrections = self.people.by_hand(), by_trial(self.people.corrections(last))
-        if not known and not corrections:
-            return rows
         first = self.campaign().outcome if corrections else ""
-        return tuple(corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first) for row in rows)
+        return tuple(
+            corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first)
+            if row.origin == "manual" or row.trial in corrections
+            else row
+            for row in rows
+        )
 
 
 def _trials(

@@ -15,9 +15,9 @@ from rigctl.rig.protocols import Severity
 Phase = Literal["before", "after"]
 """When a meter was read: before the first actuator moved, or after the last reading."""
 
-CampaignPhase = Literal["RUNNING", "HOLDING", "WAITING", "ENDED"]
-"""The campaign's own state, beside the trial's: trials go on; all is safe until something is in order again, or until a
-certain time; over."""
+CampaignPhase = Literal["RUNNING", "HOLDING", "PAUSED", "WAITING", "ENDED"]
+"""The campaign's own state, beside the trial's: trials go on; all is safe until something is in order again, until a
+person says so, or until a certain time; over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +134,21 @@ class SuggestionRow(Decision):
 
     suggestion: int
     utc: str
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A file of trials from before the campaign."""
+
+    name: str
+    digest: str
+    """SHA-256 of its bytes."""
+    noise_sd: float | None
+    """Of its outcomes, own units; None: as the model learns it."""
+    noise_factor: float
+    """Its outcomes' noise sd over that of the campaign's own."""
+    who: str
+    """Imports it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -92,14 +92,24 @@ class JournalThread:
 
 
 class JournalDoseLog:
-    """`rigctl.rig.protocols.DoseLog` kept in the journal."""
+    """`rigctl.rig.protocols.DoseLog` kept in the journal.
 
-    def __init__(self, thread: JournalThread) -> None:
+    Args:
+        thread: where the journal is.
+        told: of every dose of this process that is settled: the pump, its volume, and that of its 24 h, mL.
+    """
+
+    def __init__(self, thread: JournalThread, told: Callable[[str, float, float], object] = lambda *_: None) -> None:
         self._thread = thread
+        self._told = told
+        self._open: dict[int, str] = {}
+        self._day_ml: dict[str, float] = {}
 
     async def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
         """Record the intent, before anything is sent, and return the dose's id."""
-        return await self._thread.call(lambda j: j.doses.intend(actuator, volume_ml, total_before_ml))
+        dose = await self._thread.call(lambda j: j.doses.intend(actuator, volume_ml, total_before_ml))
+        self._open[dose] = actuator
+        return dose
 
     async def sent(self, dose: int) -> None:
         await self._thread.call(lambda j: j.doses.sent(dose))
@@ -107,14 +117,24 @@ class JournalDoseLog:
     async def done(self, dose: int, volume_ml: float, note: str) -> None:
         """Settle a dose: this volume was dispensed."""
         await self._thread.call(lambda j: j.doses.settle(dose, "DONE", volume_ml, note))
+        self._settled(dose, volume_ml)
 
     async def unknown(self, dose: int, volume_ml: float, note: str) -> None:
         """Settle a dose pessimistically: the full volume is booked."""
         await self._thread.call(lambda j: j.doses.settle(dose, "UNKNOWN", volume_ml, note))
+        self._settled(dose, volume_ml)
+
+    def _settled(self, dose: int, volume_ml: float) -> None:
+        if (actuator := self._open.pop(dose, None)) is not None:
+            self._day_ml[actuator] = self._day_ml.get(actuator, 0.0) + volume_ml
+            self._told(actuator, volume_ml, self._day_ml[actuator])
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         """Return the volume of all doses since this rig time, open intents in full; for the caps."""
-        return await self._thread.call(lambda j: j.doses.volume_since_ml(actuator, since_s))
+        volume_ml = self._day_ml[actuator] = await self._thread.call(
+            lambda j: j.doses.volume_since_ml(actuator, since_s)
+        )
+        return volume_ml
 
     async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
         """Record what the last dose of this pump did to the reading that judges it, the probe's units."""

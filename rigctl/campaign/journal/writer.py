@@ -10,7 +10,7 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rigctl.campaign.decision import Decision
@@ -21,7 +21,7 @@ from rigctl.campaign.journal.inserts import Statements
 from rigctl.campaign.journal.past import Past
 from rigctl.campaign.journal.people import PeopleBook
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
-from rigctl.campaign.journal.rows import CampaignPhase
+from rigctl.campaign.journal.rows import ByHand, CampaignPhase, Source
 from rigctl.campaign.journal.time import Wall, continued, utc_now
 from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.plausibility import PastLine
@@ -48,6 +48,8 @@ class ManualTrial:
     cost: Micros
     further: Mapping[str, float] = field(default_factory=dict)
     """Outcomes besides the first, own units; all of them unless the trial failed."""
+    known: ByHand | None = None
+    """What is known besides, if anything is."""
 
 
 class Journal:
@@ -242,9 +244,13 @@ class Journal:
             self._do.add_lines(trial, lines)
             self.idle.add(trial, idle)
 
-    def ingest(self, manuals: Sequence[ManualTrial], outcomes: Sequence[str]) -> None:
-        """Record trials that a person did in one transaction: a list that was cut short can be given again."""
+    def ingest(self, manuals: Sequence[ManualTrial], outcomes: Sequence[str], source: Source | None = None) -> None:
+        """Record trials that a person did in one transaction: a list that was cut short can be given again.
+
+        Those of a `source` are from before the campaign: their cost is evidence, and nobody is charged.
+        """
         with self._change():
+            imported = None if source is None else self.people.add_import(source, len(manuals))
             for manual in manuals:
                 decision = manual.decision
                 values = {**manual.values, **manual.further}
@@ -255,8 +261,11 @@ class Journal:
                 self._do.note(decision.trial, event, advance(None, event), decision.note)
                 by_hand = {name: Measurement(value, math.nan, 1) for name, value in values.items()}
                 self._do.add_measurements(decision.trial, by_hand, outcomes)
-                line = LedgerLine("manual", "manual", None, "trial", manual.cost)
-                self._do.add_lines(decision.trial, [line])
+                if manual.known is not None:
+                    self.people.add_by_hand(decision.trial, replace(manual.known, imported=imported))
+                if source is None:
+                    line = LedgerLine("manual", "manual", None, "trial", manual.cost)
+                    self._do.add_lines(decision.trial, [line])
 
     def past_lines(self) -> tuple[PastLine, ...]:
         """Return what whole trials have cost, meter by meter, estimates left out."""

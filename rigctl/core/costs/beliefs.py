@@ -98,7 +98,7 @@ def horizon(problem: Problem, history: History) -> float:
     """
     sets = range(len(problem.space.control_sets))
     trials = sum(history.trials_of(i) for i in sets)
-    charged = trials - history.uncharged
+    charged = trials if not history.uncharged else sum(o.charged and o.control_set >= 0 for o in history.observations)
     mean = to_units(history.spent) / charged if charged else 0.0
     if history.uncharged and not charged:
         costs = np.concatenate([history.costs(i) for i in sets])

@@ -12,6 +12,11 @@ from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.memo import Memo
 from rigctl.core.money import Micros, to_units
 
+BEFOREHAND = -1
+"""The control set of a point that was known beforehand, chosen in every variable; or of none that there is."""
+ALONE = -2
+"""The control set of a trial in which nothing was controlled."""
+
 
 @dataclass(frozen=True, slots=True)
 class Observation:
@@ -23,7 +28,7 @@ class Observation:
 
     trial: int
     control_set: int
-    """Index into `Space.control_sets`; -1 for a point that was known beforehand, chosen in every variable."""
+    """Index into `Space.control_sets`, or `BEFOREHAND`, or `ALONE`."""
     x: tuple[float, ...] | None
     """(d,), unit cube."""
     y: float | None

@@ -27,9 +27,13 @@ class Factor:
     """(n, d), unit cube."""
     L: FloatArray
     """(n, n), lower, C order."""
+    noise: FloatArray | None = None
+    """(n,), noise variances, standardised, where they are not all lam."""
 
 
-def factorise(x: FloatArray, h: Hyperparameters, jitter: float, known: Factor | None = None) -> Factor | None:
+def factorise(
+    x: FloatArray, h: Hyperparameters, jitter: float, known: Factor | None = None, noise: FloatArray | None = None
+) -> Factor | None:
     """Return the lower Cholesky factor of K + (lam + jitter) I, standardised; None if it is not safely definite.
 
     Args:
@@ -37,17 +41,18 @@ def factorise(x: FloatArray, h: Hyperparameters, jitter: float, known: Factor | 
         h: kernel, signal and noise.
         jitter: added to the diagonal, standardised.
         known: a factor of the same hyper-parameters and jitter; what it shares with this one is taken over.
+        noise: (n,), each row's own lam, standardised; None: that of `h`.
     """
-    done = 0 if known is None else _shared(known.x, x)
+    done = 0 if known is None else min(_shared(known.x, x), _alike(known.noise, noise, len(x)))
     if known is not None and done == len(x) == len(known.x):
         return known
     L = np.zeros((len(x), len(x)))
     if known is not None:
         L[:done, :done] = known.L[:done, :done]
     for begin in range(done, len(x), BLOCK):
-        if not _append(L, x, h, jitter, begin):
+        if not _append(L, x, h, (h.noise_sd**2 if noise is None else noise[begin : begin + BLOCK]) + jitter, begin):
             return None
-    return Factor(x, L)
+    return Factor(x, L, noise)
 
 
 def _shared(before: FloatArray, now: FloatArray) -> int:
@@ -58,7 +63,14 @@ def _shared(before: FloatArray, now: FloatArray) -> int:
     return whole if np.array_equal(before[:whole], now[:whole]) else 0
 
 
-def _append(L: FloatArray, x: FloatArray, h: Hyperparameters, jitter: float, begin: int) -> bool:
+def _alike(before: FloatArray | None, now: FloatArray | None, rows: int) -> int:
+    """Return how many rows at the head have the same noise, in whole blocks (all, if nothing has changed)."""
+    if before is None and now is None:
+        return rows
+    return 0 if before is None or now is None else _shared(before, now)
+
+
+def _append(L: FloatArray, x: FloatArray, h: Hyperparameters, added: float | FloatArray, begin: int) -> bool:
     """Compute the block of rows from `begin` on; return False where a pivot is no more than rounding error."""
     from scipy.linalg.lapack import dpotrf  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
@@ -69,7 +81,7 @@ def _append(L: FloatArray, x: FloatArray, h: Hyperparameters, jitter: float, beg
         rows[:, left:right] -= rows[:, :left] @ L[left:right, :left].T
         rows[:, left:right] = solve(L[left:right, left:right], rows[:, left:right])
     corner = rows[:, begin:]
-    np.fill_diagonal(corner, h.signal_variance + h.noise_sd**2 + jitter)
+    np.fill_diagonal(corner, h.signal_variance + added)
     corner -= rows[:, :begin] @ rows[:, :begin].T
     pivots, info = dpotrf(corner, lower=1, clean=1)
     L[begin:end, :begin] = rows[:, :begin]

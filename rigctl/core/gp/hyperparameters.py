@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.kernels import KernelName, ProductKernel
 from rigctl.errors import RigctlError
 
@@ -54,6 +55,12 @@ class Hyperparameters:
     def product_kernel(self) -> ProductKernel:
         """Return the kernel of correlations; times `signal_sd`^2 they are covariances."""
         return ProductKernel(self.kernel, np.array(self.lengthscales))
+
+    def noise_variances(self, noise: FloatArray) -> FloatArray:
+        """Return each observation's noise variance, (n,), standardised; `noise` is (n, 2) as in `History.noise`."""
+        known, factor = noise.T
+        variances = np.where(np.isnan(known), np.square(factor * self.noise_sd), np.square(known / self.y_scale))
+        return np.asarray(variances)
 
     @property
     def signal_variance(self) -> float:

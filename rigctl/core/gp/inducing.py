@@ -32,6 +32,8 @@ BEST_SHARE = 3
 """One in this many inducing inputs is chosen among as many trials with the best outcomes."""
 RESIDUE = 0.01
 """Inputs of which less than this share of the noise variance is unexplained are not chosen: they would add nothing."""
+LEAST_AND_MOST = 1e-4, 1e4
+"""A trial's own noise variance counts as no more or less than so many parts of the model's: S must stay definite."""
 SMALLEST = 1e-9
 """Shares of the signal variance smaller than this drown in rounding error: neither noise nor residue goes below."""
 
@@ -54,6 +56,8 @@ class Base:
     """(m, m), V V'."""
     projected: FloatArray
     """(m,), V times the residual."""
+    roots: FloatArray | None = None
+    """(n,), sqrt(lam / each trial's own noise variance): so much V and the residual count in the sums; None: all 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +77,15 @@ class Reduced:
     base: Base
 
 
-def reduced(x: FloatArray, residual: FloatArray, h: Hyperparameters, most: int, known: Base | None = None) -> Reduced:
+def reduced(
+    x: FloatArray,
+    residual: FloatArray,
+    h: Hyperparameters,
+    most: int,
+    known: Base | None = None,
+    *,
+    noise: FloatArray | None = None,
+) -> Reduced:
     """Return the posterior of n > `most` trials by at most `most` inducing inputs.
 
     Args:
@@ -82,13 +94,28 @@ def reduced(x: FloatArray, residual: FloatArray, h: Hyperparameters, most: int, 
         h: kernel, signal and noise.
         most: inducing inputs at most.
         known: of an earlier call with the same hyper-parameters and `most`; used if it is still the one to use.
+        noise: (n,), each trial's own noise variance, standardised; None: that of `h`.
     """
+    roots = None if noise is None else np.sqrt(np.clip(_noise(h) / noise, *LEAST_AND_MOST))
     step = max(1, most // TAIL_SHARE)
     begin = most + (len(x) - most) // step * step
-    base = known
-    if base is None or not (np.array_equal(base.x, x[:begin]) and np.array_equal(base.residual, residual[:begin])):
-        base = _base(x[:begin], residual[:begin], h, most - step)
-    return _posterior(_extended(base, x, residual, h), base, h)
+    base, head = known, None if roots is None else roots[:begin]
+    if base is None or not (
+        np.array_equal(base.x, x[:begin])
+        and np.array_equal(base.residual, residual[:begin])
+        and _same(base.roots, head)
+    ):
+        base = _base(x[:begin], residual[:begin], h, most - step, head)
+    return _posterior(_extended(base, x, residual, h, roots), base, h)
+
+
+def _same(before: FloatArray | None, now: FloatArray | None) -> bool:
+    return before is now if before is None or now is None else np.array_equal(before, now)
+
+
+def _counted(rows: FloatArray, roots: FloatArray | None) -> FloatArray:
+    """Return columns (or entries), one per trial, as they count in the sums."""
+    return rows if roots is None else rows * roots
 
 
 def _noise(h: Hyperparameters) -> float:
@@ -99,7 +126,7 @@ def _residue(h: Hyperparameters) -> float:
     return max(RESIDUE * _noise(h), SMALLEST * h.signal_variance)
 
 
-def _base(x: FloatArray, residual: FloatArray, h: Hyperparameters, most: int) -> Base:
+def _base(x: FloatArray, residual: FloatArray, h: Hyperparameters, most: int, roots: FloatArray | None) -> Base:
     """Choose U, O(n m^2)."""
     correlations = h.product_kernel.to(x)
 
@@ -109,7 +136,8 @@ def _base(x: FloatArray, residual: FloatArray, h: Hyperparameters, most: int) ->
     best = np.argsort(-residual, kind="stable")[: most // BEST_SHARE]
     picks, V = _pivoted(row, np.full(len(x), h.signal_variance), most, _residue(h), best)
     R = np.ascontiguousarray(V[:, picks].T)
-    return Base(x, residual, x[picks], R, V, V @ V.T, V @ residual)
+    counted = _counted(V, roots)
+    return Base(x, residual, x[picks], R, V, counted @ counted.T, counted @ _counted(residual, roots), roots)
 
 
 def _pivoted(
@@ -159,7 +187,7 @@ class _Sums:
     projected: FloatArray
 
 
-def _extended(base: Base, x: FloatArray, residual: FloatArray, h: Hyperparameters) -> _Sums:
+def _extended(base: Base, x: FloatArray, residual: FloatArray, h: Hyperparameters, roots: FloatArray | None) -> _Sums:
     """Add the trials since the choice, which join U if U does not explain them."""
     old = len(base.x)
     if old == len(x):
@@ -174,10 +202,15 @@ def _extended(base: Base, x: FloatArray, residual: FloatArray, h: Hyperparameter
     across = top[:, picks].T
     rest = s2 * kernel.matrix(tail[picks], base.x) - across @ base.V
     before = solve(corner, np.ascontiguousarray(rest.T)).T
-    mixed = before @ base.V.T + bottom @ top.T
+    # from here on as they count; where all trials are alike these are the same arrays
+    tail_roots = None if roots is None else roots[old:]
+    top, bottom = _counted(top, tail_roots), _counted(bottom, tail_roots)
+    before, V = _counted(before, base.roots), _counted(base.V, base.roots)
+    tail_residual, earlier = _counted(tail_residual, tail_roots), _counted(base.residual, base.roots)
+    mixed = before @ V.T + bottom @ top.T
     square = np.block([[base.square + top @ top.T, mixed.T], [mixed, before @ before.T + bottom @ bottom.T]])
     R = np.block([[base.R, np.zeros((len(base.R), len(picks)))], [across, corner]])
-    projected = [base.projected + top @ tail_residual, before @ base.residual + bottom @ tail_residual]
+    projected = [base.projected + top @ tail_residual, before @ earlier + bottom @ tail_residual]
     return _Sums(np.concatenate([base.points, tail[picks]]), R, square, np.concatenate(projected))
 
 

@@ -87,12 +87,20 @@ class MapRegressor(GaussianProcessRegressor):  # type: ignore[misc]  # scikit-le
         kernel: where learning begins if there are no `starts`.
         prior: of the kernel's `theta`.
         starts: theta, (d + 2,) each, that are climbed from.
+        noise: (n, 2), as in `History.noise`, standardised; None: all rows are as noisy as theta says.
     """
 
-    def __init__(self, kernel: ProductCovariance, prior: LogPrior, starts: Sequence[FloatArray] = ()) -> None:
+    def __init__(
+        self,
+        kernel: ProductCovariance,
+        prior: LogPrior,
+        starts: Sequence[FloatArray] = (),
+        noise: FloatArray | None = None,
+    ) -> None:
         super().__init__(kernel, alpha=0.0, optimizer=self._search, copy_X_train=False)
         self.prior = prior
         self.starts = starts
+        self.noise = noise
 
     def log_marginal_likelihood(
         self,
@@ -107,7 +115,8 @@ class MapRegressor(GaussianProcessRegressor):  # type: ignore[misc]  # scikit-le
         """
         if theta is None:
             return float(self.log_marginal_likelihood_value_)
-        found = LogLikelihood(self.X_train_, self.y_train_, self.kernel_.name).value_and_gradient(theta)
+        likelihood = LogLikelihood(self.X_train_, self.y_train_, self.kernel_.name, self.noise)
+        found = likelihood.value_and_gradient(theta)
         if found is None or not (np.isfinite(found[0]) and np.isfinite(found[1]).all()):
             value, gradient = -np.inf, np.zeros_like(theta)
         else:
@@ -147,6 +156,8 @@ def learn(
     initial: Hyperparameters,
     previous: Hyperparameters | None,
     prior: PriorName = "dimension-scaled",
+    *,
+    noise: FloatArray | None = None,
 ) -> Hyperparameters:
     """Return the maximum a posteriori hyper-parameters of the standardised data.
 
@@ -156,6 +167,7 @@ def learn(
         initial: a starting point.
         previous: another, from the last fit.
         prior: which they are learned under.
+        noise: (n, 2), as in `History.noise`; None: all outcomes are alike.
 
     Raises:
         FitFailed: no start led to a finite optimum.
@@ -164,13 +176,14 @@ def learn(
     kernel = ProductCovariance(_values(initial), initial.kernel)
     shrunk = replace(initial, lengthscales=tuple(0.3 * v for v in initial.lengthscales))
     starts = [np.clip(np.log(_values(h)), *kernel.bounds.T) for h in (initial, shrunk, previous) if h is not None]
-    model = MapRegressor(kernel, log_prior(prior, x.shape[1]), starts)
+    own = None if noise is None else noise[rows] / (initial.y_scale, 1.0)
+    model = MapRegressor(kernel, log_prior(prior, x.shape[1]), starts, own)
     try:
         model.fit(x[rows], (y[rows] - initial.y_shift) / initial.y_scale)
     except np.linalg.LinAlgError as failure:
         raise FitFailed("the covariance at the optimum is not positive definite") from failure
-    signal, noise, *lengthscales = (float(v) for v in model.kernel_.values)
-    return replace(initial, signal_sd=signal, noise_sd=noise, lengthscales=tuple(lengthscales))
+    signal, noise_sd, *lengthscales = (float(v) for v in model.kernel_.values)
+    return replace(initial, signal_sd=signal, noise_sd=noise_sd, lengthscales=tuple(lengthscales))
 
 
 def _values(h: Hyperparameters) -> FloatArray:

@@ -24,6 +24,8 @@ class LogLikelihood:
     y: FloatArray
     """(n,)."""
     kernel: KernelName
+    noise: FloatArray | None = None
+    """(n, 2), as in `History.noise`, standardised; None: all are as noisy as theta says."""
 
     def value_and_gradient(self, theta: FloatArray) -> tuple[float, FloatArray] | None:
         """Return the logarithm, and its gradient (d + 2,); None where the covariance is not positive definite."""
@@ -34,7 +36,8 @@ class LogLikelihood:
         kernel = ProductKernel(self.kernel, parameters[2:])
         K = kernel.matrix(self.x, self.x)
         K *= signal
-        np.fill_diagonal(K, signal + noise)
+        free, fixed = self._parts()
+        np.fill_diagonal(K, signal + (noise * free + fixed))
         L, info = dpotrf(K.T, lower=1, clean=0)
         if info:
             return None
@@ -49,8 +52,17 @@ class LogLikelihood:
         W = np.triu(W, 1)
         pairs = W.sum(axis=0) + W.sum(axis=1)
         by_signal = pairs.sum() + signal * own.sum()
-        gradient = np.array([by_signal, noise * own.sum(), *self._by_lengthscales(kernel, W, pairs)])
+        by_noise = noise * (own * free).sum()
+        gradient = np.array([by_signal, by_noise, *self._by_lengthscales(kernel, W, pairs)])
         return float(value), gradient
+
+    def _parts(self) -> tuple[FloatArray | float, FloatArray | float]:
+        """Return what theta's noise variance counts for in each row, and what it has besides that is known."""
+        if self.noise is None:
+            return 1.0, 0.0
+        known, factor = self.noise.T
+        free = np.isnan(known)
+        return np.where(free, np.square(factor), 0.0), np.where(free, 0.0, np.square(known))
 
     def _by_lengthscales(self, kernel: ProductKernel, W: FloatArray, pairs: FloatArray) -> FloatArray:
         """Sum W_ij d ln k_l(x_il - x_jl) / d ln l over pairs i < j, for every variable, (d,)."""

@@ -50,7 +50,7 @@ def fit_history(
     x = history.x if n else np.empty((0, problem.space.dimension))
     due = previous is None or n >= REFIT_GROWTH * max(fitted_at, 1)
     refit = problem.model.hyperparameters == "learned" and due
-    posterior = fit(x, y, _turned(problem), previous, refit=refit, memo=history.memo)
+    posterior = fit(x, y, _turned(problem), previous, refit=refit, memo=history.memo, noise=history.noise)
     changed = previous is not None and posterior.hyperparameters != previous
     return Fitted(posterior, posterior.hyperparameters, n if refit else fitted_at, refitted=changed)
 

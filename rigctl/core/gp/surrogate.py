@@ -45,6 +45,8 @@ class Posterior:
     """What went wrong in the fit and was done instead (fault 49); empty when all is well."""
     uncertainty: tuple[FloatArray, FloatArray] | None = None
     """Of inducing inputs (A, B), both (n, n) and lower: Lambda = A (B B')^-1 A'. None where Lambda is lam I."""
+    own_noise: FloatArray | None = None
+    """(n,), noise variances of the outcomes at `x`, standardised, where they are not all lam."""
 
     @cached_property
     def K_inv(self) -> FloatArray:  # noqa: N802 - the name of the mathematics
@@ -97,7 +99,8 @@ class Posterior:
         Added to a draw of the prior at `x` it is what the data might have been: its covariance is L L'.
         """
         if self.uncertainty is None:
-            return np.asarray(z * np.sqrt(self.hyperparameters.noise_sd**2 + self.jitter))
+            variance = self.hyperparameters.noise_sd**2 if self.own_noise is None else self.own_noise
+            return np.asarray(z * np.sqrt(variance + self.jitter))
         wide, precise = self.uncertainty
         return np.asarray(solve(precise, z, transposed=True) @ wide.T)
 
@@ -110,6 +113,7 @@ def fit(
     *,
     refit: bool = True,
     memo: Memo | None = None,
+    noise: FloatArray | None = None,
 ) -> Posterior:
     """Condition the surrogate on data, learning its hyper-parameters if asked to.
 
@@ -123,12 +127,13 @@ def fit(
         previous: of the last fit; also the fallback if this one fails.
         refit: whether to learn hyper-parameters anew.
         memo: of the history behind x and y: saves time where only rows were added, changes no bit of the result.
+        noise: (n, 2), as in `History.noise`; None: all outcomes are as noisy as the model believes.
 
     Raises:
         ValueError: shapes do not match, a value is not finite, or fixed hyper-parameters are missing.
     """
     x, y = _checked(x, y)
-    given = _Data(x, y, options.max_points, memo or Memo())
+    given = _Data(x, y, options.max_points, memo or Memo(), noise)
     if options.hyperparameters == "fixed":
         return _condition(given, _fixed(options, x.shape[1]), ())
     if previous is not None and len(previous.lengthscales) != x.shape[1]:
@@ -148,13 +153,18 @@ class _Data:
     most: int
     """Rows at most before inducing inputs stand for them."""
     memo: Memo
+    noise: FloatArray | None
+
+    def variances(self, h: Hyperparameters) -> FloatArray | None:
+        """Return the noise variances, (n,), standardised; None where all are the model's own."""
+        return None if self.noise is None else h.noise_variances(self.noise)
 
 
 def _learned(given: _Data, initial: Hyperparameters, previous: Hyperparameters | None, prior: PriorName) -> Posterior:
     from rigctl.core.gp.learning import learn  # noqa: PLC0415 - imports scikit-learn: only where it fits
 
     try:
-        return _condition(given, learn(given.x, given.y, initial, previous, prior), ())
+        return _condition(given, learn(given.x, given.y, initial, previous, prior, noise=given.noise), ())
     except FitFailed as failure:
         kept = "the previous ones" if previous else "the prior's"
         return _condition(given, previous or initial, (f"hyper-parameters: {failure}; kept {kept}",))
@@ -214,7 +224,7 @@ def _condition(given: _Data, h: Hyperparameters, notes: tuple[str, ...]) -> Post
     if len(residual) <= given.most:
         return _exact(given, residual, h, notes)
     key = ("inducing", given.most, h)
-    found = reduced(given.x, residual, h, given.most, given.memo.get(key))
+    found = reduced(given.x, residual, h, given.most, given.memo.get(key), noise=given.variances(h))
     given.memo.keep(key, found.base)
     return Posterior(
         h, found.points, found.L, found.alpha, found.jitter, notes + _jittered(found.jitter, h), found.uncertainty
@@ -223,10 +233,10 @@ def _condition(given: _Data, h: Hyperparameters, notes: tuple[str, ...]) -> Post
 
 def _exact(given: _Data, residual: FloatArray, h: Hyperparameters, notes: tuple[str, ...]) -> Posterior:
     """Factorise, with as little jitter as it takes."""
-    key = ("factor", h)
+    key, variances = ("factor", h), given.variances(h)
     # as much noise as signal always factorises: the diagonal then outweighs rounding by 1e15
     for share in (*JITTERS, 1.0):
-        factor = factorise(given.x, h, share * h.signal_variance, None if share else given.memo.get(key))
+        factor = factorise(given.x, h, share * h.signal_variance, None if share else given.memo.get(key), variances)
         if factor is not None:
             break
     else:
@@ -235,7 +245,7 @@ def _exact(given: _Data, residual: FloatArray, h: Hyperparameters, notes: tuple[
         given.memo.keep(key, factor)
     alpha = solve(factor.L, solve(factor.L, residual[None, :]), transposed=True)[0]
     jitter = share * h.signal_variance
-    return Posterior(h, given.x, factor.L, alpha, jitter, notes + _jittered(jitter, h))
+    return Posterior(h, given.x, factor.L, alpha, jitter, notes + _jittered(jitter, h), own_noise=variances)
 
 
 def _jittered(jitter: float, h: Hyperparameters) -> tuple[str, ...]:

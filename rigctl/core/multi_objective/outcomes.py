@@ -79,7 +79,7 @@ def as_first(problem: Problem, history: History, k: int, memo: Memo | None = Non
     further = problem.further[k]
     model = replace(problem.model, hyperparameters="learned", signal_sd=None, noise_sd=None, mean=None)
     alone = replace(problem, maximise=further.maximise, floor=further.floor, model=model, further=())
-    return alone, History.of((replace(o, y=_further_of(o, k)) for o in history.observations), memo)
+    return alone, History.of((replace(o, y=_further_of(o, k), noise_sd=None) for o in history.observations), memo)
 
 
 def _further_of(o: Observation, k: int) -> float | None:

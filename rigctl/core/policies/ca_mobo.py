@@ -69,6 +69,7 @@ class MoUcb:
 
     width: Width = Width()
     units: Units = "range"
+    """An outcome is weighed in units of its `range` so far, or in its `own`."""
 
     def mistakes(self, problem: Problem) -> Sequence[tuple[str, str]]:
         """Return what of the problem does not fit, by configuration key."""

@@ -86,6 +86,7 @@ class ExploreThenCommit(OutlookPolicy):
     `halving`: after every d commit trials (U, Experiments)."""
     explore: Exploration = field(default_factory=Exploration)
     cost_bound: CostBound = "empirical-bernstein"
+    """How far a control set's mean cost may be from what it has cost so far."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.tolerance < 1:

@@ -26,6 +26,7 @@ class Epsilon:
     """Follow the eps schedule (Tay et al., NeurIPS 2023, section 4.1): never negative; 0 ignores all costs."""
 
     schedule: Literal["constant", "linear", "list"] = "linear"
+    """How it shrinks: not at all, in a line to 0, or as listed."""
     start: float = 1.0
     """The constant, or where the line starts."""
     unit: Literal["spread", "outcome"] = "spread"

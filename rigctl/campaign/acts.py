@@ -1,0 +1,130 @@
+"""What people may do to a campaign that runs, each act kept in the journal with who did it.
+
+What makes the rig safer is done first and kept then; what lets it go on is kept first. A pause is what the journal's
+acts say: the next process reads it there, so it outlives this one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rigctl.campaign.control import Answer, Request, Verbs
+from rigctl.campaign.corrections import restore, void
+from rigctl.campaign.desk import Desk
+from rigctl.campaign.journal.rows import ActRow
+from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.journal.writer import Journal
+from rigctl.campaign.runner import StopRequest
+from rigctl.errors import JournalError, RigctlError, UsageError
+
+NOTED = ("denied", "login", "token")
+"""What others do beside a campaign and have it keep: the page's server and `rigctl token` write no journal."""
+NOT_KEPT = "done, but not kept in the journal"
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """Carries out what is asked for over the control socket; used in the event loop only."""
+
+    journal: JournalThread
+    desk: Desk
+    stop: StopRequest
+    finish: Callable[[str], Answer]
+    """Ends the campaign after the trial under way; why."""
+    go_safe: Callable[[str], Awaitable[Answer]]
+    """Ends it now, everything safe; why."""
+
+    def verbs(self) -> Verbs:
+        """Return what may be asked for, by name."""
+        return {
+            "stop": self._stop,
+            "safe": self._safe,
+            "pause": self._pause,
+            "resume": self._resume,
+            "ack": self._acknowledge,
+            "void": self._void,
+            "note": self._note,
+        }
+
+    def _stop(self, request: Request) -> Answer:
+        answer = self.finish(_reason("asked to stop", request))
+        self._keep(request, outcome="ends after the trial under way")
+        return answer
+
+    async def _safe(self, request: Request) -> Answer:
+        going = self.go_safe(_reason("asked to go safe", request))
+        self._keep(request, outcome="everything goes safe, the campaign ends")
+        return await going
+
+    async def _pause(self, request: Request) -> Answer:
+        if self.stop.pause:
+            raise UsageError(f"pause: {self.stop.pause}; `rigctl resume` lets it go on")
+        self.stop.pause = paused_words(request.who, request.why)
+        try:
+            await self.journal.call(_act, request, "", "begins no trial until it is resumed")
+        except JournalError as error:
+            raise RigctlError(f"pause: {NOT_KEPT}, so a restart would not know of it: {error}") from error
+        return {"paused": self.stop.pause}
+
+    async def _resume(self, request: Request) -> Answer:
+        if not self.stop.pause:
+            raise UsageError("resume: nobody has paused this campaign; `rigctl status` says what it does")
+        was = self.stop.pause
+        await self.journal.call(_act, request, "", f"goes on; was {was}")
+        self.stop.pause = ""
+        return {"resumed": was}
+
+    async def _acknowledge(self, request: Request) -> Answer:
+        alarm = request.number("alarm")
+        await self.journal.call(lambda j: j.people.acknowledge(alarm, request.who, request.why))
+        return {"acknowledged": alarm}
+
+    async def _void(self, request: Request) -> Answer:
+        trial, do = request.number("trial"), restore if request.arguments.get("undo") is True else void
+        said = await self.journal.call(do, trial, request.who, request.why)
+        self.stop.corrected = True
+        return {"trial": trial, "outcome": said}
+
+    def _note(self, request: Request) -> Answer:
+        verb = request.text("act")
+        if verb not in NOTED:
+            raise UsageError(f"note: act: got {verb!r}, must be one of {', '.join(NOTED)}")
+        self._keep(replace(request, verb=verb), request.text("argument"), request.text("outcome"))
+        return {}
+
+    def _keep(self, request: Request, argument: str = "", outcome: str = "") -> None:
+        """Have an act kept without waiting: a journal that does not return must not delay it."""
+        self.desk.keep("act", lambda j: _act(j, request, argument, outcome))
+
+
+def _act(journal: Journal, request: Request, argument: str, outcome: str) -> None:
+    journal.act(request.verb, request.who, argument, request.why, outcome)
+
+
+def _reason(what: str, request: Request) -> str:
+    return f"{what}: {request.why}" if request.why else what
+
+
+def paused_words(who: str, why: str) -> str:
+    """Say who has paused a campaign, and why."""
+    return f"paused by {who}: {why}" if why else f"paused by {who}"
+
+
+def paused_by(acts: tuple[ActRow, ...]) -> str:
+    """Return who has paused the campaign, and why, as the journal has it; empty: nobody."""
+    last = next((act for act in reversed(acts) if act.verb in ("pause", "resume")), None)
+    return "" if last is None or last.verb == "resume" else paused_words(last.who, last.why)
+
+
+def act_json(act: ActRow) -> Mapping[str, Any]:
+    """Return an act for programs."""
+    return {
+        "utc": act.utc,
+        "who": act.who,
+        "verb": act.verb,
+        "argument": act.argument,
+        "why": act.why,
+        "outcome": act.outcome,
+    }

@@ -1,0 +1,268 @@
+"""What a person says of a new rig, read: from a flag or from an answer to a question, by the same words.
+
+Every reader raises ValueError saying what was got and what is allowed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Collection, Mapping
+from typing import Any, Final, Literal
+
+from rigctl.config.build_problem import COLUMNS
+from rigctl.config.draft import Device, Draft, Natural, OutcomeDraft, Point, VariableDraft
+from rigctl.config.fields import NAME
+from rigctl.config.units import DURATION, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, SCALES, VOLUME, Units
+
+_PLUS_MINUS: Final = re.compile(r"\s*(\S+?)\s*(?:\+-|\+/-|±)\s*(\S+)\s*")
+_SPAN: Final = re.compile(r"\s*(\S+?)\s*\.\.\s*(\S+)\s*")
+_BARE: Final = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)")
+TABLES: Final = ("input", "holding", "coil", "discrete")
+TYPES: Final = ("int16", "uint16", "int32", "uint32", "float32", "int64", "uint64", "float64")
+ORDERS: Final = ("ABCD", "BADC", "CDAB", "DCBA")
+POINT_EXAMPLE: Final = "plc/input/0/float32/CDAB"
+SLACK: Final = 1e-9
+"""Of a step: as decimals are held."""
+UNKNOWN: Final = ("unknown", "learned", "")
+
+
+# single answers ---------------------------------------------------------------------------------------------------
+
+
+def name_of(text: str) -> str:
+    """Return a name for a rig, variable, outcome or device."""
+    text = text.strip()
+    if not re.fullmatch(NAME, text):
+        raise ValueError(f'got "{text}", must begin with a letter and go on with letters, digits, _ or -, such as ph')
+    return text
+
+
+def column_of(text: str, taken: Collection[str] = ()) -> str:
+    """Return a name for a variable or outcome, which no other column has."""
+    name = name_of(text)
+    if name in COLUMNS or name in taken:
+        whose = "a column of every history" if name in COLUMNS else "in use already"
+        raise ValueError(f'got "{name}", which is {whose}; take another name')
+    return name
+
+
+def unit_of(text: str) -> str:
+    text = text.strip()
+    if not text:
+        raise ValueError('got nothing, must be a unit such as mM, L/min, pH or degC; "1" for none')
+    for scale in SCALES:
+        if text.casefold() == scale.casefold() and text != scale:  # some are other units then: ph is the phot
+            raise ValueError(f'got "{text}", must be written {scale}')
+    Units(None).unit(text)
+    return text
+
+
+def number_of(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        point = ", with a point and no comma" if "," in text else ""
+        raise ValueError(f'got "{text.strip()}", must be a number such as 5 or 0.25, without its unit{point}')
+    return value
+
+
+def range_of(low: float, high: float) -> tuple[float, float]:
+    if low >= high:
+        swapped = f"; did you mean {high:g} to {low:g}?" if low > high else ""
+        raise ValueError(f"got {low:g} to {high:g}, the lower end must be below the upper end{swapped}")
+    return low, high
+
+
+def currency_of(text: str) -> str:
+    code = text.strip().upper()
+    if not re.fullmatch(r"[A-Z]{3}", code):
+        raise ValueError(f'got "{text.strip()}", must be a three-letter code such as EUR')
+    return code
+
+
+def amount_of(text: str, currency: str | None, *, per: str = "", or_nothing: bool = True) -> str:
+    """Return an amount of the rig's currency without it, as it was written: `4.2` of `4.2 EUR/L`."""
+    text = text.strip()
+    told = f"{text} {currency or 'EUR'}{per}" if _BARE.fullmatch(text) else text
+    kind = {"/L": PER_ML, "/kWh": PER_KWH, "/h": PER_HOUR}.get(per, PER_TRIAL)
+    price = Units(currency).price(told, kind)
+    if not or_nothing and price == 0:
+        raise ValueError(f'got "{text}", must be more than nothing')
+    if per == "/L":
+        price *= 1000
+    return f"{price.normalize():f}" if price else "0"
+
+
+def duration_of(text: str) -> str:
+    if Units(None).quantity(text.strip(), DURATION) <= 0:
+        raise ValueError(f'got "{text.strip()}", must be more than nothing')
+    return text.strip()
+
+
+def volume_of(text: str) -> str:
+    if Units(None).quantity(text.strip(), VOLUME) <= 0:
+        raise ValueError(f'got "{text.strip()}", must be more than nothing')
+    return re.sub(r"^([-+.\d]+(?:[eE][-+]?\d+)?)(?=[A-Za-zµμ])", r"\1 ", text.strip())
+
+
+def direction_of(text: str) -> Literal["maximise", "minimise"]:
+    word = text.strip().lower().replace("z", "s")
+    if word and "maximise".startswith(word) and word != "m":
+        return "maximise"
+    if word and "minimise".startswith(word) and word != "m":
+        return "minimise"
+    raise ValueError(f'got "{text.strip()}", must be maximise or minimise')
+
+
+def natural_of(text: str, low: float, high: float) -> Natural:
+    """Read `6.3 +- 0.3`, `2 .. 4`, `uniform` or `unknown`."""
+    if text.strip().lower() in UNKNOWN:
+        return Natural()
+    if text.strip().lower() == "uniform":
+        return Natural("uniform")
+    spread, span = _PLUS_MINUS.fullmatch(text), _SPAN.fullmatch(text)
+    if spread is not None:
+        mean, sd = number_of(spread[1]), number_of(spread[2])
+        if sd <= 0:
+            raise ValueError(f"got a spread of {sd:g}, must be more than nothing")
+        return Natural("normal", mean, sd)
+    if span is not None:
+        return Natural("uniform", *range_of(number_of(span[1]), number_of(span[2])))
+    example = f"{(low + high) / 2:g} +- {(high - low) / 10:g}"
+    raise ValueError(f'got "{text.strip()}", must be such as "{example}", "{low:g} .. {high:g}", uniform or unknown')
+
+
+def step_of(text: str, low: float, high: float) -> float:
+    """Return the distance between two setpoints, of which the range must hold a whole number."""
+    step = number_of(text)
+    if step <= 0 or step > high - low or abs((high - low) / step - round((high - low) / step)) > SLACK:
+        raise ValueError(f"got {step:g}, must go a whole number of times into {low:g} to {high:g}")
+    return step
+
+
+def safe_of(text: str, low: float, high: float) -> str:
+    if text.strip().lower() == "off":
+        return "off"
+    value = number_of(text)
+    if not low <= value <= high:
+        raise ValueError(f"got {value:g}, must be off, or lie within {low:g} to {high:g}")
+    return f"{value:g}"
+
+
+def effect_of(text: str) -> float:
+    value = number_of(text)
+    if value == 0:
+        raise ValueError("got 0, must say how much one mL changes the reading; negative if it lowers it")
+    return value
+
+
+def point_of(text: str, devices: Collection[Device], use: Literal["sensor", "actuator"]) -> Point:
+    """Read `ph_probe`, `camera/MEAS:GROW?` or `plc/holding/2/float32/CDAB/coil=2`."""
+    name, *place = text.strip().split("/")
+    device = next((d for d in devices if d.name == name), None)
+    if device is None:
+        found = ", ".join(d.name for d in devices) or "none"
+        raise ValueError(f'got "{name}", must be one of the devices that were found: {found}')
+    if device.can == "modbus":
+        return Point(name, _register(text.strip(), tuple(place), use))
+    if device.can == "scpi" and use == "sensor":
+        if not place or not place[0].endswith("?"):
+            raise ValueError(f'got "{text.strip()}", must name the question it answers, such as {name}/MEAS:VOLT?')
+        return Point(name, ("/".join(place),))
+    if place:
+        raise ValueError(f'got "{text.strip()}", must be {name} alone: it has nothing to choose from')
+    if use == "actuator" and device.can != "pump":
+        raise ValueError(f'got "{name}", which imposes nothing; must be a pump, or a place in a Modbus unit')
+    if use == "sensor" and device.can == "pump":
+        raise ValueError(f'got "{name}", a pump, which measures nothing')
+    return Point(name)
+
+
+def _register(text: str, place: tuple[str, ...], use: str) -> tuple[str, ...]:
+    table, at, *more = (*place, "", "")[: max(2, len(place))]
+    example = POINT_EXAMPLE if use == "sensor" else "plc/holding/2/float32/CDAB/coil=2"
+    if table not in TABLES or not at.isdigit() or int(at) > 0xFFFF:
+        raise ValueError(f'got "{text}", must be device, table, address, and what stands there, such as {example}')
+    if use == "actuator" and table not in ("holding", "coil"):
+        raise ValueError(f'got "{text}", but nothing can be written to {table}; must be holding or coil')
+    for part in more:
+        key, equals, value = part.partition("=")
+        if not equals and part not in (*TYPES, *ORDERS):
+            raise ValueError(f'got "{part}" in "{text}", must be one of {", ".join((*TYPES, *ORDERS))}, or scale=0.01')
+        if equals and key not in ("scale", "coil", "release"):
+            raise ValueError(f'got "{part}" in "{text}", must be scale=..., coil=... or release=...')
+        if equals:
+            number_of(value)
+    keys = {part.partition("=")[0] for part in more}
+    if use == "actuator" and table == "holding" and not keys & {"coil", "release"}:
+        raise ValueError(f'got "{text}", must say how it is let go: the coil that enables it, coil=2, or release=VALUE')
+    return place
+
+
+# whole flags ------------------------------------------------------------------------------------------------------
+
+VARIABLE_FORM: Final = "NAME UNIT LOW HIGH [KEY=VALUE ...]"
+OUTCOME_FORM: Final = "NAME UNIT [maximise|minimise] [KEY=VALUE ...]"
+
+
+def variable_of(text: str, draft: Draft, devices: Collection[Device], *, places: bool = True) -> VariableDraft:
+    """Read `ph pH 5 7 natural=6.3+-0.3 cost=0.4`; `places`: devices are known, so that sensors can be looked up."""
+    words, given = _words(text)
+    if len(words) != 4:
+        raise ValueError(f'got "{text}", must be "{VARIABLE_FORM}", such as "ph pH 5 7 natural=6.3+-0.3"')
+    taken = [v.name for v in draft.variables] + ([draft.outcome.name] if draft.outcome else [])
+    low, high = range_of(number_of(words[2]), number_of(words[3]))
+    currency = draft.currency
+    readers: dict[str, Any] = {
+        "natural": lambda t: natural_of(t, low, high),
+        "step": lambda t: step_of(t, low, high),
+        "cost": lambda t: amount_of(t, currency),
+        "sensor": lambda t: point_of(t, devices, "sensor") if places else None,
+        "actuator": lambda t: point_of(t, devices, "actuator") if places else None,
+        "safe": lambda t: safe_of(t, low, high),
+        "effect": effect_of,
+        "price": lambda t: amount_of(t, currency, per="/L"),
+        "per_dose": volume_of,
+        "per_day": volume_of,
+        "mix": duration_of,
+        "treatment": lambda t: point_of(t, devices, "actuator") if places else None,
+    }
+    return VariableDraft(column_of(words[0], taken), unit_of(words[1]), low, high, **_read(given, readers))
+
+
+def outcome_of(text: str, devices: Collection[Device], *, places: bool = True) -> OutcomeDraft:
+    """Read `growth cm2/day maximise target=300`."""
+    words, given = _words(text)
+    if len(words) not in (2, 3):
+        raise ValueError(f'got "{text}", must be "{OUTCOME_FORM}", such as "growth cm2/day maximise"')
+    readers: dict[str, Any] = {
+        "target": number_of,
+        "sensor": lambda t: point_of(t, devices, "sensor") if places else None,
+    }
+    direction = direction_of(words[2]) if len(words) == 3 else "maximise"
+    return OutcomeDraft(column_of(words[0]), unit_of(words[1]), direction, **_read(given, readers))
+
+
+def _words(text: str) -> tuple[list[str], dict[str, str]]:
+    try:
+        parts = shlex.split(text)
+    except ValueError as error:
+        raise ValueError(f'got "{text}", which has an open quotation mark') from error
+    pairs = [part.partition("=") for part in parts if "=" in part]
+    return [p for p in parts if "=" not in p], {key: value for key, _, value in pairs}
+
+
+def _read(given: Mapping[str, str], readers: Mapping[str, Any]) -> dict[str, Any]:
+    found = {}
+    for key, text in given.items():
+        if key not in readers:
+            raise ValueError(f'got the key "{key}", must be one of {", ".join(readers)}')
+        try:
+            found[key] = readers[key](text)
+        except ValueError as error:
+            raise ValueError(f"{key}: {error}") from error
+    return found

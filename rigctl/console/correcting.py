@@ -1,0 +1,101 @@
+"""`rigctl void`, `rigctl amend`: a person corrects a trial, in the journal or by way of the campaign that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Any
+
+from rigctl.campaign import control, corrections
+from rigctl.campaign.clock import RealClock, boot_id
+from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal.rows import Amendment
+from rigctl.campaign.lock import campaign_here, state_lock
+from rigctl.campaign.people import this_person
+from rigctl.config.findings import unknown
+from rigctl.console.assemble import open_campaign
+from rigctl.console.ingest import by_name
+from rigctl.core.money import Micros, to_micros
+from rigctl.errors import UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Holds what options say is to be amended."""
+
+    outcome: float | None = None
+    failed: bool = False
+    values: str = ""
+    """`a=1.2,b=3`; further outcomes among them."""
+    cost: str | None = None
+    note: str | None = None
+
+
+def void(directory: Path, trial: int, why: str, *, undo: bool = False) -> Mapping[str, Any]:
+    """Leave a trial out of what the policy learns from, or take it in again; return what came of it.
+
+    Raises:
+        UsageError: there is no such trial, or it cannot be voided.
+        RigctlError: the campaign that runs here refuses, or does not answer.
+        JournalError: the journal cannot be used.
+    """
+    if campaign_here(directory) is not None:  # it has the journal, and the next decision must know
+        answer = control.ask(directory, "void", trial=trial, who=this_person(), why=why, undo=undo)
+        return {"trial": trial, "outcome": answer["outcome"]}
+    work = corrections.restore if undo else corrections.void
+    return {"trial": trial, "outcome": _here(directory, lambda journal: work(journal, trial, this_person(), why))}
+
+
+def amend(directory: Path, trial: int, change: Change, why: str) -> Mapping[str, Any]:
+    """Correct what was recorded of a trial; return what came of it. Raises as `void`."""
+    with open_campaign(None, directory) as campaign:
+        names = campaign.loaded.problem.space.names, campaign.loaded.rig.outcome_names
+        becomes = amendment(change, *names, campaign.loaded.currency)
+
+    def work(journal: Journal) -> str:
+        return corrections.amend(journal, trial, becomes, names, who=this_person(), why=why)
+
+    return {"trial": trial, "outcome": _here(directory, work)}
+
+
+def amendment(change: Change, variables: tuple[str, ...], outcomes: tuple[str, ...], currency: str) -> Amendment:
+    """Return what is to be amended, by name.
+
+    Raises:
+        UsageError: something does not hold, or nothing is to be amended.
+    """
+    first, *further = outcomes
+    values: dict[str, float | None] = {}
+    measured: dict[str, float | None] = {} if change.outcome is None else {first: change.outcome}
+    for name, text in by_name("--values", change.values).items():
+        if name not in (*variables, *further):
+            raise UsageError(f"--values: {unknown(name, (*variables, *further), 'a variable or further outcome: ')}")
+        try:
+            (values if name in variables else measured)[name] = float(text)
+        except ValueError:
+            raise UsageError(f'--values: {name}: got "{text}", must be a finite number') from None
+    if change.failed:
+        if measured:
+            raise UsageError(f"amend: --failed and {', '.join(measured)}: give an outcome, or say that there was none")
+        measured = dict.fromkeys(outcomes)
+    amount = None if change.cost is None else _amount(change.cost, currency)
+    if not (values or measured or amount is not None or change.note is not None):
+        raise UsageError("amend: give --outcome, --failed, --values, --cost or --note")
+    return Amendment(values, measured, amount, change.note)
+
+
+def _amount(given: str, currency: str) -> Micros:
+    try:
+        return to_micros(Decimal(given.removesuffix(currency).strip()))
+    except (InvalidOperation, ValueError):
+        raise UsageError(f'--cost: got "{given}", must be an amount in {currency}') from None
+
+
+def _here(directory: Path, work: Callable[[Journal], str]) -> str:
+    with open_reader(directory) as reader:  # before the lock, which would make a missing directory
+        reader.campaign()
+    with state_lock(directory), closing(Journal(directory, RealClock(), boot_id())) as journal:
+        return work(journal)

@@ -1,0 +1,224 @@
+"""The verbs of people who do trials themselves, or correct what was recorded: ingest, void, amend."""
+
+# ruff: noqa: PLC0415  # imports stand in the verbs, so that `--help` needs none of them
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rigctl.console.options import AsJson, Config, State
+from rigctl.console.output import print_fields, print_json
+from rigctl.errors import UsageError
+
+Force = Annotated[bool, typer.Option("--force", help="Record what looks mistyped all the same.")]
+Which = Annotated[
+    list[str], typer.Argument(metavar="[CONFIG] TRIAL", help="The trial's number; default CONFIG: as last started.")
+]
+Why = Annotated[str, typer.Option("--why", metavar="TEXT", help="What was wrong, for whoever reads it later.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these verbs to a command line."""
+    for verb in (ingest, void, amend):
+        app.command()(verb)
+    app.command("import")(import_)
+
+
+def ingest(
+    config: Config,
+    source: Annotated[str | None, typer.Argument(metavar="[FILE]", help="CSV file, or - for JSON on stdin.")] = None,
+    *,
+    control_set: Annotated[str | None, typer.Option(help="What was controlled, joined by +.")] = None,
+    values: Annotated[str, typer.Option(metavar="NAME=X,...", help="What was measured, all variables.")] = "",
+    setpoints: Annotated[
+        str, typer.Option("--set", metavar="NAME=X,...", help="What was set; default: as suggested, if it was.")
+    ] = "",
+    outcome: Annotated[float | None, typer.Option(help="Leave out if the trial failed.")] = None,
+    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
+    date: Annotated[str, typer.Option(help="When it was done, e.g. 2026-03-01.")] = "",
+    operator: Annotated[str, typer.Option(help="Who did it.")] = "",
+    batch: Annotated[str, typer.Option(help="Of what material.")] = "",
+    note: Annotated[str, typer.Option(help="Whatever else should be known of it.")] = "",
+    state: State = None,
+    force: Force = False,
+    json: AsJson = False,
+) -> None:
+    """Record trials done by hand; asks before it takes what looks mistyped."""
+    from rigctl.config.load import load
+    from rigctl.console import ingest as ingesting
+    from rigctl.console import next_steps
+    from rigctl.console.assemble import state_directory
+    from rigctl.console.by_hand import read_rows
+
+    loaded = load(config)
+    known = {"date": date, "operator": operator, "batch": batch, "note": note}
+    if source == "-":
+        rows = ingesting.rows_from_json(loaded, sys.stdin.read())
+    elif source is not None:
+        rows = read_rows(loaded, Path(source))
+    elif control_set is not None and cost is not None:
+        said = ingesting.Said(control_set, cost, values, setpoints, outcome, known)
+        rows = (ingesting.row_from_options(loaded, said),)
+    else:
+        raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
+    if source is not None and any((control_set, values, setpoints, outcome is not None, cost, *known.values())):
+        raise UsageError(f"ingest: {source} has trials of its own; give either a file or the options of one trial")
+    sure = _sure(force=force, ask=source != "-" and not json)
+    done = ingesting.ingest(loaded, state_directory(state, loaded.name), rows, sure)
+    if done.departed:
+        typer.echo(
+            f"rigctl: trial {done.trials[0]} is recorded as not following the suggestion: {done.departed}", err=True
+        )
+    _tell(done.to_json(), json)
+    if not json:
+        typer.echo(next_steps.after_ingest(loaded, state, spent=done.spent >= done.budget))
+
+
+def import_(
+    which: Annotated[
+        list[str], typer.Argument(metavar="[CONFIG] FILE", help="A table as text; default CONFIG: as last started.")
+    ],
+    *,
+    maps: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="HEADER=NAME", help="What a column is; - to ignore it; repeatable."),
+    ] = None,
+    decimal: Annotated[str | None, typer.Option(metavar="comma|point", help="Default: as the numbers say.")] = None,
+    separator: Annotated[str | None, typer.Option(help="Of columns, or tab; default: as it is found.")] = None,
+    controlled: Annotated[
+        str | None, typer.Option(metavar="NAMES", help="What was controlled in all rows, joined by +; or nothing.")
+    ] = None,
+    noise: Annotated[
+        float | None, typer.Option(metavar="SD", help="Standard deviation of these outcomes, in their own unit.")
+    ] = None,
+    noise_factor: Annotated[float, typer.Option(help="Their noise over that of the campaign's own trials.")] = 1.0,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be imported, and import nothing.")
+    ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Import the same file once more, and what looks mistyped.")
+    ] = False,
+    state: State = None,
+    json: AsJson = False,
+) -> None:
+    """Take in trials from before the campaign, out of a spreadsheet; they are evidence, and nobody is charged."""
+    from rigctl.console import importing
+    from rigctl.console.assemble import find_state, loaded_here, state_directory
+
+    if len(which) > 2:
+        raise UsageError(f"import: got {' '.join(which)}, must be [CONFIG] FILE")
+    config = Path(which[0]) if len(which) > 1 else None
+    loaded = loaded_here(config, find_state(None, state) if config is None else Path(), {})
+    directory = state_directory(state, loaded.name) if config is not None else find_state(None, state)
+    reading = importing.Reading(_maps(maps or []), _decimals(decimal), _tab(separator), controlled)
+    plan = importing.planned(loaded, Path(which[-1]), reading)
+    known_noise = importing.noise_of(loaded, noise, noise_factor)
+    if not json:
+        typer.echo("\n".join(importing.preview(loaded, plan)))
+    answer = dict(importing.to_json(loaded, plan))
+    if not dry_run:
+        sure = _sure(force=force, ask=not json)
+        answer |= importing.record(loaded, directory, plan, known_noise, sure, again=force)
+    if json:
+        print_json(answer)
+    elif not dry_run:
+        first, *_, last = answer["trials"] * 2
+        _tell({"imported": f"trials {first} to {last}", "spent": answer["spent"], "budget": answer["budget"]}, json)
+
+
+def void(
+    which: Which,
+    *,
+    why: Why = "",
+    undo: Annotated[bool, typer.Option("--undo", help="Take a void trial in again.")] = False,
+    state: State = None,
+    json: AsJson = False,
+) -> None:
+    """Leave a trial out of what the policy learns from; its record and its cost stay."""
+    from rigctl.console import correcting
+
+    directory, trial = _trial("void", which, state)
+    _tell(correcting.void(directory, trial, why, undo=undo), json)
+
+
+def amend(
+    which: Which,
+    *,
+    outcome: Annotated[float | None, typer.Option(help="What it was, the first outcome.")] = None,
+    failed: Annotated[bool, typer.Option("--failed", help="It gave no outcome.")] = False,
+    values: Annotated[
+        str, typer.Option(metavar="NAME=X,...", help="What was measured: variables and further outcomes.")
+    ] = "",
+    cost: Annotated[str | None, typer.Option(metavar="AMOUNT", help="In the rig's currency.")] = None,
+    note: Annotated[str | None, typer.Option(help="Whatever else should be known of it.")] = None,
+    why: Why = "",
+    state: State = None,
+    json: AsJson = False,
+) -> None:
+    """Correct what was recorded of a trial; what it was before stays visible."""
+    from rigctl.console import correcting
+
+    directory, trial = _trial("amend", which, state)
+    change = correcting.Change(outcome, failed, values, cost, note)
+    _tell(correcting.amend(directory, trial, change, why), json)
+
+
+def _maps(given: Sequence[str]) -> dict[str, str]:
+    found = {}
+    for text in given:
+        header, equals, name = (part.strip() for part in text.rpartition("="))
+        if not (equals and header and name):
+            raise UsageError(f'--map: got "{text}", must be HEADER=NAME, e.g. "hydration [%]=hydration"')
+        found[header] = name
+    return found
+
+
+def _decimals(given: str | None) -> Any:
+    if given not in (None, "comma", "point"):
+        raise UsageError(f'--decimal: got "{given}", must be comma or point')
+    return given
+
+
+def _tab(given: str | None) -> str | None:
+    text = {"tab": "\t", "\\t": "\t"}.get(given or "", given)
+    if text is not None and len(text) != 1:
+        raise UsageError(f'--separator: got "{given}", must be one character, or tab')
+    return text
+
+
+def _trial(verb: str, which: Sequence[str], state: Path | None) -> tuple[Path, int]:
+    from rigctl.console.assemble import find_state
+
+    if len(which) > 2 or not which[-1].isdecimal():
+        raise UsageError(f"{verb}: got {' '.join(which)}, must be [CONFIG] TRIAL, the trial's number last")
+    return find_state(Path(which[0]) if len(which) > 1 else None, state), int(which[-1])
+
+
+def _sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
+    """Return what is told of doubts: it asks a person at a terminal, and refuses where there is none."""
+
+    def sure(doubts: Sequence[str]) -> None:
+        told = "\n".join(f"  {doubt}" for doubt in doubts)
+        if force:
+            typer.echo(f"rigctl: recorded all the same:\n{told}", err=True)
+        elif ask and at_a_terminal():
+            typer.echo(f"This looks mistyped:\n{told}", err=True)
+            if not typer.confirm("Record it all the same?", err=True):
+                raise UsageError("nothing was recorded")
+        else:
+            raise UsageError(f"this looks mistyped, so nothing was recorded; with --force it is:\n{told}")
+
+    return sure
+
+
+def at_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _tell(answer: Any, json: bool) -> None:
+    (print_json if json else print_fields)(answer)

@@ -1,0 +1,269 @@
+"""`rigctl init`: flags and answers -> a configuration file that holds; nothing is written before all of it does."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import typer
+
+from rigctl.config import answers
+from rigctl.config.draft import Device, Draft, missing
+from rigctl.config.load import load_text
+from rigctl.config.writing import configuration
+from rigctl.console import probing
+from rigctl.console.interview import Interview
+from rigctl.errors import ConfigError, UsageError
+
+T = TypeVar("T")
+BY_ID: Final = Path("/dev/serial/by-id")
+_NEITHER: Final = "init: say --by-hand where a person does the trials, or --probe PORT|HOST where instruments are wired"
+_NOBODY: Final = "init: nobody answers there, so nothing was written; see above why, or say --by-hand"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What the flags say, as text."""
+
+    name: str | None = None
+    currency: str | None = None
+    budget: str | None = None
+    outcome: str | None = None
+    variables: tuple[str, ...] = ()
+    per_trial: str | None = None
+    per_hour: str | None = None
+    energy_price: str | None = None
+    settle: str | None = None
+    measure: str | None = None
+    every: str | None = None
+    by_hand: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written, and from what."""
+
+    path: Path
+    draft: Draft
+    devices: tuple[Device, ...]
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """Where questions are asked: on standard error if the answer on standard output is for a program."""
+
+    stderr: bool
+
+    def say(self, text: str) -> None:
+        typer.echo(text, err=self.stderr)
+
+    def ask(self, question: str, reader: Callable[[str], T], default: str | None = None) -> T:
+        """Ask until the answer holds.
+
+        Raises:
+            UsageError: nobody answers any more (Ctrl-C, the end of the input).
+        """
+        shown = f"{question} [{default}]" if default else question
+        while True:
+            try:
+                text = typer.prompt(shown, default="", show_default=False, err=self.stderr)
+            except typer.Abort as error:
+                raise UsageError("init: ended before the last answer; nothing was written") from error
+            try:
+                return reader(text.strip() or default or "")
+            except ValueError as error:
+                self.say(f"  {error}")
+
+
+def initialise(file: Path, said: Said, probes: Sequence[str], units: str, *, force: bool, stderr: bool) -> Written:
+    """Put a configuration together, check it, and only then write it.
+
+    Raises:
+        UsageError: the file is there already, flags are wrong, or missing where nobody can be asked.
+        ConfigError: what was said does not go together.
+    """
+    _may_write(file, force)
+    asking, terminal = at_a_terminal(), Terminal(stderr)
+    _flags(said, file, (), places=False)  # what is wrong with them is told before anything is opened
+    asked = probing.units_of(units)
+    if asking and not probes and not said.by_hand:
+        probes = _ask_for_places(terminal)
+        said = said if probes else replace(said, by_hand=True)
+    devices = _found(probing.places_of(probes), asked)
+    if not devices and not said.by_hand:
+        if not asking:
+            raise UsageError(_NOBODY if probes else _NEITHER)
+        terminal.say("Nobody answers there, so a person does the trials.")
+        said = replace(said, by_hand=True)
+    draft = _flags(said, file, devices)
+    lacking = missing(draft, devices)
+    if lacking and not asking:
+        raise UsageError(_lacking(lacking))
+    if lacking:
+        draft = Interview(terminal.ask, terminal.say).fill(draft, devices)
+    text = configuration(draft, devices)
+    try:
+        loaded = load_text(text, file, to_run=True)
+    except ConfigError as error:
+        error.extend(
+            _kept(file, text) if lacking else f"\n{file}, with these lines, was not written: give other values"
+        )
+        raise
+    _write(file, text, force=force)
+    return Written(file, draft, devices, loaded.warnings)
+
+
+def at_a_terminal() -> bool:
+    return sys.stdin.isatty()
+
+
+def _kept(file: Path, text: str) -> str:
+    """Keep what somebody has answered, in a file of another name; return what is said of it."""
+    kept = file.with_name(f"{file.stem}.draft{file.suffix}")
+    _write(kept, text, force=True)
+    return f"\n{file} was not written; your answers are in {kept}: mend them there, then `rigctl check {kept}`"
+
+
+def _ask_for_places(terminal: Terminal) -> tuple[str, ...]:
+    ports = sorted(map(str, BY_ID.iterdir())) if BY_ID.is_dir() else []
+    terminal.say("Are instruments wired to this computer? They would be asked who they are;")
+    terminal.say("nothing is set or moved.")
+    terminal.say(f"Serial ports here: {', '.join(ports) or 'none'}")
+    question = "Ports and hosts, with spaces between, e.g. 192.168.0.10; Enter: none, by hand"
+
+    def read(text: str) -> tuple[str, ...]:
+        try:
+            return tuple(place.text for place in probing.places_of(shlex.split(text)))
+        except UsageError as error:
+            raise ValueError(str(error)) from error
+
+    return terminal.ask(question, read, "")
+
+
+def _found(places: Sequence[probing.Place], units: Sequence[int]) -> tuple[Device, ...]:
+    """Look who is there, and tell."""
+    if places:
+        typer.echo(f"Asking who is there ({', '.join(place.text for place in places)}) ...", err=True)
+    seen = probing.sightings(places, units)
+    devices = probing.devices_of(places, seen)
+    for line in probing.told(places, seen, devices):
+        typer.echo(line, err=True)
+    return devices
+
+
+def _flags(said: Said, file: Path, devices: Sequence[Device], *, places: bool = True) -> Draft:
+    """Return what the flags say; raises UsageError with everything that is wrong with them."""
+    wrong: list[str] = []
+
+    def read(flag: str, text: str | None, reader: Callable[[str], T]) -> T | None:
+        try:
+            return None if text is None else reader(text)
+        except ValueError as error:
+            wrong.append(f"{flag}: {error}")
+            return None
+
+    currency = read("--currency", said.currency or _code_of(said.budget) or "EUR", answers.currency_of)
+
+    def price(per: str = "") -> Callable[[str], str]:
+        return partial(answers.amount_of, currency=currency, per=per)
+
+    draft = Draft(
+        name=read("--name", said.name or _name_from(file), answers.name_of),
+        currency=currency,
+        budget=read("--budget", said.budget, lambda t: answers.amount_of(t, currency, or_nothing=False)),
+        outcome=read("--outcome", said.outcome, lambda t: answers.outcome_of(t, devices, places=places)),
+        per_trial=read("--per-trial", said.per_trial, price()),
+        per_hour=read("--per-hour", said.per_hour, price("/h")),
+        energy_price=read("--energy-price", said.energy_price, price("/kWh")),
+        settle=read("--settle", said.settle, answers.duration_of),
+        measure=read("--measure", said.measure, answers.duration_of),
+        every=read("--every", said.every, answers.duration_of),
+        by_hand=said.by_hand,
+    )
+    for text in said.variables:
+        v = read("--variable", text, partial(answers.variable_of, draft=draft, devices=devices, places=places))
+        draft = draft if v is None else replace(draft, variables=(*draft.variables, v))
+    if wrong:
+        raise UsageError("init: " + "\n".join(wrong))
+    return draft
+
+
+def _code_of(budget: str | None) -> str | None:
+    """Return the currency that an amount carries."""
+    word = (budget or "").split()[-1:]
+    return word[0] if word and word[0].isalpha() else None
+
+
+def _name_from(file: Path) -> str:
+    kept = "".join(c if c.isascii() and (c.isalnum() or c in "_-") else "-" for c in file.stem).strip("-")
+    return kept if kept[:1].isalpha() else "rig"
+
+
+def _lacking(lacking: Mapping[str, str]) -> str:
+    width = max(map(len, lacking))
+    listed = "\n".join(f"  {flag.ljust(width)}  e.g. {example}" for flag, example in lacking.items())
+    return f"init: nobody can be asked here, for standard input is no terminal; give what is missing:\n{listed}"
+
+
+# the file ---------------------------------------------------------------------------------------------------------
+
+
+def _may_write(file: Path, force: bool) -> None:
+    if file.exists() and not force:
+        raise UsageError(f"init: {file} is there already; give another name, or --force to write over it")
+    if not file.parent.is_dir():
+        raise UsageError(f"init: {file.parent} is no folder; make it first, or give another place")
+
+
+def _write(file: Path, text: str, *, force: bool) -> None:
+    """Put it there whole or not at all; raises UsageError if somebody else has put a file there meanwhile."""
+    new = file.with_name(f".{file.name}.{os.getpid()}.new")
+    try:
+        with new.open("w", encoding="utf-8") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        if force:
+            new.replace(file)
+        else:
+            os.link(new, file)  # unlike a rename, it never replaces
+    except FileExistsError as error:
+        raise UsageError(f"init: {file} is there already; give another name, or --force to write over it") from error
+    except OSError as error:
+        raise UsageError(f"init: {file} cannot be written ({error.strerror}); nothing was") from error
+    finally:
+        with suppress(OSError):
+            new.unlink()
+
+
+# telling ----------------------------------------------------------------------------------------------------------
+
+
+def to_json(done: Written) -> Mapping[str, Any]:
+    return {
+        "config": str(done.path),
+        "rig": done.draft.name,
+        "by_hand": done.draft.by_hand,
+        "variables": [v.name for v in done.draft.variables],
+        "devices": [{"name": d.name, "driver": d.driver, "url": d.url, "said": d.said} for d in done.devices],
+        "warnings": done.warnings,
+        "next": f"rigctl check {done.path}",
+    }
+
+
+def lines(done: Written) -> list[str]:
+    count = len(done.draft.variables)
+    kind = "a bench by hand" if done.draft.by_hand else f"a rig with {len(done.devices)} devices found"
+    return [
+        f"{done.path} written: {kind}, {count} variable{'' if count == 1 else 's'}, "
+        f"{done.draft.budget} {done.draft.currency}.",
+        f"Next: rigctl check {done.path}",
+    ]

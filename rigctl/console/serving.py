@@ -1,0 +1,190 @@
+"""`rigctl serve`, `rigctl token`, and the page beside a campaign that runs."""
+
+# ruff: noqa: PLC0415  # the extra `web` is imported only where it is used, and only once it is known to be there
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from rigctl.campaign.people import this_person
+from rigctl.errors import UsageError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from rigctl.signals import Signals
+
+NEEDED = ("starlette", "uvicorn", "jinja2")
+LOOK_S = 0.1
+LAST_WORDS_S = 3.0
+"""Wall seconds for the page's server to end."""
+
+
+def require_web() -> None:
+    """Raise UsageError where the extra `web` is not installed."""
+    missing = [name for name in NEEDED if find_spec(name) is None]
+    if missing:
+        raise UsageError(
+            f"the page needs {', '.join(missing)}, which is not installed here: it is the extra `web`. In the folder "
+            "of rigctl's sources: `pip install '.[web]'`. Everything else works without it"
+        )
+
+
+def serve(
+    directory: Path,
+    *,
+    host: str,
+    port: int,
+    allow_hosts: Sequence[str] | None,
+    readers: int,
+    with_parent: bool,
+) -> None:
+    """Serve the page of the campaign in this state directory until a signal comes.
+
+    Raises:
+        UsageError: it cannot listen there, or what it needs is not installed.
+    """
+    require_web()
+    from rigctl.page import serving
+    from rigctl.page.scholar import ProcessScholar
+    from rigctl.page.views import PageViews
+
+    place = serving.Place(directory, host, port, serving.names(allow_hosts), readers)
+    warning = serving.check_place(place)
+    try:
+        listener = serving.listening(place)
+    except UsageError:
+        if not with_parent:
+            raise
+        listener = serving.listening(serving.Place(directory, host, 0))  # any other will do beside a campaign
+    if warning:
+        typer.echo(f"rigctl: warning: {warning}", err=True)
+
+    url = serving.url_of(place, listener)  # connections are taken from here on
+    typer.echo(url if with_parent else f"{directory}: {url}")
+    sys.stdout.flush()
+    server = serving.server_of(place, PageViews(), ProcessScholar(directory))
+    serving.serve(server, listener, with_parent=with_parent)
+
+
+# tokens -----------------------------------------------------------------------------------------------------------
+
+
+def create_token(directory: Path, name: str) -> Mapping[str, Any]:
+    """Make a token, and keep who did.
+
+    Raises:
+        UsageError: the name is none, or taken.
+    """
+    from rigctl.page.audit import keep
+    from rigctl.page.tokens import TokenFile
+
+    secret = TokenFile(directory).create(name, this_person())
+    keep(directory, "token", this_person(), name, "created")
+    return {"name": name, "token": secret, "note": "it is shown this once; who has it can act on the campaign"}
+
+
+def list_tokens(directory: Path) -> Sequence[Mapping[str, Any]]:
+    from rigctl.page.tokens import TokenFile, listed
+
+    return listed(TokenFile(directory).all())
+
+
+def revoke_token(directory: Path, name: str) -> Mapping[str, Any]:
+    """Let a token hold no longer, and keep who did.
+
+    Raises:
+        UsageError: there is none of that name.
+    """
+    from rigctl.page.audit import keep
+    from rigctl.page.tokens import TokenFile
+
+    TokenFile(directory).revoke(name)
+    keep(directory, "token", this_person(), name, "revoked")
+    return {"revoked": name}
+
+
+# beside a campaign ------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def page_beside(wanted: bool, directory: Path, tell: Console | Callable[[str], object]) -> Iterator[Callable[[], bool]]:
+    """Serve the page from a process of its own while the block runs; gives whether it still does.
+
+    Whatever becomes of it, the campaign does not notice: it is told once, and that is all.
+
+    Raises:
+        UsageError: what it needs is not installed.
+    """
+    if not wanted:
+        yield lambda: False
+        return
+    require_web()
+    say = tell if callable(tell) else tell.print
+    directory.mkdir(parents=True, exist_ok=True)
+    try:
+        process = subprocess.Popen(  # noqa: S603 - our own module, in our own interpreter
+            [sys.executable, "-P", "-m", "rigctl", "serve", "--state", str(directory), "--with-parent"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(entry or os.curdir for entry in sys.path)},
+            start_new_session=True,  # Ctrl-C is for the campaign; its end is the page's
+        )
+    except OSError as error:
+        say(f"no page: {error}")
+        yield lambda: False
+        return
+    ending = threading.Event()
+    threading.Thread(target=_pass_on, args=[process, say, ending], name="page", daemon=True).start()
+    try:
+        yield lambda: process.poll() is None
+    finally:
+        ending.set()
+        _end(process)
+
+
+def linger(page_is_there: Callable[[], bool], signals: Signals | None, console: Console) -> None:
+    """Keep the page until a person at a terminal has looked: until Ctrl-C, if none has come before."""
+    if signals is None or signals.heard or not sys.stdin.isatty() or not page_is_there():
+        return
+    console.print("The campaign has ended. The page stays until Ctrl-C.")
+    while not signals.heard and page_is_there():
+        time.sleep(LOOK_S)
+
+
+def _pass_on(process: subprocess.Popen[bytes], say: Callable[[str], object], ending: threading.Event) -> None:
+    """Say where the page is, and once, if it comes to that, that it is no more."""
+    lines = process.stdout
+    said = ""
+    for line in lines or ():
+        text = line.decode(errors="replace").strip()
+        if text.startswith("http://"):
+            say(f"page: {text}")
+        else:
+            said = text or said
+    code = process.wait()
+    if not ending.is_set():
+        say(f"the page has ended (exit code {code}); the campaign goes on without it. {said}".rstrip())
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(OSError):
+        if process.stdin is not None:
+            process.stdin.close()
+    try:
+        process.wait(LAST_WORDS_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -1,0 +1,143 @@
+"""`rigctl status`: how a campaign stands, once or followed until it ends."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rigctl.campaign import control
+from rigctl.campaign.journal import Reader, open_reader
+from rigctl.campaign.under_way import UnderWay
+from rigctl.config.load import load_text
+from rigctl.console import progress, query
+from rigctl.console.board import Board
+from rigctl.console.output import number, print_fields, print_json_line, redraws, settings
+from rigctl.core.money import to_micros
+from rigctl.errors import UsageError
+from rigctl.rig.values import Alarm, Seen
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LOOK_S = 1.0
+"""Wall seconds between two questions."""
+LINE_EVERY_S = 60.0
+"""Wall seconds after which a pipe gets a line although no new step has begun."""
+NAMES: Mapping[str, str] = {
+    "pareto_trials": "trials that no other beats in every outcome",
+    "hypervolume": "hypervolume, measured",
+}
+FOR_PROGRAMS = ("ok", "speedup")
+
+
+def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Put a status in words: the trial under way, doses and readings, and what the names of the trade-off mean."""
+    words = {NAMES.get(name, name): value for name, value in status.items() if name not in FOR_PROGRAMS}
+    trial = status.get("trial")
+    if trial is not None:
+        under_way, speedup = UnderWay.from_json(trial), status["speedup"]
+        step = progress.step_words(under_way, 0.0, speedup)
+        chosen = f"control {'+'.join(under_way.control_set)} at {settings(under_way.setpoints)}"
+        words["trial"] = f"{under_way.trial} {under_way.phase}: {chosen}; {step}"
+        doses = (f"{n} {d.count}, {number(d.volume_ml)} mL" for n, d in under_way.doses.items())
+        words["doses"] = "; ".join(doses) or None
+        words["why"] = under_way.reason
+    if "readings" in status:
+        words["readings"] = progress.readings_words(_seen(status["readings"])) or None
+    return words
+
+
+def watch(directory: Path, console: Console, *, json: bool = False) -> None:
+    """Follow a campaign until it ends, or Ctrl-C: drawn again in its place, else line by line.
+
+    Raises:
+        UsageError: none runs here.
+        JournalError: the journal cannot be read.
+    """
+    answers = _answers(directory)
+    first = next(answers, None)
+    if first is None:
+        raise UsageError(f"{directory}: no campaign is running here; `rigctl status` without --watch says how it ended")
+    if json:
+        for answer in chain((first,), answers):
+            print_json_line(answer)
+        return
+    with ExitStack() as stack:
+        reader = stack.enter_context(open_reader(directory))
+        seen = _Follower(reader, _board(reader, directory))
+        draw: Callable[[Board], object] = (
+            stack.enter_context(progress.live(console)) if redraws(console) else _Lines(console).tell
+        )
+        for answer in chain((first,), answers):
+            draw(seen.taken(answer))
+    print_fields(for_people(query.status(directory)))
+
+
+def _answers(directory: Path) -> Iterator[Mapping[str, Any]]:
+    while True:
+        try:
+            yield control.ask(directory, "status")
+        except UsageError:  # it runs no more
+            return
+        time.sleep(LOOK_S)
+
+
+def _board(reader: Reader, directory: Path) -> Board:
+    board = Board.of(load_text(reader.campaign().config_text, directory / "configuration"))
+    for row in reader.trials():
+        if row.state.final:
+            board.take(row)
+    return board
+
+
+def _seen(told: Mapping[str, Any]) -> Mapping[str, Seen]:
+    return {name: Seen(**{**fields, "age_s": fields["age_s"] or 0.0}) for name, fields in told.items()}
+
+
+@dataclass(slots=True)
+class _Follower:
+    """Brings a board up to what a running campaign answers; mutable."""
+
+    reader: Reader
+    board: Board
+    _alarms: int = 0
+
+    def taken(self, answer: Mapping[str, Any]) -> Board:
+        board, trial = self.board, answer["trial"]
+        board.pace = replace(board.pace, speedup=answer["speedup"])
+        for n in range(board.trials + 1, answer["trials"] + 1):
+            board.take(self.reader.trial(n))
+        board.trial, board.now_s = None if trial is None else UnderWay.from_json(trial), 0.0
+        board.readings = _seen(answer["readings"])
+        if "spent" in answer:
+            board.spent, board.budget = to_micros(answer["spent"]), to_micros(answer["budget"])
+        paused = answer["phase"] not in ("starting", "running")
+        board.pausing = f"{answer['phase']}: {answer.get('why', '')}" if paused else ""
+        if answer["alarms"] > self._alarms:
+            last = self.reader.glance.alarms(min(answer["alarms"] - self._alarms, board.alarms.maxlen or 1))
+            board.alarms.extend(Alarm(a.severity, a.source, a.message) for a in reversed(last))
+            self._alarms = answer["alarms"]
+        return board
+
+
+@dataclass(slots=True)
+class _Lines:
+    """Tells what a board says where nothing can be drawn again; mutable."""
+
+    console: Console
+    _told: tuple[object, ...] = ()
+    _told_s: float = field(default=0.0)
+
+    def tell(self, board: Board) -> None:
+        trial = board.trial
+        step = None if trial is None else (trial.trial, trial.step(board.now_s)[0])
+        what, now_s = (step, board.trials, board.pausing), time.monotonic()
+        if what == self._told and now_s - self._told_s < LINE_EVERY_S:
+            return
+        self._told, self._told_s = what, now_s
+        self.console.print(progress.state_line(board), soft_wrap=True)

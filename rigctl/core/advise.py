@@ -1,0 +1,106 @@
+"""A recommendation as sentences: against leaving all alone, what it pays for, and what each variable does."""
+
+from __future__ import annotations
+
+from rigctl.core.explain import decimals_for
+from rigctl.core.recommend import Recommendation
+from rigctl.core.worth import Gain, Lesson, PayBack, Reference
+
+LITTLE = 0.5
+"""Less of what occurs by itself than this share was seen: what is said of it is a guess."""
+ALONE = "leaving everything alone"
+
+
+def advise(recommendation: Recommendation, *, outcome: str, unit: str, currency: str) -> tuple[str, ...]:
+    """Say what the recommended way is worth.
+
+    Args:
+        recommendation: which.
+        outcome: the outcome's name.
+        unit: of the outcome, as shown; empty for none.
+        currency: of all costs.
+    """
+    worth = recommendation.worth
+    say = _Words(recommendation, outcome, unit, currency)
+    lines = [line for reference in worth.references for line in say.reference(reference)]
+    paying = [say.pay_back(p) for p in worth.pay_back]
+    lines += ["What the dearer way buys:", *(f"  {line}" for line in paying)] if paying else []
+    return (*lines, "What controlling each variable does:", *(f"  {say.lesson(found)}" for found in worth.lessons))
+
+
+class _Words:
+    """Write the numbers of one recommendation with the same decimals."""
+
+    def __init__(self, recommendation: Recommendation, outcome: str, unit: str, currency: str) -> None:
+        self._label = "+".join(recommendation.choice.control_set)
+        self._outcome, self._unit, self._currency = outcome, unit, currency
+        options = (recommendation.choice, *recommendation.alternatives)
+        spreads = [0.25 * (o.high - o.low) for o in options]
+        self._decimals = decimals_for([s for s in spreads if s > 1e-9 * abs(recommendation.choice.expected)])
+
+    def reference(self, r: Reference) -> list[str]:
+        span = f"{self._number(r.low)} to {self._number(r.high)} {self._unit}".rstrip()
+        if r.what == "nothing":
+            lines = [f"With everything left alone, {self._outcome} is expected at {span}."]
+        elif r.what == "everything":
+            lines = [f"With everything controlled, {self._outcome} is expected at {span}."]
+        else:
+            done = f"controlling {'+'.join(r.control_set)}" if r.control_set else ALONE
+            lines = [f"With today's practice, {done}, {self._outcome} is expected at {span}."]
+        lines.append(f"  Controlling {self._label} instead is {self._gain(r.gain)}.")
+        if r.extrapolated:
+            lines.append("  No trial was run like that, so this is the model's estimate.")
+        if r.seen < LITTLE:
+            lines.append(f"  It is little more than a guess: trials tell {r.seen:.0%} of what such a trial would do.")
+        return [*lines, *self._cost(r)]
+
+    def _cost(self, r: Reference) -> list[str]:
+        if r.cost_per_trial is not None:
+            return [f"  A trial of it costs {r.cost_per_trial:.4g} {self._currency}."]
+        if r.cost_at_least is not None:
+            return [
+                f"  Its cost was never metered; time and fixed costs alone are {r.cost_at_least:.4g} {self._currency}."
+            ]
+        return ["  Its cost was never metered."]
+
+    def pay_back(self, p: PayBack) -> str:
+        """Say what a dearer way buys, and from which worth of the outcome on it pays."""
+        most = "at most " if p.at_most else ""
+        extra = f"{most}{p.extra_cost:.3g} {self._currency} a trial"
+        who = f"{'+'.join(p.dearer)} instead of {'+'.join(p.than) or ALONE}"
+        if p.per_outcome is None:
+            return f"{who}: {extra} more, for nothing that was shown."
+        one = f"one {self._unit}" if self._unit else f"one unit of {self._outcome}"
+        sure = "" if p.gain.low > 0 else ", and even that is not certain"
+        return (
+            f"{who}: {extra} more buys {self._number(p.gain.expected)} {self._unit}".rstrip()
+            + f". It pays if {one} is worth more than {p.per_outcome:.2g} {self._currency}{sure}."
+        )
+
+    def lesson(self, found: Lesson) -> str:
+        """Say what controlling one variable does, and what it costs."""
+        span = f"{self._number(found.gain.low)} to {self._number(found.gain.high)} {self._unit}".rstrip()
+        too = "controlling it" if found.controlled else "controlling it too"
+        if found.effect == "unclear":
+            said = f"{found.variable}: no effect of {too} was shown ({span})"
+        elif found.effect == "better":
+            said = f"{found.variable}: {too} is better by {span}"
+        else:
+            low, high = self._number(-found.gain.high), self._number(-found.gain.low)
+            said = f"{found.variable}: {too} is worse by {low} to {high} {self._unit}".rstrip()
+        if found.extra_cost is None:
+            return f"{said}; its own cost was not metered."
+        more = "more" if found.extra_cost >= 0 else "less"
+        return f"{said}; it costs {abs(found.extra_cost):.3g} {self._currency} a trial {more}."
+
+    def _gain(self, gain: Gain) -> str:
+        low, high = gain.low, gain.high
+        if low > 0:
+            return f"better by {self._number(low)} to {self._number(high)} {self._unit}".rstrip()
+        if high < 0:
+            return f"worse by {self._number(-high)} to {self._number(-low)} {self._unit}".rstrip()
+        return "not shown to be better or worse"
+
+    def _number(self, value: float) -> str:
+        text = f"{value:.{self._decimals}f}"
+        return text.lstrip("-") if float(text) == 0 else text

@@ -1,0 +1,172 @@
+"""Logging in with a token, and acting on the campaign: each act goes over the control socket, with who did it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
+
+from rigctl.campaign import control
+from rigctl.errors import RigctlError, UsageError
+from rigctl.page.audit import Audit
+from rigctl.page.door import Refused, check_origin, form
+from rigctl.page.plain import LOGIN_FORM, plain_page
+from rigctl.page.sessions import LASTS_S, Session, Sessions
+from rigctl.page.throttle import Throttle
+from rigctl.page.tokens import TokenFile
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+
+VERBS: Mapping[str, tuple[str, float]] = {
+    "finish": ("stop", 5.0),
+    "stop": ("stop", 5.0),
+    "safe": ("safe", 60.0),
+    "pause": ("pause", 10.0),
+    "resume": ("resume", 10.0),
+    "ack": ("ack", 10.0),
+    "void": ("void", 30.0),
+}
+"""What a form may ask for: the campaign's verb, and the wall seconds it may take."""
+NUMBERS = ("trial", "alarm")
+NO_TOKENS = "Nobody can act on this page yet: `rigctl token create NAME` makes a token."
+
+
+@dataclass(slots=True)
+class Desk:
+    """Knows who is logged in; mutable, used in the event loop only."""
+
+    directory: Path
+    sessions: Sessions = field(default_factory=lambda: Sessions(time.monotonic))
+    throttle: Throttle = field(default_factory=lambda: Throttle(time.monotonic))
+    audit: Audit = field(init=False)
+    _tokens: TokenFile = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.audit, self._tokens = Audit(self.directory), TokenFile(self.directory)
+
+    # who it is -------------------------------------------------------------------------------------------------------
+
+    def cookie(self, request: Request) -> str | None:
+        """Return the session's cookie of a request."""
+        return request.cookies.get(_cookie_name(request))
+
+    def session(self, request: Request) -> Session | None:
+        """Return who asks; None: somebody who may only read."""
+        return self.of(self.cookie(request))
+
+    def of(self, cookie: str | None) -> Session | None:
+        return self.sessions.of(cookie)
+
+    async def login_page(self, request: Request) -> Response:
+        """Return the form that asks for a token."""
+        session = self.session(request)
+        if session is not None:
+            form_html = (
+                f'<form method="post" action="logout"><input type="hidden" name="csrf" value="{session.secret}">'
+                "<p><button>Log out</button></p></form>"
+            )
+            return HTMLResponse(plain_page(f"You are logged in as {session.name}", [], form=form_html))
+        if not await asyncio.to_thread(self._tokens.all):
+            return HTMLResponse(plain_page("Log in", [NO_TOKENS]))
+        return HTMLResponse(plain_page("Log in", ["Who has a token may act on the campaign."], form=LOGIN_FORM))
+
+    async def login(self, request: Request) -> Response:
+        """Begin a session for who has a token; slow those who guess."""
+        check_origin(request)
+        address = request.client.host if request.client is not None else "unknown"
+        wait_s = self.throttle.wait_s(address)
+        if wait_s > 0:
+            text = (
+                f"A token was wrong just now. Try again in {wait_s:.0f} s." if wait_s >= 1 else "Try again in a moment."
+            )
+            again = {"Retry-After": str(max(1, round(wait_s)))}
+            return HTMLResponse(plain_page("Too soon", [text], form=LOGIN_FORM), 429, again)
+        secret = (await form(request)).get("token", "").strip()
+        token = await asyncio.to_thread(self._tokens.found, secret)
+        if token is None:
+            self.throttle.wrong(address)
+            self.audit.denied(address, "wrong token")
+            return HTMLResponse(plain_page("That is no token of this campaign", [], form=LOGIN_FORM), 403)
+        self.throttle.right(address)
+        self.sessions.end(self.cookie(request))
+        cookie = self.sessions.begin(token.name, token.sha256)
+        await self.audit.login(token.name, address)
+        answer = RedirectResponse("./", HTTPStatus.SEE_OTHER)
+        encrypted = request.headers.get("origin", "").startswith("https:") or request.url.scheme == "https"
+        answer.set_cookie(
+            _cookie_name(request), cookie, int(LASTS_S), httponly=True, samesite="strict", secure=encrypted, path="/"
+        )
+        return answer
+
+    async def logout(self, request: Request) -> Response:
+        """End the session."""
+        check_origin(request)
+        await self._checked(request)
+        self.sessions.end(self.cookie(request))
+        answer = RedirectResponse("./", HTTPStatus.SEE_OTHER)
+        answer.delete_cookie(_cookie_name(request), path="/", httponly=True, samesite="strict")
+        return answer
+
+    async def _checked(self, request: Request) -> tuple[Session, Mapping[str, str]]:
+        """Return who has sent a form, and the form.
+
+        Raises:
+            Refused: nobody is logged in, the token holds no longer, or the form is not from a page of this session.
+        """
+        session, given = self.session(request), await form(request)
+        if session is None:
+            raise Refused(403, "You are not logged in (any more). Log in with a token first.")
+        if not session.wrote(given.get("csrf", "")):
+            self.audit.denied(request.client.host if request.client else "unknown", "a form that is not from the page")
+            raise Refused(403, "This form is not from your page. Load the page anew, then try again.")
+        if not await asyncio.to_thread(self._tokens.holds, session.sha256):
+            self.sessions.end(self.cookie(request))
+            raise Refused(403, f"The token of {session.name} was revoked.")
+        return session, given
+
+    # what they do ----------------------------------------------------------------------------------------------------
+
+    async def act(self, request: Request) -> Response:
+        """Have the campaign do what a form asks for."""
+        check_origin(request)
+        session, given = await self._checked(request)
+        name = request.path_params["verb"]
+        if name not in VERBS:
+            raise Refused(404, f"Got {name}, must be one of {', '.join(VERBS)}.")
+        verb, within_s = VERBS[name]
+        arguments: dict[str, Any] = {"who": f"{session.name} (page)", "why": given.get("why", "")}
+        arguments |= {key: _number(key, given[key]) for key in NUMBERS if key in given}
+        wants_json = "application/json" in request.headers.get("accept", "")
+        try:
+            answer = await asyncio.to_thread(control.ask, self.directory, verb, within_s, **arguments)
+        except RigctlError as error:
+            status = 409 if isinstance(error, UsageError) or ": no answer" not in str(error) else 504
+            if wants_json:
+                return JSONResponse({"ok": False, "error": str(error)}, status)
+            return HTMLResponse(plain_page("Not done", [str(error)], up="../"), status)
+        if wants_json:
+            return JSONResponse(dict(answer))
+        if verb == "safe" and answer.get("failed"):
+            failed = json.dumps(answer["failed"])
+            return HTMLResponse(plain_page("NOT CONFIRMED SAFE", [failed], up="../"), 500)
+        return RedirectResponse("../", HTTPStatus.SEE_OTHER)
+
+
+def _number(name: str, text: str) -> int:
+    if not text.isdecimal() or len(text) > 12:
+        raise Refused(400, f"{name}: got {text!r:.40}, must be a whole number.")
+    return int(text)
+
+
+def _cookie_name(request: Request) -> str:
+    """Return the cookie's name: cookies do not tell ports apart, and a machine may show several campaigns."""
+    server = request.scope.get("server")
+    return f"rigctl-{server[1]}" if server else "rigctl"

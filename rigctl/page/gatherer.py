@@ -1,0 +1,250 @@
+"""Gathers what the page shows, once for all readers, in a thread beside the server's loop.
+
+Nothing is gathered while nobody looks. A look costs what has changed since the last one; the next one follows after at
+least nine times as long, so that however large the journal, the page takes at most a tenth of a processor. What needs
+the model is worked out by a process of its own, and shown when it is there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+import structlog
+
+from rigctl.campaign import control
+from rigctl.campaign.journal.look import Stamp, file_number, looking, stamp
+from rigctl.campaign.journal.reader import Reader
+from rigctl.config.load import LoadedConfig
+from rigctl.errors import RigctlError, UsageError
+from rigctl.page.campaign import Configured
+
+PERIOD_S = 1.0
+"""Wall seconds between two looks at least."""
+SHARE = 9.0
+"""Times as long as a look took, before the next."""
+STILL_S = 5.0
+"""Without any news the page is gathered anew after so long: it says how long things have been so."""
+STATUS_S = 2.0
+"""For the campaign to say how it is; one that hangs is shown as such."""
+SECRET = f"secret{secrets.token_hex(16)}"
+"""Stands in the sections for those who may act, until it is known who reads them; nobody outside can write it."""
+
+
+class Views(Protocol):
+    """Makes what is shown."""
+
+    def gather(
+        self,
+        reader: Reader,
+        loaded: LoadedConfig | None,
+        status: Mapping[str, Any] | None,
+        now: datetime,
+        *,
+        before: Any,
+        log_of: int | None = None,
+    ) -> Any: ...
+
+    def charged(self, facts: Any) -> int:
+        """Return how many trials are over."""
+
+    def page(self, facts: Any, study: Any, *, acting: str | None) -> str: ...
+
+    def sections(self, facts: Any, study: Any, *, acting: str | None) -> Mapping[str, str]: ...
+
+    def series(self, facts: Any) -> Mapping[str, Any]: ...
+
+    def asset(self, name: str) -> tuple[bytes, str]: ...
+
+
+class Scholar(Protocol):
+    """Works out what needs the model."""
+
+    async def study(self) -> Any:
+        """Return it; None if it cannot be had."""
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Holds what is shown now."""
+
+    version: int
+    facts: Any = None
+    """None: there is nothing to be shown yet; `trouble` says why."""
+    study: Any = None
+    trouble: str = ""
+    file: int = 0
+    """Which file the journal is."""
+    for_readers: Mapping[str, str] = field(default_factory=dict)
+    for_actors: Mapping[str, str] = field(default_factory=dict)
+    """Sections by name, as HTML; those for actors with `SECRET` in them."""
+    since: Mapping[str, int] = field(default_factory=dict)
+    """By section, the version it has last changed with."""
+
+    def newer_than(self, version: int, *, acting: bool) -> Mapping[str, str]:
+        """Return the sections that have changed since a version."""
+        sections = self.for_actors if acting else self.for_readers
+        return {name: html for name, html in sections.items() if self.since[name] > version}
+
+
+@dataclass(slots=True)
+class Gatherer:
+    """Keeps what is shown up to date while somebody looks; mutable, used in the event loop only."""
+
+    directory: Path
+    views: Views
+    scholar: Scholar
+    clock: Callable[[], float] = time.monotonic
+    shown: Shown = field(default_factory=lambda: Shown(0, trouble="Nothing was looked at yet."))
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when there is something new to be shown; a new one takes its place."""
+    _configured: Configured = field(default_factory=Configured)
+    _thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="gatherer"))
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _readers: int = 0
+    _watched: asyncio.Event = field(default_factory=asyncio.Event)
+    _seen: tuple[Stamp, Mapping[str, Any] | None] | None = None
+    _seen_s: float = float("-inf")
+    _took_s: float = 0.0
+    _studying: asyncio.Task[None] | None = None
+    _studied: tuple[int, int] | None = None
+    _rested_until_s: float = 0.0
+
+    # for readers -----------------------------------------------------------------------------------------------------
+
+    async def fresh(self) -> Shown:
+        """Return what is to be shown, gathered a moment ago at most; all who ask at a time share one look."""
+        async with self._lock:
+            if self.clock() - self._seen_s > max(PERIOD_S, SHARE * self._took_s):
+                await self._look()
+        return self.shown
+
+    def begin_reading(self) -> None:
+        self._readers += 1
+        self._watched.set()
+
+    def end_reading(self) -> None:
+        self._readers -= 1
+        if self._readers == 0:
+            self._watched.clear()
+
+    async def run(self) -> None:
+        """Look while somebody reads, until cancelled."""
+        while True:
+            await self._watched.wait()
+            async with self._lock:
+                await self._look()
+            await asyncio.sleep(max(PERIOD_S, SHARE * self._took_s))
+
+    async def close(self) -> None:
+        if self._studying is not None:
+            self._studying.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._studying
+        await self.scholar.close()
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    # looking ---------------------------------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        status = await asyncio.to_thread(self._status)
+        seen = stamp(self.directory), status
+        if seen == self._seen and self.clock() - self._seen_s < STILL_S and self.shown.facts is not None:
+            return
+        began_s = self.clock()
+        shown = await asyncio.get_running_loop().run_in_executor(self._thread, self._made, seen, self.shown)
+        self._took_s, self._seen_s, self._seen = self.clock() - began_s, self.clock(), seen
+        self._show(shown)
+        self._study_if_due()
+
+    def _status(self) -> Mapping[str, Any] | None:
+        """Return what the campaign says of itself; None: none runs here, or it does not answer."""
+        try:
+            answer = control.ask(self.directory, "status", STATUS_S)
+        except RigctlError:
+            return None
+        return {name: value for name, value in answer.items() if name != "ok"}
+
+    def _made(self, seen: tuple[Stamp, Mapping[str, Any] | None], before: Shown) -> Shown:
+        """Return what is to be shown now; in the gatherer's thread."""
+        file, status = file_number(seen[0]), seen[1]
+        same = before if before.file == file else Shown(before.version)
+        try:
+            facts = self._facts(status, same.facts)
+        except UsageError as error:
+            return Shown(before.version, trouble=str(error), file=file)
+        except RigctlError as error:
+            structlog.get_logger("rigctl.page").warning("the journal cannot be shown", error=str(error))
+            return Shown(before.version, trouble=str(error), file=file)
+        return self._rendered(facts, same.study, same, file)
+
+    def _facts(self, status: Mapping[str, Any] | None, before: Any, log_of: int | None = None) -> Any:
+        with looking(self.directory) as reader:
+            loaded = self._configured.of(reader.campaign(), self.directory)
+            return self.views.gather(reader, loaded, status, datetime.now(UTC), before=before, log_of=log_of)
+
+    async def page_of(self, trial: int, *, acting: bool) -> str:
+        """Return the page with the log of one trial.
+
+        Raises:
+            RigctlError: it cannot be read.
+        """
+
+        def made() -> str:
+            shown, status = self.shown, None if self._seen is None else self._seen[1]
+            facts = self._facts(status, shown.facts, trial)
+            return self.views.page(facts, shown.study, acting=SECRET if acting else None)
+
+        return await asyncio.get_running_loop().run_in_executor(self._thread, made)
+
+    def _rendered(self, facts: Any, study: Any, before: Shown, file: int) -> Shown:
+        readers = self.views.sections(facts, study, acting=None)
+        actors = self.views.sections(facts, study, acting=SECRET)
+        version = before.version + 1
+        since = {
+            name: before.since[name]
+            if before.for_actors.get(name) == html and before.for_readers.get(name) == readers.get(name)
+            else version
+            for name, html in actors.items()
+        }
+        return Shown(version, facts, study, "", file, {n: readers.get(n, "") for n in actors}, actors, since)
+
+    def _show(self, shown: Shown) -> None:
+        self.shown = shown
+        news, self.news = self.news, asyncio.Event()
+        news.set()
+
+    # studying --------------------------------------------------------------------------------------------------------
+
+    def _study_if_due(self) -> None:
+        """Have the model looked into once per trial, at most every other second of a processor."""
+        shown = self.shown
+        if shown.facts is None or (self._studying is not None and not self._studying.done()):
+            return
+        state = shown.file, self.views.charged(shown.facts)
+        if state == self._studied or self.clock() < self._rested_until_s:
+            return
+        self._studied = state
+        self._studying = asyncio.create_task(self._study(shown.file), name="study")
+
+    async def _study(self, file: int) -> None:
+        began_s = self.clock()
+        study = await self.scholar.study()
+        took_s = self.clock() - began_s
+        self._rested_until_s = self.clock() + took_s
+        async with self._lock:
+            shown = self.shown
+            if study is None or shown.facts is None or shown.file != file:
+                return
+            loop = asyncio.get_running_loop()
+            self._show(await loop.run_in_executor(self._thread, self._rendered, shown.facts, study, shown, file))

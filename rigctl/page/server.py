@@ -1,0 +1,202 @@
+"""The page's server as an ASGI application: the page, what changes of it, and what people may do there.
+
+It opens the journal read-only and speaks with the campaign over its control socket, and does nothing else to either.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from rigctl.errors import RigctlError
+from rigctl.page.acting import Desk
+from rigctl.page.door import Door, Refused
+from rigctl.page.gatherer import SECRET, Gatherer, Scholar, Shown, Views
+from rigctl.page.live import Events
+from rigctl.page.plain import plain_page
+from rigctl.page.sessions import Session
+
+READERS = 100
+"""Readers of events at a time."""
+LONG_S = 365 * 24 * 3600
+"""An asset that is named with its hash never changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Says how the page is served."""
+
+    directory: Path
+    """The campaign's state directory."""
+    hosts: frozenset[str]
+    """Names and addresses it answers to."""
+    readers: int = READERS
+
+
+@dataclass(slots=True)
+class Server:
+    """Answers requests; mutable, used in the event loop only."""
+
+    options: Options
+    views: Views
+    gatherer: Gatherer
+    desk: Desk
+    name: str = field(default_factory=lambda: secrets.token_hex(4))
+    """Of this process, in the numbers of its events."""
+    _reading: int = 0
+    _pages: dict[bool, tuple[int, str]] = field(default_factory=dict)
+    """By whether one may act, the version it is of and the page."""
+    _series: tuple[int, bytes] = (-1, b"")
+
+    async def home(self, request: Request) -> Response:
+        """Return the page as it is now; without a script it is loaded anew by hand."""
+        shown, session = await self.gatherer.fresh(), self.desk.session(request)
+        if shown.facts is None:
+            sentences = [shown.trouble, "This page looks again by itself."]
+            return HTMLResponse(plain_page("Nothing to show yet", sentences, again_s=2))
+        trial = request.query_params.get("trial", "")
+        if trial.isdecimal() and len(trial) < 10:
+            page = await self.gatherer.page_of(int(trial), acting=session is not None)
+        else:
+            page = await self._page(shown, acting=session is not None)
+        return HTMLResponse(page if session is None else page.replace(SECRET, session.secret))
+
+    async def _page(self, shown: Shown, *, acting: bool) -> str:
+        """Return the page for one who may act, or not; readers of the same version share it."""
+        version, page = self._pages.get(acting, (-1, ""))
+        if version != shown.version:
+            page = await asyncio.to_thread(self.views.page, shown.facts, shown.study, acting=SECRET if acting else None)
+            self._pages[acting] = shown.version, page
+        return page
+
+    async def events(self, request: Request) -> Response:
+        """Send what changes, until the reader goes away."""
+        if self._reading >= self.options.readers:
+            text = f"{self.options.readers} readers are here already; `rigctl serve --readers N` allows more.\n"
+            return PlainTextResponse(text, 503, {"Retry-After": "30"})
+        await self.gatherer.fresh()
+        last, cookie = request.headers.get("last-event-id", ""), self.desk.cookie(request)
+        without = ("log",) if request.query_params.get("trial") else ()  # one trial's log stays as it is
+        events = Events(self.gatherer, lambda s, v: _told(s, v, self.desk.of(cookie), without), self.name, last)
+        return _Counted(self, events)
+
+    async def series(self, request: Request) -> Response:
+        """Return the numbers of the time series."""
+        shown = await self.gatherer.fresh()
+        if shown.facts is None:
+            return JSONResponse({"error": shown.trouble}, 503)
+        tag = f'"{self.name}-{shown.version}"'
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers={"ETag": tag})
+        if self._series[0] != shown.version:
+            self._series = shown.version, await asyncio.to_thread(_json, self.views.series(shown.facts))
+        headers = {"ETag": tag, "Cache-Control": "no-cache"}
+        return Response(self._series[1], media_type="application/json", headers=headers)
+
+    async def asset(self, request: Request) -> Response:
+        """Return a file that the page needs; kept by browsers for good where its hash is asked for."""
+        try:
+            body, kind = self.views.asset(request.path_params["name"])
+        except RigctlError:
+            return PlainTextResponse("There is no such file.\n", 404)
+        digest = hashlib.sha256(body).hexdigest()
+        tag, asked = f'"{digest[:16]}"', request.query_params.get("v", "")
+        kept = len(asked) >= 8 and digest.startswith(asked)
+        headers = {"ETag": tag, "Cache-Control": f"public, max-age={LONG_S}, immutable" if kept else "no-cache"}
+        if request.headers.get("if-none-match") == tag:
+            return Response(status_code=304, headers=headers)
+        return Response(body, media_type=kind, headers=headers)
+
+    async def health(self, request: Request) -> Response:
+        """Say that the server answers, and what it sees; for whatever watches over it."""
+        del request
+        shown = self.gatherer.shown
+        return JSONResponse({"ok": True, "readers": self._reading, "journal": shown.facts is not None})
+
+    def count(self, one: int) -> None:
+        self._reading += one
+
+
+class _Counted(Response):
+    """Counts a reader while it is sent events."""
+
+    def __init__(self, server: Server, events: Events) -> None:
+        super().__init__()
+        self._server, self._events = server, events
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self._server.count(1)
+        try:
+            await self._events(scope, receive, send)
+        finally:
+            self._server.count(-1)
+
+
+def _told(shown: Shown, version: int, session: Session | None, without: Sequence[str]) -> Mapping[str, str]:
+    newer = shown.newer_than(version, acting=session is not None)
+    sections = {name: html for name, html in newer.items() if name not in without}
+    return sections if session is None else {n: html.replace(SECRET, session.secret) for n, html in sections.items()}
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return bytes(JSONResponse(value).body)
+
+
+def application(options: Options, views: Views, scholar: Scholar) -> Door:
+    """Return the page's server."""
+    desk = Desk(options.directory)
+    server = Server(options, views, Gatherer(options.directory, views, scholar), desk)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        del app
+        gathering = asyncio.create_task(server.gatherer.run(), name="gatherer")
+        try:
+            yield
+        finally:
+            gathering.cancel()
+            with suppress(asyncio.CancelledError):
+                await gathering
+            await server.gatherer.close()
+            await desk.audit.end()
+
+    routes = [
+        Route("/", server.home),
+        Route("/events", server.events),
+        Route("/data/series.json", server.series),
+        Route("/assets/{name}", server.asset),
+        Route("/login", desk.login_page, methods=["GET"]),
+        Route("/login", desk.login, methods=["POST"]),
+        Route("/logout", desk.logout, methods=["POST"]),
+        Route("/act/{verb}", desk.act, methods=["POST"]),
+        Route("/healthz", server.health),
+    ]
+    app = Starlette(routes=routes, lifespan=lifespan, exception_handlers={RigctlError: _refused, 404: _missing})
+    app.state.gatherer, app.state.desk = server.gatherer, desk
+    return Door(app, options.hosts)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    status = error.status if isinstance(error, Refused) else 500
+    return HTMLResponse(plain_page("Not done", [str(error)], up=_up(request)), status)
+
+
+async def _missing(request: Request, error: Exception) -> Response:
+    del error
+    return HTMLResponse(plain_page("There is no such page", [], up=_up(request)), 404)
+
+
+def _up(request: Request) -> str:
+    """Return where the campaign's page is from a request's path."""
+    return "../" * (request.url.path.count("/") - 1) or "./"

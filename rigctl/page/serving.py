@@ -1,0 +1,204 @@
+"""The page's server as a process: where it listens, how long it waits for whom, and when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import socket
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from rigctl.errors import UsageError
+from rigctl.page.door import LOOPBACK, is_loopback
+from rigctl.page.server import READERS, Options, application
+from rigctl.page.tokens import TokenFile
+
+if TYPE_CHECKING:
+    from rigctl.page.gatherer import Scholar, Views
+
+PORT = 8765
+HEADERS_S = 10.0
+"""Wall seconds for a request's headers to arrive; who takes longer is cut off."""
+UNREAD_S = 30.0
+"""Wall seconds that what was sent may wait to be taken."""
+HEADERS_BYTES = 16 * 1024
+IDLE_S = 5
+LEAVE_S = 1
+"""Wall seconds that readers have to go when the server ends."""
+BESIDE_READERS = 100
+"""Connections besides those of readers of events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Says where the page is served."""
+
+    directory: Path
+    """The campaign's state directory."""
+    host: str = "127.0.0.1"
+    port: int = PORT
+    """0: any that is free."""
+    allow_hosts: tuple[str, ...] = ()
+    """Other names it answers to, such as a reverse proxy's."""
+    readers: int = READERS
+
+    @property
+    def options(self) -> Options:
+        hosts = frozenset(name.lower() for name in (*LOOPBACK, self.host, *self.allow_hosts))
+        return Options(self.directory, hosts - {"0.0.0.0", "::"}, self.readers)  # noqa: S104 - these are no names
+
+
+def check_place(place: Place) -> str:
+    """Return what a person should know of this place; empty if there is nothing.
+
+    Raises:
+        UsageError: others could reach it, and nobody has a token.
+    """
+    if is_loopback(place.host):
+        return ""
+    if not TokenFile(place.directory).all():
+        raise UsageError(
+            f"--host {place.host}: other machines could reach the page there, and nobody has a token yet; "
+            "`rigctl token create NAME` makes one first. Or leave --host out: then only this machine can"
+        )
+    return (
+        f"--host {place.host}: other machines can read the page, and who has a token can act there. It is NOT "
+        "encrypted: whoever shares the network can read along, tokens too. Better leave --host out and put a reverse "
+        f"proxy with TLS in front, e.g. `caddy reverse-proxy --from rig.example --to 127.0.0.1:{place.port}` with "
+        "`rigctl serve --allow-host rig.example`"
+    )
+
+
+def listening(place: Place) -> socket.socket:
+    """Return a socket that listens there.
+
+    Raises:
+        UsageError: that cannot be.
+    """
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(
+            place.host, place.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+    except (socket.gaierror, UnicodeError) as error:
+        raise _no_host(place.host, str(error)) from error
+    out = socket.socket(family, kind, number)
+    try:
+        out.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        out.bind(address)
+        out.listen(128)
+    except OSError as error:
+        out.close()
+        if error.errno == errno.EADDRINUSE:
+            raise UsageError(
+                f"--port {place.port}: another program listens at {place.host} port {place.port} already; give another "
+                "one with --port, or --port 0 for any that is free"
+            ) from error
+        if error.errno == errno.EACCES:
+            raise UsageError(
+                f"--port {place.port}: this user may not listen there; must be 1024 to 65535. To be reached at port 80 "
+                "or 443, put a reverse proxy in front"
+            ) from error
+        raise _no_host(place.host, os.strerror(error.errno or 0)) from error
+    return out
+
+
+def _no_host(host: str, why: str) -> UsageError:
+    return UsageError(
+        f"--host: got {host}, must be an address or a name of this machine ({why}); 127.0.0.1 is for this machine "
+        "alone, 0.0.0.0 for all that can reach it"
+    )
+
+
+def url_of(place: Place, listener: socket.socket) -> str:
+    """Return where a browser on this machine finds the page."""
+    host = place.host if place.host not in ("0.0.0.0", "::") else "localhost"  # noqa: S104 - not bound to here
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}/"
+
+
+class Protocol(H11Protocol):
+    """Cuts off who begins a request and does not go on with it, or does not take what it has asked for."""
+
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        line = transport.get_extra_info("socket")
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * UNREAD_S))
+        self._expect_headers()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is h11.IDLE:
+            self._expect_headers()
+        else:
+            self._stop_waiting()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _expect_headers(self) -> None:
+        if self._late is None:
+            self._late = self.loop.call_later(HEADERS_S, self.transport.abort)
+
+    def _stop_waiting(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+def server_of(place: Place, views: Views, scholar: Scholar) -> uvicorn.Server:
+    """Return the server, with limits on what a stranger may take of it."""
+    config = uvicorn.Config(
+        application(place.options, views, scholar),
+        http=Protocol,
+        ws="none",
+        lifespan="on",
+        log_config=None,
+        log_level="error",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=IDLE_S,
+        timeout_graceful_shutdown=LEAVE_S,
+        h11_max_incomplete_event_size=HEADERS_BYTES,
+        limit_concurrency=place.readers + BESIDE_READERS,
+    )
+    return uvicorn.Server(config)
+
+
+def serve(server: uvicorn.Server, listener: socket.socket, *, with_parent: bool = False) -> None:
+    """Serve the page until a signal comes; `with_parent`: also until standard input ends."""
+    if with_parent:
+        threading.Thread(target=_end_with_input, args=[server], name="parent", daemon=True).start()
+    try:
+        asyncio.run(server.serve(sockets=[listener]))
+    except KeyboardInterrupt:
+        return
+
+
+def _end_with_input(server: uvicorn.Server) -> None:
+    while sys.stdin.buffer.read(1024):
+        pass
+    server.should_exit = True
+
+
+def names(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of `--allow-host`.
+
+    Raises:
+        UsageError: one is no name.
+    """
+    for name in given or ():
+        if not name or any(c in name for c in "/:@* ") or not name.isascii():
+            raise UsageError(f"--allow-host: got {name!r}, must be a name without port, such as rig.example")
+    return tuple(given or ())

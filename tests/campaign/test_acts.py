@@ -1,0 +1,301 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+
+import pytest
+
+from rigctl.campaign import control
+from rigctl.campaign.acts import paused_by
+from rigctl.campaign.events import PhaseChanged
+from rigctl.campaign.people import person
+from rigctl.campaign.trial import State
+from rigctl.errors import RigctlError, Tripped
+from rigctl.rig.conditions import Compare
+from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import InterlockSpec, WatchSpec
+from rigctl.rig.values import Alarm, Glance, Seen
+from tests.campaign.fakes import ThreadDecider, make_rig_spec, make_spec
+
+
+def watched(**changes):
+    """A campaign on the fake rig that is looked at a hundred times a second."""
+    interlocks = changes.pop("interlocks", ())
+    watch = WatchSpec(every_s=0.01, clear_for_s=0.0, interlocks=interlocks)
+    return make_spec(rig=make_rig_spec(watch=watch), **changes)
+
+
+async def ask(stage, verb, **arguments):
+    return await asyncio.to_thread(control.ask, stage.state, verb, **arguments)
+
+
+async def soon(happened):
+    for _ in range(4000):
+        if happened():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never happens")
+
+
+def phases(stage):
+    return [event.phase for event in stage.told if isinstance(event, PhaseChanged)]
+
+
+def once(fault):
+    """The fault, the first time only."""
+    done = []
+
+    async def first():
+        if not done:
+            done.append(1)
+            await fault()
+
+    return first
+
+
+async def paused_then(stage, spec, *then):
+    """Run a campaign that is paused in its first trial; what follows is done once it is."""
+
+    async def pause():
+        await ask(stage, "pause", who="anna", why="the tank leaks")
+
+    async def person_acts():
+        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+        for act in then:
+            await act()
+
+    acting = asyncio.create_task(person_acts())
+    try:
+        result = await stage.run(spec, fail={"measure": once(pause)})
+    finally:
+        await acting
+    return result
+
+
+async def test_a_pause_keeps_everything_safe_until_it_is_resumed(stage):
+    """The trial under way is recorded, everything is safe, no other begins; then the campaign goes on."""
+    seen = {}
+
+    async def look():
+        seen.update(await ask(stage, "status"))
+        seen["calls"] = list(stage.rig.calls)
+        seen["controls"] = stage.world.count("control")
+
+    async def resume():
+        await ask(stage, "resume", who="ben")
+
+    result = await paused_then(stage, watched(max_trials=3), look, resume)
+    assert (result.ending, result.trials) == ("trials", 3)
+    assert (seen["phase"], seen["trials"], seen["controls"]) == ("paused", 1, 1)
+    assert seen["why"] == seen["paused"] == "paused by anna: the tank leaks"
+    assert "safe" in seen["calls"][seen["calls"].index("measure") :]
+    assert phases(stage) == ["PAUSED", "RUNNING"]
+    with stage.journal() as journal:
+        acts = [(act.verb, act.who, act.why) for act in journal.people.acts()]
+    assert acts == [("pause", "anna", "the tank leaks"), ("resume", "ben", "")]
+
+
+async def test_a_pause_outlives_the_process(stage):
+    """A paused campaign that is stopped and started again is still paused, by whom it was."""
+
+    async def stop():
+        await ask(stage, "stop")
+
+    first = await paused_then(stage, watched(max_trials=3), stop)
+    assert (first.ending, first.trials) == ("stopped", 1)
+    stage.told.clear()
+
+    async def resume():
+        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+        assert stage.world.count("control") == 1
+        await ask(stage, "resume", who="ben")
+
+    resuming = asyncio.create_task(resume())
+    again = await stage.run(watched(max_trials=3))
+    await resuming
+    assert (again.ending, again.trials) == ("trials", 3)
+    assert next(e.why for e in stage.told if isinstance(e, PhaseChanged)) == "paused by anna: the tank leaks"
+
+
+async def test_a_pause_asked_for_in_mid_trial_is_known_after_a_crash(stage):
+    """It is on disk before it is answered: a process that dies in that very trial has not forgotten it."""
+    known = []
+
+    async def pause():
+        await ask(stage, "pause", who="anna")
+        with stage.journal() as journal:
+            known.append(paused_by(journal.people.acts()))
+        await ask(stage, "safe")
+
+    await stage.run(watched(max_trials=3), fail={"measure": once(pause)})
+    assert known == ["paused by anna"]
+
+
+async def test_a_pause_while_a_decision_is_made_leaves_the_proposal_for_later(stage):
+    """Nothing of the trial has moved when the pause comes: the same proposal is carried out after it."""
+
+    class Interrupted(ThreadDecider):
+        async def decide(self, question, limit_s):
+            if not question.history.observations:
+                await ask(stage, "pause")
+            return await super().decide(question, limit_s)
+
+    waiting = []
+
+    async def resume():
+        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+        assert stage.world.count("control") == 0
+        with stage.journal() as journal:
+            waiting.extend(journal.trials())
+        await ask(stage, "resume")
+
+    resuming = asyncio.create_task(resume())
+    result = await stage.run(watched(max_trials=1), decider=Interrupted())
+    await resuming
+    assert [row.state for row in waiting] == [State.PROPOSED]
+    with stage.journal() as journal:
+        (row,) = journal.trials()
+    assert (result.trials, row.state, row.proposal) == (1, State.RECORDED, waiting[0].proposal)
+
+
+async def test_safe_ends_a_paused_campaign(stage):
+    """Who waits for nothing is not kept waiting."""
+
+    async def safe():
+        assert (await ask(stage, "safe"))["failed"] == {}
+
+    result = await paused_then(stage, watched(max_trials=3), safe)
+    assert (result.ending, result.safe.ok) == ("abandoned", True)
+
+
+async def test_a_trip_ends_a_paused_campaign(stage):
+    """A pause waits out no trip."""
+    trips = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "trip")
+    reads = [3.0]
+
+    def glance():
+        return Glance({"a": Seen(reads[-1], "mM", 0.0, stale_after_s=5.0)})
+
+    async def pause():
+        await ask(stage, "pause")
+
+    async def turn_acid():
+        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+        reads.append(0.5)
+
+    turning = asyncio.create_task(turn_acid())
+    with pytest.raises(Tripped):
+        await stage.run(watched(max_trials=3, interlocks=(trips,)), fail={"measure": once(pause)}, glance=glance)
+    await turning
+
+
+async def test_what_cannot_be_done_is_refused_in_words(stage):
+    """Twice paused, resumed without a pause, alarms and trials that are not there, no reason given."""
+    said = []
+
+    async def fault():
+        for verb, arguments in (
+            ("resume", {}),
+            ("ack", {"alarm": 99}),
+            ("ack", {"alarm": "x"}),
+            ("ack", {}),
+            ("void", {"trial": 99, "why": "typo"}),
+            ("void", {"trial": 1, "why": "under way"}),
+            ("note", {"act": "pause"}),
+            (["pause"], {}),
+        ):
+            with pytest.raises(RigctlError) as caught:
+                await ask(stage, verb, **arguments)
+            said.append(str(caught.value))
+        await ask(stage, "pause", who="anna")
+        with pytest.raises(RigctlError) as caught:
+            await ask(stage, "pause", who="ben")
+        said.append(str(caught.value))
+        await ask(stage, "resume")
+
+    await stage.run(watched(max_trials=1), fail={"measure": once(fault)})
+    for message, words in zip(
+        said,
+        (
+            "nobody has paused this campaign",
+            "alarm 99",
+            "alarm: got 'x', must be a whole number",
+            "alarm: got None",
+            "trial 99",
+            "is under way",
+            "act: got 'pause', must be one of denied, login, token",
+            "must be one of status, stop, safe, pause",
+            "paused by anna; `rigctl resume`",
+        ),
+        strict=True,
+    ):
+        assert words in message
+
+
+async def test_a_void_trial_is_not_learned_from_by_the_next_decision(stage):
+    """Voided while the campaign runs: its cost stays, its outcome is left out from the next decision on."""
+
+    async def fault():
+        if stage.rig.calls.count("measure") == 2:
+            assert (await ask(stage, "void", trial=1, who="anna", why="the lamp was off"))["trial"] == 1
+
+    spec = watched(max_trials=3)
+    result = await stage.run(spec, fail={"measure": fault})
+    assert result.trials == 3
+    with stage.journal() as journal:
+        known = journal.history(spec.problem.space).observations
+        (act,) = journal.people.acts()
+        assert journal.trial(1).voided
+    assert (known[0].y, known[0].cost > 0) == (None, True)
+    assert (act.verb, act.who, act.why, act.argument) == ("void", "anna", "the lamp was off", "trial 1")
+
+
+def numbers(stage):
+    """The alarms in the journal, by number."""
+    with stage.journal() as journal:
+        return [alarm.alarm for alarm in journal.alarms()]
+
+
+async def test_an_alarm_is_acknowledged_once(stage):
+    """Who has seen it is kept; a second time is refused, naming the first."""
+    refused = []
+
+    async def fault():
+        stage.rig.on_alarm(Alarm(Severity.MINOR, "lamp", "flickers"))
+        await soon(lambda: numbers(stage))
+        (number,) = numbers(stage)
+        await ask(stage, "ack", alarm=number, who="anna", why="changed it")
+        with pytest.raises(RigctlError) as caught:
+            await ask(stage, "ack", alarm=number, who="ben")
+        refused.append(str(caught.value))
+
+    await stage.run(watched(max_trials=1), fail={"measure": once(fault)})
+    assert "anna has acknowledged it already" in refused[0]
+    with stage.journal() as journal:
+        assert [(a.verb, a.who) for a in journal.people.acts()] == [("ack", "anna")]
+
+
+async def test_who_does_not_say_so_is_named_by_the_kernel(stage):
+    """The user of the process at the other end of the socket."""
+
+    async def fault():
+        await ask(stage, "stop")
+
+    await stage.run(watched(max_trials=9), fail={"measure": once(fault)})
+    with stage.journal() as journal:
+        (act,) = journal.people.acts()
+    assert (act.verb, act.who) == ("stop", person(os.getuid()))
+
+
+async def test_who_and_why_are_one_short_line(stage):
+    """What strangers write goes into logs and onto terminals: no line breaks, no escapes, not without end."""
+
+    async def fault():
+        await ask(stage, "stop", who="an\x1b[31mna\nb", why="x" * 1000)
+
+    result = await stage.run(watched(max_trials=9), fail={"measure": once(fault)})
+    with stage.journal() as journal:
+        (act,) = journal.people.acts()
+    assert (act.who, act.why) == ("an[31mna b", "x" * 200)
+    assert json.dumps(result.reason) == json.dumps(f"asked to stop: {'x' * 200}")

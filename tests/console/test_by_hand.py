@@ -1,0 +1,269 @@
+"""A bench by hand remembers what was suggested, what was set and what was corrected, and asks about slips."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rigctl.campaign.journal import open_reader
+from rigctl.campaign.lock import state_lock
+from rigctl.console import hand_cli
+
+GOOD = ("--control-set", "ca+ph", "--values", "ph=6.0,ca=2", "--outcome", "1.1", "--cost", "0.25")
+
+
+def suggested(bench, *more):
+    return bench.rigctl("suggest", "bench.yaml", "--json", *more).json
+
+
+def done(bench, answer, *, control_set=None, setpoints=None, **more):
+    """Do the suggested trial, or another one."""
+    row = {"control_set": control_set or answer["control_set"], "values": {"ph": 6.0, "ca": 3.3}, "outcome": 1.2}
+    row |= {"cost": 0.1} | more | ({} if setpoints is None else {"setpoints": setpoints})
+    return bench.rigctl("ingest", "bench.yaml", "-", stdin=json.dumps(row))
+
+
+def exported(bench):
+    return [json.loads(line) for line in bench.rigctl("export", "--format", "jsonl").out.splitlines()]
+
+
+# Suggestions ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_suggestion_that_was_followed_is_explained_and_replayed(bench):
+    """The sentences are those that were said, and every suggestion comes out the same."""
+    said = []
+    for _ in range(4):
+        answer = suggested(bench)
+        said.append(bench.rigctl("suggest", "bench.yaml").out)
+        done(bench, answer)
+    for number, words in enumerate(said, start=1):
+        told = bench.rigctl("explain", "bench.yaml", "--trial", str(number)).out
+        assert told == f"Trial {number} was done by hand, as suggested.\n{words}"
+    found = bench.rigctl("replay", "bench.yaml", "--json").json
+    assert (found["trials"], found["agree"], found["other_code"]) == (4, 4, [])
+    assert bench.rigctl("explain", "bench.yaml", "--json").json["proposal"]["reason"]
+
+
+def test_a_suggestion_is_kept_once_however_often_it_is_asked_for(bench):
+    """Asking again writes nothing, not even that somebody has asked."""
+    suggested(bench)
+    before = (bench.folder / "state/bench/journal.sqlite").read_bytes()
+    suggested(bench)
+    assert (bench.folder / "state/bench/journal.sqlite").read_bytes() == before
+    with open_reader(Path("state/bench")) as reader:
+        assert len(reader.people.suggestions()) == 1
+
+
+def test_a_trial_that_was_not_as_suggested_says_so(bench):
+    """Another control set: the policy's memory stays, the departure is kept, and the suggestion is still replayed."""
+    answer = suggested(bench)
+    other = next(s["control_set"] for s in answer["control_sets"] if s["control_set"] != answer["control_set"])
+    label, proposed = "+".join(other), "+".join(answer["control_set"])
+    told = done(bench, answer, control_set=other)
+    departed = f"controlled {label} instead of {proposed}"
+    assert f"trial 1 is recorded as not following the suggestion: {departed}" in told.err
+    (row,) = exported(bench)
+    assert (row["hand.suggested"], row["hand.departed"], row["setpoint.ph"]) == (proposed, departed, None)
+    assert f"but not as suggested: {departed}." in bench.rigctl("explain", "bench.yaml").out
+    with open_reader(Path("state/bench")) as reader:
+        assert reader.policy_state() is None
+    assert bench.rigctl("replay", "bench.yaml", "--json").json["agree"] == 1
+
+
+def test_setpoints_are_what_was_suggested_or_what_the_person_says(bench):
+    """A rounded one is the suggestion followed; another one is a departure; what nobody says stays empty."""
+    answer = suggested(bench)
+    (name, value), *_ = answer["setpoints"].items()
+    done(bench, answer, setpoints={name: round(value, 2)})
+    answer = suggested(bench)
+    done(bench, answer)
+    answer = suggested(bench)
+    (other, _), *_ = answer["setpoints"].items()
+    moved = {"ph": 5.2, "ca": 7.7}[other]
+    done(bench, answer, setpoints={other: moved})
+    bench.rigctl("ingest", "bench.yaml", *GOOD)  # without a suggestion
+    first, second, third, fourth = exported(bench)
+    assert (first[f"setpoint.{name}"], first["hand.departed"]) == (round(value, 2), "")
+    assert second["hand.departed"] == ""
+    assert third[f"setpoint.{other}"] == moved
+    assert third["hand.departed"].startswith(f"{other} set to {moved:g} instead of ")
+    assert [fourth["setpoint.ph"], fourth["setpoint.ca"], fourth["hand.suggested"]] == [None, None, ""]
+    with open_reader(Path("state/bench")) as reader:
+        assert dict(reader.trial(2).setpoints) == pytest.approx(reader.people.suggestions()[2].setpoints)
+
+
+def test_what_was_set_comes_from_options_csv_and_json(bench):
+    """Each says it in its own way; a variable that was not controlled has no setpoint."""
+    bench.rigctl("ingest", "bench.yaml", *GOOD, "--set", "ph=6.1,ca=2.5")
+    bench.write("set.csv", "ph,ca,control_set,growth,cost,setpoint.ph\n6.0,3.3,ph,1.2,0.5,6.2\n")
+    bench.rigctl("ingest", "bench.yaml", "set.csv")
+    assert [(r["setpoint.ph"], r["setpoint.ca"]) for r in exported(bench)] == [(6.1, 2.5), (6.2, None)]
+    bench.write("set.csv", "ph,ca,control_set,growth,cost,setpoint.ca\n6.0,3.3,ph,1.2,0.5,2\n")
+    error = bench.rigctl("ingest", "bench.yaml", "set.csv", code=2).err
+    assert 'set.csv:2: setpoint.ca: is given, but ca is not in "ph"' in error
+
+
+NOT_KEPT = {
+    "history": (("--history", "trials.csv"), "its history is not the campaign's"),
+    "seed": (("--seed", "8"), "seed: was 7, is 8"),
+}
+
+
+@pytest.mark.parametrize(("options", "why"), NOT_KEPT.values(), ids=NOT_KEPT)
+def test_a_suggestion_that_is_not_of_this_campaign_is_not_kept_and_says_so(bench, options, why):
+    """Standard output is the same; standard error has the reason."""
+    suggested(bench)
+    told = bench.rigctl("suggest", "bench.yaml", "--json", *options)
+    assert "this suggestion is not kept in the journal: " in told.err
+    assert why in told.err
+    with open_reader(Path("state/bench")) as reader:
+        assert len(reader.people.suggestions()) == 1
+
+
+def test_a_suggestion_beside_a_running_campaign_is_not_kept(bench):
+    """The journal belongs to whoever runs the campaign."""
+    done(bench, suggested(bench))
+    with state_lock(Path("state/bench")):
+        assert "not kept in the journal: " in bench.rigctl("suggest", "bench.yaml").err
+
+
+def test_date_operator_batch_and_note_are_kept(bench):
+    """From options, and from JSON; an export read back gives the same."""
+    known = {"date": "2026-03-01", "operator": "Ada", "batch": "B7", "note": "new probe"}
+    options = [part for name, text in known.items() for part in (f"--{name}", text)]
+    bench.rigctl("ingest", "bench.yaml", *GOOD, *options)
+    done(bench, {"control_set": ["ph"]}, **known | {"date": "1.3.2026"})
+    assert [{name: row[f"hand.{name}"] for name in known} for row in exported(bench)] == [known, known]
+    bench.rigctl("export", "--out", "again.csv")
+    bench.rigctl("ingest", "bench.yaml", "again.csv", "--state", "again")
+    again = bench.rigctl("export", "--state", "again", "--format", "jsonl").out.splitlines()
+    assert [json.loads(line)["hand.note"] for line in again] == ["new probe"] * 2
+    assert bench.rigctl("status", "bench.yaml", "--json").json["done_by_hand"] == 2
+
+
+# Slips ----------------------------------------------------------------------------------------------------------------
+
+SLIPS = {
+    "reading": ({"values": {"ph": 61, "ca": 3}}, "ph: 61 pH is 54.2 pH above its range of 5.2 to 6.8; was 6.1 meant?"),
+    "below": ({"values": {"ph": 6, "ca": -9}}, "ca: -9 mM is 9 mM below its range of 0 to 7.7"),
+    "setpoint": ({"setpoints": {"ph": 9}}, "setpoint of ph: 9 pH is 2.2 pH above its range of 5.2 to 6.8"),
+    "outcome": ({"outcome": 742}, "growth: 742 is 617 times the width of the 4 others (0.7 to 1.9) away from them"),
+    "floor": ({"outcome": -0.1}, "growth: -0.1 is worse than the floor of 0 that the configuration declares"),
+    "dear": ({"cost": 19.9 * 3}, "cost: 59.7 EUR is 149 times the usual 0.4 EUR"),
+    "cheap": ({"cost": 0.001}, "cost: 0.001 EUR is 300 times less than the usual 0.3 EUR"),
+    "date": ({"date": "2999-01-01"}, "date: 2999-01-01 is yet to come"),
+}
+
+
+@pytest.mark.parametrize(("slip", "what"), SLIPS.values(), ids=SLIPS)
+def test_what_looks_mistyped_is_refused_where_nobody_can_be_asked(ingested, slip, what):
+    """The message says how far off it is; nothing is recorded, unless it is insisted on."""
+    row = {"control_set": ["ph"], "values": {"ph": 6.0, "ca": 3.3}, "outcome": 1.2, "cost": 0.3, **slip}
+    refused = ingested.rigctl("ingest", "bench.yaml", "-", stdin=json.dumps(row), code=2).err
+    assert "this looks mistyped, so nothing was recorded; with --force it is" in refused
+    assert what in refused
+    assert len(exported(ingested)) == 5
+    told = ingested.rigctl("ingest", "bench.yaml", "-", "--force", stdin=json.dumps(row)).err
+    assert "recorded all the same" in told
+    assert len(exported(ingested)) == 6
+
+
+def test_ordinary_trials_raise_no_doubt(ingested):
+    """What drifts a little outside its range, a better outcome than any before, a cost twice as high."""
+    row = {"control_set": ["ph"], "values": {"ph": 7.0, "ca": 8.5}, "outcome": 3.0, "cost": 0.9}
+    ingested.rigctl("ingest", "bench.yaml", "-", stdin=json.dumps(row))
+
+
+@pytest.mark.parametrize(("typed", "code", "trials"), [("y\n", 0, 6), ("n\n", 2, 5), ("\n", 2, 5)])
+def test_at_a_terminal_the_person_is_asked(ingested, monkeypatch, typed, code, trials):
+    """Yes records it, no and nothing do not."""
+    monkeypatch.setattr(hand_cli, "at_a_terminal", lambda: True)
+    slip = ("--control-set", "ph", "--values", "ph=61,ca=3", "--outcome", "1", "--cost", "0.3")
+    told = ingested.rigctl("ingest", "bench.yaml", *slip, stdin=typed, code=code)
+    assert "This looks mistyped:\n  ph: 61 pH is 54.2 pH above" in told.err
+    assert "Record it all the same?" in told.err
+    assert len(exported(ingested)) == trials
+
+
+# Corrections ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_void_trial_is_called_so_and_counts_for_nothing_but_money(ingested):
+    """By status, explain and export; the next suggestion does not know it; undone, everything is as before."""
+    before = suggested(ingested)
+    answer = ingested.rigctl("void", "bench.yaml", "3", "--why", "tap open", "--json").json
+    assert answer["outcome"] == "trial 3 is left out from the next decision on; its cost of 0.9 EUR stays spent"
+    after = suggested(ingested)
+    assert after["budget"] == {**before["budget"], "predicted_next": after["budget"]["predicted_next"]}
+    assert [s["mean"] for s in after["control_sets"]] != [s["mean"] for s in before["control_sets"]]
+    assert ingested.rigctl("status", "bench.yaml", "--json").json["void"] == 1
+    row = exported(ingested)[2]
+    assert (row["corrected.void"], row["growth"]) == ("void", 1.9)
+    assert "void by " in row["corrected.why"]
+    assert row["corrected.why"].endswith(": tap open")
+    assert "Trial 3 is void (" in ingested.rigctl("explain", "bench.yaml", "--trial", "3").out
+    ingested.rigctl("void", "3", "--undo", "--why", "it was the other tap", "--state", "state/bench")
+    assert {**suggested(ingested), "decision_s": 0} == {**before, "decision_s": 0}
+
+
+def test_an_export_with_a_void_trial_read_as_a_history_is_the_same_campaign(ingested):
+    """What is void in the journal is void in its export; `ingest` takes no such row."""
+    ingested.rigctl("void", "bench.yaml", "3", "--why", "tap open")
+    ingested.rigctl("export", "--out", "again.csv")
+    ours = suggested(ingested)
+    theirs = suggested(ingested, "--history", "again.csv")
+    assert {**ours, "decision_s": 0} == {**theirs, "decision_s": 0}
+    refused = ingested.rigctl("ingest", "bench.yaml", "again.csv", "--state", "again", code=2).err
+    assert "again.csv:4: is void in the export it is from; leave it out of this list" in refused
+
+
+def test_an_amended_trial_shows_both_values(ingested):
+    """Outcome, cost, values and note; what it was is in the export, and the budget counts the new cost."""
+    ingested.rigctl(
+        *("amend", "bench.yaml", "1", "--outcome", "2.5", "--cost", "0.75 EUR", "--values", "ca=3.4"),
+        *("--note", "read again", "--why", "wrong line"),
+    )
+    row = exported(ingested)[0]
+    assert (row["growth"], row["cost"], row["ca"], row["hand.note"]) == (2.5, 0.75, 3.4, "read again")
+    assert row["corrected.amended"] == 'ca was 3.3; growth was 1.2; cost was 0.5; note was ""'
+    assert ingested.rigctl("status", "bench.yaml", "--json").json["spent"] == pytest.approx(2.35)
+    lines = [
+        json.loads(x) for x in ingested.rigctl("export", "--records", "ledger", "--format", "jsonl").out.splitlines()
+    ]
+    assert sum(line["amount"] for line in lines) == pytest.approx(2.35)
+    assert 'was amended: ca 3.3 -> 3.4; growth 1.2 -> 2.5; cost 0.5 -> 0.75 EUR; note "" -> "read again" (' in (
+        ingested.rigctl("explain", "bench.yaml", "--trial", "1").out
+    )
+
+
+def test_a_failed_trial_can_be_given_its_outcome_and_the_other_way_round(ingested):
+    """With every variable; then it has failed no more."""
+    need = ingested.rigctl("amend", "bench.yaml", "4", "--outcome", "1.4", "--why", "found it", code=2).err
+    assert "trial 4: ca: is missing, but the trial has an outcome; give it with --values" in need
+    ingested.rigctl("amend", "bench.yaml", "4", "--outcome", "1.4", "--values", "ca=3", "--why", "found it")
+    ingested.rigctl("amend", "bench.yaml", "5", "--failed", "--why", "wrong plant")
+    assert [(r["state"], r["growth"]) for r in exported(ingested)[3:]] == [("RECORDED", 1.4), ("FAILED", None)]
+
+
+BAD = {
+    "no why": (("void", "bench.yaml", "1"), "say why, with --why"),
+    "no such trial": (("void", "bench.yaml", "9", "--why", "x"), "trial 9: not in this journal"),
+    "no number": (("void", "bench.yaml", "--why", "x"), "must be [CONFIG] TRIAL, the trial's number last"),
+    "not void": (("void", "bench.yaml", "1", "--undo", "--why", "x"), "trial 1: is not void"),
+    "nothing": (("amend", "bench.yaml", "1", "--why", "x"), "give --outcome, --failed, --values, --cost or --note"),
+    "name": (("amend", "bench.yaml", "1", "--values", "pH=6", "--why", "x"), 'did you mean "ph"?'),
+    "cost": (("amend", "bench.yaml", "1", "--cost", "much", "--why", "x"), '--cost: got "much", must be an amount'),
+    "both": (("amend", "bench.yaml", "1", "--failed", "--outcome", "1", "--why", "x"), "or say that there was none"),
+    "two sources": (("ingest", "bench.yaml", "trials.csv", "--note", "x"), "give either a file or the options"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "what"), BAD.values(), ids=BAD)
+def test_what_does_not_hold_is_refused_and_nothing_changes(ingested, arguments, what):
+    """One message with a remedy; nothing in the audit."""
+    assert what in ingested.rigctl(*arguments, code=2).err
+    with open_reader(Path("state/bench")) as reader:
+        assert reader.people.acts() == reader.people.corrections() == ()

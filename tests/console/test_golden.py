@@ -1,0 +1,219 @@
+"""What the terminal shows at 60, 80 and 120 columns, in a dumb one and in a pipe, letter by letter.
+
+`WRITE_GOLDEN=1 pytest tests/console/test_golden.py` writes the files anew; look at what has changed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rigctl.campaign import events
+from rigctl.campaign.events import CampaignResult
+from rigctl.campaign.trial import State
+from rigctl.config.load import LoadedConfig, load_text
+from rigctl.console import cli, output, progress, run, watch
+from rigctl.console.board import Board
+from rigctl.console.run import Ended
+from rigctl.core.policy import Proposal
+from rigctl.core.recommend import Option, Recommendation
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm, SafeReport, Seen
+from tests.console.conftest import BENCH, ROOT
+from tests.console.test_progress import row
+
+GOLDEN = Path(__file__).parent / "golden"
+WIDTHS = (60, 80, 120)
+LONG = ("calcium", "boron", "ammonium", "potassium", "acidity")
+CONTROL_SETS = (("ph",), ("ca",), ("ca", "ph"), LONG)
+PLAIN = {"highlight": False, "markup": False, "emoji": False}
+REASON = "explores: all control sets take turns, and ca+ph has had the least money"
+
+
+def assert_golden(name: str, text: str) -> None:
+    """Raise AssertionError unless it is what the golden file says."""
+    path = GOLDEN / f"{name}.txt"
+    if os.environ.get("WRITE_GOLDEN"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert text == path.read_text(encoding="utf-8")
+
+
+def loaded() -> LoadedConfig:
+    return load_text(BENCH, Path("bench.yaml"))
+
+
+def screen(width: int) -> Console:
+    """A terminal of so many columns that writes no colour into its file."""
+    return Console(
+        file=io.StringIO(), force_terminal=True, width=width, color_system=None, _environ={"TERM": "xterm"}, **PLAIN
+    )
+
+
+def said(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return "\n".join(line.rstrip() for line in console.file.getvalue().split("\n"))
+
+
+def recommendation() -> Recommendation:
+    """One with the longest names there are, sets never tried, dearer and cheaper ones."""
+    options = [
+        Option(names, dict.fromkeys(names, 1.5), 11.9 - k, 11.1 - k, 12.7 - k, 0.53 + 0.1 * k, 12 - k, k - 0.2, 0.1 * k)
+        for k, names in enumerate(CONTROL_SETS)
+    ]
+    never = Option(("ca", *LONG), {}, 2.1, -3.0, 7.2, None, 0, 9.8, None)
+    return Recommendation(options[0], (*options[1:], never), 0.05, 11.3, "2 of 5 are good enough; ph costs least")
+
+
+PROPOSED = Proposal(1, "default", "explore", 0, (0.5,), REASON)
+SEEN = {"ca": Seen(3.01, "mM", 2.0), "ph": Seen(5.93, "pH", 95.0), "growth": Seen(None, "cm2/day", 9.0)}
+SILENT_PUMP = Alarm(Severity.MAJOR, "ca_doser", "4 doses in a row did not move ca_probe; look at pump, stock and probe")
+STORY = (
+    events.CampaignStarted("bench", 0, 0, 20_000_000, None),
+    events.TrialProposed(1, PROPOSED, ("ca", "ph"), {"ca": 3, "ph": 6}, "policy", False, 0.1),
+    events.TrialStep(1, State.ARMED, 100.0, {"prepare": 220.0}),
+    events.Dosed("ca_doser", 75.5, 175.5),
+    events.Dosed("ca_doser", 3.4, 178.9),
+    events.TrialStep(1, State.RUNNING, 300.0, {"settle": 7500.0, "measure": 8100.0}),
+    events.RigSeen(400.0, SEEN),
+    events.TrialStep(1, State.MEASURED, 8100.0),
+    events.TrialEnded(row(1, 1.5), 250_000, 20_000_000),
+    events.AlarmRaised(SILENT_PUMP),
+    events.TrialEnded(row(2, None, State.FAILED, "camera: silent"), 500_000, 20_000_000),
+    events.PhaseChanged("HOLDING", "ph_probe has not answered for 12 s"),
+    events.PhaseChanged("RUNNING", "ph_probe answers again"),
+)
+"""A trial at the pace of real instruments, an alarm, a trial that fails, a hold."""
+
+
+def board(upto: int) -> Board:
+    made = Board.of(loaded())
+    for event in STORY[:upto]:
+        made.follow(event)
+    return made
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(("when", "upto"), [("settling", 7), ("holding", 12)])
+def test_the_board_of_a_run(when, upto, width):
+    """Step, countdown, readings, doses, what is left; alarms and holds first."""
+    console = screen(width)
+    console.print(progress.display(board(upto), width))
+    assert max(map(len, said(console).split("\n"))) <= width
+    assert_golden(f"board-{when}-{width}", said(console))
+
+
+@pytest.mark.parametrize("kind", ["pipe", "dumb"])
+def test_the_lines_of_a_run(kind):
+    """Where nothing can be drawn again there is one whole line per event, each told at once."""
+    stream, told = io.StringIO(), []
+    environment = {"TERM": "dumb"}
+    console = Console(file=stream, force_terminal=kind == "dumb", width=80, _environ=environment, **PLAIN)
+    follow = Board.of(loaded())
+    for event in STORY:
+        follow.follow(event)
+        if line := progress.line_for(follow, event):
+            console.print(line, soft_wrap=True)
+            told.append(line)
+    assert stream.getvalue().split("\n")[:-1] == told
+    assert not output.redraws(console)
+    assert_golden("run-lines", stream.getvalue())
+
+
+@pytest.mark.parametrize("width", [*WIDTHS, output.PIPE_WIDTH])
+def test_the_end_of_a_demo(width):
+    """The recommendation with every name whole, whatever the width."""
+    console = screen(width)
+    result = CampaignResult(
+        "budget", "all of it is spent", 12, 19_500_000, 20_000_000, SafeReport(("x",)), 0.01, 11, None
+    )
+    run.show(Ended(result, recommendation(), 19_500_000), loaded(), console, "simulator's truth: growth 12.7")
+    for names in CONTROL_SETS:
+        assert "+".join(names) in said(console).replace("+\n    ", "+")
+    assert max(map(len, said(console).split("\n"))) <= width
+    assert_golden(f"demo-end-{'pipe' if width == output.PIPE_WIDTH else width}", said(console))
+
+
+def test_what_is_left_out_is_named():
+    """A column that has no room is told of, never cut."""
+    console = screen(80)
+    run.report.show(recommendation(), Board.of(loaded()).labels, console)
+    left_out = [line for line in said(console).split("\n") if line.startswith("(not shown at this width: ")]
+    headers = said(console).split("Instead of it")[1]
+    assert len(left_out) == 1
+    assert "interval" in left_out[0]
+    assert headers.count("beside it") == 2
+
+
+def at_terminal(folder: Path, width: int, term: str, *arguments: str) -> str:
+    """What a verb writes at a real terminal of so many columns."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 30, width, 0, 0))
+    environment = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR")}
+    environment |= {"TERM": term, "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "rigctl", *arguments]
+    verb = subprocess.Popen(command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    os.close(theirs)
+    parts = []
+    try:
+        while part := os.read(ours, 4096):
+            parts.append(part)
+    except OSError:  # the other end is closed
+        pass
+    os.close(ours)
+    assert verb.wait() == 0
+    text = b"".join(parts).decode().replace("\r\n", "\n")
+    return text.replace("\x1b[1m", "").replace("\x1b[0m", "")
+
+
+@pytest.mark.parametrize("verb", ["status", "recommend", "explain"])
+def test_the_verbs_that_look_at_a_dumb_terminal(ingested, verb):
+    """Plain lines, none longer than the terminal where it can be broken, and no control sequences."""
+    text = at_terminal(ingested.folder, 80, "dumb", verb)
+    assert "\x1b" not in text
+    assert max(map(len, text.split("\n"))) <= 80
+    assert_golden(f"{verb}-dumb", text)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_verbs_that_look_at_a_terminal(ingested, width):
+    """A real terminal, asked for its width."""
+    text = at_terminal(ingested.folder, width, "xterm", "recommend")
+    assert max(map(len, text.split("\n"))) <= width
+    assert_golden(f"recommend-{width}", text)
+
+
+@pytest.mark.parametrize("verb", ["status", "recommend", "explain"])
+def test_the_verbs_that_look_in_a_pipe(ingested, verb):
+    """Whole lines, nothing broken."""
+    assert_golden(f"{verb}-pipe", ingested.rigctl(verb).out)
+
+
+def test_a_status_puts_the_trial_under_way_in_words():
+    """What is done, for how long yet, doses and readings; a program gets the same by its parts."""
+    answer = {
+        "running": True,
+        "speedup": 60.0,
+        "trial": board(7).trial.to_json(400.0),
+        "readings": {"ca": {"value": 3.01, "unit": "mM", "age_s": 2.0, "detail": ""}},
+    }
+    assert answer["trial"]["step_left_s"] == 7100.0
+    words = watch.for_people(answer)
+    assert words["trial"] == "1 explore: control ca+ph at ca = 3, ph = 6; settling, 1 min 58 s left"
+    assert words["doses"] == "ca_doser 2, 78.9 mL"
+    assert words["readings"] == "ca 3.01 mM"
+
+
+def test_completion_is_offered():
+    """The shell's words can be installed and shown."""
+    assert "--install-completion" in {o for p in cli.typer.main.get_command(cli.app).params for o in p.opts}

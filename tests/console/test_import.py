@@ -1,0 +1,391 @@
+"""`rigctl import`: past trials out of real spreadsheets, shown first, never charged, taken in once."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+from rigctl.campaign import decide as deciding
+from rigctl.campaign.clock import RealClock
+from rigctl.campaign.journal import Journal, open_reader
+from rigctl.config.load import load
+from rigctl.console import importing
+from rigctl.core.experiment.history import ALONE, BEFOREHAND
+from tests.campaign.reaper import one_life
+
+DOUGH = """\
+rig: dough
+currency: EUR
+budget: 40 EUR
+seed: 7
+policy: {name: explore-then-commit, tolerance: 0.05}
+model: {hyperparameters: fixed, lengthscales: {hydration: 5, proof: 10}, signal_sd: 10, noise_sd: 1, mean: 50}
+variables:
+  hydration: {unit: "%", range: [60, 85], natural: uniform}
+  proof: {unit: degC, range: [20, 40], natural: uniform}
+control_sets: [[hydration], [proof]]
+outcome: {name: rise, unit: mm, floor: 0}
+"""
+
+TABLE = [
+    ["hydration", "proof", "rise", "cost", "controlled"],
+    ["63.5", "30", "49.5", "0.50", "hydration"],
+    ["70", "25.25", "61", "", "proof"],
+    ["82", "38", "", "0.75", "hydration"],
+    ["66", "31", "55", "0.25", "nothing"],
+    ["75", "22", "58", "1234.5", "Hydration + proof"],
+]
+"""Whole, without a cost, failed, nothing controlled, controlled as this campaign never does."""
+
+
+@pytest.fixture
+def dough(bench):
+    bench.write("dough.yaml", DOUGH)
+    return bench
+
+
+def text(table=TABLE, separator=",", end="\n"):
+    return "".join(separator.join(row) + end for row in table)
+
+
+def commas(table):
+    """The same with decimal commas."""
+    return [table[0], *([c.replace(".", ",") if c[:1].isdigit() else c for c in row] for row in table[1:])]
+
+
+def put(bench, data, name="old.csv"):
+    (bench.folder / name).write_bytes(data)
+    return name
+
+
+def observations(state="state/dough"):
+    loaded = load("dough.yaml")
+    with open_reader(importing.Path(state)) as reader:
+        return reader.history(loaded.problem.space).observations
+
+
+def test_past_trials_are_evidence_and_nobody_is_charged(dough):
+    """Outcomes, costs, and what was controlled; nothing is spent, and the next trial is the one after them."""
+    put(dough, text().encode())
+    answer = dough.rigctl("import", "dough.yaml", "old.csv", "--force", "--json").json
+    assert (answer["trials"], answer["spent"], answer["budget"]) == ([1, 2, 3, 4, 5], 0.0, 40.0)
+    seen = observations()
+    assert [o.control_set for o in seen] == [0, 1, 0, ALONE, BEFOREHAND]
+    assert [o.y for o in seen] == [49.5, 61.0, None, 55.0, 58.0]
+    assert [o.cost_known for o in seen] == [True, False, True, True, True]
+    assert seen[0].x == pytest.approx((0.14, 0.5))
+    assert {o.charged for o in seen} == {False}
+    suggested = dough.rigctl("suggest", "dough.yaml", "--json").json
+    assert (suggested["trial"], suggested["budget"]["spent"]) == (6, 0.0)
+    assert [s["cost_mean"] for s in suggested["control_sets"]] == [0.625, None]
+    assert dough.rigctl("export", "dough.yaml", "--records", "ledger").out.strip() == ""
+
+
+def test_imported_trials_are_called_so(dough):
+    """By status, explain and the export, which has what they cost then."""
+    put(dough, text().encode())
+    dough.rigctl("import", "dough.yaml", "old.csv", "--force")
+    assert dough.rigctl("status", "dough.yaml", "--json").json["imported"] == 5
+    said = dough.rigctl("explain", "dough.yaml", "--trial", "1").out
+    assert said == "Trial 1 is from before the campaign: hydration, from old.csv. It was not charged.\n"
+    rows = [json.loads(line) for line in dough.rigctl("export", "dough.yaml", "--format", "jsonl").out.splitlines()]
+    assert [(r["origin"], r["cost"], r["hand.cost_then"]) for r in rows[:2]] == [
+        ("imported", 0.0, 0.5),
+        ("imported", 0.0, None),
+    ]
+    assert [r["setpoint.hydration"] for r in rows] == [None] * 5  # nobody has said
+    assert dough.rigctl("replay", "dough.yaml", "--json").json["trials"] == 0
+
+
+ENCODINGS = {
+    "utf-8": lambda t: t.encode(),
+    "bom": lambda t: t.encode("utf-8-sig"),
+    "latin-1": lambda t: t.encode("latin-1"),
+    "utf-16": lambda t: t.encode("utf-16"),
+    "utf-16 without a mark": lambda t: t.encode("utf-16-le"),
+}
+TITLED = [["Hydratation é"], [], *TABLE]
+"""A title with a letter that encodings differ in, and a blank line."""
+FORMS = {
+    "comma": (TABLE, ",", "point"),
+    "semicolon": (TABLE, ";", "point"),
+    "semicolon, decimal comma": (commas(TABLE), ";", "comma"),
+    "tab, decimal comma": (commas(TABLE), "\t", "comma"),
+    "bar": (TABLE, "|", "point"),
+    "title": (TITLED, ";", "point"),
+    "blank lines and columns": ([[*row, ""] for row in [*TABLE[:3], [""] * 5, *TABLE[3:]]], ";", "point"),
+    "quoted": ([TABLE[0], *([f'"{c}"' for c in row] for row in commas(TABLE)[1:])], ",", "comma"),
+    "sep=": ([["sep=;"], *TABLE], ";", "point"),
+}
+
+
+@pytest.mark.parametrize(("table", "separator", "decimal"), FORMS.values(), ids=FORMS)
+@pytest.mark.parametrize("encode", ENCODINGS.values(), ids=ENCODINGS)
+def test_however_a_spreadsheet_saves_it(dough, table, separator, decimal, encode):
+    """The same trials come out of every form in every encoding, with either end of line."""
+    for end in ("\n", "\r\n"):
+        put(dough, encode(text(table, separator, end)))
+        plan = importing.planned(load("dough.yaml"), importing.Path("old.csv"), importing.Reading())
+        assert (plan.sheet.separator, plan.decimals, len(plan.rows)) == (separator, decimal, 5)
+        assert [row.values["hydration"] for row in plan.rows] == [63.5, 70.0, 82.0, 66.0, 75.0]
+        assert [row.known.amount for row in plan.rows] == [500_000, None, 750_000, 250_000, 1_234_500_000]
+
+
+HEADERS = {
+    "capitals": (["HYDRATION", "Proof", "Rise", "Cost", "Controlled"], (), (63.5, 30.0, 49.5)),
+    "units": (["hydration [%]", "proof (degC)", "rise / mm", "cost [EUR]", "control set"], (), (63.5, 30.0, 49.5)),
+    "converted": (
+        ["Hydration", "Proof [degF]", "Rise [cm]", "cost (€)", "control_set"],
+        (),
+        (63.5, -1.11111111111, 495),
+    ),
+    "mapped": (
+        ["Wasser [%]", "Gare", "Höhe", "Preis", "Was"],
+        ("Wasser [%]=hydration", "gare=proof", "Höhe=rise", "Preis=cost", "Was=control_set"),
+        (63.5, 30.0, 49.5),
+    ),
+    "mapped without the unit": (
+        ["water [%]", "proof", "rise [cm]", "cost", "controlled"],
+        ("water=hydration",),
+        (63.5, 30.0, 495.0),
+    ),
+}
+
+
+@pytest.mark.parametrize(("header", "maps", "first"), HEADERS.values(), ids=HEADERS)
+def test_however_the_columns_are_called(dough, header, maps, first):
+    """Capitals, units, which are converted, and names that the person maps."""
+    put(dough, text([header, *TABLE[1:]]).encode())
+    reading = importing.Reading(dict(m.rsplit("=", 1) for m in maps))
+    row, *_ = importing.planned(load("dough.yaml"), importing.Path("old.csv"), reading).rows
+    assert (*row.values.values(), row.outcome) == pytest.approx(first)
+    assert (row.control_set, row.known.amount) == (("hydration",), 500_000)
+
+
+CELLS = {
+    "thousands and euro": ("1.234,5 €", "comma", 1_234_500_000),
+    "spaces": ("1 234,5", "comma", 1_234_500_000),
+    "narrow space": ("1\u202f234,50", "comma", 1_234_500_000),
+    "swiss": ("1'234.50", "point", 1_234_500_000),
+    "english": ('"1,234.50"', "point", 1_234_500_000),
+    "code": ("0.5 EUR", "point", 500_000),
+    "nothing": ("n/a", "point", None),
+    "dash": ("–", "point", None),
+    "exponent": ("5e-1", "point", 500_000),
+}
+
+
+@pytest.mark.parametrize(("cell", "decimal", "amount"), CELLS.values(), ids=CELLS)
+def test_however_a_number_is_written(dough, cell, decimal, amount):
+    """Thousands separators, currency signs, and all the ways of writing that there is nothing."""
+    put(dough, text([TABLE[0], ["63", "30", "49", cell, "hydration"]], ";").encode())
+    reading = importing.Reading(decimals=decimal)
+    (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), reading).rows
+    assert row.known.amount == amount
+
+
+SAID = {
+    "yes and no": (["hydration controlled", "proof controlled"], ["x", ""], ("hydration",)),
+    "both no": (["controlled hydration", "controlled proof"], ["no", "nein"], ()),
+    "setpoints": (["setpoint.hydration", "set proof"], ["64", ""], ("hydration",)),
+}
+
+
+@pytest.mark.parametrize(("header", "cells", "members"), SAID.values(), ids=SAID)
+def test_what_was_controlled_may_stand_in_columns_of_its_own(dough, header, cells, members):
+    """Of yes and no, or of what was set."""
+    put(dough, text([[*TABLE[0][:4], *header], [*TABLE[1][:4], *cells]]).encode())
+    (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), importing.Reading()).rows
+    assert row.control_set == members
+    assert dict(row.setpoints) == ({"hydration": 64.0} if "64" in cells else {})
+
+
+def test_what_was_controlled_may_be_said_of_all_rows(dough):
+    """And has the last word."""
+    put(dough, text([row[:4] for row in TABLE]).encode())
+    dough.rigctl("import", "dough.yaml", "old.csv", "--controlled", "proof", "--force")
+    assert {o.control_set for o in observations()} == {1}
+
+
+def test_date_operator_batch_and_note_are_kept(dough):
+    """A German date comes out in ISO 8601."""
+    put(dough, text([[*TABLE[0], "Date", "batch", "Wer"], [*TABLE[1], "24.12.2025", "B7", "Ada"]]).encode())
+    dough.rigctl("import", "dough.yaml", "old.csv", "--map", "Wer=operator")
+    row = json.loads(dough.rigctl("export", "dough.yaml", "--format", "jsonl").out)
+    assert (row["hand.date"], row["hand.batch"], row["hand.operator"]) == ("2025-12-24", "B7", "Ada")
+
+
+BAD = {
+    "no number": (["63", "hot", "49", "0.5", "proof"], (), 'old.csv:2: column "proof": got "hot", must be a number'),
+    "below": (["63", "30", "<5", "0.5", "proof"], (), 'old.csv:2: column "rise": got "<5", must be a number'),
+    "negative cost": (["63", "30", "49", "-1", "proof"], (), 'column "cost": got "-1", must not be negative'),
+    "other unit": (["63 kg", "30", "49", "1", "proof"], (), 'column "hydration": got "63 kg", must be a number in %'),
+    "unknown set": (["63", "30", "49", "1", "salt"], (), 'got "salt", must be variables joined by +, or nothing'),
+    "either way": (["63", "30", "49", "1.234", "proof"], (), "which may be a thousand or a fraction; say --decimal"),
+    "two marks": (["63.5", "30", "49", '"0,5"', "proof"], (), "say which with --decimal comma or --decimal point"),
+    "map of nothing": (TABLE[1], ("Teig=proof",), "--map: no column 'Teig'; columns: hydration, proof"),
+    "map to nothing": (TABLE[1], ("proof=prof",), 'did you mean "proof"?'),
+    "map without =": (TABLE[1], ("proof",), "must be HEADER=NAME"),
+    "too many": ([*TABLE[1], "9"], (), "old.csv:2: got 6 columns, the header in line 1 has 5"),
+}
+
+
+@pytest.mark.parametrize(("row", "maps", "what"), BAD.values(), ids=BAD)
+def test_what_cannot_be_read_is_named_with_line_and_column(dough, row, maps, what):
+    """And nothing is imported."""
+    put(dough, text([TABLE[0], row]).encode())
+    options = [part for m in maps for part in ("--map", m)]
+    assert what in dough.rigctl("import", "dough.yaml", "old.csv", *options, code=2).err
+    assert not (dough.folder / "state").exists()
+
+
+WRONG = {
+    "column": (["hydration", "temp", "rise", "cost", "controlled"], "no column is proof (columns: hydration, temp"),
+    "controlled": (["hydration", "proof", "rise", "cost", "what"], "no column says what was controlled"),
+    "unit": (["hydration", "proof [bar]", "rise", "cost", "controlled"], "bar does not convert to degC"),
+    "currency": (["hydration", "proof", "rise", "cost [USD]", "controlled"], "must be in the rig's currency EUR"),
+    "twice": (["hydration", "proof", "rise", "Rise [cm]", "controlled"], "'rise' and 'Rise [cm]' are both rise"),
+}
+
+
+@pytest.mark.parametrize(("header", "what"), WRONG.values(), ids=WRONG)
+def test_columns_that_do_not_fit_are_named_with_a_remedy(dough, header, what):
+    """What is missing, in another unit, or there twice."""
+    put(dough, text([header, *TABLE[1:]]).encode())
+    assert what in dough.rigctl("import", "dough.yaml", "old.csv", code=2).err
+
+
+@pytest.mark.parametrize(
+    ("data", "what"),
+    [
+        (b"PK\x03\x04...", "an .xlsx or .ods spreadsheet, must be text; save it as CSV"),
+        (b"\xd0\xcf\x11\xe0", "an .xls spreadsheet"),
+        (b"", "is empty"),
+        (b"a;b\n1;2\n", "no column is hydration, proof, rise"),
+    ],
+)
+def test_what_is_no_table_is_refused_with_advice(dough, data, what):
+    """Other programs' files, and files without trials."""
+    put(dough, data)
+    assert what in dough.rigctl("import", "dough.yaml", "old.csv", code=2).err
+    assert "cannot be read" in dough.rigctl("import", "dough.yaml", "none.csv", code=2).err
+
+
+def test_rows_of_which_nothing_can_be_learned_are_left_out_and_said(dough):
+    """An outcome without a variable, and neither outcome nor cost."""
+    rows = [TABLE[0], ["63", "", "49", "1", "proof"], ["64", "30", "", "", "proof"], TABLE[1]]
+    put(dough, text(rows).encode())
+    answer = dough.rigctl("import", "dough.yaml", "old.csv", "--json").json
+    assert answer["left_out"] == ["line 2: has no proof", "line 3: has no rise"]
+    assert answer["trials"] == [1]
+
+
+def test_a_dry_run_shows_what_each_column_becomes_and_writes_nothing(dough):
+    """One line per column, what is controlled, and what is left out; within 80 columns but for the last line."""
+    put(dough, text([["Hydration", "Proof [degF]", "rise [cm]", "cost", "controlled"], *TABLE[1:]], ";").encode())
+    lines = dough.rigctl("import", "dough.yaml", "old.csv", "--dry-run").out.splitlines()
+    assert [line.split()[0] for line in lines[1:7]] == ["column", "Hydration", "Proof", "rise", "cost", "controlled"]
+    assert lines[3].split()[-3:] == ["30", "-1.11111", "degC"]
+    assert lines[7] == (
+        "5 trials; controlled: hydration 2, proof 1, nothing 1, hydration+proof (no control set of this campaign) 1; "
+        "1 without a cost. Nothing is charged."
+    )
+    assert all(len(line) <= 80 for line in lines[:7])
+    assert not (dough.folder / "state").exists()
+
+
+def test_the_same_file_is_imported_once(dough):
+    """By its contents, whatever its name; unless the person insists."""
+    put(dough, text(TABLE[:3]).encode())
+    put(dough, text(TABLE[:3]).encode(), "copy.csv")
+    dough.rigctl("import", "dough.yaml", "old.csv")
+    refused = dough.rigctl("import", "dough.yaml", "copy.csv", code=2).err
+    assert "copy.csv: has been imported already" in refused
+    assert "(2 trials); with --force it is imported once more" in refused
+    assert dough.rigctl("import", "copy.csv", "--state", "state/dough", "--force", "--json").json["trials"] == [3, 4]
+
+
+def test_a_noise_of_their_own_widens_what_is_believed(dough):
+    """Told that the old outcomes scatter widely, the model trusts them less, by as much as scikit-learn would."""
+    put(dough, text(TABLE[:3]).encode())
+    for state, noise in {"plain": (), "sd": ("--noise", "5"), "factor": ("--noise-factor", "5")}.items():
+        dough.rigctl("import", "dough.yaml", "old.csv", "--state", state, *noise)
+    sds = {
+        state: [s["sd"] for s in dough.rigctl("suggest", "dough.yaml", "--state", state, "--json").json["control_sets"]]
+        for state in ("plain", "sd", "factor")
+    }
+    assert np.all(np.array(sds["sd"]) > np.array(sds["plain"]))
+    assert sds["sd"] == pytest.approx(sds["factor"])  # the model's own is 1
+    assert "must be more than 0" in dough.rigctl("import", "dough.yaml", "old.csv", "--noise", "0", code=2).err
+
+
+def test_no_row_costs_a_decision(dough, monkeypatch):
+    """The policy is not asked what it would have done: nobody followed it."""
+    rng = np.random.default_rng(0)
+    rows = [
+        [f"{60 + 25 * a:.2f}", f"{20 + 20 * b:.2f}", f"{50 + 10 * a:.2f}", "0.5", "proof"]
+        for a, b in rng.random((60, 2))
+    ]
+    put(dough, text([TABLE[0], *rows]).encode())
+    for name in ("decide", "next_proposal"):
+        monkeypatch.setattr(deciding, name, lambda *_: pytest.fail("asked the policy"))
+    assert dough.rigctl("import", "dough.yaml", "old.csv", "--json").json["trials"] == list(range(1, 61))
+
+
+def test_what_looks_mistyped_is_not_imported_unasked(dough):
+    """With the line it stands in."""
+    put(dough, text([*TABLE[:3], ["742", "30", "50", "0.5", "proof"]]).encode())
+    error = dough.rigctl("import", "dough.yaml", "old.csv", code=2).err
+    assert "old.csv:4: hydration: 742 % is 657 % above its range of 60 to 85; was 74.2 meant?" in error
+    assert not (dough.folder / "state").exists()
+    dough.rigctl("import", "dough.yaml", "old.csv", "--force")
+
+
+def test_a_kill_leaves_all_of_an_import_or_nothing(dough):
+    """Killed before each row and each commit: never a trial without its import, or the other way round."""
+    put(dough, text(TABLE[:3]).encode())
+    loaded = load("dough.yaml")
+    plan = importing.planned(loaded, importing.Path("old.csv"), importing.Reading())
+    instants = ("BEGIN", "COMMIT", "INSERT INTO trials", "INSERT INTO imports", "INSERT INTO by_hand")
+
+    def live(state):
+        def work(reaper):
+            class Watched(Journal):
+                def __init__(self, *arguments):
+                    super().__init__(*arguments)
+                    self._connection.set_trace_callback(lambda sql: reaper(sql) if sql.startswith(instants) else None)
+
+            importing.Journal = Watched
+            importing.record(loaded, state, plan, (None, 1.0), lambda _: None)
+
+        return work
+
+    code, kill_at, found = -9, 0, []
+    while code:
+        kill_at += 1
+        state = dough.folder / f"killed-{kill_at}"
+        with closing(Journal(_made(state), RealClock(), "boot-1")):
+            pass
+        code, _ = one_life(live(state), kill_at)
+        with open_reader(state) as read:
+            trials, imports = len(read.trials()), len(read.people.imports())
+            assert (trials, len(read.people.by_hand())) == (2 * imports, 2 * imports)
+            found.append(imports)
+    assert found == sorted(found)
+    assert set(found) == {0, 1}
+
+
+def _made(directory):
+    directory.mkdir()
+    return directory
+
+
+def test_dates_to_come_are_doubted(dough):
+    """A trial cannot have been done tomorrow."""
+    tomorrow = f"{datetime.now().year + 1}-01-01"  # noqa: DTZ005 - of the person's own calendar
+    put(dough, text([[*TABLE[0], "date"], [*TABLE[1], tomorrow]]).encode())
+    assert f"date: {tomorrow} is yet to come" in dough.rigctl("import", "dough.yaml", "old.csv", code=2).err

@@ -1,0 +1,264 @@
+"""`rigctl init` by hand and by flags: what it writes holds, what it refuses it refuses whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rigctl.config.draft import Device, Draft, missing
+from rigctl.config.load import load, load_text
+from rigctl.config.writing import configuration
+from rigctl.console import initialise
+from rigctl.console.interview import Interview
+
+OUTCOME = ("--outcome", "growth cm2/day maximise target=300")
+PH = ("--variable", "ph pH 5 7 natural=6.3+-0.3 cost=0.4")
+CA = ("--variable", "ca mM 0.5 6 cost=0.2")
+FLAGS = ("init", "new.yaml", "--by-hand", *OUTCOME, *PH, *CA, "--budget", "20 EUR", "--per-trial", "0.05")
+
+
+def test_a_bench_by_hand_is_checked_suggested_for_and_ingested(bench):
+    """The file holds at once, and the first trial can be done with it; each answer names the next command."""
+    said = bench.rigctl(*FLAGS).out
+    assert "Next: rigctl check new.yaml" in said
+    bench.rigctl("check", "new.yaml")
+    trial = bench.rigctl("suggest", "new.yaml", "--json").json
+    names = "+".join(trial["control_set"])
+    values = {"ph": 6.2, "ca": 3.0} | trial["setpoints"]
+    measured = ",".join(f"{name}={value}" for name, value in values.items())
+    done = ("--control-set", names, "--values", measured, "--outcome", "210", "--cost", "0.45")
+    assert bench.rigctl("ingest", "new.yaml", *done, "--json").json["trials"] == [1]
+
+
+def test_what_was_said_stands_in_the_file(bench):
+    """Every flag has its key, with what a person may want instead beside it."""
+    bench.rigctl(*FLAGS)
+    loaded = load(bench.folder / "new.yaml")
+    assert (loaded.name, loaded.currency, loaded.problem.budget) == ("new", "EUR", 20_000_000)
+    ph, ca = loaded.problem.space.variables
+    assert [(v.name, v.unit, v.low, v.high) for v in (ph, ca)] == [("ph", "pH", 5.0, 7.0), ("ca", "mM", 0.5, 6.0)]
+    assert loaded.problem.known_costs == (0.45, 0.25, 0.65)
+    text = (bench.folder / "new.yaml").read_text(encoding="utf-8")
+    assert "natural: {truncated_normal: {mean: 6.3, sd: 0.3}}" in text
+    assert "natural: learned" in text
+    assert "# target: 300 cm2/day." in text
+    lines = ["#", *text.splitlines()]
+    sections = [i for i, line in enumerate(lines) if line[:1].isalpha()]
+    assert len(sections) >= 7
+    assert [lines[i] for i in sections if "#" not in lines[i] and not lines[i - 1].startswith("#")] == []
+
+
+def test_what_is_missing_is_named_flag_by_flag(bench):
+    """Where nobody can be asked: each missing flag with an example, and no file."""
+    said = bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, code=2).err
+    assert '--variable  e.g. --variable "ph pH 5 7 natural=6.3+-0.3"' in said
+    assert '--budget    e.g. --budget "40 EUR"' in said
+    assert "--outcome" not in said
+    assert not (bench.folder / "new.yaml").exists()
+
+
+def test_neither_by_hand_nor_wired_is_refused(bench):
+    """Without wiring and without --by-hand it says that one of them is needed."""
+    said = bench.rigctl("init", "new.yaml", *OUTCOME, *PH, "--budget", "20 EUR", code=2).err
+    assert "--by-hand" in said
+    assert "--probe" in said
+
+
+def test_every_wrong_flag_is_told_at_once(bench):
+    """All that is wrong with the flags, each with its flag, and no file."""
+    wrong = ("--outcome", "growth furlongs/fortnite", "--variable", "ph pH 7 5", "--budget", "much")
+    said = bench.rigctl("init", "new.yaml", "--by-hand", *wrong, "--settle", "soon", code=2).err
+    for part in ("--outcome: ", "--variable: ", "did you mean 5 to 7?", "--budget: ", "--settle: "):
+        assert part in said
+    assert list(bench.folder.glob("*new*")) == []
+
+
+@pytest.mark.parametrize(
+    ("variable", "told"),
+    [
+        ("ph pH five 7", '"five", must be a number'),
+        ("ph pH 5", "NAME UNIT LOW HIGH"),
+        ("ph blub 5 7", "known unit"),
+        ("ph ph 5 7", "must be written pH"),
+        ("ph pH 5,0 7", "with a point and no comma"),
+        ("cost pH 5 7", "a column of every history"),
+        ("growth pH 5 7", "in use already"),
+        ("p+h pH 5 7", "must begin with a letter"),
+        ("ph pH 5 7 step=0.3", "a whole number of times"),
+        ("ph pH 5 7 step=-1", "a whole number of times"),
+        ("ph pH 5 7 natural=6+-0", "must be more than nothing"),
+        ("ph pH 5 7 natural=often", "uniform or unknown"),
+        ("ph pH 5 7 nature=6+-1", 'the key "nature"'),
+        ("ph pH 5 7 cost=cheap", "amount of money"),
+        ("ph pH 5 7 cost='1 USD'", "EUR"),
+        ("ph pH '5 7", "quotation mark"),
+    ],
+)
+def test_a_wrong_variable_is_explained(bench, variable, told):
+    """What was got, and what is allowed."""
+    said = bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, "--variable", variable, "--budget", "9", code=2).err
+    assert told in said
+    assert not (bench.folder / "new.yaml").exists()
+
+
+def test_a_file_that_is_there_is_kept(bench):
+    """Nothing is written over it without --force, and with it the whole file is new."""
+    before = bench.write("new.yaml", "mine")
+    assert "--force" in bench.rigctl(*FLAGS, code=2).err
+    assert (bench.folder / before).read_text(encoding="utf-8") == "mine"
+    bench.rigctl(*FLAGS, "--force")
+    assert load(bench.folder / "new.yaml").name == "new"
+    assert [path.name for path in bench.folder.glob(".*")] == []
+
+
+def test_a_folder_that_is_not_there_is_told(bench):
+    """Before anything is asked."""
+    said = bench.rigctl("init", "no/such/new.yaml", *FLAGS[2:], code=2).err
+    assert "no folder" in said
+
+
+def test_many_variables_do_not_make_more_sets_than_allowed(bench):
+    """With ten variables each alone, each pair and all together; the costs are those of these sets."""
+    many = [part for i in range(10) for part in ("--variable", f"v{i} mM 0 {i + 1} cost=0.{i}")]
+    bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, *many, "--budget", "99")
+    assert len(load(bench.folder / "new.yaml").problem.space.control_sets) == 10 + 45 + 1
+
+
+def test_where_nature_is_elsewhere_it_has_a_range_of_its_own(bench):
+    """Tap water at pH 7.8, setpoints from 5.5 to 6.5 in steps: both ranges stand in the file, and it holds."""
+    tap = ("--variable", "ph pH 5.5 6.5 natural=7.8+-0.2 step=0.1", "--variable", "ca mM 1 3 natural=4..5")
+    bench.rigctl("init", "new.yaml", "--by-hand", *OUTCOME, *tap, "--budget", "9")
+    text = (bench.folder / "new.yaml").read_text(encoding="utf-8")
+    assert "natural_range: [7, 8.6]" in text
+    assert "natural_range: [4, 5]" in text
+    assert "\n    step: 0.1" in text
+    bench.rigctl("check", "new.yaml")
+
+
+# the questions, without a terminal --------------------------------------------------------------------------------
+
+FOUND = (
+    Device("probe", "ezo-ph", "serial:///dev/serial/by-id/usb-ph?baud=9600", {}, "EZO pH, 2.14"),
+    Device("pump", "ezo-pmp", "serial:///dev/serial/by-id/usb-pump?baud=9600", {}, "EZO PMP, 1.06"),
+    Device("camera", "scpi", "tcp://10.0.0.7:5025", {"model": "GC-1"}, "ACME GC-1"),
+    Device("meter", "sdm120", "modbus_rtu:///dev/serial/by-id/usb-mains?baud=2400", {"address": 1}, "SDM120"),
+    Device("plc", "modbus", "modbus_tcp://10.0.0.9:502", {"address": 1}, "unit 1", (({"enable": {"coil": 5}}, "off"),)),
+)
+WIRED = {
+    "Shall rigctl drive them": ["perhaps", "yes"],
+    "Its name": ["growth"],
+    "Its unit": ["cm2/day"],
+    "Name of the first": ["ph"],
+    "Name of the next": ["b", ""],
+    "ph: unit": ["pH"],
+    "ph: lowest": ["5"],
+    "ph: highest": ["7"],
+    "b: unit": ["uM"],
+    "b: lowest": ["5"],
+    "b: highest": ["60"],
+    "growth: measured by": ["camera", "camera/MEAS:GROW", "camera/MEAS:GROW?"],
+    "ph: measured by": ["pump", "nobody", "probe"],
+    "ph: set by": ["probe", "pump"],
+    "b: measured by": ["plc/input", "plc/input/2/float33", "plc/input/2/float32/CDAB"],
+    "b: set by": ["plc/input/2", "plc/holding/2/float32", "plc/holding/2/float32/CDAB/coil=2"],
+    "What may the whole campaign": ["40"],
+    "1 kWh": ["0.31"],
+    "1 L": ["9 EUR/L"],
+    "ph: change per mL": ["0", "-0.04"],
+    "ph: treated by": ["plc/input/1", "plc/coil/1"],
+    "b: safe is": ["99", "off"],
+}
+
+
+class Script:
+    """Answers questions by how they begin, Enter to all others; what is wrong is told and asked again."""
+
+    def __init__(self, answers):
+        self.answers = {question: list(texts) for question, texts in answers.items()}
+        self.said = []
+
+    def ask(self, question, reader, default=None):
+        self.said.append(f"{question} [{default}]" if default else question)
+        known = next((texts for start, texts in self.answers.items() if question.startswith(start)), [])
+        while True:
+            text = (known.pop(0) if known else "") or default or ""
+            try:
+                return reader(text)
+            except ValueError as error:
+                if not known:
+                    raise AssertionError(f"{question}: {text!r} was the last answer") from error
+                self.said.append(str(error))
+
+    def fill(self, draft, devices=()):
+        return Interview(self.ask, self.said.append).fill(draft, devices)
+
+
+def test_a_wired_rig_that_was_asked_for_holds_at_once():
+    """Places in instruments become devices, pumps get their caps, and the rig is one that may be run."""
+    script = Script(WIRED)
+    draft = script.fill(Draft(name="rig", currency="EUR"), FOUND)
+    assert missing(draft, FOUND) == {}
+    assert [question for question, left in script.answers.items() if left] == []
+    text = configuration(draft, FOUND)
+    rig = load_text(text, Path("rig.yaml"), to_run=True).rig
+    assert set(rig.devices) == {"probe", "pump", "growth_sensor", "b_sensor", "b_actuator", "meter", "ph_treatment"}
+    assert (rig.dosing["pump"].effect_per_ml, rig.dosing["pump"].treatment) == (-0.04, "ph_treatment")
+    assert (rig.limits["pump"].per_dose_ml, rig.limits["pump"].per_day_ml) == (50, 500)
+    assert {meter.kind for meter in rig.meters} == {"energy", "volume"}
+    assert "#  plc_1: {driver: modbus, bus: plc_line, address: 1, enable: {coil: 5}}   # off" in text
+
+
+def test_what_cannot_be_measured_is_left_to_a_person():
+    """A bench by hand comes of it, and what was found stands in it as comments."""
+    script = Script({**WIRED, "growth: measured by": ["none"]})
+    draft = script.fill(Draft(name="rig", currency="EUR"), FOUND)
+    assert draft.by_hand
+    assert "As growth cannot be measured by rigctl, a person does the trials" in "\n".join(script.said)
+    text = configuration(draft, FOUND)
+    assert not load_text(text, Path("rig.yaml"), to_run=True).wired
+    assert "#  camera: {driver: scpi" in text
+
+
+@pytest.fixture
+def at_a_terminal(monkeypatch):
+    """Lets a script answer the questions of `rigctl init`, about instruments that seem to be there."""
+
+    def sit(answers):
+        script = Script(answers)
+        monkeypatch.setattr(initialise, "_found", lambda places, units: FOUND)
+        monkeypatch.setattr(initialise.Terminal, "ask", lambda _, *asked: script.ask(*asked))
+        monkeypatch.setattr(initialise, "at_a_terminal", lambda: True)
+
+    return sit
+
+
+def test_answers_that_do_not_go_together_are_kept_beside(bench, at_a_terminal):
+    """An acid cannot raise pH: the file is not written, and what was answered is in another, to be mended there."""
+    at_a_terminal({**WIRED, "ph: left alone": ["5.5 +- 0.1"], "ph: treated by": [""]})
+    said = bench.rigctl("init", "new.yaml", "--probe", "10.0.0.7", code=2).err
+    assert "pump only lowers ph" in said
+    assert "your answers are in new.draft.yaml" in said
+    assert not (bench.folder / "new.yaml").exists()
+    draft = (bench.folder / "new.draft.yaml").read_text(encoding="utf-8")
+    mended = draft.replace("natural: {truncated_normal: {mean: 5.5, sd: 0.1}}", "natural: learned")
+    bench.write("new.draft.yaml", mended)
+    bench.rigctl("check", "new.draft.yaml")
+
+
+def test_flags_that_do_not_go_together_leave_no_file(bench, monkeypatch):
+    """The same from flags: told, and nothing is kept, as the flags can be given again."""
+    monkeypatch.setattr(initialise, "_found", lambda places, units: FOUND)
+    pump = "sensor=probe actuator=pump effect=-0.04 per_dose=9mL per_day=99mL"
+    flags = ("--outcome", "growth g sensor=camera/MEAS:GROW?", "--variable", f"ph pH 5 7 natural=5.5+-0.1 {pump}")
+    said = bench.rigctl("init", "new.yaml", "--probe", "x:1", *flags, "--budget", "9", "--per-trial", "1", code=2).err
+    assert "pump only lowers ph" in said
+    assert list(bench.folder.glob("new*")) == []
+
+
+def test_the_questions_fit_a_terminal_of_80_columns():
+    """With room for a short answer; what is told of a wrong one may take two lines."""
+    for answers in (WIRED, {**WIRED, "growth: measured by": ["none"]}):
+        script = Script({question: texts[-1:] if texts[-1] else texts for question, texts in answers.items()})
+        script.fill(Draft(name="rig", currency="EUR"), FOUND)
+        assert [line for text in script.said for line in text.splitlines() if len(line) > 80] == []

@@ -1,0 +1,147 @@
+"""`rigctl check` as a plan: who is wired to whom, how long a trial takes, and what the budget buys."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rigctl.config.load import LoadedConfig, load, load_text
+from rigctl.config.wording import lasting
+from rigctl.console.plan import lines, plan
+from rigctl.rig.protocols import Reading
+from tests.config.broken.cases import base
+from tests.config.conftest import EXAMPLES, ROOT
+
+
+def rig(*pairs: tuple[str, str], name: str = "rig") -> LoadedConfig:
+    text = base(name)
+    for old, new in pairs:
+        assert text.count(old) == 1, old
+        text = text.replace(old, new)
+    return load_text(text, Path("rig.yaml"), to_run=True)
+
+
+def shown(loaded: LoadedConfig, width: int = 80) -> str:
+    return "\n".join(lines(plan(loaded), loaded, width))
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("path", [*EXAMPLES, ROOT / "tests/config/broken/rig.yaml"], ids=lambda path: path.stem)
+def test_no_width_costs_a_name(path, width):
+    """Every variable, outcome, meter, device that serves one, and bus stands there in full."""
+    loaded = load(path, to_run=True)
+    found = plan(loaded)
+    told = lines(found, loaded, width)
+    words = " ".join(told).split()
+    for wire in (*found.wires, *found.meters):
+        named = {wire.name, wire.sensor, wire.sensor_bus, wire.actuator, wire.actuator_bus} - {""}
+        assert named <= {word.rstrip(":") for word in words}
+    tables = told[: told.index("") if path in EXAMPLES else 0]
+    assert all(len(line) <= width for line in tables)
+
+
+def test_where_there_is_room_it_is_a_table():
+    """One row per variable and outcome under its heads; else some lines each."""
+    loaded = load(ROOT / "config/greenhouse.yaml")
+    wide, narrow = shown(loaded).splitlines(), shown(loaded, 30).splitlines()
+    assert wide[0].split() == ["variable", "unit", "sensor", "bus", "actuator", "bus"]
+    assert wide[5].split() == ["ph", "pH", "ph_probe", "ph", "ph_doser", "acid"]
+    assert narrow[:3] == ["ca [mM]", "  sensor    ca_probe on plc", "  actuator  ca_doser on ca"]
+    assert "  device    mains_meter on mains" in narrow
+
+
+def test_readings_stand_beside_their_sensors():
+    """With unit, or why there is none; nothing where nobody was asked."""
+    loaded = rig()
+    readings = {"ph": Reading(6.2, "pH", 0.0), "ca": Reading.invalid("mM", 0.0, "no answer")}
+    told = "\n".join(lines(plan(loaded, readings), loaded, 200))
+    assert "6.2 pH" in told
+    assert "INVALID: no answer" in told
+    assert "reads" not in shown(loaded)
+
+
+def test_the_length_of_a_trial_is_told_in_its_parts():
+    """What is certain, and with the doses that are likely."""
+    first = "A trial takes at least 25 min (settle 20 min, measure 5 min), likely 26 min with its doses."
+    assert first in shown(rig())
+    prepared = rig(("  settle: 20 min", "  prepare: [{actuator: base_valve, value: 1, wait: 3 min}]\n  settle: 20 min"))
+    assert "at least 28 min (prepare 3 min, settle 20 min, measure 5 min)" in shown(prepared)
+
+
+def test_the_cost_of_a_trial_is_told_by_what_is_known_of_it():
+    """1.5 EUR/h for 25 min, and 3 kW at 0.31 EUR/kWh: 0.625 EUR for sure, 1.01 EUR without a dose."""
+    undosed = rig(("[[ph], [ca], [ph, ca]]", "[[ca]]"))
+    found = plan(undosed).forecast
+    assert found.least == pytest.approx(1.5 * 25 / 60)
+    assert found.likely == pytest.approx(1.5 * 25 / 60 + 3 * 0.31 * 25 / 60)
+    assert "It costs at least 0.625 EUR, likely 1.01 EUR." in shown(undosed)
+    assert found.buys(found.least) == 96
+    assert "60 EUR buys about 59 trials (96 at the very most); that takes 1 day 1 h." in shown(undosed)
+
+
+def test_doses_are_counted_from_where_the_treatment_leaves_the_water():
+    """On average half the range from its far end: 0.8 pH at -0.04 pH/mL are 20 mL, in two of three control sets."""
+    found = plan(rig()).forecast
+    acid = next(m for m in found.meters if m.name == "acid_pump")
+    assert acid.likely == pytest.approx(2 / 3 * 20 * 0.009, rel=1e-3)
+    assert 0 < found.likely_s - found.least_s < 2 * 45
+
+
+def test_what_nothing_tells_is_said():
+    """A meter without a rating is named; and a bench by hand, whose costs nobody has declared."""
+    unrated = rig((", rated: 3 kW", ""))
+    assert "and what mains will charge besides: `rated` would tell" in shown(unrated)
+    assert "trials before mains is paid" in shown(unrated)
+    assert shown(rig(name="bench")) == "What a trial costs is not known beforehand: known_costs can say."
+
+
+def test_known_costs_tell_what_a_bench_by_hand_can_afford():
+    """From the cheapest set's cost, and their mean."""
+    costs = "known_costs: {flour: 1 EUR, water: 2 EUR, flour+water: 3 EUR}\ncontrol_sets:"
+    known = rig(("control_sets:", costs), name="bench")
+    assert shown(known).splitlines() == [
+        "It costs at least 1 EUR, likely 2 EUR.",
+        "20 EUR buys about 10 trials (20 at the very most).",
+    ]
+
+
+def test_the_caps_of_a_pump_stretch_a_campaign():
+    """13.3 mL a trial on average, 15 mL a day: little more than one trial a day."""
+    capped = plan(rig(("per_dose: 20 mL, per_day: 200 mL", "per_dose: 15 mL, per_day: 15 mL"))).forecast
+    trials = capped.buys(capped.likely)
+    assert trials is not None
+    assert capped.days == pytest.approx(trials * 2 / 3 * 20 / 15, rel=1e-3)
+
+
+def test_max_trials_ends_it_before_the_money_does():
+    """The smaller number counts."""
+    assert "60 EUR buys about 7 trials; that takes" in shown(rig(("budget: 60 EUR", "budget: 60 EUR\nmax_trials: 7")))
+
+
+def test_programs_are_given_the_plan(bench):
+    """Wiring, length, costs and what they buy, in plain numbers."""
+    path = bench.write("rig.yaml", base("rig"))
+    answer = bench.rigctl("check", path, "--json").json
+    assert answer["wiring"][0] == {
+        "name": "ph",
+        "unit": "pH",
+        "sensor": "ph_probe",
+        "sensor_bus": "probe",
+        "actuator": "acid_pump",
+        "actuator_bus": "pump",
+        "reading": None,
+    }
+    assert answer["trial"]["least_s"] == 1500.0
+    assert answer["cost"]["least"] == pytest.approx(0.625)
+    assert answer["buys"]["trials_at_most"] == 96
+    assert "A trial takes at least 25 min" in bench.rigctl("check", path).out
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(45, "45 s"), (90, "2 min"), (660, "11 min"), (3600, "1 h"), (4800, "1 h 20 min"), (109_400, "1 day 6 h")],
+)
+def test_durations_are_written_as_people_do(seconds, said):
+    """Two units at most, and no nought."""
+    assert lasting(seconds) == said

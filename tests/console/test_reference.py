@@ -1,0 +1,76 @@
+"""The reference pages are what the command line and the configuration say of themselves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import typer
+
+from rigctl.config import reference as configuration
+from rigctl.config.editor import json_schema
+from rigctl.console import reference as commands
+from rigctl.console.cli import app
+from tests.config.test_schema import built_in, keys_of, sources
+
+ROOT = Path(__file__).parent.parent.parent
+COMMAND = typer.main.get_command(app)
+PAGES = {
+    "cli.md": lambda: commands.page(COMMAND),
+    "configuration.md": lambda: configuration.page(json_schema(built_in())),
+}
+
+
+def documented(name: str) -> str:
+    return (ROOT / "docs/reference" / name).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_the_page_in_the_repository_is_current(name):
+    """docs/reference has what is generated; `python -m tests.console.test_reference` writes it again."""
+    assert documented(name) == PAGES[name]()
+
+
+def verbs(command, above=""):
+    """Every verb that does something, with its words."""
+    for name, verb in command.commands.items():
+        if getattr(verb, "commands", None):
+            yield from verbs(verb, f"{above}{name} ")
+        else:
+            yield above + name, verb
+
+
+@pytest.mark.parametrize(("name", "verb"), list(verbs(COMMAND)), ids=lambda v: v if isinstance(v, str) else "")
+def test_every_verb_and_option_is_explained(name, verb):
+    """Each has a help text, and stands in the reference and in docs/cli.md."""
+    page = documented("cli.md")
+    section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
+    assert verb.help
+    assert f"\n### {name}\n" in (ROOT / "docs/cli.md").read_text(encoding="utf-8")
+    for parameter in verb.params:
+        assert parameter.help, parameter.name
+        named = parameter.opts if parameter.param_type_name == "option" else [commands._argument(parameter)]
+        assert all(f"`{option}".replace("|", commands.BAR) in section for option in named)
+
+
+@pytest.mark.parametrize("source", sources())
+def test_every_key_is_in_the_reference_with_its_meaning(source):
+    """Of the configuration, each driver and each policy."""
+    rows = [line.split(" | ") for line in documented("configuration.md").splitlines() if line.startswith("| `")]
+    meanings = {}
+    for key, _, _, meaning in rows:
+        meanings.setdefault(key.strip("| `"), []).append(meaning.strip(" |"))
+    assert keys_of(sources()[source]) <= set(meanings)
+    assert not [key for key, said in meanings.items() if not all(said)]
+
+
+def test_the_schema_verb_writes_the_pages(bench):
+    """`rigctl schema --as` commands or configuration; without it the JSON schema for editors."""
+    assert bench.rigctl("schema", "--as", "commands").out == commands.page(COMMAND)
+    assert bench.rigctl("schema", "--as", "configuration").out.startswith("# Configuration: every key\n")
+    assert bench.rigctl("schema").out.startswith('{\n  "$schema"')
+
+
+if __name__ == "__main__":
+    for file, make in PAGES.items():
+        (ROOT / "docs/reference" / file).write_text(make(), encoding="utf-8")

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from rigctl.console import cli, serving
+from rigctl.page.tokens import TokenFile
+
+
+@pytest.fixture
+def rigctl(tmp_path):
+    """Runs a verb on a state directory of its own; gives the result."""
+
+    def run(*words, state=tmp_path):
+        return CliRunner().invoke(cli.app, [*words, "--state", str(state)])
+
+    return run
+
+
+def test_a_token_is_made_listed_and_revoked(rigctl, tmp_path):
+    """It is shown when it is made, and never again; who made it is kept, and what was done."""
+    made = json.loads(rigctl("token", "create", "Anna", "--json").stdout)
+    assert TokenFile(tmp_path).found(made["token"]) is not None
+    shown = rigctl("token", "list").stdout
+    assert shown.startswith("Anna, since ")
+    assert made["token"] not in shown
+    (entry,) = json.loads(rigctl("token", "list", "--json").stdout)
+    assert set(entry) == {"name", "created", "by"}
+    assert rigctl("token", "revoke", "Anna").exit_code == 0
+    assert TokenFile(tmp_path).found(made["token"]) is None
+    assert rigctl("token", "list").stdout == "nobody has a token: the page is read-only\n"
+    audit = [json.loads(line) for line in (tmp_path / "page-audit.jsonl").read_text().splitlines()]
+    assert [(entry["verb"], entry["argument"], entry["outcome"]) for entry in audit] == [
+        ("token", "Anna", "created"),
+        ("token", "Anna", "revoked"),
+    ]
+
+
+def test_without_the_extra_it_says_what_to_install(rigctl, monkeypatch):
+    """No traceback: what is missing, and how a clone gets it."""
+    monkeypatch.setattr(serving, "find_spec", lambda name: None if name == "uvicorn" else name)
+    result = rigctl("serve")
+    assert result.exit_code == 2
+    assert "needs uvicorn" in result.stderr
+    assert "pip install '.[web]'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--host", "0.0.0.0"], "nobody has a token yet"),  # noqa: S104 - it is refused
+        (["--host", "192.0.2.9"], "nobody has a token yet"),
+        (["--allow-host", "a:1"], "must be a name without port"),
+        (["--port", "99999"], "65535"),
+        (["--readers", "0"], "greater than or equal to 1"),
+    ],
+)
+def test_where_it_cannot_be_served_is_said(rigctl, options, words):
+    """What was given, and what is allowed."""
+    result = rigctl("serve", *options)
+    assert result.exit_code == 2
+    assert words in result.stderr
+
+
+@pytest.mark.parametrize("verb", [["pause"], ["resume"], ["ack", "1"]])
+def test_acts_are_for_a_campaign_that_runs(rigctl, verb):
+    """Without one it is said."""
+    result = rigctl(*verb)
+    assert result.exit_code == 2
+    assert "no campaign is running here" in result.stderr
+
+
+def test_a_trial_is_voided_and_taken_in_again_without_a_campaign(finished_state):
+    """What it cost stays spent; the export says who did it."""
+    runner = CliRunner()
+    options = ["--state", str(finished_state), "--json"]
+    left_out = runner.invoke(cli.app, ["void", "2", "--why", "the lamp was off", *options])
+    again = runner.invoke(cli.app, ["void", "2", "--why", "the lamp was off", *options])
+    taken_in = runner.invoke(cli.app, ["void", "2", "--undo", "--why", "it was not", *options])
+    assert [r.exit_code for r in (left_out, again, taken_in)] == [0, 2, 0]
+    assert "left out from the next decision on" in json.loads(left_out.stdout)["outcome"]
+    out = finished_state / "acts.jsonl"
+    runner.invoke(
+        cli.app, ["export", "--state", str(finished_state), "--records", "acts", "--format", "jsonl", "--out", str(out)]
+    )
+    acts = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [(act["verb"], act["argument"], act["why"]) for act in acts] == [
+        ("void", "trial 2", "the lamp was off"),
+        ("restore", "trial 2", "it was not"),
+    ]
+    status = json.loads(runner.invoke(cli.app, ["status", *options]).stdout)
+    assert [act["verb"] for act in status["acts"]] == ["void", "restore"]
+
+
+@pytest.fixture
+def finished_state(tmp_path):
+    """A campaign of the greenhouse that has ended."""
+    from tests.page.conftest import unpacked
+
+    return unpacked("finished", tmp_path)

@@ -1,0 +1,124 @@
+"""The page beside a campaign: real processes, the demo's rig."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from contextlib import contextmanager
+
+import psutil
+import pytest
+
+from tests.system.stack import wait_until
+
+pytestmark = pytest.mark.system
+DEMO = ["demo", "--serve", "--seed", "1", "--budget", "200"]
+
+
+@contextmanager
+def rigctl(*words, cwd):
+    """A `rigctl` process; gives it and what it has said so far, line by line."""
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "rigctl", *words],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=cwd,
+    )
+    said = []
+    listening = threading.Thread(target=_listen, args=[process, said], daemon=True)
+    listening.start()
+    try:
+        yield process, said
+    finally:
+        if process.poll() is None:
+            process.terminate()
+        process.wait(120)
+        listening.join(60)
+
+
+def _listen(process, said):
+    for line in process.stdout:
+        said.append(line)
+
+
+def page_of(said):
+    """Where the page is, once it is told."""
+    return wait_until(lambda: next(iter(re.findall(r"page: (http://\S+)", "".join(said))), ""), "the page's address")
+
+
+def servers(process):
+    return [p for p in psutil.Process(process.pid).children() if "serve" in p.cmdline()]
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - the page beside the campaign
+        return answer.read().decode()
+
+
+def test_a_page_that_is_killed_does_not_disturb_the_campaign(tmp_path):
+    """It is told once; trials go on to the end, and the exit code is the campaign's own."""
+    with rigctl(*DEMO, "--max-trials", "30", "--keep", str(tmp_path / "kept"), cwd=tmp_path) as (process, said):
+        url = page_of(said)
+        wait_until(lambda: "greenhouse" in get(url), "the page of the campaign")
+        (server,) = servers(process)
+        server.send_signal(signal.SIGKILL)
+        wait_until(lambda: "the page has ended" in "".join(said), "word of its end")
+        before = "".join(said).count("trial 30 recorded")
+        assert process.wait(120) == 0
+    text = "".join(said)
+    assert before == 0
+    assert text.count("the page has ended") == 1
+    assert "30 trials" in text
+
+
+def test_the_page_ends_with_its_campaign_however_that_ends(tmp_path):
+    """Killed outright: nobody is left to say so, and the page ends all the same."""
+    with rigctl(*DEMO, cwd=tmp_path) as (process, said):
+        page_of(said)
+        (server,) = servers(process)
+        process.send_signal(signal.SIGKILL)
+        process.wait(120)
+        server.wait(60)
+        assert not server.is_running()
+
+
+def test_a_port_that_is_taken_costs_no_page_beside_a_campaign(tmp_path):
+    """Another one is taken, and told."""
+    with rigctl(*DEMO, cwd=tmp_path) as (_, first), rigctl(*DEMO, cwd=tmp_path) as (_, second):
+        assert page_of(first) != page_of(second)
+
+
+def test_what_a_person_does_on_the_command_line_is_in_status_and_export(tmp_path):
+    """Pause and resume of the demo, by name."""
+    kept = tmp_path / "kept"
+    state = kept / "state"
+
+    def ask(*words):
+        done = subprocess.run(
+            [sys.executable, "-P", "-m", "rigctl", *words, "--state", str(state), "--json"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return json.loads(done.stdout) if done.returncode == 0 else {}
+
+    with rigctl("demo", "--seed", "1", "--budget", "200", "--keep", str(kept), cwd=tmp_path):
+        wait_until(lambda: ask("status").get("trials", 0) > 1, "trials")
+        assert ask("pause", "--why", "a leak")
+        paused = wait_until(lambda: (s := ask("status")).get("phase") == "paused" and s, "the pause")
+        assert "a leak" in paused["why"]
+        assert paused["acts"][-1]["verb"] == "pause"
+        assert str(os.getuid()) in paused["acts"][-1]["who"]
+        trials = paused["trials"]
+        assert ask("resume")
+        wait_until(lambda: ask("status").get("trials", 0) > trials, "more trials")
+        assert ask("stop")

@@ -1,0 +1,21 @@
+"""A newcomer gets from the demo to a recommendation by what the program itself says."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests.system.newcomer import Newcomer, path, readme_demo
+
+pytestmark = pytest.mark.system
+
+
+def test_each_step_names_the_next(tmp_path):
+    """Demo, init, check, ten trials by hand, recommend; every command but the first is one that was printed."""
+    newcomer = Newcomer(tmp_path, (sys.executable, "-m", "rigctl"))
+    demo = readme_demo()[-1].replace(".venv/bin/", "")
+    path(newcomer, demo=f"{demo} --max-trials 2")
+    commands = [said.splitlines()[0] for said in newcomer.said]
+    assert sum(" ingest " in command for command in commands) == 10
+    assert (tmp_path / "rig.yaml").exists()
