@@ -16,6 +16,7 @@ import threading
 import time
 import urllib.request
 from contextlib import ExitStack, closing
+from http.client import HTTPException
 from pathlib import Path
 
 import psutil
@@ -98,8 +99,8 @@ def _read(line) -> None:
     try:
         while line.read(65536):
             pass
-    except (OSError, ValueError):
-        return
+    except (OSError, ValueError, HTTPException):
+        return  # the campaign has ended
 
 
 if __name__ == "__main__":
