@@ -78,6 +78,7 @@ def gather(
         course=course,
         log=log_entries(glance, LOG_LINES, log_of),
         log_of=log_of,
+        charged=sum(row.state.final for row in course.rows),
         asks=status is not None or phase.word == "no answer",
         unseen=glance.unacknowledged(),
         version="" if condition.start is None else condition.start.version,

@@ -228,6 +228,8 @@ class Facts:
     log: tuple[Entry, ...] = ()
     log_of: int | None = None
     """The trial whose log it is; None: of all."""
+    charged: int = 0
+    """Trials that are over."""
     asks: bool = False
     """Whether a campaign runs that can be asked to do something, also one that has not answered just now."""
     unseen: int = 0
@@ -237,6 +239,10 @@ class Facts:
     """Between what nine in ten readings lie when a variable is left alone, where this is declared."""
     drawn: dict[str, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
     """What was drawn, and of what: handed on from look to look, it saves time and decides nothing."""
+
+    def behind(self, study: Study) -> int:
+        """Return how many trials that are over a study does not know yet."""
+        return self.charged - study.trials
 
     @property
     def recorded(self) -> tuple[CourseRow, ...]:

@@ -10,7 +10,7 @@ from rigctl.campaign.journal import open_reader
 from rigctl.campaign.trial import Event
 from rigctl.page.facts import gather
 from rigctl.page.render import sections
-from rigctl.page.shown import Supply
+from rigctl.page.shown import Phase, Supply
 from rigctl.page.study import study
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
@@ -76,6 +76,18 @@ def test_what_would_change_it_is_of_this_decision(shown):
     own = replace(known, decision=facts.why.trial, flips=(flip,))
     assert flip in sections(facts, own)["why"]
     assert flip not in sections(facts, replace(own, decision=facts.why.trial - 1))["why"]
+
+
+def test_a_study_that_is_behind_says_so(shown):
+    """What was worked out of fewer trials is not passed off as today's, nor compared with a later decision."""
+    facts, known = shown
+    running = replace(facts, phase=Phase("running"), asks=True)
+    fresh, old = sections(running, known), sections(running, replace(known, trials=known.trials - 5))
+    for name in ("why", "advice", "model"):
+        assert f"by the first {known.trials - 5} trials" in text_of(old[name])
+        assert "by the first" not in text_of(fresh[name])
+    assert "would be run today" in fresh["now"]
+    assert "would be run today" not in old["now"]
 
 
 def test_leaving_everything_alone_stands_beside(shown):
