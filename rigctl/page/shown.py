@@ -59,6 +59,8 @@ class Standing:
     source: str
     message: str
     since: str
+    others: int = 0
+    """That stand besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Step:
     """One step of a trial."""
 
     name: str
-    state: Literal["done", "now", "coming"]
+    state: Literal["done", "now", "coming", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +280,8 @@ class Study:
 
     trials: int
     """Charged trials it knows."""
+    decision: int
+    """The last trial that was chosen, of which `flips` and `came` are; 0: none, or they were not sought."""
     recommendation: Recommendation | None
     """None before a trial has given an outcome."""
     slices: tuple[Slice, ...] = ()

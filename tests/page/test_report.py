@@ -48,6 +48,7 @@ def test_the_document_needs_nothing_else(html):
         "What to run from now on",
         "Against leaving everything alone",
         "all left alone",
+        "What would change this",
         "Expected growth of each way of running",
         "does controlling it pay?",
         "electricity",
