@@ -11,7 +11,8 @@ from typing import Any
 from rigctl.config.build_doses import otherwise_ml
 from rigctl.config.findings import Context, unknown
 from rigctl.config.naturals import misplaced
-from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
+from rigctl.config.schema import OutcomeSection, VariableSection
+from rigctl.config.sections import DeclaredNatural, LearnedNatural
 from rigctl.config.shape import missing
 from rigctl.config.wording import shown
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from rigctl.config.fields import (
     Actuators,
@@ -22,27 +22,12 @@ from rigctl.config.fields import (
     Price,
     Quantity,
     SafeState,
-    Samples,
     Volume,
     one_of,
-    or_words,
 )
+from rigctl.config.sections import NaturalSection, OpenSection, Section
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
-
-
-class Section(BaseModel):
-    """A mapping of the file: unknown keys are errors, numbers are no text and text is no number."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
-
-
-class OpenSection(Section):
-    """A mapping whose other keys belong to a driver or policy, and are checked by it."""
-
-    model_config = ConfigDict(extra="allow")
 
 
 class ClockSection(Section):
@@ -85,61 +70,6 @@ class ModelSection(Section):
     """Quasi-Monte-Carlo nodes of the pointwise bound."""
     max_points: int = Field(default=1000, ge=50)
     """Most points the surrogate is conditioned on; beyond, as many inducing points stand for all trials."""
-
-
-class TruncatedNormalNatural(Section):
-    """A normal distribution cut at the variable's natural range; give mean and sd, or loc and scale."""
-
-    mean: Quantity | None = None
-    """Mean of the variable itself, as measured."""
-    sd: Quantity | None = None
-    """Standard deviation of the variable itself, as measured."""
-    loc: Quantity | None = None
-    """Mean of the normal distribution before it is cut."""
-    scale: Quantity | None = None
-    """Standard deviation of the normal distribution before it is cut."""
-
-
-class UniformNatural(Section):
-    """All values between two alike."""
-
-    low: Quantity | None = None
-    """Default: the lowest of the natural range."""
-    high: Quantity | None = None
-    """Default: the highest of the natural range."""
-
-
-class DeclaredNatural(Section):
-    """A distribution: exactly one of these."""
-
-    model_config = ConfigDict(json_schema_extra=or_words("uniform"))
-
-    truncated_normal: TruncatedNormalNatural | None = None
-    """Normal, cut at the natural range."""
-    uniform: UniformNatural | None = None
-    """All alike, in the whole natural range or a part of it."""
-    empirical: Samples | None = None
-    """Measured values, as a list or as {file, column} of a CSV file beside the configuration."""
-
-
-class LearnedNatural(Section):
-    """Learned from the readings of trials that left the variable alone."""
-
-    prior: Annotated[DeclaredNatural, BeforeValidator(one_of("truncated_normal, uniform, empirical"))] = Field(
-        default_factory=lambda: DeclaredNatural(uniform=UniformNatural())
-    )
-    """What is believed until there are enough readings, and again after the supply has changed; default: uniform."""
-    at_least: int = Field(default=8, ge=2)
-    """How many readings are enough."""
-
-
-class NaturalSection(DeclaredNatural):
-    """How a variable varies when it is left alone: exactly one of these."""
-
-    model_config = ConfigDict(json_schema_extra=or_words("uniform", "learned"))
-
-    learned: LearnedNatural | None = None
-    """From readings; a supply that changes is noticed."""
 
 
 class SensedSection(Section):
