@@ -16,8 +16,8 @@ each protocol has its turn on its own, the most cautious first, and ends the sea
    or that motion controllers obey at once (`!`, `~`, 18h): a unit whose every question has one is left out. Unit 0, the
    broadcast, is never asked. Some instruments clear a register when it is read; only the first few are.
 
-What cannot be ruled out: opening a serial port raises DTR, which restarts some boards (Arduino); a master that speaks
-but every few seconds may not be heard, and a question meets its own.
+What cannot be ruled out: opening a serial port raises DTR, which restarts some boards (Arduino); a master that
+speaks but every few seconds may not be heard, and a question meets its own.
 """
 
 from __future__ import annotations

@@ -11,12 +11,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rigctl.campaign.control import Answer, Request, Verbs
-from rigctl.campaign.corrections import restore, void
+from rigctl.campaign.corrections import amend, restore, void
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.journal.rows import ActRow
+from rigctl.campaign.journal.rows import ActRow, Amendment
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.runner import StopRequest
+from rigctl.codec import typed
 from rigctl.errors import JournalError, RigctlError, UsageError
 
 NOTED = ("denied", "login", "token")
@@ -45,6 +46,7 @@ class Acts:
             "resume": self._resume,
             "ack": self._acknowledge,
             "void": self._void,
+            "amend": self._amend,
             "note": self._note,
         }
 
@@ -84,6 +86,16 @@ class Acts:
     async def _void(self, request: Request) -> Answer:
         trial, do = request.number("trial"), restore if request.arguments.get("undo") is True else void
         said = await self.journal.call(do, trial, request.who, request.why)
+        self.stop.corrected = True
+        return {"trial": trial, "outcome": said}
+
+    async def _amend(self, request: Request) -> Answer:
+        trial = request.number("trial")
+        try:
+            becomes = typed(Amendment, request.arguments["becomes"])
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise UsageError(f"amend: trial {trial}: becomes: must be what is amended, by field ({error})") from error
+        said = await self.journal.call(amend, trial, becomes, request.who, request.why)
         self.stop.corrected = True
         return {"trial": trial, "outcome": said}
 

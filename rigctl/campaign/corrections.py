@@ -6,11 +6,12 @@ why, and holds from the next decision on.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from math import isfinite
 
-from rigctl.campaign.journal.rows import Amendment, TrialRow
+from rigctl.campaign.journal.rows import Amendment, CampaignRow, TrialRow
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.trial import State
 from rigctl.core.money import to_units
@@ -48,28 +49,20 @@ def restore(journal: Journal, trial: int, who: str, why: str) -> str:
     return f"trial {trial} counts again from the next decision on"
 
 
-def amend(
-    journal: Journal,
-    trial: int,
-    becomes: Amendment,
-    names: tuple[Sequence[str], Sequence[str]],
-    *,
-    who: str,
-    why: str,
-) -> str:
+def amend(journal: Journal, trial: int, becomes: Amendment, who: str, why: str) -> str:
     """Correct what was recorded of a trial. Return what came of it, in words.
 
     Args:
         journal: open for writing.
         trial: its number.
         becomes: what is amended; all outcomes None: it failed.
-        names: of the variables and of the outcomes, in order.
         who: amends it.
         why: for whoever reads it later.
 
     Raises:
         UsageError: there is no such trial, it is under way, nothing changes, or what came out could not have been.
     """
+    names = names_of(journal.read.campaign())
     row = _over(journal, trial, why)
     if (becomes.values or becomes.outcomes) and row.state not in _MEASURABLE:
         raise UsageError(f"amend: trial {trial}: is {row.state}, not measured; only cost and note can change")
@@ -79,6 +72,12 @@ def amend(
     _check(row, becomes, names)
     journal.people.correct(trial, "amend", was, becomes, who=who, why=why)
     return f"trial {trial}: {'; '.join(changes(was, becomes, journal.read.campaign().currency))}"
+
+
+def names_of(campaign: CampaignRow) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the names of a campaign's variables, and of its outcomes in order."""
+    further = json.loads(campaign.identity.get("further_outcomes", "[]"))
+    return tuple(json.loads(campaign.identity["variables.names"])), (campaign.outcome, *(f["name"] for f in further))
 
 
 def changes(was: Amendment, becomes: Amendment, currency: str) -> tuple[str, ...]:
@@ -125,8 +124,10 @@ def _check(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequen
             if name not in known:
                 raise UsageError(f"amend: {name}: is no {kind} of this campaign; known: {', '.join(known)}")
     for name, value in {**becomes.values, **becomes.outcomes}.items():
-        if value is not None and not isfinite(value):
+        if value is not None and not (isinstance(value, int | float) and isfinite(value)):
             raise UsageError(f"amend: {name}: got {value}, must be a finite number")
+    if becomes.amount is not None and not isinstance(becomes.amount, int):
+        raise UsageError(f"amend: cost: got {becomes.amount!r}, must be whole micro-units of money")
     if becomes.amount is not None and becomes.amount < 0:
         raise UsageError(f"amend: cost: got {to_units(becomes.amount):g}, must not be negative")
     first = {outcomes[0]: row.outcome, **row.further, **becomes.outcomes}

@@ -18,6 +18,7 @@ from rigctl.config.schema import DeviceSection, MeterSection, TrialSection, Vari
 from rigctl.config.shape import problems_of
 from rigctl.config.units import DURATION, ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
 from rigctl.errors import BrokenPlugin, KeyPath
+from rigctl.plugins import did_you_mean
 from rigctl.rig.protocols import DeviceOptions, Driver
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import (
@@ -133,7 +134,8 @@ def _url(context: Context, path: KeyPath, bus: str, driver: type[Driver], lines:
             findings.add(where, f'got "{url}", {must}{_port_meant(url)}')
     elif found[1] not in lines:
         if not findings.told(where):
-            findings.add(where, f'got "{url}"; its scheme {unknown(found[1], sorted(lines)).removeprefix("got ")}')
+            must = f"must begin with one of {', '.join(sorted(lines))}, then ://"
+            findings.add(where, f'got "{url}", {must}{did_you_mean(found[1], lines)}')
     elif found[1] not in driver.schemes:
         named = f'got "{bus}", a {found[1]} bus' if where != path else f'got "{bus}"'
         fit = sorted(n for n, u in buses.items() if u.partition("://")[0] in driver.schemes)

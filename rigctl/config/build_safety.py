@@ -74,7 +74,8 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
     path: KeyPath = ("safety", "safe_state", name)
     given = context.config.safety.safe_state.get(name)
     if given is None:
-        if wired and name not in context.pumps:  # a pump has no other safe state
+        # a pump has no other safe state; what is no device is told of where it is named
+        if wired and name not in context.pumps and name in context.declared["devices"]:
             context.findings.add(path, f"is missing, must say where {name} goes on a fault; write {name}: off")
         return "off"
     if given == "off":
@@ -217,7 +218,8 @@ def _ends(context: Context, path: KeyPath, when: Condition, until: Condition) ->
         got, allowed = ", ".join(sorted(strangers)), ", ".join(sorted(when.names))
         context.findings.add(path, f'got "{until}", which speaks of {got}; must speak of what `when` does: {allowed}')
     elif not can_hold(until):
-        context.findings.add(path, f'got "{until}", which can never hold: the interlock would never clear')
+        what = "which can never hold; must be true of some readings, or the interlock never clears"
+        context.findings.add(path, f'got "{until}", {what}')
     elif can_hold(when, until):
         context.findings.warn(path, f'"{until}" can hold while "{when}" still does: the interlock would flutter')
 

@@ -128,7 +128,7 @@ def missing(draft: Draft, devices: Sequence[Device]) -> dict[str, str]:
     if draft.outcome is None:
         needs["--outcome"] = '--outcome "growth cm2/day maximise"'
     if not draft.variables:
-        needs["--variable"] = '--variable "ph pH 5 7 natural=6.3+-0.3"'
+        needs["--variable"] = '--variable "ph pH 5 7 natural=6.3+-0.3" --variable "ca mM 0.5 6"'
     if draft.budget is None:
         needs["--budget"] = '--budget "40 EUR"'
     if draft.by_hand:

@@ -86,8 +86,10 @@ class Findings:
 
 def unknown(got: str, allowed: Sequence[str], what: str = "") -> str:
     """Return `got "setle", must be one of ...; did you mean "settle"?`, as the end of a message."""
-    listed = ", ".join(allowed) if allowed else "(none is declared)"
-    return f'got "{got}", must be {what}one of {listed}{did_you_mean(got, allowed)}'
+    if not allowed:
+        kind = what.rstrip(": ") or "one that is declared"
+        return f'got "{got}", must be {kind}, but there is none; declare it, or take this out'
+    return f'got "{got}", must be {what}one of {", ".join(allowed)}{did_you_mean(got, allowed)}'
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,8 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
     if problem is not None:
         for variable in problem.space.variables:
             _reach(context, spec, variable)
-            _volumes(context, spec, devices, variable)
             check_doses(context, spec, variable)
+            _volumes(context, spec, devices, variable)
 
 
 # what drivers say -------------------------------------------------------------------------------------------------

@@ -166,7 +166,7 @@ def _sentence(details: ErrorDetails, model: type[BaseModel], whose: str, beside:
         what = name_meant(str(value))
     elif kind == "bool_type":
         what += flag_meant(str(value))
-    elif kind in ("int_type", "float_type") and isinstance(value, str):
+    elif kind in ("int_type", "float_type", "int_from_float"):
         what += number_meant(value)
     elif kind == "string_type" and path[-1:] in (("rig",), ("name",)):
         what = name_meant("")
@@ -217,10 +217,14 @@ def _literal(expected: str, value: Any) -> str:
 
 def _mapping(model: type[BaseModel], path: KeyPath, value: Any) -> str:
     """Say which keys a mapping must have, as far as it is known."""
-    there = _model_at(model, path)
+    there, each = _model_at(model, path), ""
+    if there is None:
+        there, each = _model_at(model, (*path, "")), " by name, each"
     fields = {} if there is None else there.model_fields
     needed = [f.alias or name for name, f in fields.items() if f.is_required()]
-    listed = f" with {', '.join(needed)}" if needed else f" such as {{{next(iter(fields))}: ...}}" if fields else ""
+    listed = f"{each} with {', '.join(needed)}" if needed else ""
+    if fields and not needed:
+        listed = f" such as {{{next(iter(fields))}: ...}}"
     dashes = "; remove the dashes" if isinstance(value, list) and value and isinstance(value[0], dict) else ""
     return f"must be a mapping{listed}{dashes}"
 

@@ -135,7 +135,11 @@ class Units:
         if amount < 0:
             raise ValueError(f'got "{value}", must not be negative')
         if per:
-            amount *= self._part(value, Decimal(1), kind.unit, per, self._in_currency(kind))
+            try:
+                amount *= self._convert(Decimal(1), kind.unit, per)
+            except ValueError as error:
+                why = self._why(per, kind.unit)
+                raise ValueError(f'got "{value}", must be {self._in_currency(kind)}; {why}') from error
         return _short(amount)
 
     def _in_currency(self, kind: Kind) -> str:

@@ -83,12 +83,14 @@ def write(text: str) -> str:
     return f'; write "{text}"'
 
 
-def number_meant(text: str) -> str:
-    """Return the remedy for what looks like a number but is text."""
-    plain = text.strip()
+def number_meant(value: object) -> str:
+    """Return the remedy for what looks like a number but is text, or is whole but has a point or an exponent."""
+    if isinstance(value, float) and value.is_integer():
+        return f"; write {value:.0f}, without a point or an exponent"
+    plain = str(value).strip() if isinstance(value, str) else ""
     if re.fullmatch(r"0o[0-7]+", plain):
         return f"; write {int(plain, 8)}"
-    for old, new in (("_", ""), (",", "."), ("", "")):
+    for old, new in (("_", ""), (" ", ""), (",", "."), ("", "")):
         tried = plain.replace(old, new)
         if (old in plain) and re.fullmatch(r"[-+]?\d+(\.\d+)?([eE][-+]?\d+)?", tried):
             return "; remove the quotes" if tried == plain else f"; write {tried}"
@@ -120,6 +122,7 @@ def quantity_meant(text: str) -> str:
     signs = {"€": "EUR", "$": "USD", "£": "GBP"}
     plain = re.sub(r"(?<=\d),(?=\d)", ".", text)
     for sign, code in signs.items():
+        plain = re.sub(rf"^\s*{re.escape(sign)}\s*([\d.]+)", rf"\1 {code}", plain)
         plain = re.sub(rf"\s*{re.escape(sign)}", f" {code}", plain)
     return write(plain.strip()) if plain != text else ""
 

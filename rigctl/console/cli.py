@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
-from rigctl.console import hand_cli, init_cli
+from rigctl.console import hand_cli, init_cli, report_cli
 from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
 from rigctl.console.options import (
@@ -256,6 +256,7 @@ def suggest(
 
 
 hand_cli.add_to(app)
+report_cli.add_to(app)
 
 
 @app.command()
@@ -268,7 +269,7 @@ def recommend(
     json: AsJson = False,
 ) -> None:
     """Say what to run from now on, and what else there is."""
-    from rigctl.console import report
+    from rigctl.console import next_steps, report
     from rigctl.console.assemble import open_campaign, state_directory
     from rigctl.console.board import Labels
     from rigctl.console.suggest import read_past
@@ -288,6 +289,8 @@ def recommend(
         print_json(report.to_json(found))
     else:
         report.show(found, Labels.of(loaded), console(), technical=technical)
+        if history is None:
+            typer.echo(next_steps.after_recommend(config, state))
 
 
 @app.command()

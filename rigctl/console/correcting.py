@@ -15,6 +15,7 @@ from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.lock import campaign_here, state_lock
 from rigctl.campaign.people import this_person
+from rigctl.codec import plain
 from rigctl.config.findings import unknown
 from rigctl.console.assemble import open_campaign
 from rigctl.console.ingest import by_name
@@ -55,8 +56,12 @@ def amend(directory: Path, trial: int, change: Change, why: str) -> Mapping[str,
         names = campaign.loaded.problem.space.names, campaign.loaded.rig.outcome_names
         becomes = amendment(change, *names, campaign.loaded.currency)
 
+    if campaign_here(directory) is not None:
+        answer = control.ask(directory, "amend", trial=trial, who=this_person(), why=why, becomes=plain(becomes))
+        return {"trial": trial, "outcome": answer["outcome"]}
+
     def work(journal: Journal) -> str:
-        return corrections.amend(journal, trial, becomes, names, who=this_person(), why=why)
+        return corrections.amend(journal, trial, becomes, this_person(), why)
 
     return {"trial": trial, "outcome": _here(directory, work)}
 

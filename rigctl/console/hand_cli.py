@@ -107,7 +107,7 @@ def import_(
     json: AsJson = False,
 ) -> None:
     """Take in trials from before the campaign, out of a spreadsheet; they are evidence, and nobody is charged."""
-    from rigctl.console import importing
+    from rigctl.console import importing, next_steps
     from rigctl.console.assemble import find_state, loaded_here, state_directory
 
     if len(which) > 2:
@@ -129,6 +129,7 @@ def import_(
     elif not dry_run:
         first, *_, last = answer["trials"] * 2
         _tell({"imported": f"trials {first} to {last}", "spent": answer["spent"], "budget": answer["budget"]}, json)
+        typer.echo(next_steps.after_ingest(loaded, state, spent=False))
 
 
 def void(

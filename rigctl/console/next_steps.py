@@ -19,7 +19,7 @@ def after_check(loaded: LoadedConfig, *, probed: bool, silent: bool) -> str:
     """Ask the instruments, then run; a bench by hand has a first trial at once."""
     config = _word(loaded.path)
     if not loaded.wired:
-        return f"{HEAD}rigctl suggest {config}"
+        return f"{HEAD}rigctl suggest {config}   (trials of the past first: rigctl import {config} OLD.csv)"
     if silent or not probed:
         again = "   (once more, when those that are silent are mended)" if silent else ""
         return f"{HEAD}rigctl check {config} --probe{again}"
@@ -28,10 +28,8 @@ def after_check(loaded: LoadedConfig, *, probed: bool, silent: bool) -> str:
 
 def after_suggest(loaded: LoadedConfig, state: Path | None, setpoints: Mapping[str, float]) -> str:
     """Write what came of it: what was set stands there, what is to be measured is left to fill in."""
-    values = ",".join(
-        f"{name}={setpoints[name]:.4g}" if name in setpoints else f"{name}=MEASURED"
-        for name in loaded.problem.space.names
-    )
+    names = (*loaded.problem.space.names, *(further.name for further in loaded.problem.further))
+    values = ",".join(f"{n}={setpoints[n]:.4g}" if n in setpoints else f"{n}=MEASURED" for n in names)
     words = f"--control-set {'+'.join(setpoints)} --values {values} --outcome MEASURED --cost PAID"
     return f"{HEAD}rigctl ingest {_word(loaded.path)} {words}{_where(state)}"
 
@@ -41,6 +39,12 @@ def after_ingest(loaded: LoadedConfig, state: Path | None, *, spent: bool) -> st
     config, where = _word(loaded.path), _where(state)
     recommend = f"rigctl recommend {config}{where}"
     return f"{HEAD}{recommend}" if spent else f"{HEAD}rigctl suggest {config}{where}   (at any time: {recommend})"
+
+
+def after_recommend(config: Path | None, state: Path | None) -> str:
+    """Write it all down for others."""
+    which = "" if config is None else f" {_word(config)}"
+    return f"{HEAD}rigctl report{which}{_where(state)}   (one page to read, mail and print)"
 
 
 def _word(path: Path) -> str:

@@ -47,6 +47,9 @@ def plan(loaded: LoadedConfig, readings: Mapping[str, Reading] | None = None) ->
         spec = rig.devices.get(device or "")
         return "" if spec is None else buses.get(spec.url, spec.url)
 
+    def both(devices: Sequence[str]) -> str:
+        return " + ".join(dict.fromkeys(map(bus, devices)))
+
     def read(name: str) -> str | None:
         return None if readings is None else _said(readings.get(name))
 
@@ -55,7 +58,7 @@ def plan(loaded: LoadedConfig, readings: Mapping[str, Reading] | None = None) ->
 
     units = {v.name: v.unit for v in problem.space.variables}
     wires = [
-        Wire(v.name, units[v.name], v.sensor, bus(v.sensor), moved_by(v), bus(v.actuator), read(v.name))
+        Wire(v.name, units[v.name], v.sensor, bus(v.sensor), moved_by(v), both(v.actuators), read(v.name))
         for v in rig.variables
     ]
     outcomes = [(rig.outcome_name, loaded.outcome_unit, rig.outcome_sensor)]

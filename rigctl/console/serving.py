@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rigctl.campaign.people import this_person
+from rigctl.console.output import print_json
 from rigctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def serve(
     allow_hosts: Sequence[str] | None,
     readers: int,
     with_parent: bool,
+    json: bool,
 ) -> None:
     """Serve the page of the campaign in this state directory until a signal comes.
 
@@ -72,7 +74,10 @@ def serve(
         typer.echo(f"rigctl: warning: {warning}", err=True)
 
     url = serving.url_of(place, listener)  # connections are taken from here on
-    typer.echo(url if with_parent else f"{directory}: {url}")
+    if json:
+        print_json({"page": url, "state": directory})
+    else:
+        typer.echo(url if with_parent else f"{directory}: {url}")
     sys.stdout.flush()
     server = serving.server_of(place, PageViews(), ProcessScholar(directory))
     serving.serve(server, listener, with_parent=with_parent)
@@ -166,14 +171,14 @@ def linger(page_is_there: Callable[[], bool], signals: Signals | None, console: 
 
 def _pass_on(process: subprocess.Popen[bytes], say: Callable[[str], object], ending: threading.Event) -> None:
     """Say where the page is, and once, if it comes to that, that it is no more."""
-    lines = process.stdout
     said = ""
-    for line in lines or ():
-        text = line.decode(errors="replace").strip()
-        if text.startswith("http://"):
-            say(f"page: {text}")
-        else:
-            said = text or said
+    with process.stdout or nullcontext(()) as lines:
+        for line in lines:
+            text = line.decode(errors="replace").strip()
+            if text.startswith("http://"):
+                say(f"page: {text}")
+            else:
+                said = text or said
     code = process.wait()
     if not ending.is_set():
         say(f"the page has ended (exit code {code}); the campaign goes on without it. {said}".rstrip())

@@ -27,6 +27,8 @@ PURPOSES: Final = MappingProxyType(
     }
 )
 """What a trial of a phase is for, for whoever runs the rig."""
+_SHOWN: Final = MappingProxyType({"harvest": "perform"})
+"""Phases that are shown by another word than the policy's paper has."""
 _NOTES: Final = (
     ("hyper-parameters:", "The model could not be fitted anew, so the last fit was used"),
     ("covariance not positive definite", "Some trials are nearly alike, so the model was steadied a little"),
@@ -64,7 +66,7 @@ def explain(
         lines.append(f"The trial may cost up to {proposal.predicted_cost:.4g} {currency}.")
     if proposal.threshold is not None and any(r.mean is not None for r in proposal.sets):
         reach = "reach" if problem.maximise else "come down to"
-        lines.append(f"The line: a control set counts if it may {reach} {proposal.threshold:.4g} {unit}".rstrip() + ".")
+        lines.append(f"The line: a control set counts if it may {reach} {rows.value(proposal.threshold)}.")
     for note in proposal.notes:
         lines += (f"Note: {s}" for s in sentences(plain_note(note), problem.space.names))
     if proposal.sets:
@@ -84,6 +86,11 @@ def _standing(report: SetReport, own: SetReport | None, at: Mapping[str, float])
     if report.ruled_out:
         return f"; out: {report.ruled_out}"
     return "" if report.eligible else "; out"
+
+
+def phase_word(phase: str) -> str:
+    """Return a phase as it is shown to people; all of them stand in the glossary."""
+    return _SHOWN.get(phase, phase)
 
 
 def sentences(text: str, names: Sequence[str] = ()) -> list[str]:
@@ -148,6 +155,9 @@ class _Rows:
         low, high = sorted((report.lower, report.upper))
         span = f"{low:.{self._decimals}f} to {high:.{self._decimals}f} {self._unit}".rstrip()
         return f"{span}, most likely {report.mean:.{self._decimals}f}"
+
+    def value(self, amount: float) -> str:
+        return f"{amount:.{self._decimals}f} {self._unit}".rstrip()
 
     def promise(self, report: SetReport) -> str:
         """Return what a set promises, costs and has had."""

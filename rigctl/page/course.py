@@ -38,6 +38,16 @@ def thinned(xs: FloatArray, ys: FloatArray, columns: int) -> IntArray:
     return np.asarray(known[kept])
 
 
+def spread_out(points: FloatArray, cells: int = 40) -> IntArray:
+    """Return which points (n, 2) to draw in a plane: one of each cell that has any, so that no region is lost."""
+    if len(points) <= cells * cells // 4:
+        return np.arange(len(points))
+    low = points.min(axis=0)
+    span = points.max(axis=0) - low
+    cell = ((points - low) / np.where(span > 0, span, 1.0) * (cells - 1)).astype(int)
+    return np.asarray(np.unique(cell[:, 0] * cells + cell[:, 1], return_index=True)[1])
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Tracks:
     """All trials as arrays (n,), in order."""

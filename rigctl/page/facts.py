@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
@@ -61,24 +62,25 @@ def gather(
     """
     campaign, glance = reader.campaign(), reader.glance
     labels = labels_of(campaign, loaded)
-    phase = phase_now(glance, status, now, wired=loaded is None or loaded.wired)
+    condition = glance.condition()
+    phase = phase_now(condition, status, now, wired=loaded is None or loaded.wired)
     course = followed(reader, before)
     last = reader.trial(course.rows[-1].trial) if course.rows else None
-    decided = last if last is not None and last.proposal is not None else _last_decided(reader, course)
+    decided = _suggested(reader) if phase.word == "by hand" else _decided(reader, course, last)
     return Facts(
         now=now,
         labels=labels,
         phase=phase,
-        standing=worst_standing(glance, phase, status),
+        standing=worst_standing(condition, phase, status),
         trial=None if last is None else trial_now(glance, last, loaded, status, now),
         why=None if decided is None else why_of(decided, course.rows, labels),
         money=_money(reader, campaign, course, loaded, going_on=phase.word != "ended"),
         course=course,
         log=log_entries(glance, LOG_LINES, log_of),
         log_of=log_of,
-        answers=status is not None,
+        asks=status is not None or phase.word == "no answer",
         unseen=glance.unacknowledged(),
-        version="" if (start := glance.start()) is None else start.version,
+        version="" if condition.start is None else condition.start.version,
         bands=_bands(loaded),
         drawn={} if before is None else before.drawn,
     )
@@ -158,18 +160,23 @@ def _added(one: Sequence[MeterSum], other: Sequence[MeterSum]) -> tuple[MeterSum
     return tuple(sorted(sums.values(), key=lambda m: (-m.amount, m.meter)))
 
 
-def _last_decided(reader: Reader, course: Course) -> TrialRow | None:
+def _decided(reader: Reader, course: Course, last: TrialRow | None) -> Decision | None:
     """Return the last trial that was not done by hand."""
-    for row in reversed(course.rows):
-        if row.origin != "manual":
-            return reader.trial(row.trial)
-    return None
+    if last is None or last.proposal is not None:
+        return last
+    return next((reader.trial(row.trial) for row in reversed(course.rows) if row.origin != "manual"), None)
+
+
+def _suggested(reader: Reader) -> Decision | None:
+    """Return what was last suggested to whoever does the trials."""
+    suggestions = reader.people.suggestions()
+    return suggestions[max(suggestions)] if suggestions else None
 
 
 # Why this control set ---------------------------------------------------------------------------------------------
 
 
-def why_of(trial: TrialRow, rows: Sequence[CourseRow], labels: Labels) -> Why | None:
+def why_of(trial: Decision, rows: Sequence[CourseRow], labels: Labels) -> Why | None:
     """Return a decision with what was believed of every control set when it was made; None if it has no proposal."""
     proposal = trial.proposal
     if proposal is None:
@@ -191,7 +198,7 @@ def why_of(trial: TrialRow, rows: Sequence[CourseRow], labels: Labels) -> Why | 
     )
 
 
-def _set_fact(report: SetReport, trial: TrialRow, mine: Sequence[CourseRow], labels: Labels) -> SetFact:
+def _set_fact(report: SetReport, trial: Decision, mine: Sequence[CourseRow], labels: Labels) -> SetFact:
     prices = [to_units(row.cost) for row in mine if row.recorded and not row.estimated and not row.imported]
     price, half = price_interval(prices)
     band = None
@@ -253,7 +260,8 @@ def _money(
 def _days(over: Sequence[CourseRow], trials: int) -> float | None:
     ends = [datetime.fromisoformat(row.changed_utc) for row in over]
     gaps = [(later - earlier).total_seconds() for earlier, later in pairwise(ends)]
-    return trials * median(gaps) / 86_400 if gaps else None
+    pace_s = median(gaps) if gaps else 0.0
+    return trials * pace_s / 86_400 if pace_s >= 1.0 else None  # what a person wrote down at once has no pace
 
 
 def _bands(loaded: LoadedConfig | None) -> Mapping[str, tuple[float, float]]:

@@ -12,7 +12,7 @@ from rigctl.campaign.journal.glance import CourseRow
 from rigctl.core.arrays import FloatArray
 from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.core.multi_objective.trade_off import Front
-from rigctl.page.course import Axis, Tracks, readings, runs, thinned
+from rigctl.page.course import Axis, Tracks, readings, runs, spread_out, thinned
 from rigctl.page.shown import Facts, Labels, Money, Slice, Supply, Why
 from rigctl.page.svg import (
     GUTTER,
@@ -87,12 +87,12 @@ def strip(tracks: Tracks, axis: Axis) -> Markup:
     """Return which control set was played when, one lane per set, on the axis of the drawing above."""
     xs = tracks.along(axis)
     low, high = _span(xs, axis)
-    starts = np.r_[low, xs[:-1]] if len(xs) else xs
+    starts, ends = (xs - 0.5, xs + 0.5) if axis == "trial" else (np.r_[low, xs[:-1]] if len(xs) else xs, xs)
     figure = Figure(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(tracks.sets) + 2)
     gap = (high - low) / COLUMNS
     for lane, chosen in enumerate(tracks.sets):
         figure.text("0", LANE * lane + 12, " + ".join(chosen))
-        figure.stretches(runs(tracks.played == lane, starts, xs, gap), LANE * lane + 18, "played")
+        figure.stretches(runs(tracks.played == lane, starts, ends, gap), LANE * lane + 18, "played")
     counts = np.bincount(tracks.played, minlength=len(tracks.sets))
     told = "; ".join(f"{'+'.join(s)}: {count(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True))
     return figure.markup(f"control set played against {axis}", told)
@@ -141,8 +141,9 @@ def reading(
     mine = [s for s in supplies if s.variable == name]
     for s in mine:
         figure.line((s.first - 0.5, s.last + 0.5), (s.mean, s.mean), "supply")
+    began = {row.trial: row.started_utc[:10] for row in rows} if mine else {}
     for s in mine[1:]:
-        figure.upright(s.first - 0.5, "change", f"supply changed, trial {s.first}")
+        figure.upright(s.first - 0.5, "change", f"supply changed {began.get(s.first, '')}, trial {s.first}")
     known = np.flatnonzero(np.isfinite(ys))
     last = float(ys[known[-1]]) if known.size else None
     normal = "" if band is None else f"; normally {between(*band, unit)}"
@@ -181,8 +182,8 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
     if len(facts.labels.outcomes) < 2:
         return None
     first, second = facts.labels.outcomes[:2]
-    rows = [r for r in facts.recorded if second.name in r.further and r.outcome is not None]
-    values = np.array([(r.outcome, r.further[second.name]) for r in rows], dtype=float).reshape(-1, 2)
+    rows = [(r.outcome, r.further[second.name]) for r in facts.recorded if second.name in r.further]
+    values = np.array(rows, dtype=float).reshape(-1, 2)
     points = [(p.expected[0], p.expected[1]) for p in expected.points] if expected is not None else []
     ends = np.array([*values, *points], dtype=float).reshape(-1, 2)
     figure = Figure.over(Scale.around(ends[:, 0], GUTTER, WIDE), ends[:, 1], 220)
@@ -191,7 +192,8 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
         f"{second.unit} {second.name}".strip(),
         [(t, label_of(t) + (f" {first.unit} {first.name}" if t == ticks[-1] else "")) for t in ticks],
     )
-    figure.dots(values[:, 0], values[:, 1], "dot")
+    seen = values[spread_out(values)]
+    figure.dots(seen[:, 0], seen[:, 1], "dot")
     kept = values[non_dominated(values * _signs(facts.labels)[:2])] if len(values) else values
     figure.dots(kept[:, 0], kept[:, 1], "held")
     if points:

@@ -22,6 +22,7 @@ def plain_page(title: str, sentences: Sequence[str], *, again_s: int = 0, form: 
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>{refresh}'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f'<link rel="icon" href="{up}assets/icon.svg" type="image/svg+xml">'
         f'<link rel="stylesheet" href="{up}assets/page.css"></head>'
         f'<body class="plain"><main><h1>{escape(title)}</h1>{said}{form}{way_back}</main></body></html>'
     )

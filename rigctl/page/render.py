@@ -29,7 +29,7 @@ def page(facts: Facts, study: Study | None, *, acting: str | None = None) -> str
     """
     parts = sections(facts, study, acting=acting)
     return (
-        _environment()
+        environment()
         .get_template("page.html")
         .render(facts=facts, parts=parts, titles=SECTIONS, words=words, acting=acting, asset=tagged)
     )
@@ -50,12 +50,12 @@ def sections(facts: Facts, study: Study | None, *, acting: str | None = None) ->
     out = {}
     for name in SECTIONS:
         shown = view(name, facts, study, tracks)
-        out[name] = "" if shown is None else _environment().get_template(f"{name}.html").render(**known, **shown)
+        out[name] = "" if shown is None else environment().get_template(f"{name}.html").render(**known, **shown)
     return out
 
 
 @cache  # templates are compiled once per process
-def _environment() -> Environment:
+def environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only when something is shown
 
     return Environment(

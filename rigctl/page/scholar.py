@@ -53,18 +53,18 @@ class ProcessScholar:
         if pool is not None:
             for process in list((pool._processes or {}).values()):  # noqa: SLF001 - it may be in the middle of a study
                 process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
+            await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
 
 
 def study(directory: Path) -> Any:
     """Return what the model says of the journal in this directory; in the process of its own."""
-    from rigctl.page.study import study_of  # noqa: PLC0415 - scikit-learn and SciPy, in this process only
+    from rigctl.page.study import past, study_of  # noqa: PLC0415 - scikit-learn and SciPy, in this process only
 
     with looking(directory) as reader:  # and no longer than it takes to read
         loaded = configured(reader.campaign(), directory)
         history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
-        state = reader.policy_state() or {}
-    return study_of(loaded, history, state)
+        state, known = reader.policy_state() or {}, past(reader, loaded)
+    return study_of(loaded, history, state, known)
 
 
 def _settle() -> None:

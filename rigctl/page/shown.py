@@ -59,6 +59,8 @@ class Standing:
     source: str
     message: str
     since: str
+    others: int = 0
+    """That stand besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Step:
     """One step of a trial."""
 
     name: str
-    state: Literal["done", "now", "coming"]
+    state: Literal["done", "now", "coming", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,7 @@ class TrialNow:
     state: str
     under_way: bool
     steps: tuple[Step, ...]
+    """Empty where a person did it."""
     left_s: float | None
     """Rig seconds until it is measured, as planned; None where that is not known."""
     pairs: tuple[Pair, ...]
@@ -225,8 +228,8 @@ class Facts:
     log: tuple[Entry, ...] = ()
     log_of: int | None = None
     """The trial whose log it is; None: of all."""
-    answers: bool = False
-    """Whether a campaign runs that can be asked to do something."""
+    asks: bool = False
+    """Whether a campaign runs that can be asked to do something, also one that has not answered just now."""
     unseen: int = 0
     """Warnings that nobody has acknowledged."""
     version: str = ""
@@ -277,6 +280,8 @@ class Study:
 
     trials: int
     """Charged trials it knows."""
+    decision: int
+    """The last trial that was chosen, of which `flips` and `came` are; 0: none, or they were not sought."""
     recommendation: Recommendation | None
     """None before a trial has given an outcome."""
     slices: tuple[Slice, ...] = ()

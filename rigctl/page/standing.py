@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
-from rigctl.campaign.journal.glance import Glance, LastStart
+from rigctl.campaign.journal.glance import Condition, LastStart
 from rigctl.page.shown import Phase, Standing
 from rigctl.page.words import ENDINGS
 
@@ -16,9 +17,9 @@ IN_ORDER = ("budget", "finished", "trials", "stopped")
 """Endings that nobody need look at."""
 
 
-def phase_now(glance: Glance, status: Mapping[str, Any] | None, now: datetime, *, wired: bool) -> Phase:
+def phase_now(condition: Condition, status: Mapping[str, Any] | None, now: datetime, *, wired: bool) -> Phase:
     """Return what the campaign does, in a word."""
-    start, noted, trip = glance.start(), glance.phase(), glance.trip()
+    start, noted, trip = condition.start, condition.phase, condition.trip
     if trip is not None:
         return Phase("tripped", trip.reason, trip.utc, abnormal=True)
     if status is not None:
@@ -44,15 +45,15 @@ def _without_answer(start: LastStart, now: datetime) -> Phase:
     return Phase("no answer", "the campaign is alive but does not answer", start.seen_utc, abnormal=True)
 
 
-def worst_standing(glance: Glance, phase: Phase, status: Mapping[str, Any] | None) -> Standing | None:
+def worst_standing(condition: Condition, phase: Phase, status: Mapping[str, Any] | None) -> Standing | None:
     """Return the worst thing that stands now; None while all is in order."""
     told = [] if status is None else [_told(f) for f in status.get("standing", ()) if isinstance(f, Mapping)]
     order = ("MINOR", "MAJOR", "INVALID")
     if phase.word == "tripped":
         return Standing("INVALID", "", phase.why, "")
     if told:
-        return max(told, key=lambda found: order.index(found.severity))
-    start = glance.start()
+        return replace(max(told, key=lambda found: order.index(found.severity)), others=len(told) - 1)
+    start = condition.start
     if phase.word == "ended" and start is not None and start.safe is False:
         return Standing("MAJOR", "safe state", "not everything was confirmed safe at the end", phase.since)
     if phase.abnormal:

@@ -114,10 +114,12 @@ def headline(facts: Facts, study: Study | None) -> str:
     said = advice(facts.labels, study)
     if word == "ended":
         return f"The campaign has ended: {ENDINGS.get(facts.phase.why, facts.phase.why)}. {said}".strip()
+    if word == "by hand" and facts.why is not None and (trial is None or facts.why.trial > trial.trial):
+        return f"Suggested for trial {facts.why.trial}: control {joined(facts.why.control_set)}. {said}".strip()
     if word in ("not running", "tripped", "holding"):
         left = f" Trial {trial.trial} was under way." if trial is not None and trial.under_way else ""
         return f"{STILL[word]}{left}"
-    if trial is None or facts.why is None or not (trial.under_way or facts.answers):
+    if trial is None or facts.why is None or not (trial.under_way or facts.asks):
         return "No trial has been decided yet." if trial is None else said
     return " ".join(_controlled(facts, facts.why, study))
 

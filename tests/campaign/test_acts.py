@@ -251,6 +251,27 @@ async def test_a_void_trial_is_not_learned_from_by_the_next_decision(stage):
     assert (act.verb, act.who, act.why, act.argument) == ("void", "anna", "the lamp was off", "trial 1")
 
 
+async def test_an_amended_trial_is_learned_from_as_amended(stage):
+    """While the campaign runs: the next decision and the budget know it; what is no amendment is refused in words."""
+
+    async def fault():
+        if stage.rig.calls.count("measure") == 2:
+            becomes = {"outcomes": {"y": 9.25}, "amount": 70_000}
+            said = await ask(stage, "amend", trial=1, who="anna", why="typo", becomes=becomes)
+            assert "-> 9.25" in said["outcome"]
+            for wrong in ({"colour": "red"}, {"values": {"z": 1.0}}, {"values": {"a": "1"}}, {"amount": 0.5}, 3):
+                with pytest.raises(RigctlError, match="amend: "):
+                    await ask(stage, "amend", trial=1, who="anna", why="typo", becomes=wrong)
+
+    spec = watched(max_trials=3)
+    await stage.run(spec, fail={"measure": fault})
+    with stage.journal() as journal:
+        first, *_ = journal.history(spec.problem.space).observations
+        assert [row.corrections for row in journal.trials()] == [0, 0, 1]
+        assert [act.verb for act in journal.people.acts()] == ["amend"]
+    assert (first.y, first.cost) == (9.25, 70_000)
+
+
 def numbers(stage):
     """The alarms in the journal, by number."""
     with stage.journal() as journal:

@@ -9,15 +9,14 @@ import pytest
 
 from rigctl.campaign.corrections import amend, restore, void
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.rows import Amendment
+from rigctl.campaign.journal.rows import Amendment, ByHand, Source
+from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import JournalError, UsageError
 from tests.campaign.fakes import TenLines, make_spec
 from tests.campaign.reaper import one_life
 from tests.campaign.records import STEPS, SetClock, make_decision, record_trial
-
-NAMES = (("a", "b"), ("y",))
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ async def test_a_decision_knows_the_corrections_made_before_it_and_no_others(sta
     await stage.run(spec)
     corrections = [
         lambda j: void(j, 2, "Ada", "tap open"),
-        lambda j: amend(j, 1, Amendment({}, {"y": 9.25}, 5_000), NAMES, who="Ada", why="typo"),
+        lambda j: amend(j, 1, Amendment({}, {"y": 9.25}, 5_000), "Ada", "typo"),
         lambda j: restore(j, 2, "Ada", "it was the other tap"),
     ]
     for number, correct in enumerate(corrections, start=1):
@@ -68,6 +67,30 @@ async def test_a_decision_knows_the_corrections_made_before_it_and_no_others(sta
         [False, False, False],
     ]
     assert len({float(h.y[:2].sum()) for h in histories}) == 4
+
+
+async def test_a_campaign_goes_on_from_past_trials(stage):
+    """Every decision knows them, they cost nothing, are none of the trials asked for, and replay leaves them alone."""
+    spec = make_spec(policy=Learning(), max_trials=2)
+    stage.state.mkdir()
+    past = [
+        ManualTrial(decision, {"a": 3.0 + trial, "b": 0.5}, 1.0 * trial, 0, known=ByHand(amount=500_000 * trial))
+        for trial in (1, 2, 3)
+        for decision in [make_decision(trial, origin="manual", proposal=None, policy_state=None)]
+    ]
+    with closing(opened(stage.state)) as journal:
+        journal.begin(spec, "0.0")
+        journal.ingest(past, ("y",), Source("old.csv", "0" * 64, 0.25, 1.0, "Ada"))
+        assert journal.read.campaign().spent == 0
+        journal.beat(ended="import")
+    assert (await stage.run(spec)).ending == "trials"
+    with stage.journal() as read:
+        history = read.history(spec.problem.space)
+        assert [o.charged for o in history.observations] == [False] * 3 + [True] * 2
+        assert [o.noise_sd for o in history.observations] == [0.25] * 3 + [None] * 2
+        assert (history.uncharged, history.spent) == (3, read.campaign().spent)
+        assert history.costs(0)[:3].tolist() == [0.5, 1.0, 1.5]
+        assert [(t.decided, t.differences) for t in replay(read, spec)] == [(False, ())] * 3 + [(True, ())] * 2
 
 
 async def test_a_decision_that_did_not_know_a_correction_shows_if_the_order_is_lost(stage):
@@ -115,13 +138,13 @@ REFUSED = {
 def test_what_cannot_have_been_is_not_amended(journal, becomes, what):
     """The message says why, and nothing is written."""
     with pytest.raises(UsageError, match=what):
-        amend(journal, 1, becomes, NAMES, who="Ada", why="typo")
+        amend(journal, 1, becomes, "Ada", "typo")
     assert journal.read.people.acts() == journal.read.people.corrections() == ()
 
 
 def test_what_was_amended_is_told(journal):
     """Old and new values, cost in money."""
-    said = amend(journal, 1, Amendment({"b": 0.4}, {"y": None}, 90_000, "spilt"), NAMES, who="Ada", why="typo")
+    said = amend(journal, 1, Amendment({"b": 0.4}, {"y": None}, 90_000, "spilt"), "Ada", "typo")
     assert said == 'trial 1: b 0.3 -> 0.4; y 1.7 -> nothing; cost 0.08 -> 0.09 EUR; note "" -> "spilt"'
     assert (journal.read.trial(1).state, journal.read.trial(1).remark) == (State.FAILED, "spilt")
 
@@ -132,15 +155,15 @@ def test_of_a_trial_that_was_not_measured_only_cost_and_note_change(journal):
     STEPS[Event.ARM](journal, 3)
     journal.finish(3, State.ARMED, Event.LOSE, ())
     with pytest.raises(UsageError, match="trial 3: is LOST, not measured; only cost and note can change"):
-        amend(journal, 3, Amendment(outcomes={"y": 1.0}), NAMES, who="Ada", why="x")
-    amend(journal, 3, Amendment(amount=7), NAMES, who="Ada", why="x")
+        amend(journal, 3, Amendment(outcomes={"y": 1.0}), "Ada", "x")
+    amend(journal, 3, Amendment(amount=7), "Ada", "x")
     assert journal.read.campaign().spent == 160_007
 
 
 INSTANTS = ("BEGIN", "COMMIT", "INSERT")
 WORK = {
     "void": lambda journal: void(journal, 2, "Ada", "tap open"),
-    "amend": lambda journal: amend(journal, 2, Amendment({}, {"y": 9.0}, 1), NAMES, who="Ada", why="typo"),
+    "amend": lambda journal: amend(journal, 2, Amendment({}, {"y": 9.0}, 1), "Ada", "typo"),
 }
 
 

@@ -174,7 +174,7 @@ def test_what_looks_mistyped_is_refused_where_nobody_can_be_asked(ingested, slip
 def test_ordinary_trials_raise_no_doubt(ingested):
     """What drifts a little outside its range, a better outcome than any before, a cost twice as high."""
     row = {"control_set": ["ph"], "values": {"ph": 7.0, "ca": 8.5}, "outcome": 3.0, "cost": 0.9}
-    ingested.rigctl("ingest", "bench.yaml", "-", stdin=json.dumps(row))
+    assert ingested.rigctl("ingest", "bench.yaml", "-", stdin=json.dumps(row)).err == ""
 
 
 @pytest.mark.parametrize(("typed", "code", "trials"), [("y\n", 0, 6), ("n\n", 2, 5), ("\n", 2, 5)])

@@ -102,3 +102,15 @@ def test_a_counter_too_coarse_for_a_trial_is_told_of(board):
     assert "--probe asks it" in warning
     for fine in (f"{rated}300 W", "price: 0.31 EUR/kWh, max_per_trial: 1 kWh"):
         assert board(BOARD.replace("price: 0.31 EUR/kWh", fine), "--json").json["warnings"] == []
+
+
+def test_a_program_is_given_each_mistake_in_its_parts(bench):
+    """File, line, column and key; what was got, what is allowed and what to do."""
+    text = BOARD.replace("settle: 14 min", "settle: 14 mM").replace("sensor: camera", "sensor: camra")
+    sensor, settle = bench.rigctl("check", bench.write("board.yaml", text), "--json", code=2).json["error"]["mistakes"]
+    assert (settle["file"], settle["line"], settle["path"]) == ("board.yaml", 10, "trial.settle")
+    assert text.splitlines()[9][settle["column"] - 1 :].startswith("settle:")
+    assert settle["got"] == '"14 mM"'
+    assert settle["allowed"] == 'must be a duration such as "20 min"'
+    assert settle["remedy"] == "mM cannot be converted to s"
+    assert (sensor["got"], sensor["remedy"]) == ('"camra"', 'did you mean "camera"?')

@@ -49,8 +49,9 @@ def exported(bench, state, records):
 
 
 def test_there_is_something_to_read():
-    """Release 0.1.0: one campaign that has ended and one whose process was killed."""
-    assert {"finished", "unfinished"} <= {p.name for p in CAMPAIGNS if p.parent.name == "0.1.0"}
+    """Release 0.1.0, and journals of version 4: a campaign that has ended, and one whose process was killed."""
+    for left in ("0.1.0", "journal-4"):
+        assert {p.name for p in CAMPAIGNS if p.parent.name == left} == {"finished", "unfinished"}
 
 
 @every

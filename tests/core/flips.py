@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,33 +21,12 @@ from rigctl.core.counterfactuals import (
     recommended,
     told,
 )
-from rigctl.core.experiment.history import History, Observation
-from rigctl.core.experiment.problem import ModelOptions, Problem
+from rigctl.core.experiment.history import History
 from rigctl.core.levers import KINDS, Price, Situation
 from rigctl.core.money import to_micros, to_units
-from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
-from rigctl.core.policies.gittins import ExpectedImprovementPerCost, GittinsIndex
-from rigctl.core.policies.likely_maximisers import LikelyMaximisers
-from rigctl.core.policies.psq import TsPsq, UcbPsq
-from rigctl.core.policies.ucb_cvs import CostGroupEtc, UcbCvs
-from rigctl.core.policies.value_per_cost import ValuePerCost
 from rigctl.core.policy import Finished, next_proposal, trial_rng
-from tests.core.conftest import make_space
+from tests.core.made_up import POLICIES, decisions
 
-MODEL = ModelOptions("fixed", lengthscales=(0.4, 0.5), signal_sd=1.0, noise_sd=0.1, mean=0.0)
-POLICIES = (
-    ExploreThenCommit(explore=Exploration(share=0.3, by="spend")),
-    ExploreThenCommit(explore=Exploration(plays=2, share=None)),
-    UcbCvs(),
-    CostGroupEtc(),
-    CostGroupEtc(plays=4, groups="size"),
-    UcbPsq(per_cost=True),
-    TsPsq(features=32, per_cost=True),
-    GittinsIndex(cost_weight=0.1),
-    ExpectedImprovementPerCost(),
-    LikelyMaximisers(),
-    ValuePerCost(),
-)
 RECOMMENDED_EVERY = 10
 FEWEST = 4
 """Trials before the first decision that is looked at."""
@@ -108,28 +88,9 @@ def check(tally: Tally, s: Situation, flips, answer, ask, stock):
 
 def campaign(tally: Tally, number: int, most: int):
     """One campaign; every decision from the fifth on is questioned about one kind of change, in turn."""
-    rng = np.random.default_rng([number, 7])
-    policy = POLICIES[number % len(POLICIES)]
-    peak, height = rng.random(2), rng.uniform(0.5, 2.0)
-    costs = rng.uniform(0.1, 0.4, 3) * (1, 1, rng.uniform(1, 4))
-    maximise = bool(number % 3)
-    problem = Problem(make_space(), to_micros(8), maximise=maximise, floor=-1.0 if maximise else 3.0, model=MODEL)
-    history, state, stock = History(), None, {}
-    for trial in range(1, 20):
-        if trial > FEWEST and tally.decisions < most:
-            question(tally, Situation(policy, state, problem, history, number), stock)
-        try:
-            proposal, state = next_proposal(policy, state, problem, history, trial_rng(number, trial))
-        except Finished:
-            return
-        x = rng.random(2)
-        members = list(problem.space.control_sets[proposal.control_set].indices)
-        x[members] = proposal.setting
-        y = height * float(np.exp(-4 * np.square(x - peak).sum())) + 0.1 * float(rng.standard_normal())
-        cost = to_micros(round(float(costs[proposal.control_set] * rng.uniform(0.9, 1.1)), 6))
-        stock[trial] = round(cost * (0.5 if 0 in members else 0.0))
-        at = tuple(float(v) for v in x)
-        history = history.append(Observation(trial, proposal.control_set, at, y if maximise else -y, cost))
+    for situation, _, stock in decisions(POLICIES[number % len(POLICIES)], number):
+        if situation.trial > FEWEST and tally.decisions < most:
+            question(tally, situation, stock)
 
 
 def question(tally: Tally, s: Situation, stock):
@@ -153,18 +114,26 @@ def question(tally: Tally, s: Situation, stock):
         check(tally, r, changes.flips, recommended(r), recommended, stock)
 
 
-def run(decisions: int) -> Tally:
-    """Question as many decisions."""
-    tally, number = Tally(), 0
+def run(decisions: int, first: int = 0, told: Callable[[Tally], None] = lambda _: None) -> Tally:
+    """Question as many decisions, of the campaigns from number `first` on; `told` hears of every hundredth campaign."""
+    tally, number = Tally(), first
     while tally.decisions < decisions:
         campaign(tally, number, decisions)
         number += 1
+        if number % 100 == 0:
+            told(tally)
     return tally
+
+
+def say(done: Tally) -> None:
+    print(
+        f"{done.decisions} decisions and {done.recommendations} recommendations, {done.asked} re-decisions in search;"
+    )
+    print(f"{sum(done.flips.values())} flips ({dict(done.flips)}), {len(done.wrong)} of them wrong", flush=True)
 
 
 if __name__ == "__main__":
     keep_to_one_thread()
-    done = run(int(sys.argv[1]))
-    print(f"{done.decisions} decisions and {done.recommendations} recommendations, {done.asked} re-decisions in search")
-    print(f"{sum(done.flips.values())} flips ({dict(done.flips)}), {len(done.wrong)} of them wrong")
-    print(*done.wrong[:20], sep="\n")
+    finished = run(*map(int, sys.argv[1:3]), told=say)
+    say(finished)
+    print(*finished.wrong[:20], sep="\n")

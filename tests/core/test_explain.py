@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
+import numpy as np
 import pytest
 
-from rigctl.core.explain import plus_minus
+from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.experiment.problem import ModelOptions, sign
+from rigctl.core.explain import NOTHING_YET, plain_note, plus_minus
+from rigctl.core.gp.model import fit_history
+from rigctl.core.policies.gittins import GittinsIndex
+from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from tests.core.claims import FORBIDDEN, denied, told, unreadable
+from tests.core.made_up import SEVERAL, WORDY, decisions
 
 
 @pytest.mark.parametrize(
@@ -21,3 +32,102 @@ from rigctl.core.explain import plus_minus
 def test_a_value_has_as_many_decimals_as_its_spread(mean, sd, text):
     """Two digits of the spread, never in powers of ten where plain digits do."""
     assert plus_minus(mean, sd) == text
+
+
+def wordy():
+    """Decisions of every policy: cheap models, and some that learn."""
+    for number, policy in enumerate(WORDY):
+        yield from ((s, p) for s, p, _ in decisions(policy, number))
+    for number, policy in enumerate(SEVERAL):
+        yield from ((s, p) for s, p, _ in decisions(policy, number, outcomes=2))
+    yield from ((s, p) for s, p, _ in decisions(LikelyMaximisers(), 1, model=ModelOptions()))
+    yield from ((s, p) for s, p, _ in decisions(GittinsIndex(), 1, model=ModelOptions()))
+
+
+def test_everybody_can_read_it():
+    """Of every policy: no sentence has more than 20 words or a term of the trade; the technical form keeps those."""
+    seen, technical = set(), set()
+    for situation, proposal in wordy():
+        for line in told(situation, proposal):
+            assert not unreadable(line), (proposal.policy, line, unreadable(line))
+        seen.add(proposal.reason.split(". ")[0])
+        technical |= set(re.findall(FORBIDDEN, " ".join(told(situation, proposal, technical=True)).lower()))
+    assert len(seen) > 60
+    assert {"sobol", "posterior", "in play", "gittins", "harvest"} <= technical
+
+
+def held_against_their_rows(seeds):
+    """Over campaigns of every policy: how often each claim was made, and those that the rows deny."""
+    made, wrong = Counter(), []
+    for seed in seeds:
+        for policy in WORDY:
+            for situation, proposal, _ in decisions(policy, seed):
+                made["decisions"] += 1
+                wrong += [
+                    f"{policy} {situation.trial} {c}: {proposal.reason}" for c in denied(situation, proposal, made)
+                ]
+    return made, wrong
+
+
+def test_no_sentence_contradicts_the_rows_beside_it():
+    """Superlatives, counts, lines and numbers, over a campaign of every policy; nearly every claim occurs."""
+    made, wrong = held_against_their_rows((4, 5))
+    assert not wrong, wrong[:5]
+    assert made["decisions"] > 400
+    assert len(made) > 11
+    assert made["has the best expected outcome"]
+
+
+@pytest.mark.slow
+def test_no_sentence_contradicts_the_rows_over_thousands_of_decisions():
+    """The long form."""
+    made, wrong = held_against_their_rows(range(3, 17))
+    assert not wrong, wrong[:5]
+    assert made["decisions"] > 3000
+    assert min(made.values()) > 10, made
+
+
+def test_numbers_of_a_set_are_of_the_setting_it_names():
+    """Mean and spread are those of the posterior at `at`; both ends are as far from the mean."""
+    for situation, proposal, _ in decisions(LikelyMaximisers(), 4):
+        problem = situation.problem
+        posterior = fit_history(problem, situation.history).posterior
+        e, s = Expectations.of(posterior, problem.space), sign(problem)
+        for i, report in enumerate(proposal.sets):
+            at = np.full((1, 2), 0.5)
+            for name, value in report.at.items():
+                column = problem.space.names.index(name)
+                at[0, column] = (value - problem.space.lows[column]) / problem.space.spans[column]
+            mean, sd = e.values(at, np.array([i]))
+            assert report.mean == pytest.approx(s * mean[0], abs=1e-9)
+            assert report.sd == pytest.approx(sd[0], abs=1e-6)
+            assert report.upper - report.mean == pytest.approx(report.mean - report.lower)
+            assert s * (report.upper - report.mean) == pytest.approx(2 * report.sd)
+
+
+def test_before_anything_was_measured_no_number_stands_in_for_it():
+    """Nor after one outcome, nor after failed trials; with fixed hyper-parameters the model speaks from the start."""
+    learned = {s.trial: (s, p) for s, p, _ in decisions(LikelyMaximisers(), 1, model=ModelOptions())}
+    situation, proposal = learned[1]
+    assert all(r.mean is r.sd is r.lower is r.upper is None for r in proposal.sets)
+    assert sum(NOTHING_YET in line for line in told(situation, proposal)) == 3
+    assert sum(NOTHING_YET in line for line in told(situation, proposal, technical=True)) == 3
+    assert not any("cm2" in line for line in told(situation, proposal))
+    assert learned[2][1].sets[0].mean is None
+    assert learned[4][1].sets[0].mean is not None
+    _, first, _ = next(decisions(LikelyMaximisers(), 1))
+    assert first.sets[0].mean == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("note", "plain"),
+    [
+        ("hyper-parameters: no start converged; kept the previous ones", "The model could not be fitted anew"),
+        ("power: covariance not positive definite: added 1e-10 of", "power: Some trials are nearly alike"),
+        ("a plug-in's own note", "a plug-in's own note"),
+    ],
+)
+def test_notes_are_told_in_plain_words(note, plain):
+    """Those of the model; a further outcome's begins with its name, and a plug-in's stays as it is."""
+    assert plain_note(note).startswith(plain)
+    assert not unreadable(plain_note(note))

@@ -95,6 +95,6 @@ def log_in(client, secret):
     """The secret word of the forms of who has logged in."""
     answer = client.post("/login", data={"token": secret})
     assert answer.status_code == 303, answer.text
-    found = re.search(r'name="csrf" value="([^"]+)"', client.get("/").text)
+    found = re.search(r'name="csrf" value="([^"]+)"', client.get("/login").text)
     assert found is not None
     return found[1]

@@ -96,6 +96,18 @@ class LastStart:
     """As `StartRow.safe`."""
 
 
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a campaign as a whole was last noted to do."""
+
+    phase: PhaseRow | None
+    """None before the first, and in an older version's journal."""
+    trip: TripRow | None
+    """That is latched."""
+    start: LastStart | None
+    """None before the first process."""
+
+
 class Glance:
     """Questions to one open journal whose answers stay cheap after 20,000 trials."""
 
@@ -123,7 +135,7 @@ class Glance:
         sql = f"SELECT trial, min(utc), max(utc), max(at_s) FROM events WHERE {_TOUCHED} GROUP BY trial"  # noqa: S608
         times = {trial: (begun, ended, at_s) for trial, begun, ended, at_s in self._connection.execute(sql, (since,))}
         imported: set[int] = set()
-        if has_table(self._connection, "by_hand"):
+        if self._has("by_hand"):
             imported = {t for (t,) in self._connection.execute("SELECT trial FROM by_hand WHERE import IS NOT NULL")}
         sql = f"SELECT trial, state, control_set, origin FROM trials WHERE {_TOUCHED} ORDER BY trial"  # noqa: S608
         return tuple(
@@ -148,7 +160,7 @@ class Glance:
 
     def idle_meters(self) -> tuple[MeterSum, ...]:
         """Return what each meter has cost beside the trials."""
-        if not has_table(self._connection, "idle"):
+        if not self._has("idle"):
             return ()
         return fetch(self._connection, MeterSum, _SUMS.format(table="idle", about="0"), 0)
 
@@ -162,9 +174,6 @@ class Glance:
         least = ask(self._connection, sql)[0]["least"]
         return least or None
 
-    def steps(self, trial: int) -> tuple[EventRow, ...]:
-        return fetch(self._connection, EventRow, "SELECT * FROM events WHERE trial = ? ORDER BY id", trial)
-
     def events(self, last: int, trial: int | None = None) -> tuple[EventRow, ...]:
         """Return the last so many steps, of one trial or of all, the newest first."""
         sql = "SELECT * FROM events WHERE trial = coalesce(?, trial) ORDER BY id DESC LIMIT ?"
@@ -173,20 +182,20 @@ class Glance:
     def alarms(self, last: int, trial: int | None = None) -> tuple[AlarmRow, ...]:
         """Return the last so many alarms, of one trial or of all, the newest first."""
         which = "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT ?2"
-        if not has_table(self._connection, "acknowledgements"):
+        if not self._has("acknowledgements"):
             return fetch(self._connection, AlarmRow, f"SELECT *, id AS alarm FROM alarms {which}", trial, last)  # noqa: S608
         return fetch(self._connection, AlarmRow, f"{_ALARMS} {which}", trial, last)
 
     def unacknowledged(self) -> int:
         """Return how many alarms that are no mere notes nobody has acknowledged."""
-        if not has_table(self._connection, "acknowledgements"):
+        if not self._has("acknowledgements"):
             return 0
         sql = "SELECT count(*) AS n FROM alarms WHERE severity > 1 AND id NOT IN (SELECT alarm FROM acknowledgements)"
         return int(ask(self._connection, sql)[0]["n"])
 
     def acts(self, last: int) -> tuple[ActRow, ...]:
         """Return the last so many acts of people, the newest first."""
-        if not has_table(self._connection, "acts"):
+        if not self._has("acts"):
             return ()
         return fetch(self._connection, ActRow, "SELECT *, id AS act FROM acts ORDER BY id DESC LIMIT ?", last)
 
@@ -203,18 +212,14 @@ class Glance:
         )
         return {row["actuator"]: row["ml"] for row in ask(self._connection, sql, since_s)}
 
-    def phase(self) -> PhaseRow | None:
-        """Return the campaign's own state as it was last noted; None before, or of an older version's journal."""
-        if not has_table(self._connection, "phases"):
-            return None
-        rows = fetch(self._connection, PhaseRow, "SELECT * FROM phases ORDER BY id DESC LIMIT 1")
-        return rows[0] if rows else None
+    def condition(self) -> Condition:
+        """Return what the campaign as a whole was last noted to do."""
+        phases, trips = "SELECT * FROM phases ORDER BY id DESC LIMIT 1", "SELECT * FROM trips WHERE reset_utc IS NULL"
+        return Condition(
+            next(iter(fetch(self._connection, PhaseRow, phases)), None) if self._has("phases") else None,
+            next(iter(fetch(self._connection, TripRow, trips)), None),
+            next(iter(fetch(self._connection, LastStart, "SELECT * FROM starts ORDER BY id DESC LIMIT 1")), None),
+        )
 
-    def trip(self) -> TripRow | None:
-        """Return the trip that is latched."""
-        rows = fetch(self._connection, TripRow, "SELECT reason, utc FROM trips WHERE reset_utc IS NULL")
-        return rows[0] if rows else None
-
-    def start(self) -> LastStart | None:
-        rows = fetch(self._connection, LastStart, "SELECT * FROM starts ORDER BY id DESC LIMIT 1")
-        return rows[0] if rows else None
+    def _has(self, table: str) -> bool:
+        return has_table(self._connection, table)

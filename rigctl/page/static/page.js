@@ -3,7 +3,7 @@
 
 (() => {
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
-  const lost = document.querySelector("[data-lost]");
+  const lost = document.querySelector("[data-lost]"), said = document.querySelector("[data-said]");
 
   // What a person has done to a section outlives its replacement: focus, what was typed or opened, how far it is scrolled.
   const FIELDS = "a, button, input, summary, [tabindex]";
@@ -39,9 +39,11 @@
       const section = live.closest("section");
       if (section) section.hidden = html === "";
     }
-    const word = document.querySelector(".state .word");
-    const rig = document.querySelector("h1");
-    if (word && rig) document.title = `${rig.textContent}: ${word.textContent}`;
+    const word = document.querySelector(".state .word")?.textContent ?? "";
+    document.title = `${document.querySelector("h1")?.textContent}: ${word}`;
+    // said aloud only when it has changed: the section itself is replaced every few seconds
+    const now = `${word}. ${document.querySelector(".alarm")?.textContent.trim() ?? ""}`;
+    if (said.textContent !== now) said.textContent = now;
     if ("course" in sections || "readings" in sections) plots.refresh();
   };
 
@@ -127,7 +129,7 @@
       return new uPlot(options(place.clientWidth, 210, x.label, course.unit, series), [x.values, course.outcome, course.best], place);
     },
     reading(place) {
-      const found = this.data.readings.find((r) => r.name === place.dataset.plot);
+      const found = this.data.readings.find((r) => r.name === place.dataset.name);
       if (!found || !found.x.length) return null;
       const series = [
         dots("left alone", 5, colour("--fill-2"), colour("--fill-2")),

@@ -1,0 +1,205 @@
+"""A campaign as one offline document: what to run from now on, what that is worth, what was paid and learned."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
+from typing import Final
+
+from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.rows import ActRow
+from rigctl.campaign.journal.summary import AlarmGroup, Fault, SetSum, Version
+from rigctl.config.load import LoadedConfig
+from rigctl.core.counterfactuals import changes_of_recommendation, shown
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState
+from rigctl.core.levers import Price, Situation
+from rigctl.core.money import to_units
+from rigctl.core.worth import Lesson, PayBack, Reference
+from rigctl.page import assets, words
+from rigctl.page.facts import gather
+from rigctl.page.figures import FILLS
+from rigctl.page.render import environment
+from rigctl.page.report_figures import WAYS, Drawn, drawings
+from rigctl.page.shown import Facts, Labels, Study
+from rigctl.page.study import MOST_TRIALS, past, study_of
+
+MOST = 40
+"""Lines of a list; what is left out is counted."""
+DECIDING: Final = ("numpy", "scipy", "scikit-learn")
+STATES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "RECORDED": "gave an outcome",
+        "FAILED": "failed",
+        "ABANDONED": "broken off by a person or a signal",
+        "LOST": "lost when the process died",
+    }
+)
+LITTLE = 0.5
+"""Of what occurs by itself: where less was seen, what is said is a guess."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Holds what the document says, gathered at one instant."""
+
+    facts: Facts
+    study: Study | None
+    changes: tuple[str, ...]
+    """What would change the recommendation; sentences."""
+    drawings: tuple[Drawn, ...]
+    sets: tuple[SetSum, ...]
+    states: Mapping[str, int]
+    alarms: tuple[AlarmGroup, ...]
+    alarm_count: int
+    faults: tuple[Fault, ...]
+    acts: tuple[ActRow, ...]
+    versions: tuple[Version, ...]
+    code: Mapping[str, str]
+    """Versions of what writes this, by name."""
+    policy: str
+    config: str
+
+    @property
+    def period(self) -> tuple[str, str]:
+        """Return when the first trial began and the last one changed, UTC; empty before there is one."""
+        rows = self.facts.course.rows
+        return (rows[0].started_utc, rows[-1].changed_utc) if rows else ("", "")
+
+
+def report(reader: Reader, loaded: LoadedConfig, now: datetime) -> Report:
+    """Gather a report; takes as long as fitting the model does.
+
+    Raises:
+        UsageError: no campaign has been started in the journal.
+        JournalError: it cannot be read.
+    """
+    problem, summary = loaded.problem, reader.summary
+    facts = gather(reader, loaded, None, now)
+    history, state = reader.history(problem.space, [f.name for f in problem.further]), reader.policy_state() or {}
+    known = past(reader, loaded)
+    # what would have changed the last choice is for those who watch; here it is the recommendation that counts
+    worked_out = study_of(loaded, history, state, replace(known, before=None))
+    return Report(
+        facts=facts,
+        study=worked_out,
+        changes=() if worked_out.recommendation is None else _changes(loaded, history, state, known.prices),
+        drawings=drawings(facts, worked_out),
+        sets=summary.sets(),
+        states=summary.states(),
+        alarms=summary.alarms(MOST),
+        alarm_count=summary.alarm_count(),
+        faults=summary.faults(MOST),
+        acts=reader.people.acts()[-MOST:],
+        versions=summary.versions(),
+        code=_code(),
+        policy=loaded.policy_name,
+        config=reader.campaign().config_text or loaded.text,
+    )
+
+
+def _changes(loaded: LoadedConfig, history: History, state: JsonState, priced: Sequence[Price]) -> tuple[str, ...]:
+    """Return what would change the recommendation, found by deciding again; with many trials that takes too long."""
+    if len(history) > MOST_TRIALS:
+        return ()
+    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
+    unit = "" if loaded.outcome_unit == "1" else loaded.outcome_unit
+    found = changes_of_recommendation(situation, prices=priced)
+    return shown(found, currency=loaded.currency, unit=unit)
+
+
+def _code() -> Mapping[str, str]:
+    found = {"Python": platform.python_version()}
+    for name in ("rigctl", *DECIDING):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def document(found: Report) -> str:
+    """Return the report as one HTML file that needs nothing else."""
+    style, _ = assets.read("page.css")
+    groups: dict[str, list[Drawn]] = {}
+    for one in found.drawings:
+        groups.setdefault(one.group, []).append(one)
+    return (
+        environment()
+        .get_template("report.html")
+        .render(
+            report=found,
+            facts=found.facts,
+            study=found.study,
+            labels=found.facts.labels,
+            groups=groups,
+            style=style.decode(),
+            words=words,
+            say=_Says(found.facts.labels),
+            states=STATES,
+            to_units=to_units,
+            most=MOST,
+            fills=FILLS,
+        )
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Says:
+    """Puts what a recommendation is worth into words."""
+
+    labels: Labels
+
+    def way(self, reference: Reference) -> str:
+        name = WAYS[reference.what]
+        if reference.what == "today" and reference.control_set:
+            return f"{name}: {words.joined(reference.control_set)}"
+        return name
+
+    def better(self, reference: Reference) -> str:
+        gain, unit = reference.gain, self.labels.outcome.unit
+        if gain.low > 0:
+            return f"better by {words.between(gain.low, gain.high, unit)}"
+        if gain.high < 0:
+            return f"worse by {words.between(-gain.high, -gain.low, unit)}"
+        return "no difference is shown"
+
+    def doubt(self, reference: Reference) -> str:
+        """Say how far what is said of a way was seen at all; empty if trials were run like that."""
+        if reference.seen < LITTLE:
+            return f"little more than a guess: trials tell {reference.seen:.0%} of what such a trial would do"
+        return "no trial was run like that; the model's estimate" if reference.extrapolated else ""
+
+    def price(self, reference: Reference) -> str:
+        if reference.cost_per_trial is not None:
+            return words.money(reference.cost_per_trial)
+        return "\u2013" if reference.cost_at_least is None else f"at least {words.money(reference.cost_at_least)}"
+
+    def pays(self, paying: PayBack) -> str:
+        """Say from which worth of the outcome on a dearer way pays."""
+        unit, currency = self.labels.outcome.unit, self.labels.currency
+        if paying.per_outcome is None:
+            return "It buys nothing that was shown."
+        one = f"one {unit}" if unit else f"one unit of {self.labels.outcome.name}"
+        sure = "" if paying.gain.low > 0 else " Even that is not certain."
+        return f"It pays if {one} is worth more than {words.money(paying.per_outcome, currency)}.{sure}"
+
+    def lesson(self, found: Lesson) -> str:
+        """Say whether controlling one variable pays."""
+        unit, currency = self.labels.outcome.unit, self.labels.currency
+        if found.effect == "unclear":
+            return "No effect of controlling it is shown."
+        if found.effect == "worse":
+            return f"No: it is worse by {words.between(-found.gain.high, -found.gain.low, unit)}."
+        better = f"better by {words.between(found.gain.low, found.gain.high, unit)}"
+        if found.extra_cost is None:
+            return f"It is {better}; what it costs by itself was not metered."
+        if found.extra_cost <= 0:
+            return f"Yes: it is {better} and costs nothing more."
+        one = f"one {unit}" if unit else f"one unit of {self.labels.outcome.name}"
+        worth = words.money(found.extra_cost / found.gain.expected, currency)
+        return f"It is {better}, and pays if {one} is worth more than {worth}."

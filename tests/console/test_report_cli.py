@@ -1,0 +1,37 @@
+"""`rigctl report`: a campaign as one file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def test_a_bench_by_hand_has_a_report(ingested):
+    """One HTML file, where it is asked for; programs are told where."""
+    answer = ingested.rigctl("report", "-o", "found.html", "--figures", "figures", "--json").json
+    assert answer["report"] == "found.html"
+    text = Path("found.html").read_text(encoding="utf-8")
+    assert "bench: what to control" in text
+    assert "5 trials" in text
+    assert {Path(name).suffix for name in answer["figures"]} == {".svg", ".png", ".csv"}
+    assert all(Path(name).stat().st_size for name in answer["figures"])
+
+
+def test_before_any_outcome_there_is_a_report_too(bench):
+    """It says that nothing can be said yet."""
+    bench.rigctl("ingest", "bench.yaml", "--control-set", "ph", "--cost", "1")
+    assert bench.rigctl("report").out == "report: report.html\n"
+    assert "Nothing can be said before a trial has given an outcome." in Path("report.html").read_text(encoding="utf-8")
+
+
+def test_pdf_without_a_browser_is_refused_before_anything_is_written(ingested, monkeypatch):
+    """One message with the remedy."""
+    monkeypatch.setenv("PATH", str(ingested.folder))
+    refused = ingested.rigctl("report", "--pdf", code=1)
+    assert "--pdf: no browser is on the PATH" in refused.err
+    assert not Path("report.html").exists()
+
+
+def test_a_file_that_cannot_be_written_is_refused(ingested):
+    """With the place, and no traceback."""
+    refused = ingested.rigctl("report", "-o", "nowhere/found.html", code=2)
+    assert "nowhere/found.html: cannot be written" in refused.err

@@ -1,0 +1,153 @@
+"""The page in a real browser beside the demo. It makes the pictures of the page in docs/pictures."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.page.browser import (
+    CHROMIUM,
+    DRIVER,
+    PHONE,
+    WALL,
+    axe_script,
+    chromium,
+    complaints,
+    foreign,
+    overflow,
+    resize,
+    shoot,
+    violations,
+)
+from tests.page.test_beside import page_of, rigctl
+from tests.system.stack import ROOT, wait_until
+
+selenium = pytest.importorskip("selenium.common", reason="needs the extra `browser`: pip install -e '.[browser]'")
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="needs `apt-get install chromium chromium-driver`"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # selenium's own
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+]
+PICTURES = Path(os.environ.get("PICTURES") or ROOT / "docs" / "pictures")
+SAFE_WITHIN_S = 2.0
+LARGEST = 150_000
+"""Bytes of a picture."""
+
+
+def ask(state, *words):
+    done = subprocess.run(
+        [sys.executable, "-P", "-m", "rigctl", *words, "--state", str(state)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def axe():
+    return axe_script(ROOT / "build" / "axe")
+
+
+def text_of(driver, section):
+    return driver.execute_script(f"return document.querySelector('[data-live={section}]')?.textContent ?? ''")
+
+
+def test_the_page_in_a_browser(tmp_path, axe):
+    """It fills and updates without being loaded anew, a wrong token is denied and kept, safe is safe within 2 s.
+
+    No error in the console, no request leaves the machine, axe-core has no serious finding, nothing overflows.
+    """
+    kept = tmp_path / "kept"
+    state = kept / "state"
+    words = ("demo", "--serve", "--seed", "1", "--budget", "200", "--keep", str(kept))
+    with rigctl(*words, cwd=tmp_path) as (process, said), chromium() as driver:
+        url = page_of(said)
+        token = json.loads(ask(state, "token", "create", "Anna", "--json"))["token"]
+        wait_until(lambda: (driver.get(url), "greenhouse" in driver.title)[1], "the page")
+
+        # it fills, and goes on by itself
+        driver.execute_script("window.notLoadedAnew = true")
+        wait_until(lambda: "Nothing" not in text_of(driver, "advice") and text_of(driver, "model"), "the model")
+        trials = len(driver.execute_script("return document.querySelector('[data-live=course]').innerHTML"))
+        before = text_of(driver, "money")
+        wait_until(lambda: text_of(driver, "money") != before, "more money spent")
+        assert trials > 0
+        assert driver.execute_script("return window.notLoadedAnew") is True
+
+        for size in (PHONE, (768, 1024), WALL):
+            for dark in (False, True):
+                resize(driver, size, dark=dark)
+                assert overflow(driver) <= 0, size
+                assert violations(driver, axe) == [], (size, dark)
+
+        # who has no token does nothing
+        driver.get(f"{url}login")
+        log_in(driver, "rigctl-wrong")
+        assert "no token of this campaign" in driver.page_source
+        assert violations(driver, axe) == []
+        wait_until(lambda: "wrong token" in ask(state, "export", "--records", "acts"), "the audit of it")
+        complained = [c for c in complaints(driver) if "403" not in c]
+        assert complained == []
+        assert foreign(driver, url) == []
+
+        # who has one does
+        wait_until(lambda: logged_in(driver, url, token), "the buttons")
+        assert violations(driver, axe) == []
+        pictures(driver)
+        took_s = click(driver, "button.safe")
+        print(f"safe from the page after {took_s:.2f} s")
+        assert took_s < SAFE_WITHIN_S
+        assert process.wait(120) == 0
+        assert [c for c in complaints(driver) if "403" not in c and "429" not in c and "ERR_" not in c] == []
+        assert foreign(driver, url) == []
+    acts = ask(state, "export", "--records", "acts")
+    assert "Anna (page)" in acts
+    assert token not in acts + "".join(said)
+
+
+def logged_in(driver, url, token):
+    """Whether the page has its buttons; tries to log in, which may be too soon after a wrong token."""
+    driver.get(f"{url}login")
+    log_in(driver, token)
+    return driver.find_elements("css selector", "button.safe")
+
+
+def click(driver, selector):
+    """Wall seconds from the click until the next page is there: the campaign has answered by then."""
+    while True:
+        try:
+            button = driver.find_element("css selector", selector)
+            began_s = time.monotonic()
+            button.click()
+        except selenium.StaleElementReferenceException:  # its section has just changed
+            continue
+        return time.monotonic() - began_s
+
+
+def log_in(driver, token):
+    driver.find_element("id", "token").send_keys(token)
+    driver.find_element("css selector", "main button").click()
+
+
+def pictures(driver):
+    """Make the pictures of the docs, and look that each is small."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for name, size, height, dark in (
+        ("page-desk", (1280, 800), 1150, False),
+        ("page-phone", PHONE, 1500, False),
+        ("page-dark", (1280, 800), 0, True),
+    ):
+        path = PICTURES / f"{name}.png"
+        shoot(driver, path, size, height=height, dark=dark)
+        assert path.stat().st_size <= LARGEST, path
+    resize(driver, WALL)

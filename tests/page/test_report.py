@@ -1,0 +1,167 @@
+"""A campaign as one document, its drawings as files, and the document printed."""
+
+from __future__ import annotations
+
+import csv
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import pytest
+
+from rigctl.errors import RigctlError
+from rigctl.page import report_files
+from rigctl.page.report import document, report
+from rigctl.page.report_figures import Drawn, drawings
+from tests.page.conftest import NOON, told
+from tests.page.test_render import Outline
+
+MOST_BYTES = 1_000_000
+ELSEWHERE = re.compile(r"""(?:src|href|action)=|url\(|@import|<script|https?://(?!www\.w3\.org/)""")
+"""What a document would need the network, or a script, for."""
+
+
+@pytest.fixture(scope="module")
+def found(finished):
+    """The report of a campaign of the greenhouse that has ended."""
+    with told(finished) as (_, campaign):
+        return report(campaign.reader, campaign.loaded, NOON)
+
+
+@pytest.fixture(scope="module")
+def html(found):
+    return document(found)
+
+
+def test_the_document_needs_nothing_else(html):
+    """No script, no address, no file beside it; below a megabyte; elements close in order."""
+    assert len(html.encode()) < MOST_BYTES
+    assert ELSEWHERE.findall(html) == []
+    outline = Outline()
+    outline.feed(html)
+    assert outline.open == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "What to run from now on",
+        "Against leaving everything alone",
+        "all left alone",
+        "What would change this",
+        "Expected growth of each way of running",
+        "does controlling it pay?",
+        "electricity",
+        "By control set",
+        "Faults and alarms",
+        "Configuration and versions",
+        "scikit-learn",
+        "further_outcomes:",
+    ],
+)
+def test_the_document_says(html, part):
+    """What to run, against what, what was paid and learned, what went wrong, how it was configured."""
+    assert part in html
+
+
+def test_every_variable_has_a_lesson(found, html):
+    """Also those that the recommendation leaves alone."""
+    rows = html.split("does controlling it pay?")[1].split("</table>")[0]
+    assert [f'<th scope="row">{name}</th>' in rows for name in found.facts.labels.units] == [True] * 5
+
+
+def test_the_ledger_adds_up_to_what_was_spent(found):
+    """By meter and by control set alike, idle time aside."""
+    money = found.facts.money
+    assert sum(p.amount for p in money.parts) == pytest.approx(money.spent)
+    assert sum(s.amount for s in found.sets) / 1e6 + money.idle == pytest.approx(money.spent)
+    assert sum(s.trials for s in found.sets) == sum(found.states.values()) == len(found.facts.course.rows)
+
+
+def test_todays_practice_is_compared_where_it_is_given(finished):
+    """The way it is run today stands beside all left alone and all controlled."""
+    with told(finished) as (_, campaign):
+        practice = replace(campaign.loaded, today={"k": 5.0})
+        text = document(report(campaign.reader, practice, NOON))
+    assert "today&#39;s practice: k" in text
+
+
+def test_names_are_never_markup(found):
+    """What stands in a configuration is shown as it is."""
+    labels = replace(found.facts.labels, rig="<script>alert(1)</script>")
+    text = document(replace(found, facts=replace(found.facts, labels=labels), config="</pre><img src=x>"))
+    assert "<script>" not in text
+    assert "<img" not in text
+
+
+# Files ------------------------------------------------------------------------------------------------------------
+
+
+def test_every_drawing_is_had_as_svg_png_and_csv(found, tmp_path):
+    """The same drawing, its numbers, and a picture of it."""
+    files = report_files.write_figures(found.drawings, tmp_path)
+    assert sorted(path.name for path in files) == sorted(path.name for path in tmp_path.iterdir())
+    names = {one.name for one in found.drawings}
+    assert {"ways", "money", "course-money", "played", "reading-ph", "model-ca"} <= names
+    assert {path.stem for path in files} == names
+    for one in found.drawings:
+        drawing = ET.parse(tmp_path / f"{one.name}.svg")  # noqa: S314 - ours
+        assert drawing.getroot().tag == "{http://www.w3.org/2000/svg}svg"
+        assert (tmp_path / f"{one.name}.png").read_bytes().startswith(b"\x89PNG")
+        with (tmp_path / f"{one.name}.csv").open(encoding="utf-8", newline="") as file:
+            header, *rows = csv.reader(file)
+        assert tuple(header) == one.columns
+        assert len(rows) == len(one.rows) > 0
+
+
+def test_a_drawing_of_its_own_has_its_colours_in_it(found):
+    """Not every program that reads SVG knows variables, and none has the page's style."""
+    style = report_files.standalone_style()
+    assert "var(" not in style
+    used = set(re.findall(r'class="([\w-]+)"', "".join(str(one.drawing) for one in found.drawings)))
+    drawn = {kind for kind in used if kind not in {"figure", "axis", "label", "range", "gauge"}}
+    assert {kind for kind in drawn if f".{kind}" not in style} == set()
+
+
+def test_a_variable_may_be_called_as_it_likes(found, tmp_path):
+    """A name with a slash stays in the directory."""
+    odd = replace(found.drawings[0], name="reading-../../NO3/N")
+    report_files.write_figures([odd], tmp_path / "figures")
+    assert [path.name for path in tmp_path.iterdir()] == ["figures"]
+    assert len(list((tmp_path / "figures").iterdir())) == 3
+
+
+def test_without_a_browser_printing_is_refused_before_it_takes_time(finished, tmp_path, monkeypatch):
+    """It says which would do, and that the HTML file can be printed from any."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(RigctlError, match=r"no browser is on the PATH, must be one of chromium, .*print it from there"):
+        report_files.browser()
+
+
+def test_a_browser_that_does_not_print_is_named(tmp_path, monkeypatch):
+    """With what it said; the HTML file is there."""
+    fake = tmp_path / "chromium"
+    fake.write_text("#!/bin/sh\necho cannot open display >&2\nexit 1\n", encoding="utf-8")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(RigctlError, match="did not print: cannot open display"):
+        report_files.write_pdf(tmp_path / "report.html", tmp_path / "report.pdf")
+
+
+@pytest.mark.system
+@pytest.mark.skipif(not any(map(report_files.shutil.which, report_files.BROWSERS)), reason="there is no browser here")
+def test_a_browser_prints_it(html, tmp_path):
+    """Some pages, not one long one, and no header of the browser's."""
+    (tmp_path / "report.html").write_text(html, encoding="utf-8")
+    report_files.write_pdf(tmp_path / "report.html", tmp_path / "report.pdf")
+    data = (tmp_path / "report.pdf").read_bytes()
+    assert data.startswith(b"%PDF")
+    assert 3 <= data.count(b"/Type /Page\n") + data.count(b"/Type /Page/") + data.count(b"/Type /Page ") <= 12
+
+
+def test_drawings_without_a_model_are_those_of_the_journal(found):
+    """Before the model is worked out."""
+    names = [one.name for one in drawings(found.facts, None)]
+    assert "money" in names
+    assert "ways" not in names
+    assert all(isinstance(one, Drawn) for one in found.drawings)
