@@ -112,9 +112,17 @@ class Context:
         return [(("outcome",), self.config.outcome), *further]
 
     @property
+    def pumps(self) -> frozenset[str]:
+        """Return every pump: those that dose toward setpoints, those that give volumes, those that go along."""
+        volumes = [v.doses for v in self.config.variables.values() if v.doses is not None]
+        along = [*(d.with_ for d in self.config.dosing.values()), *(v.with_ for v in volumes)]
+        return self.declared["dosing"].union((v.pump for v in volumes), *along)
+
+    @property
     def measured(self) -> Sequence[tuple[KeyPath, str, VariableSection | OutcomeSection]]:
         """Return all that has a sensor: where it stands, its name and its section."""
-        variables = [(("variables", name), name, section) for name, section in self.config.variables.items()]
+        read = [(name, section) for name, section in self.config.variables.items() if section.doses is None]
+        variables = [(("variables", name), name, section) for name, section in read]
         return [*variables, *((path, outcome.name, outcome) for path, outcome in self.outcomes)]
 
     def known(self, path: KeyPath, name: str, sections: Sequence[str], what: str) -> bool:

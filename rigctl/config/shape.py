@@ -123,6 +123,12 @@ def problems_of(
     return [(_path(e), _sentence(e, model, whose, beside)) for e in told], meant
 
 
+def missing(path: KeyPath) -> str:
+    """Return what is said of a key of the configuration that has to be given but is not."""
+    meaning = _meaning(RigConfig, path)
+    return f"is missing, must be given; its meaning: {meaning}" if meaning else "is missing, must be given"
+
+
 def _unknown(details: ErrorDetails) -> bool:
     return details["type"] == "extra_forbidden"
 

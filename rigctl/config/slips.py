@@ -163,7 +163,7 @@ class _Reading:
         found = text.strip()[:1]
         if self.problem.endswith(("'}'", "']'")):
             sign = text[self.column - 1 : self.column]
-            what = f"got a {_WORDS.get(sign, 'bracket')} {sign} too many; remove it"
+            what = f'got the {_WORDS.get(sign, "bracket")} "{sign}", which closes nothing; remove it'
         elif found == "-":
             glued = re.match(r"\s*-\S", text) is not None
             among = "got a dash among keys, must be a key like its neighbours; remove the dash"
@@ -215,7 +215,7 @@ class _Reading:
 
 def _not_closed(line: int, column: int, opened: str) -> Slip:
     closer = _CLOSERS.get(opened, "")
-    what = f"got a {_WORDS.get(opened, 'bracket')} {opened} that is not closed; write {closer} at its end"
+    what = f'got the {_WORDS.get(opened, "bracket")} "{opened}", which is not closed; write "{closer}" at its end'
     return Slip(line, column, what)
 
 

@@ -27,6 +27,8 @@ PURPOSES: Final = MappingProxyType(
     }
 )
 """What a trial of a phase is for, for whoever runs the rig."""
+_SHOWN: Final = MappingProxyType({"harvest": "perform"})
+"""Phases that are shown by another word than the policy's paper has."""
 _NOTES: Final = (
     ("hyper-parameters:", "The model could not be fitted anew, so the last fit was used"),
     ("covariance not positive definite", "Some trials are nearly alike, so the model was steadied a little"),
@@ -84,6 +86,11 @@ def _standing(report: SetReport, own: SetReport | None, at: Mapping[str, float])
     if report.ruled_out:
         return f"; out: {report.ruled_out}"
     return "" if report.eligible else "; out"
+
+
+def phase_word(phase: str) -> str:
+    """Return a phase as it is shown to people; all of them stand in the glossary."""
+    return _SHOWN.get(phase, phase)
 
 
 def sentences(text: str, names: Sequence[str] = ()) -> list[str]:

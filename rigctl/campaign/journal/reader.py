@@ -203,7 +203,7 @@ class Reader:
         rows = _trials(self._connection, "WHERE t.trial = ?", number, number)
         if not rows:
             raise UsageError(f"trial {number}: not in this journal")
-        return self._corrected(rows)[0]
+        return self._corrected(rows, only=number)[0]
 
     def open_trial(self) -> TrialRow | None:
         """Return the trial that is under way (or was, when the process died); there is at most one."""
@@ -271,8 +271,10 @@ class Reader:
         """Return every process that ran the campaign, in order."""
         return fetch(self._connection, StartRow, "SELECT *, id AS start FROM starts ORDER BY id")
 
-    def _corrected(self, rows: tuple[TrialRow, ...], last: int | None = None) -> tuple[TrialRow, ...]:
-        known, corrections = self.people.by_hand(), by_trial(self.people.corrections(last))
+    def _corrected(
+        self, rows: tuple[TrialRow, ...], last: int | None = None, only: int | None = None
+    ) -> tuple[TrialRow, ...]:
+        known, corrections = self.people.by_hand(only), by_trial(self.people.corrections(last))
         first = self.campaign().outcome if corrections else ""
         return tuple(
             corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first)
