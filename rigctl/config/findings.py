@@ -31,6 +31,7 @@ class Findings:
         self._mistakes = list(mistakes)
         self._warnings: list[Mistake] = list(document.doubts)
         self._muted: set[KeyPath] = set(document.unreadable)
+        self._strays: set[KeyPath] = set()
 
     def add(self, path: KeyPath, what: str) -> None:
         if not self.muted(path):
@@ -55,6 +56,14 @@ class Findings:
 
     def mute(self, path: KeyPath) -> None:
         self._muted.add(path)
+
+    def disown(self, path: KeyPath) -> None:
+        """Mute a key that belongs elsewhere: what it names is not declared by it."""
+        self.mute(path)
+        self._strays.add(path)
+
+    def stray(self, path: KeyPath) -> bool:
+        return path in self._strays
 
     def muted(self, path: KeyPath) -> bool:
         """Tell whether `path` is at or below something that already failed."""
@@ -132,6 +141,8 @@ class Context:
         names = sorted(set().union(*(self.declared[s] for s in sections)))
         if name not in names:
             self.findings.add(path, unknown(name, names, f"a {what}"))
+        if not names:  # one message is enough, wherever else one is named
+            self.findings.mute((sections[0],))
         return name in names
 
     def quantity(

@@ -1,4 +1,7 @@
-"""What every section of a configuration file has in common, and the sections that say how a variable varies."""
+"""Sections that others are made of: what any section is, and how a variable varies when it is left alone.
+
+Each docstring goes into the JSON schema, so into the editor.
+"""
 
 from __future__ import annotations
 

@@ -199,6 +199,6 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
             value = f"posterior {plus_minus(r.mean, r.sd)} {unit}, bounds {low:.4g} to {high:.4g}"
         lines.append(
             f"{label}: {state}; {value}, at {settings(r.at, units)}; {cost} (lower bound {r.cost_lcb:.4g}), "
-            f"{r.trials} trials."
+            f"{'1 trial' if r.trials == 1 else f'{r.trials} trials'}."
         )
     return tuple(lines)

@@ -214,7 +214,8 @@ class Reader:
         """Return all charged trials, as a policy sees them (see `observation`); corrected as `trials` are."""
         last = self.people.last_correction() if corrections is None else corrections
         imports = self.people.imports()
-        rows = (row for row in self.trials(last) if row.state.final)
+        known = self._corrected(_trials(self._connection, "ORDER BY trial", None, decisions=False), last)
+        rows = (row for row in known if row.state.final)
         return History.of((observation(space, row, further, imports) for row in rows), corrections=last)
 
     def policy_state(self, before: int | None = None) -> Mapping[str, Any] | None:
@@ -284,13 +285,16 @@ class Reader:
 
 
 def _trials(
-    connection: sqlite3.Connection, which: str, number: int | None, *parameters: object
+    connection: sqlite3.Connection, which: str, number: int | None, *parameters: object, decisions: bool = True
 ) -> tuple[TrialRow, ...]:
+    """Return trials; without `decisions` how they were decided is left out, which takes longest to read."""
     measured: dict[int, dict[str, float]] = {}
     further: dict[int, dict[str, float]] = {}
     for trial, name, value, outcome in connection.execute(_BESIDE_THE_OUTCOME, (number,)):
         (further if outcome else measured).setdefault(trial, {})[name] = value
     cursor = connection.execute(f"{_TRIALS} {which}", parameters)
     decode = decoder(TrialRow, cursor)
-    rows = {row[0]: row for row in cursor}
+    left_out = () if decisions else ("proposal", "policy_state")
+    kept = [column[0] not in left_out for column in cursor.description]
+    rows = {row[0]: [cell if keep else None for cell, keep in zip(row, kept, strict=True)] for row in cursor}
     return tuple(decode(r, measured=measured.get(n, {}), further=further.get(n, {})) for n, r in rows.items())
