@@ -25,8 +25,10 @@ SLIP = 0.01
 """The same of what was set: an actuator cannot leave its range."""
 FEWEST = 3
 """From so many other trials on they say what is usual."""
-FAR = 3.0
-"""Outcomes may lie so many times the width of those seen beyond them."""
+FAR, FAR_OF_FEW = 3.0, 30.0
+"""Outcomes may lie so many times the width of those seen beyond them; the second, while these are fewer than `ENOUGH`:
+a handful of trials at like settings lie close together, and the next suggestion may be at an edge."""
+ENOUGH = 8
 COSTS_FAR = 100.0
 """A cost may be so many times the usual one, or so small a part of it."""
 LIKELY = 0.999
@@ -124,7 +126,7 @@ def _far_outcome(loaded: LoadedConfig, usual: _Usual, row: ManualRow) -> list[st
             continue
         low, high = (float(v) for v in (seen[1 if value <= seen[0] else 0], seen[-2 if value >= seen[-1] else -1]))
         width, far = high - low, max(low - value, value - high)
-        if width > 0 and far > FAR * width:
+        if width > 0 and far > (FAR if len(seen) > ENOUGH else FAR_OF_FEW) * width:
             found.append(
                 f"{name}: {value:g} is {far / width:.3g} times the width of the {len(seen) - 1} others "
                 f"({low:g} to {high:g}) away from them"

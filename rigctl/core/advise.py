@@ -90,7 +90,9 @@ class _Words:
             said = f"{found.variable}: {too} is worse by {low} to {high} {self._unit}".rstrip()
         if found.extra_cost is None:
             return f"{said}; its own cost was not metered."
-        more = "more" if found.extra_cost >= 0 else "less"
+        if found.extra_cost == 0:
+            return f"{said}; it costs nothing more."
+        more = "more" if found.extra_cost > 0 else "less"
         return f"{said}; it costs {abs(found.extra_cost):.3g} {self._currency} a trial {more}."
 
     def _gain(self, gain: Gain) -> str:

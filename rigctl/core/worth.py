@@ -18,6 +18,7 @@ from rigctl.core.bounds.pointwise import natural_nodes
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem, sign
 from rigctl.core.experiment.space import Space
+from rigctl.core.money import MICROS_PER_UNIT
 
 if TYPE_CHECKING:
     from rigctl.core.gp.surrogate import Posterior
@@ -26,6 +27,8 @@ LEVEL = 0.95
 """Coverage of the intervals, if the model is right."""
 NODES = 256
 """Draws of what occurs by itself, by which it is judged how much of that was seen."""
+SMALLEST = 1 / MICROS_PER_UNIT
+"""A difference in mean cost that is less, currency units, is a rounding error of the mean."""
 VALUES = 41
 """Values of a variable that is not controlled at which controlling it too is tried."""
 
@@ -198,14 +201,14 @@ class Appraisal:
         found = []
         for r in references:
             cost = r.cost_per_trial if r.cost_per_trial is not None else r.cost_at_least
-            if r.what != "everything" and cost is not None and cost < paid:
+            if r.what != "everything" and cost is not None and paid - cost >= SMALLEST:
                 told = r.cost_per_trial is not None
                 found.append(_pay_back(sets[self.chosen].names, r.control_set, paid - cost, r.gain, at_most=not told))
         ways = [self.way(i) for i in range(len(sets))]
         mean, covariance = jointly(self.posterior, self.space, ways)
         for i, cost in enumerate(self.charged):
             gain = _gain(*difference(mean, covariance, i, self.chosen))
-            if cost is not None and cost > paid and gain.expected > 0:
+            if cost is not None and cost - paid >= SMALLEST and gain.expected > 0:
                 found.append(_pay_back(sets[i].names, sets[self.chosen].names, cost - paid, gain, at_most=False))
         return found
 
@@ -232,7 +235,8 @@ class Appraisal:
         sets = {frozenset(s.indices): cost for s, cost in zip(self.space.control_sets, self.charged, strict=True)}
         pairs = [(cost, sets.get(members - {column})) for members, cost in sets.items() if column in members]
         told = [more - less for more, less in pairs if more is not None and less is not None]
-        return float(np.mean(told)) if told else None
+        extra = float(np.mean(told)) if told else None
+        return 0.0 if extra is not None and abs(extra) < SMALLEST else extra
 
 
 def _half(sd: float) -> float:
