@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+from rigctl.config.build_doses import otherwise_ml
 from rigctl.config.findings import Context, unknown
 from rigctl.config.naturals import misplaced
-from rigctl.config.schema import DeclaredNatural, LearnedNatural, OutcomeSection, VariableSection
+from rigctl.config.schema import OutcomeSection, VariableSection
+from rigctl.config.sections import DeclaredNatural, LearnedNatural
+from rigctl.config.shape import missing
 from rigctl.config.wording import shown
 from rigctl.core.experiment.problem import FurtherOutcome, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable, last_level
-from rigctl.core.marginals.families import Marginal
+from rigctl.core.marginals.families import Empirical, Marginal
 from rigctl.core.marginals.stretched import natural_marginal, share_of
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
@@ -26,7 +29,14 @@ COLUMNS = frozenset(
     {
         *("trial", "state", "phase", "control_set", "cost", "cost_estimated", "started", "ended", "origin", "because"),
         *("hand.date", "hand.operator", "hand.batch", "hand.note", "hand.suggested", "hand.departed"),
-        *("hand.cost_then", "corrected.void", "corrected.amended", "corrected.why"),
+        *(
+            "hand.cost_then",
+            "hand.noise_sd",
+            "hand.noise_factor",
+            "corrected.void",
+            "corrected.amended",
+            "corrected.why",
+        ),
     }
 )
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
@@ -100,7 +110,12 @@ def _variable(context: Context, name: str, section: VariableSection) -> Variable
             return None
     ranges = _Ranges(unit, bounds, alone)
     marginal: Marginal | None
-    if "learned" in natural.model_fields_set:
+    if section.doses is not None:
+        marginal = Empirical((share_of(otherwise_ml(context, name, section.doses), bounds),))
+    elif natural is None:
+        context.findings.add((*path, "natural"), missing((*path, "natural")))
+        return None
+    elif "learned" in natural.model_fields_set:
         learned = natural.learned or LearnedNatural()
         prior = _declared(context, (*path, "natural", "learned", "prior"), learned.prior, ranges)
         low, high = (share_of(v, bounds) for v in alone or bounds)
@@ -155,7 +170,7 @@ def _control_sets(context: Context) -> list[list[str]]:
             seen[frozenset(members)] = i
             sets.append([m for m in members if m in config.variables])
         for m in members:
-            if wired and m in config.variables and config.variables[m].actuator is None and m not in idle:
+            if wired and m in config.variables and not config.variables[m].actuators and m not in idle:
                 idle.add(m)
                 remedy = f"give variables.{m} an actuator, or take {m} out of the control sets"
                 findings.add(path, f'got "{m}", which has no actuator; must have one: {remedy}')
@@ -163,7 +178,7 @@ def _control_sets(context: Context) -> list[list[str]]:
 
 
 def _all_sets(context: Context, wired: bool) -> list[list[str]]:
-    names = [n for n, v in context.config.variables.items() if v.actuator is not None or not wired]
+    names = [n for n, v in context.config.variables.items() if v.actuators or not wired]
     count = 2 ** len(names) - 1
     if count > MAX_CONTROL_SETS:
         context.findings.add(

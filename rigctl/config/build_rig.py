@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from rigctl.config.build_safety import build_dosing, build_limits, build_watch, natural_range_of, range_of
+from rigctl.config.build_doses import build_dosing, build_volumes, check_pair
+from rigctl.config.build_safety import build_limits, build_watch, natural_range_of, range_of
 from rigctl.config.findings import Context, unknown
 from rigctl.config.roles import check_roles
 from rigctl.config.schema import DeviceSection, MeterSection, TrialSection, VariableSection
@@ -51,6 +52,10 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
     _references(context, wired)
     variables = tuple(_wiring(context, n, v) for n, v in config.variables.items())
     dosing = {n: build_dosing(context, n, section) for n, section in config.dosing.items()}
+    volumes = build_volumes(context)
+    for name, variable in config.variables.items():
+        if len(variable.actuators) > 1:
+            check_pair(context, name, variable, dosing)
     within = context.quantity(("safety", "safe_within"), config.safety.safe_within, DURATION, None, or_nothing=False)
     return RigSpec(
         name=config.rig,
@@ -63,6 +68,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         meters=_meters(context),
         limits=build_limits(context, wired),
         dosing=dosing,
+        volumes=volumes,
         plausible=_plausible(context),
         speedup=config.clock.speedup,
         watch=build_watch(context, devices, registry),
@@ -147,16 +153,17 @@ def _references(context: Context, wired: bool) -> None:
             context.findings.add((*path, "sensor"), f"is missing, must name the device that measures {name}")
     served: dict[str, str] = {}
     for name, variable in context.config.variables.items():
-        path = ("variables", name, "actuator")
-        if variable.actuator is None:
-            continue
-        # a pump takes volumes; what it brings about is in the unit of the sensor that judges its doses
-        unit = None if variable.actuator in context.declared["dosing"] else variable.unit
-        _serves(context, path, variable.actuator, unit)
-        if variable.actuator in served:
-            what = f"which serves {served[variable.actuator]} already; must be a device of its own"
-            context.findings.add(path, f'got "{variable.actuator}", {what}')
-        served.setdefault(variable.actuator, name)
+        path = ("variables", name, "doses", "pump") if variable.doses is not None else ("variables", name, "actuator")
+        pair = len(variable.actuators) > 1
+        for actuator in dict.fromkeys(variable.actuators):
+            if pair and actuator not in context.declared["dosing"]:
+                continue  # told where the pair is looked at
+            # a pump takes volumes; what it brings about is in the unit of the sensor that judges its doses
+            _serves(context, path, actuator, None if actuator in context.pumps else variable.unit)
+            if actuator in served:
+                what = f"which serves {served[actuator]} already; must be a device of its own"
+                context.findings.add(path, f'got "{actuator}", {what}')
+            served.setdefault(actuator, name)
 
 
 def _plausible(context: Context) -> dict[str, tuple[float, float]]:
@@ -210,7 +217,8 @@ def _wiring(context: Context, name: str, section: VariableSection) -> VariableWi
         tolerance = findings.attempt(path, 1.0, units.to, given, section.unit, f"in {section.unit}, like the variable")
     if tolerance < 0 and section.read_back_tolerance is not None:
         findings.add(path, f"got {tolerance:g}, must not be negative")
-    return VariableWiring(name, section.sensor or "", section.actuator, tolerance)
+    first, second = [*section.actuators, None, None][:2]
+    return VariableWiring(name, section.sensor or "", first, tolerance, second)
 
 
 # trial and money --------------------------------------------------------------------------------------------------

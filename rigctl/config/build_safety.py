@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from rigctl.config.build_doses import astray, unserved
 from rigctl.config.conditions import ToldElsewhere, UnitOf, can_hold, parse
 from rigctl.config.findings import Context, unknown
-from rigctl.config.schema import DosingSection, InterlockSection, LimitSection, OutcomeSection, VariableSection
+from rigctl.config.schema import InterlockSection, LimitSection, OutcomeSection, VariableSection
 from rigctl.config.units import DURATION, VOLUME
 from rigctl.config.wording import shown
 from rigctl.errors import KeyPath, PluginError
@@ -16,7 +17,7 @@ from rigctl.plugins import did_you_mean
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import Device, Line, Sensor
 from rigctl.rig.registry import Registry
-from rigctl.rig.spec import ActuatorLimits, DeviceSpec, DosingSpec, InterlockSpec, SensorRules, WatchedSensor, WatchSpec
+from rigctl.rig.spec import ActuatorLimits, DeviceSpec, InterlockSpec, SensorRules, WatchedSensor, WatchSpec
 from rigctl.rig.testing import ManualClock
 
 WATCHED_EVERY_S: Final = 2.0
@@ -25,39 +26,10 @@ _RATE: Final = re.compile(r"(.*[^/\s])\s*/\s*([A-Za-z]+)\s*")
 _TRIALS: Final = re.compile(r"\s*(\d{1,4})\s*trials?\s*")
 
 
-def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingSpec:
-    path: KeyPath = ("dosing", pump)
-    findings, units = context.findings, context.units
-    context.known(path, pump, ["devices"], "device: ")
-    if section.treatment is not None:
-        context.known((*path, "treatment"), section.treatment, ["devices"], "device: ")
-    variable = next(((n, v) for n, v in context.config.variables.items() if v.actuator == pump), None)
-    if variable is None:
-        if context.findings.whole("variables") and not _unserved(context) and not findings.told(path):
-            what = f"must be the actuator of a variable; write actuator: {pump} under the variable that it brings about"
-            findings.add(path, what)
-        return DosingSpec(section.sensor, 1.0, 1.0, 1.0, 1)
-    name, served = variable
-    if context.known((*path, "sensor"), section.sensor, ["devices"], "device: ") and section.sensor != served.sensor:
-        findings.add(
-            (*path, "sensor"), f'got "{section.sensor}", must be {served.sensor}, the sensor of {name} that it serves'
-        )
-    unit = served.unit
-    what = f"a change of {name} per volume such as 0.05 {unit}/mL"
-    effect = findings.attempt((*path, "effect"), 1.0, units.to, section.effect, f"{unit}/mL", what)
-    tolerance = findings.attempt((*path, "tolerance"), 1.0, units.to, section.tolerance, unit, f"in {unit}")
-    if effect == 0:
-        findings.add((*path, "effect"), f'got "{section.effect}", must be more or less than nothing')
-    if tolerance <= 0:
-        findings.add((*path, "tolerance"), f"got {tolerance:g}, must be > 0")
-    mix_s = context.quantity((*path, "mix"), section.mix, DURATION, 1.0)
-    return DosingSpec(section.sensor, effect, tolerance, mix_s, section.max_doses, section.treatment)
-
-
 def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
     config, findings = context.config, context.findings
     ranges = _actuator_ranges(context)
-    all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial")) and not _unserved(context)
+    all_known = all(findings.whole(section) for section in ("variables", "dosing", "trial")) and not unserved(context)
     for name in config.safety.safe_state:
         path: KeyPath = ("safety", "safe_state", name)
         if context.known(path, name, ["devices"], "device: ") and name not in ranges and all_known:
@@ -65,8 +37,9 @@ def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
             findings.add(path, f"{what}; remove it, or name {name} there")
     for name in config.safety.limits:
         known = context.known(("safety", "limits", name), name, ["devices"], "device: ")
-        if known and name not in context.declared["dosing"]:
-            what = f"must be a pump under dosing, for caps are for pumps; remove it{did_you_mean(name, config.dosing)}"
+        if known and name not in context.pumps:
+            near = did_you_mean(name, sorted(context.pumps))
+            what = f"must be a pump under dosing, for caps are for pumps; remove it{near}"
             findings.add(("safety", "limits", name), what)
     limits = {}
     for name, (low, high, unit) in ranges.items():
@@ -76,19 +49,11 @@ def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
     return limits
 
 
-def _unserved(context: Context) -> bool:
-    """Tell whether a variable that is to be controlled names no actuator that holds, which is told there."""
-    config, findings = context.config, context.findings
-    chosen = config.control_sets if isinstance(config.control_sets, list) else ()
-    members = {name for names in chosen for name in names}
-    lacking = any(v.actuator is None and n in members for n, v in config.variables.items())
-    return lacking or any(findings.told(("variables", n, "actuator")) for n in config.variables)
-
-
 def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | None]]:
     """Return (low, high, unit) per actuator; switches go from 0 to the largest value they are set to."""
     config, findings = context.config, context.findings
     ranges: dict[str, tuple[float, float, str | None]] = {}
+    wrong = astray(context)
     for step in config.trial.prepare if config.trial is not None else ():
         value = step.value if isinstance(step.value, float) else 0.0
         low, high, _ = ranges.get(step.actuator, (0.0, 1.0, None))
@@ -97,8 +62,11 @@ def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | No
         if dosing.treatment is not None:
             ranges.setdefault(dosing.treatment, (0.0, 1.0, None))
     for name, variable in config.variables.items():
-        if variable.actuator is not None and not findings.told(("variables", name, "actuator")):
-            ranges[variable.actuator] = (*range_of(context, variable), variable.unit)
+        if not findings.told(("variables", name, "actuator")):
+            actuators = [a for a in variable.actuators if a not in wrong]
+            ranges |= dict.fromkeys(actuators, (*range_of(context, variable), variable.unit))
+    for pump in context.pumps - set(config.dosing) - wrong:
+        ranges.setdefault(pump, (0.0, 1.0, None))
     return ranges
 
 
@@ -107,7 +75,7 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
     given = context.config.safety.safe_state.get(name)
     if given is None:
         # a pump has no other safe state; what is no device is told of where it is named
-        if wired and name not in context.declared["dosing"] and name in context.declared["devices"]:
+        if wired and name not in context.pumps and name in context.declared["devices"]:
             context.findings.add(path, f"is missing, must say where {name} goes on a fault; write {name}: off")
         return "off"
     if given == "off":
@@ -116,7 +84,7 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
         if parked is not None:
             context.findings.add(path, f"got off, but the device's safe_value is {parked}: give that value here")
         return "off"
-    if name in context.declared["dosing"]:
+    if name in context.pumps:
         what = f"got {shown(given)}, must be off: a pump has no other safe state"
         context.findings.add(path, what)
         return "off"
@@ -125,7 +93,7 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
 
 def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | None, float | None]:
     path: KeyPath = ("safety", "limits", name)
-    is_pump = name in context.declared["dosing"]
+    is_pump = name in context.pumps - astray(context)
 
     def cap_ml(key: str, text: str | None) -> float | None:
         if text is None and is_pump:  # one wrong reading decides a dose: no pump goes without a cap
@@ -273,7 +241,7 @@ def _rules(context: Context, path: KeyPath, section: VariableSection | OutcomeSe
             what = f"must be more than the {every_s:g} s between two readings of the watch"
             findings.add(stale, f'got "{section.stale_after}", {what}')
     # what is played again, or moved by nobody, may well read the same; an outcome and a dosed liquid do not
-    moves = isinstance(section, OutcomeSection) or section.actuator in context.declared["dosing"]
+    moves = isinstance(section, OutcomeSection) or any(a in context.declared["dosing"] for a in section.actuators)
     frozen: tuple[float | None, int | None] = (None, SensorRules().frozen_after_trials if moves else None)
     if section.frozen_after is not None:
         frozen = findings.attempt((*path, "frozen_after"), frozen, _frozen, context, section.frozen_after)

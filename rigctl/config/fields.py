@@ -118,12 +118,21 @@ def one_of(kinds: str) -> Callable[[Any], Any]:
 
 
 def or_words(*words: str) -> Callable[[dict[str, Any]], None]:
-    def written(schema: dict[str, Any]) -> None:
+    """Let a schema take these words beside a mapping."""
+
+    def rewritten(schema: dict[str, Any]) -> None:
         mapping = dict(schema)
         schema.clear()
         schema["anyOf"] = [*({"const": word} for word in words), mapping]
 
-    return written
+    return rewritten
+
+
+def _actuators(value: Any) -> str | list[str]:
+    two = isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value)
+    if isinstance(value, str) or two:
+        return value  # type: ignore[no-any-return]
+    raise ValueError("must be a device, or two pumps that move it down and up such as [acid_pump, base_pump]")
 
 
 Name = Annotated[str, Field(pattern=NAME)]
@@ -140,6 +149,13 @@ Pair = Annotated[
     list[float | str],
     PlainValidator(_pair),
     WithJsonSchema({"type": "array", "items": _QUANTITY, "minItems": 2, "maxItems": 2}),
+]
+Actuators = Annotated[
+    str | list[str],
+    PlainValidator(_actuators),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}, "minItems": 2, "maxItems": 2}]}
+    ),
 ]
 SafeState = Annotated[float | str, PlainValidator(_safe_state), WithJsonSchema({"anyOf": [{"const": "off"}, _NUMBER]})]
 Currency = Annotated[str, PlainValidator(_currency), WithJsonSchema({"type": "string", "pattern": "^[A-Z]{3}$"})]

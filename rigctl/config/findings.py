@@ -31,6 +31,7 @@ class Findings:
         self._mistakes = list(mistakes)
         self._warnings: list[Mistake] = list(document.doubts)
         self._muted: set[KeyPath] = set(document.unreadable)
+        self._strays: set[KeyPath] = set()
 
     def add(self, path: KeyPath, what: str) -> None:
         if not self.muted(path):
@@ -55,6 +56,14 @@ class Findings:
 
     def mute(self, path: KeyPath) -> None:
         self._muted.add(path)
+
+    def disown(self, path: KeyPath) -> None:
+        """Mute a key that belongs elsewhere: what it names is not declared by it."""
+        self.mute(path)
+        self._strays.add(path)
+
+    def stray(self, path: KeyPath) -> bool:
+        return path in self._strays
 
     def muted(self, path: KeyPath) -> bool:
         """Tell whether `path` is at or below something that already failed."""
@@ -112,9 +121,17 @@ class Context:
         return [(("outcome",), self.config.outcome), *further]
 
     @property
+    def pumps(self) -> frozenset[str]:
+        """Return every pump: those that dose toward setpoints, those that give volumes, those that go along."""
+        volumes = [v.doses for v in self.config.variables.values() if v.doses is not None]
+        along = [*(d.with_ for d in self.config.dosing.values()), *(v.with_ for v in volumes)]
+        return self.declared["dosing"].union((v.pump for v in volumes), *along)
+
+    @property
     def measured(self) -> Sequence[tuple[KeyPath, str, VariableSection | OutcomeSection]]:
         """Return all that has a sensor: where it stands, its name and its section."""
-        variables = [(("variables", name), name, section) for name, section in self.config.variables.items()]
+        read = [(name, section) for name, section in self.config.variables.items() if section.doses is None]
+        variables = [(("variables", name), name, section) for name, section in read]
         return [*variables, *((path, outcome.name, outcome) for path, outcome in self.outcomes)]
 
     def known(self, path: KeyPath, name: str, sections: Sequence[str], what: str) -> bool:
@@ -124,6 +141,8 @@ class Context:
         names = sorted(set().union(*(self.declared[s] for s in sections)))
         if name not in names:
             self.findings.add(path, unknown(name, names, f"a {what}"))
+        if not names:  # one message is enough, wherever else one is named
+            self.findings.mute((sections[0],))
         return name in names
 
     def quantity(

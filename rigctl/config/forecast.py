@@ -16,7 +16,7 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.core.money import to_units
 from rigctl.rig.metering import trial_s
-from rigctl.rig.spec import ActuatorLimits, DosingSpec, MeterSpec, RigSpec
+from rigctl.rig.spec import DosingSpec, MeterSpec, RigSpec, VariableWiring
 
 GRID: Final = 19
 """Values of a variable, and setpoints, that a mean is taken over."""
@@ -85,9 +85,12 @@ def forecast(spec: RigSpec, problem: Problem, max_trials: int | None = None) -> 
         costs = [] if known is None else [MeterForecast("trial", min(known), sum(known) / len(known))]
         return Forecast(budget, 0.0, 0.0, tuple(costs), max_trials=max_trials)
     least_s = trial_s(spec.timing)
-    doses = {pump: dose for pump in spec.dosing if (dose := _dose(spec, problem, pump)) is not None}
-    likely_s = least_s + max((d.share * d.mixing_s for d in doses.values()), default=0.0)
-    volumes = {pump: d.share * d.volume_ml for pump, d in doses.items()}
+    doses = {
+        pump: _dose(spec, problem, v, pump) for v in spec.variables for pump in v.actuators if pump in spec.partners
+    }
+    likely_s = least_s + max((d.mixing_s for d in doses.values()), default=0.0)
+    volumes = {pump: d.volume_ml for pump, d in doses.items()}
+    volumes |= {other: r * volumes[pump] for pump in doses for other, r in spec.partners[pump].items()}
     caps = {pump: limits.per_day_ml for pump, limits in spec.limits.items() if limits.per_day_ml is not None}
     daily = min((caps[p] / v for p, v in volumes.items() if p in caps and v > 0), default=math.inf)
     meters = tuple(_meter(meter, least_s, likely_s, volumes) for meter in spec.meters)
@@ -108,30 +111,32 @@ def _meter(meter: MeterSpec, least_s: float, likely_s: float, volumes: Mapping[s
 
 @dataclass(frozen=True, slots=True)
 class _Dose:
-    """Says what a pump gives in a trial that controls its variable."""
+    """Says what a pump gives in a trial, on average over all control sets."""
 
     volume_ml: float
     mixing_s: float
-    share: float
-    """Of the control sets, in which it is controlled."""
 
 
-def _dose(spec: RigSpec, problem: Problem, pump: str) -> _Dose | None:
+def _dose(spec: RigSpec, problem: Problem, wiring: VariableWiring, pump: str) -> _Dose:
     space = problem.space
-    wiring = next((v for v in spec.variables if v.actuator == pump), None)
-    if wiring is None:
-        return None
     index = next(i for i, v in enumerate(space.variables) if v.name == wiring.name)
-    dosing, limits = spec.dosing[pump], spec.limits[pump]
-    volumes = _volumes(space.variables[index], dosing)
-    mean_ml = sum(volumes) / len(volumes)
-    doses = sum(_doses(v, limits) for v in volumes) / len(volumes)
+    variable = space.variables[index]
     share = sum(index in s.indices for s in space.control_sets) / len(space.control_sets)
-    return _Dose(mean_ml, doses * dosing.mix_s, share)
+    if pump in spec.volumes:
+        given = spec.volumes[pump]
+        mean_ml = share * (variable.low + variable.high) / 2 + (1 - share) * given.otherwise_ml
+        return _Dose(mean_ml, given.mix_s if mean_ml else 0.0)
+    dosing, most_ml = spec.dosing[pump], largest_dose_ml(spec, pump)
+    volumes = _volumes(variable, dosing)
+    doses = sum(math.ceil(v / most_ml) if most_ml else int(v > 0) for v in volumes) / len(volumes)
+    return _Dose(share * sum(volumes) / len(volumes), share * doses * dosing.mix_s)
 
 
-def _doses(volume_ml: float, limits: ActuatorLimits) -> int:
-    return math.ceil(volume_ml / limits.per_dose_ml) if limits.per_dose_ml else int(volume_ml > 0)
+def largest_dose_ml(spec: RigSpec, pump: str) -> float | None:
+    """Return the most that a pump may give at once, by its own cap and by those of the pumps that go along."""
+    ratios = {pump: 1.0, **spec.partners.get(pump, {})}
+    caps = [(spec.limits[p].per_dose_ml, r) for p, r in ratios.items() if p in spec.limits and r > 0]
+    return min((cap / ratio for cap, ratio in caps if cap is not None), default=None)
 
 
 def _volumes(variable: Variable, dosing: DosingSpec) -> list[float]:

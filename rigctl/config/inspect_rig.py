@@ -18,13 +18,13 @@ from rigctl.config.schema import VariableSection
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
+from rigctl.rig import wiring
 from rigctl.rig.abilities import Claim, Fits, Occupies
 from rigctl.rig.places import line_of, taken_apart
 from rigctl.rig.protocols import Actuator, ByteLine, Device, Doser, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import DeviceSpec, RigSpec
 from rigctl.rig.testing import ManualClock
-from rigctl.rig.wiring import wired
 
 NEAR: Final = 0.02
 """Of the range: setpoints so near to what nature gives are no reason to refuse a rig."""
@@ -51,6 +51,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
         for variable in problem.space.variables:
             _reach(context, spec, variable)
             check_doses(context, spec, variable)
+            _volumes(context, spec, devices, variable)
 
 
 # what drivers say -------------------------------------------------------------------------------------------------
@@ -59,7 +60,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
 def _roles(context: Context, spec: RigSpec, registry: Registry) -> None:
     """Ask the rig itself whether each device can do what it is named for."""
     try:
-        wired(spec, registry, ManualClock(), lambda _: None)
+        wiring.wired(spec, registry, ManualClock(), lambda _: None)
     except ConfigError as error:
         for found in error.mistakes:
             if not context.findings.told(found.path):
@@ -70,8 +71,8 @@ def _units(context: Context, devices: dict[str, Device]) -> None:
     """Check that what is measured or imposed directly speaks the unit of its device."""
     for path, _, section in context.measured:
         used = {"sensor": section.sensor}
-        if isinstance(section, VariableSection) and section.actuator not in context.declared["dosing"]:
-            used["actuator"] = section.actuator
+        if isinstance(section, VariableSection) and not context.pumps.intersection(section.actuators):
+            used["actuator"] = next(iter(section.actuators), None)
         for key, device in used.items():
             made, unit = devices.get(device or ""), section.unit
             if not isinstance(made, Sensor if key == "sensor" else Actuator) or not made.unit:
@@ -117,24 +118,24 @@ def _setpoints(context: Context, spec: RigSpec, registry: Registry) -> None:
                 got = f"got {value:g}, must lie within the range [{limits.low:g}, {limits.high:g}]"
                 context.findings.add(path, f"{got}, or be off: the guard sends nothing else")
         driver = None if device is None else registry.driver(device.driver)
-        if device is None or name in spec.dosing or not isinstance(driver, Fits):
+        if device is None or name in spec.pumps or not isinstance(driver, Fits):
             continue
-        ends = [limits.low, limits.high] if any(v.actuator == name for v in spec.variables) else []
+        ends = [limits.low, limits.high] if any(name in v.actuators for v in spec.variables) else []
         for what in driver.misfits(device.options, [*ends, *safe, *filter(None, [prepared.get(name)])]):
             context.findings.add(("devices", name), what)
 
 
 def _doses(context: Context, spec: RigSpec, devices: dict[str, Device]) -> None:
     """Check that caps let a dose through, and that a probe is judged before its readings judge doses."""
-    for pump, dosing in spec.dosing.items():
-        limits, made = spec.limits.get(pump), devices.get(pump)
-        least_ml = made.min_dose_ml if isinstance(made, Doser) else 0.0
+    for pump in spec.pumps:
+        limits, least_ml = spec.limits.get(pump), _least_ml(devices, pump)
         caps = {} if limits is None else {"per_dose": limits.per_dose_ml, "per_day": limits.per_day_ml}
         for key, cap_ml in caps.items():
             if cap_ml is not None and (cap_ml == 0 or cap_ml < least_ml):
                 least = f"at least {least_ml:g} mL, the smallest dose of {pump}" if least_ml else "more than nothing"
                 context.findings.add(("safety", "limits", pump, key), f"got {cap_ml:g} mL, must be {least}")
-        served = next((v.name for v in spec.variables if v.actuator == pump), None)
+    for pump, dosing in spec.dosing.items():
+        served = next((v.name for v in spec.variables if pump in v.actuators), None)
         if served is None or context.findings.told(("variables", served, "plausible")):
             continue
         if dosing.sensor not in spec.plausible:
@@ -144,9 +145,40 @@ def _doses(context: Context, spec: RigSpec, devices: dict[str, Device]) -> None:
             )
 
 
+def _least_ml(devices: Mapping[str, Device], pump: str) -> float:
+    made = devices.get(pump)
+    return made.min_dose_ml if isinstance(made, Doser) else 0.0
+
+
+def _volumes(context: Context, spec: RigSpec, devices: Mapping[str, Device], variable: Variable) -> None:
+    """Check that whatever volume may be chosen is one that the pump can give, and that its caps let through."""
+    pump = next((v.actuator for v in spec.variables if v.name == variable.name), None) or ""
+    volume = spec.volumes.get(pump)
+    if volume is None:
+        return
+    path: KeyPath = ("variables", variable.name)
+    most, least = [], []
+    for name, share in {pump: 1.0, **volume.partners}.items():
+        limits, least_ml = spec.limits.get(name), _least_ml(devices, name)
+        whose = "" if name == pump else f"{name} gives {share:g} mL per mL of {pump}, and "
+        least.append((least_ml / share, f"{whose}{name} gives no less than {least_ml:g} mL"))
+        caps = {} if limits is None else {"per_dose": limits.per_dose_ml, "per_day": limits.per_day_ml}
+        told = f"{whose}safety.limits.{name}"
+        most += [(cap / share, f"{told}.{key} is {cap:g} mL") for key, cap in caps.items() if cap is not None]
+    for at, given_ml in ((("range",), variable.high), (("doses", "otherwise"), volume.otherwise_ml)):
+        cap_ml, why = min(most, default=(given_ml, ""))
+        if given_ml > cap_ml:
+            context.findings.add((*path, *at), f"got {given_ml:g} mL, must be at most {cap_ml:g} mL: {why}")
+    lowest, (floor_ml, why) = variable.low or variable.step or 0.0, max(least)
+    if lowest < floor_ml:
+        remedy = f"begin at {floor_ml:g} mL, or at 0 with a step of at least as much"
+        context.findings.add((*path, "range"), f"got {lowest:g} mL as the least volume; {why}: {remedy}")
+
+
 def _reach(context: Context, spec: RigSpec, variable: Variable) -> None:
     """Check that a pump without a treatment brings its variable from where nature leaves it to every setpoint."""
-    pump = next((v.actuator for v in spec.variables if v.name == variable.name), None)
+    wired = next((v for v in spec.variables if v.name == variable.name), None)
+    pump = None if wired is None or wired.second is not None else wired.actuator  # two of them reach everything
     dosing = spec.dosing.get(pump or "")
     if dosing is None or dosing.treatment is not None:
         return

@@ -112,7 +112,10 @@ def load_text(
     config = check_shape(document, findings)
     currency = None if findings.muted(("currency",)) else config.currency
     named = {name: document.data.get(name) for name in ("variables", "devices", "dosing", "buses")}
-    declared = {name: frozenset(section if isinstance(section, dict) else ()) for name, section in named.items()}
+    declared = {
+        name: frozenset(key for key in section if not findings.stray((name, key)))
+        for name, section in ((n, s if isinstance(s, dict) else {}) for n, s in named.items())
+    }
     context = Context(config, Units(currency), findings, declared, path.parent, to_run)
     problem, today = build_problem(context), build_today(context)
     registry = registry or Registry.installed()

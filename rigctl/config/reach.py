@@ -6,12 +6,12 @@ import math
 from typing import Final
 
 from rigctl.config.findings import Context
-from rigctl.config.forecast import forecast
+from rigctl.config.forecast import forecast, largest_dose_ml
 from rigctl.config.wording import lasting
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.errors import KeyPath
-from rigctl.rig.spec import ActuatorLimits, DosingSpec, RigSpec
+from rigctl.rig.spec import DosingSpec, RigSpec
 
 RARE: Final = 1e-4
 """Natural values further out are as good as never seen."""
@@ -54,28 +54,37 @@ def _up(amount: float) -> str:
 
 def check_doses(context: Context, spec: RigSpec, variable: Variable) -> None:
     """Find setpoints that a pump does not reach in so many doses of such a size."""
-    pump = next((v.actuator for v in spec.variables if v.name == variable.name), None)
-    dosing, limits = spec.dosing.get(pump or ""), spec.limits.get(pump or "")
-    path: KeyPath = ("dosing", str(pump), "max_doses")
-    told = any(map(context.findings.told_below, (path[:2], ("safety", "limits", str(pump)))))
-    if told or dosing is None or limits is None or not limits.per_dose_ml:
-        return
-    reach = dosing.max_doses * limits.per_dose_ml * abs(dosing.effect_per_ml) + dosing.tolerance
+    for pump in next((v.actuators for v in spec.variables if v.name == variable.name), ()):
+        parts: list[KeyPath] = [
+            ("dosing", pump),
+            *(("safety", "limits", p) for p in (pump, *spec.partners.get(pump, ()))),
+        ]
+        most_ml = largest_dose_ml(spec, pump)
+        if pump in spec.dosing and most_ml and not any(map(context.findings.told_below, parts)):
+            _check_pump(context, spec, variable, pump, most_ml)
+
+
+def _check_pump(context: Context, spec: RigSpec, variable: Variable, pump: str, most_ml: float) -> None:
+    dosing, path = spec.dosing[pump], ("dosing", pump, "max_doses")
+    reach = dosing.max_doses * most_ml * abs(dosing.effect_per_ml) + dosing.tolerance
     nearest, furthest, end = _ways(variable, dosing)
     if furthest <= reach:
         return
-    needed = math.ceil((furthest - dosing.tolerance) / (limits.per_dose_ml * abs(dosing.effect_per_ml)))
+    needed = math.ceil((furthest - dosing.tolerance) / (most_ml * abs(dosing.effect_per_ml)))
     from_where = "from where its treatment leaves it" if dosing.treatment is not None else "from all natural values"
-    got = f"got {dosing.max_doses} doses of at most {limits.per_dose_ml:g} mL, which move {variable.name} by "
+    got = f"got {dosing.max_doses} doses of at most {most_ml:g} mL, which move {variable.name} by "
     got += f"{reach - dosing.tolerance:.3g} {variable.unit}"
     must = f"must be {needed} to reach the setpoint {end:g} {from_where}"
-    remedy = f"; or raise safety.limits.{pump}.per_dose to {_volume(furthest, dosing, limits)}, or narrow the range"
+    remedy = f"; or raise safety.limits.{pump}.per_dose to {_volume(furthest, dosing, most_ml)}, or narrow the range"
     find = context.findings.add if nearest > reach and dosing.treatment is None else context.findings.warn
     find(path, f"{got}, {must}{remedy}")
 
 
 def _ways(variable: Variable, dosing: DosingSpec) -> tuple[float, float, float]:
-    """Return the shortest and the longest way to the furthest setpoint, and this, in the variable's unit."""
+    """Return the shortest and the longest way to the furthest setpoint, and this, in the variable's unit.
+
+    A pump goes its own way only: what lies on the other side is another pump's, or refused.
+    """
     import numpy as np  # noqa: PLC0415  # a fraction of a second that only rigs with pumps need
 
     span = variable.high - variable.low
@@ -83,10 +92,11 @@ def _ways(variable: Variable, dosing: DosingSpec) -> tuple[float, float, float]:
     end = variable.high if raises else variable.low
     if dosing.treatment is not None:
         return span, span, end
-    ways = np.abs(end - (variable.low + span * variable.marginal.quantile(np.array([RARE, 1 - RARE]))))
+    ways = end - (variable.low + span * variable.marginal.quantile(np.array([RARE, 1 - RARE])))
+    ways = np.maximum(ways if raises else -ways, 0.0)
     return float(ways.min()), float(ways.max()), end
 
 
-def _volume(furthest: float, dosing: DosingSpec, limits: ActuatorLimits) -> str:
+def _volume(furthest: float, dosing: DosingSpec, most_ml: float) -> str:
     needed = (furthest - dosing.tolerance) / abs(dosing.effect_per_ml) / dosing.max_doses
-    return f"{math.ceil(10 * max(needed, limits.per_dose_ml or 0.0)) / 10:g} mL"
+    return f"{math.ceil(10 * max(needed, most_ml)) / 10:g} mL"

@@ -28,15 +28,19 @@ def check_roles(context: Context, devices: Mapping[str, DeviceSpec | None], regi
 
 def _named(context: Context) -> Iterator[tuple[KeyPath, str, str]]:
     """Give where a device is named, its name, and what it must be."""
-    config, pumps = context.config, context.declared["dosing"]
+    config = context.config
     for path, _, section in context.measured:
         yield (*path, "sensor"), section.sensor or "", "sensor"
     for name, variable in config.variables.items():
-        actuator = variable.actuator or ""
-        if actuator not in pumps:
-            yield ("variables", name, "actuator"), actuator, "actuator"
+        if variable.doses is not None:
+            yield ("variables", name, "doses", "pump"), variable.doses.pump, "pump"
+            yield from ((("variables", name, "doses", "with", p), p, "pump") for p in variable.doses.with_)
+        for actuator in variable.actuators:
+            if actuator not in context.pumps:
+                yield ("variables", name, "actuator"), actuator, "actuator"
     for pump, dosing in config.dosing.items():
         yield ("dosing", pump), pump, "pump"
+        yield from ((("dosing", pump, "with", p), p, "pump") for p in dosing.with_)
         yield ("dosing", pump, "treatment"), dosing.treatment or "", "actuator"
     for i, step in enumerate(config.trial.prepare if config.trial is not None else ()):
         yield ("trial", "prepare", i, "actuator"), step.actuator, "actuator"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from rigctl.config.fields import (
+    Actuators,
     ControlSets,
     Currency,
     Duration,
@@ -21,27 +22,12 @@ from rigctl.config.fields import (
     Price,
     Quantity,
     SafeState,
-    Samples,
     Volume,
     one_of,
-    or_words,
 )
+from rigctl.config.sections import NaturalSection, OpenSection, Section
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
-
-
-class Section(BaseModel):
-    """A mapping of the file: unknown keys are errors, numbers are no text and text is no number."""
-
-    model_config = ConfigDict(
-        extra="forbid", strict=True, frozen=True, allow_inf_nan=False, use_attribute_docstrings=True
-    )
-
-
-class OpenSection(Section):
-    """A mapping whose other keys belong to a driver or policy, and are checked by it."""
-
-    model_config = ConfigDict(extra="allow")
 
 
 class ClockSection(Section):
@@ -86,61 +72,6 @@ class ModelSection(Section):
     """Most points the surrogate is conditioned on; beyond, as many inducing points stand for all trials."""
 
 
-class TruncatedNormalNatural(Section):
-    """A normal distribution cut at the variable's natural range; give mean and sd, or loc and scale."""
-
-    mean: Quantity | None = None
-    """Mean of the variable itself, as measured."""
-    sd: Quantity | None = None
-    """Standard deviation of the variable itself, as measured."""
-    loc: Quantity | None = None
-    """Mean of the normal distribution before it is cut."""
-    scale: Quantity | None = None
-    """Standard deviation of the normal distribution before it is cut."""
-
-
-class UniformNatural(Section):
-    """All values between two alike."""
-
-    low: Quantity | None = None
-    """Default: the lowest of the natural range."""
-    high: Quantity | None = None
-    """Default: the highest of the natural range."""
-
-
-class DeclaredNatural(Section):
-    """A distribution: exactly one of these."""
-
-    model_config = ConfigDict(json_schema_extra=or_words("uniform"))
-
-    truncated_normal: TruncatedNormalNatural | None = None
-    """Normal, cut at the natural range."""
-    uniform: UniformNatural | None = None
-    """All alike, in the whole natural range or a part of it."""
-    empirical: Samples | None = None
-    """Measured values, as a list or as {file, column} of a CSV file beside the configuration."""
-
-
-class LearnedNatural(Section):
-    """Learned from the readings of trials that left the variable alone."""
-
-    prior: Annotated[DeclaredNatural, BeforeValidator(one_of("truncated_normal, uniform, empirical"))] = Field(
-        default_factory=lambda: DeclaredNatural(uniform=UniformNatural())
-    )
-    """What is believed until there are enough readings, and again after the supply has changed; default: uniform."""
-    at_least: int = Field(default=8, ge=2)
-    """How many readings are enough."""
-
-
-class NaturalSection(DeclaredNatural):
-    """How a variable varies when it is left alone: exactly one of these."""
-
-    model_config = ConfigDict(json_schema_extra=or_words("uniform", "learned"))
-
-    learned: LearnedNatural | None = None
-    """From readings; a supply that changes is noticed."""
-
-
 class SensedSection(Section):
     """What the watch expects of a sensor."""
 
@@ -155,6 +86,19 @@ class SensedSection(Section):
     """Wall time between readings of the watch; default: 2 s where an interlock needs them, else none but a trial's."""
 
 
+class DosesSection(Section):
+    """The pump whose volume is the variable."""
+
+    pump: str
+    """The pump; it needs caps in safety.limits."""
+    otherwise: Volume = "0 mL"
+    """What it gives while the variable is not controlled."""
+    mix: Duration = "0 s"
+    """Time after it, before other pumps dose by what their probes read."""
+    with_: dict[str, float] = Field(default_factory=dict, alias="with")
+    """Pumps that dose along with it, with mL of each per mL of this one: {feed_b: 1}."""
+
+
 class VariableSection(SensedSection):
     """A quantity that is measured in every trial and, at a price, controlled in some."""
 
@@ -166,16 +110,27 @@ class VariableSection(SensedSection):
     """Between two setpoints, the first of which is the lowest; 1 for whole numbers. Default: every value can be set."""
     natural_range: Pair | None = None
     """Lowest and highest value when it is left alone, where that is not the range of setpoints: [7.2, 8.4]."""
-    natural: Annotated[NaturalSection, BeforeValidator(one_of("truncated_normal, uniform, empirical, learned"))]
-    """How it varies when it is left alone."""
+    natural: Annotated[
+        NaturalSection | None, BeforeValidator(one_of("truncated_normal, uniform, empirical, learned"))
+    ] = None
+    """How it varies when it is left alone; needed unless it is what a pump `doses`."""
     sensor: str | None = None
     """Device that measures it; needed as soon as there are devices."""
-    actuator: str | None = None
-    """Device that imposes it; without one it can only be measured."""
+    actuator: Actuators | None = None
+    """Device that imposes it, or two pumps, one down and one up; without one it can only be measured."""
+    doses: DosesSection | None = None
+    """It is the volume that a pump gives once in a trial: instead of sensor, actuator and natural."""
     plausible: Pair | None = None
     """Readings outside are INVALID and never used."""
     read_back_tolerance: Quantity | None = None
     """How far the actuator may say it is from where it was sent; default 1 % of the range."""
+
+    @property
+    def actuators(self) -> tuple[str, ...]:
+        """Return the devices that impose it, by name."""
+        if self.doses is not None:
+            return (self.doses.pump,)
+        return (self.actuator,) if isinstance(self.actuator, str) else tuple(self.actuator or ())
 
 
 class OutcomeSection(SensedSection):
@@ -273,6 +228,8 @@ class DosingSection(Section):
     """After as many without success the trial fails."""
     treatment: str | None = None
     """Actuator that is on while this variable is controlled."""
+    with_: dict[str, float] = Field(default_factory=dict, alias="with")
+    """Pumps that dose along with it, with mL of each per mL of this one; the effect is that of all together."""
 
 
 class LimitSection(Section):

@@ -88,18 +88,26 @@ def check_shape(document: Document, findings: Findings) -> RigConfig:
     return RigConfig.model_validate(raw)
 
 
-def _unindented(raw: dict[str, Any], findings: Findings) -> None:
-    """Find sections whose keys stand behind them at the margin, and take these out."""
+def _unindented(raw: dict[str, Any], findings: Findings, above: KeyPath = ()) -> None:
+    """Find sections, and entries of sections, whose keys stand behind them as far left, and take these out."""
+    known = [] if above else list(RigConfig.model_fields)
     keys = list(raw)
-    for section in [k for k in keys if raw[k] is None and keys_at(RigConfig, (k,))]:
-        below = set(keys_at(RigConfig, (section,))) - set(RigConfig.model_fields)
-        strays = list(itertools.takewhile(below.__contains__, keys[keys.index(section) + 1 :]))
+    for name in keys:
+        path = (*above, name)
+        if isinstance(raw.get(name), dict) and not above and keys_at(RigConfig, (name, "")) and name in known:
+            _unindented(raw[name], findings, path)
+        if name not in raw or raw[name] is not None:
+            continue
+        below = set(keys_at(RigConfig, path)).difference(known)
+        strays = list(itertools.takewhile(below.__contains__, keys[keys.index(name) + 1 :]))
         if strays:
-            must = f"must be a mapping: {', '.join(strays)} stand at the margin; write two blanks before each"
-            findings.add((section,), f"got nothing, {must}")
-            for key in (section, *strays):
+            must = f"must be a mapping: {', '.join(strays)} stand as far left; write two blanks before each"
+            findings.add(path, f"got nothing, {must}")
+            findings.mute(path)
+            raw.pop(name)
+            for key in strays:
                 raw.pop(key)
-                findings.mute((key,))
+                findings.disown((*above, key))
 
 
 def problems_of(
@@ -121,6 +129,12 @@ def problems_of(
     meant = {(*path[:-1], near) for path, near in unknown.items() if near is not None}
     told = [e for e in errors if not (e["type"] == "missing" and _path(e) in meant)]
     return [(_path(e), _sentence(e, model, whose, beside)) for e in told], meant
+
+
+def missing(path: KeyPath) -> str:
+    """Return what is said of a key of the configuration that has to be given but is not."""
+    meaning = _meaning(RigConfig, path)
+    return f"is missing, must be given; its meaning: {meaning}" if meaning else "is missing, must be given"
 
 
 def _unknown(details: ErrorDetails) -> bool:

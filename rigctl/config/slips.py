@@ -21,6 +21,44 @@ _GLUED: Final = re.compile(r"(?P<key>[\w-]+):(?P<value>[^\s/:].*)")
 _CLOSERS: Final = {"{": "}", "[": "]"}
 _WORDS: Final = {"{": "brace", "[": "bracket", "}": "brace", "]": "bracket"}
 
+_IN_QUOTES: Final = "got a value that begins with \"{sign}\", must stand in quotes; write '...' around it"
+_TELLING: Final[tuple[tuple[str, bool, str], ...]] = (
+    ("'\\t'", False, "got a tab {where}, must be blanks; write two blanks for each tab"),
+    ("cannot start any token", False, 'got a value that begins with {sign}, must stand in quotes; write "{value}"'),
+    (
+        "aliases are not supported",
+        False,
+        "got the alias {value}, must be written out; a value that begins with * stands in quotes",
+    ),
+    ("single document", False, "got a second document (---), must be one; remove this line"),
+    (
+        "quoted scalar found unexpected end of stream",
+        True,
+        "got a quote that is not closed, must end with {sign}; write it behind the value",
+    ),
+    (
+        "alphabetic or numeric",
+        True,
+        "got a value that begins with \"{sign}\", must stand in quotes; write '...' around it",
+    ),
+    ("chomping", True, "got a value that begins with \"{sign}\", must stand in quotes; write '...' around it"),
+    (
+        "sequence entries",
+        False,
+        "got a dash behind a key, must begin a line; write the list on lines of its own, or as [a, b]",
+    ),
+    ("found '<stream end>'", False, ""),  # told by what is not closed
+    ("node content", False, 'got "{sign}" where a value must stand; remove it, or write the value'),
+    (
+        "'<document start>'",
+        False,
+        "got a key where the file had ended, must be keys and values throughout; mend the lines before it",
+    ),
+    ("escape", False, "got a backslash in double quotes, must stand in single ones; write '...' around the value"),
+    ("nested deeper", False, "is {problem}; no configuration needs that"),
+)
+"""What the parser says, whether the fault is where it began to read, and what that means (empty: look elsewhere)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Slip:
@@ -94,26 +132,18 @@ class _Reading:
 
     def _by_token(self) -> Slip | None:
         """Judge what the parser says in so many words."""
-        rest, line, column, what = self.text(self.line)[self.column - 1 :], self.line, self.column, ""
-        if "'\\t'" in self.problem:
-            leading = not self.text(self.line)[: self.column - 1].strip()
-            where = "in front of the line" if leading else "between two words"
-            what = f"got a tab {where}, must be blanks; write two blanks for each tab"
-        elif "cannot start any token" in self.problem:
-            what = f'got a value that begins with {rest[:1]}, must stand in quotes; write "{_value(rest)}"'
-        elif "aliases are not supported" in self.problem:
-            what = f"got the alias {_value(rest)}, must be written out; a value that begins with * stands in quotes"
-        elif "single document" in self.context:
-            column, what = 1, "got a second document (---), must be one; remove this line"
-        elif "unexpected end of stream" in self.problem and self._is_quote():
-            line, column = self.first, self.first_column
-            sign = self.text(line)[column - 1]
-            what = f"got a quote that is not closed, must end with {sign}; write it behind the value"
-        elif "escape" in self.problem:
-            what = "got a backslash in double quotes, must stand in single ones; write '...' around the value"
-        elif "nested deeper" in self.problem:
-            what = f"is {self.problem}; no configuration needs that"
-        return Slip(line, column, what) if what else None
+        said = f"{self.context} {self.problem}"
+        if "quoted scalar" in said and "end of stream" in said and not self._is_quote():
+            return None
+        found = next((telling for telling in _TELLING if telling[0] in said), None)
+        if found is None or not found[2]:
+            return None
+        _, at_start, what = found
+        line, column = (self.first, self.first_column) if at_start else (self.line, self.column)
+        rest = self.text(line)[column - 1 :]
+        leading = not self.text(line)[: column - 1].strip()
+        where = "in front of the line" if leading else "between two words"
+        return Slip(line, column, what.format(sign=rest[:1], value=_value(rest), where=where, problem=self.problem))
 
     def _is_quote(self) -> bool:
         return self.text(self.first)[self.first_column - 1 : self.first_column] in ("'", '"')
@@ -161,9 +191,12 @@ class _Reading:
             return self._indented()
         text, what = self.text(self.line), ""
         found = text.strip()[:1]
-        if self.problem.endswith(("'}'", "']'")):
+        if self.problem.endswith(("','", "':'")):
             sign = text[self.column - 1 : self.column]
-            what = f"got a {_WORDS.get(sign, 'bracket')} {sign} too many; remove it"
+            what = f'got "{sign}" behind the value; remove it, or put the value in quotes'
+        elif self.problem.endswith(("'}'", "']'")):
+            sign = text[self.column - 1 : self.column]
+            what = f'got the {_WORDS.get(sign, "bracket")} "{sign}", which closes nothing; remove it'
         elif found == "-":
             glued = re.match(r"\s*-\S", text) is not None
             among = "got a dash among keys, must be a key like its neighbours; remove the dash"
@@ -215,7 +248,7 @@ class _Reading:
 
 def _not_closed(line: int, column: int, opened: str) -> Slip:
     closer = _CLOSERS.get(opened, "")
-    what = f"got a {_WORDS.get(opened, 'bracket')} {opened} that is not closed; write {closer} at its end"
+    what = f'got the {_WORDS.get(opened, "bracket")} "{opened}", which is not closed; write "{closer}" at its end'
     return Slip(line, column, what)
 
 

@@ -122,6 +122,7 @@ def quantity_meant(text: str) -> str:
     signs = {"€": "EUR", "$": "USD", "£": "GBP"}
     plain = re.sub(r"(?<=\d),(?=\d)", ".", text)
     for sign, code in signs.items():
+        plain = re.sub(rf"^\s*{re.escape(sign)}\s*([\d.]+)", rf"\1 {code}", plain)
         plain = re.sub(rf"\s*{re.escape(sign)}", f" {code}", plain)
     return write(plain.strip()) if plain != text else ""
 

@@ -157,21 +157,13 @@ class Dispenser:
                 if len(doses) > 1 and given[-1] < dose.volume_ml - self._timing.slack_of(dose.volume_ml):
                     raise ReadBackMismatch(f"{dose}: {given[-1]:g} mL dispensed, so the ratio to the others is lost")
             except (DeviceError, GuardRefused, Tripped) as error:
-                await self._broken_off(doses, given, dose, error)
+                begun = doses.index(dose) + 1
+                for other in doses[begun:]:
+                    await self._doses.done(other.id, 0.0, f"not sent: {error}")
+                if len(doses) > 1:
+                    self._alarm(Severity.MAJOR, dose.pump.name, _imbalance(doses, dose, given[: begun - 1]))
                 raise
         return given
-
-    async def _broken_off(self, doses: Sequence[_Dose], given: Sequence[float], last: _Dose, error: Exception) -> None:
-        """Book what was not begun as nothing, and tell what became of an act of several pumps."""
-        number = doses.index(last)
-        for dose in doses[number + 1 :]:
-            await self._doses.done(dose.id, 0.0, f"not sent: {error}")
-        others = [d for d in doses if d is not last]
-        if not others:
-            return
-        had = dict(zip((d.pump.name for d in doses), given, strict=False))
-        told = ", ".join(f"{d.pump.name} gave {had.get(d.pump.name, 0.0):g} of {d.volume_ml:g} mL" for d in others)
-        self._alarm(Severity.MAJOR, last.pump.name, f"{last}: failed, while {told}; their ratio is not set right")
 
     async def _carried_out(self, dose: _Dose, permit: DosePermit) -> float:
         started_s = self._clock.now_s()
@@ -188,7 +180,7 @@ class Dispenser:
             raise await self._refused(dose, status.fault)
         # over before it can be: the pump may never have begun, and show what it dispensed the time before
         certain = certain and self._clock.now_s() - started_s >= dose.expected_s / self._timing.factor
-        actual_ml = status.dispensed_ml if certain else await self._testified(dose)
+        actual_ml = status.dispensed_ml if certain else await _testified(dose)
         if actual_ml is None:
             raise await self._unknown(dose, "it is not certain that it ran, and the pump's total tells nothing")
         return await self._done(dose, actual_ml)
@@ -297,7 +289,7 @@ class Dispenser:
             status = await self._halt(dose.pump)
         except DeviceError as error:
             raise await self._unknown(dose, f"the pump does not answer: {error}") from error
-        actual_ml = None if status.reset or status.running else await self._testified(dose)
+        actual_ml = None if status.reset or status.running else await _testified(dose)
         if actual_ml is None:
             raise await self._unknown(dose, "the pump was silent and its total tells nothing")
         return await self._done(dose, actual_ml)
@@ -306,7 +298,7 @@ class Dispenser:
         """Stop what still runs past the deadline, verify, trip."""
         try:
             status = await self._halt(dose.pump)
-            actual_ml = None if status.running or status.reset else await self._testified(dose)
+            actual_ml = None if status.running or status.reset else await _testified(dose)
             ended = "does not stop" if status.running else "was stopped"
         except DeviceError as error:
             actual_ml, ended = None, f"cannot be stopped: {error}"
@@ -330,13 +322,6 @@ class Dispenser:
                 break
         return replace(status, reset=reset)
 
-    async def _testified(self, dose: _Dose) -> float | None:
-        try:
-            total = await dose.pump.ask(dose.pump.device.total_volume_ml, "total volume")
-        except DeviceError:
-            return None  # no testimony: the caller books in full and says so
-        return witnessed_ml(dose.before_ml, total, reset=False)
-
     def _alarm(self, severity: Severity, source: str, message: str) -> None:
         self._on_alarm(Alarm(severity, source, message))
 
@@ -350,3 +335,20 @@ async def _status(pump: Handle[Doser]) -> DoseStatus | None:
 
 def _over(dose: _Dose, turns: dict[str, int]) -> None:
     turns[dose.pump.name] = abs(turns.get(dose.pump.name, 0))
+
+
+async def _testified(dose: _Dose) -> float | None:
+    try:
+        total = await dose.pump.ask(dose.pump.device.total_volume_ml, "total volume")
+    except DeviceError:
+        return None  # no testimony: the caller books in full and says so
+    return witnessed_ml(dose.before_ml, total, reset=False)
+
+
+def _imbalance(doses: Sequence[_Dose], failed: _Dose, before: Sequence[float]) -> str:
+    """Tell what became of an act of several pumps, one of which has failed after others gave what they gave."""
+    gave = [*(f"{ml:g}" for ml in before), *["nothing"] * len(doses)]
+    told = [
+        f"{d.pump.name} gave {ml} of {d.volume_ml:g} mL" for d, ml in zip(doses, gave, strict=False) if d is not failed
+    ]
+    return f"{failed}: failed, and {', '.join(told)}; the ratio does not hold in this trial and is not mended"

@@ -198,20 +198,21 @@ class Imposer:
             rest=self.rest,
             on_alarm=self.on_alarm,
             evidence=self.evidence,
-            partners=self._partners(name),
+            partners=_partners(self.spec, self.wiring, name),
             other=None if second is None else self._side(second),
         )
 
     def _side(self, name: str) -> Side:
         limits, pump = self.spec.limits[name], self.wiring.dosers[name]
-        return Side(self.spec.dosing[name], pump, limits.per_dose_ml, self._partners(name))
-
-    def _partners(self, name: str) -> tuple[Partner, ...]:
-        shares = self.spec.dosing[name].partners
-        return tuple(Partner(self.wiring.dosers[p], r, self.spec.limits[p].per_dose_ml) for p, r in shares.items())
+        return Side(self.spec.dosing[name], pump, limits.per_dose_ml, _partners(self.spec, self.wiring, name))
 
     def _serves(self, actuator: str) -> str:
         return next((v.name for v in self.spec.variables if actuator in v.actuators), actuator)
+
+
+def _partners(spec: RigSpec, wiring: Wiring, pump: str) -> tuple[Partner, ...]:
+    along = spec.dosing[pump].partners.items()
+    return tuple(Partner(wiring.dosers[name], ratio, spec.limits[name].per_dose_ml) for name, ratio in along)
 
 
 def given_volumes(spec: RigSpec, setpoints: Mapping[str, float]) -> Mapping[str, float]:

@@ -47,6 +47,10 @@ CA_PER_ML = 0.048
 """mM per mL of stock: a little less than the label says, so a setpoint is approached from below."""
 PH_PER_ML = -0.038
 """pH per mL of acid at pH 6."""
+BASE_PH_PER_ML = 0.046
+"""pH per mL of base at pH 6."""
+K_PER_ML = 0.06
+"""mM per mL of feed."""
 BUFFERING = 0.05
 """Relative change of the acid's effect per pH unit: the tank is buffered a little better when it is acid."""
 SOFTENED_MM, ALKALISED_PH = 0.45, 7.06
@@ -87,8 +91,8 @@ class Tank:
     """Is the greenhouse's process. `advance` moves it through simulated time; everything else is immediate."""
 
     def __init__(self, seed: np.random.SeedSequence, response: Response = growth) -> None:
-        nature, sensing, *pumps = seed.spawn(4)
-        supply, ca_pump, acid_pump = (np.random.default_rng(s) for s in (nature, *pumps))
+        nature, sensing, *pumps = seed.spawn(6)
+        supply, ca_pump, acid_pump, base_pump, feed_pump = (np.random.default_rng(s) for s in (nature, *pumps))
         self.now_s = 0.0
         """Since power-up."""
         self._noise = Noise(sensing)
@@ -98,11 +102,17 @@ class Tank:
         }
         self.ca_pump = DosingPump("ca_doser", ca_pump)
         self.acid_pump = DosingPump("ph_doser", acid_pump)
+        self.base_pump = DosingPump("base_doser", base_pump)
+        self.feed_pump = DosingPump("feed_doser", feed_pump)
         self.refill = BatchChange(REFILL_S)
         self.energy = EnergyBook(total_kwh=412.7)
         self.softener = False
         self.alkaliser = False
-        self._unmixed = {"ca": 0.0, "ph": 0.0}
+        self._unmixed = {"ca": 0.0, "ph": 0.0, "k": 0.0}
+
+    @property
+    def pumps(self) -> tuple[DosingPump, ...]:
+        return self.ca_pump, self.acid_pump, self.base_pump, self.feed_pump
 
     # commands ----------------------------------------------------------------------------------------------------
 
@@ -128,7 +138,7 @@ class Tank:
 
     def power_w(self) -> float:
         """Return what is drawn from the mains now, dosing pumps included."""
-        pumps = PUMP_W * sum(p.running and not p.paused for p in (self.ca_pump, self.acid_pump))
+        pumps = PUMP_W * sum(p.running and not p.paused for p in self.pumps)
         refill = REFILL_W if self.refill.running else 0.0
         return self._steady_w() + refill + pumps
 
@@ -149,6 +159,8 @@ class Tank:
             "energy_kwh": self.energy.total_kwh,
             "ca_doser_ml": self.ca_pump.delivered_ml,
             "ph_doser_ml": self.acid_pump.delivered_ml,
+            "base_doser_ml": self.base_pump.delivered_ml,
+            "feed_doser_ml": self.feed_pump.delivered_ml,
         }
 
     # time --------------------------------------------------------------------------------------------------------
@@ -159,7 +171,7 @@ class Tank:
 
     def _moving(self) -> bool:
         unmixed = any(abs(amount) > 1e-6 for amount in self._unmixed.values())
-        return self.refill.running or self.ca_pump.running or self.acid_pump.running or unmixed
+        return self.refill.running or any(p.running for p in self.pumps) or unmixed
 
     def _step(self, seconds: float) -> None:
         remaining_s = self.refill.remaining_s
@@ -171,13 +183,17 @@ class Tank:
                 channel.advance(seconds - refilling_s)
         ca_ml, ca_s = self.ca_pump.advance(seconds)
         acid_ml, acid_s = self.acid_pump.advance(seconds)
+        base_ml, base_s = self.base_pump.advance(seconds)
+        feed_ml, feed_s = self.feed_pump.advance(seconds)
         ph = self.channels["ph"].value
         self._dose("ca", ca_ml * CA_PER_ML, seconds)
-        self._dose("ph", acid_ml * PH_PER_ML * (1.0 + BUFFERING * (ph - 6.0)), seconds)
+        self._dose("ph", (acid_ml * PH_PER_ML + base_ml * BASE_PH_PER_ML) * (1.0 + BUFFERING * (ph - 6.0)), seconds)
+        if feed_ml or self._unmixed["k"]:
+            self._dose("k", feed_ml * K_PER_ML, seconds)
         if refilling_s > 0.0 and not self.refill.running:
             self._unmixed = dict.fromkeys(self._unmixed, 0.0)
         self.energy.power_w = self._steady_w()
-        self.energy.advance(seconds, REFILL_W * refilling_s + PUMP_W * (ca_s + acid_s))
+        self.energy.advance(seconds, REFILL_W * refilling_s + PUMP_W * (ca_s + acid_s + base_s + feed_s))
 
     def _incoming(self, name: str) -> float:
         if name == "ca" and self.softener:

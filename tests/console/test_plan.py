@@ -11,7 +11,8 @@ from rigctl.config.wording import lasting
 from rigctl.console.plan import lines, plan
 from rigctl.rig.protocols import Reading
 from tests.config.broken.cases import base
-from tests.config.conftest import EXAMPLES, ROOT
+from tests.config.conftest import EXAMPLES, ROOT, loaded_to_run
+from tests.config.test_pumps import BOTH_WAYS, PROBED, VOLUME
 
 
 def rig(*pairs: tuple[str, str], name: str = "rig") -> LoadedConfig:
@@ -86,6 +87,22 @@ def test_doses_are_counted_from_where_the_treatment_leaves_the_water():
     acid = next(m for m in found.meters if m.name == "acid_pump")
     assert acid.likely == pytest.approx(2 / 3 * 20 * 0.009, rel=1e-3)
     assert 0 < found.likely_s - found.least_s < 2 * 45
+
+
+def test_pumps_in_pairs_ratios_and_volumes_are_counted_and_named():
+    """A pair splits the ways between up and down; a partner gives its ratio; a volume is half its range on average."""
+    pair = load_text(BOTH_WAYS, Path("rig.yaml"), to_run=True)
+    wire = plan(pair).wires[0]
+    assert (wire.actuator, wire.actuator_bus) == ("doser + base", "serial:///dev/ttyUSB2 + serial:///dev/base")
+    forecasts = [plan(loaded_to_run(text)).forecast for text in (PROBED, BOTH_WAYS)]
+    per_l = [next(m.likely for m in f.meters if m.name == "doser") for f in forecasts]
+    assert per_l[0] == pytest.approx(per_l[1])
+    assert per_l[0] is not None
+    assert 0 < per_l[0] < 4.2e-3 * 1.6 / 0.04
+    priced = VOLUME.replace("device: doser, price: 4.2 EUR/L", "device: feed_b, price: 1 EUR/L")
+    charged = {m.name: m.likely for m in plan(loaded_to_run(priced)).forecast.meters}
+    assert charged["feed_b"] == pytest.approx(1 / 4 * 5 * 2 * 1e-3)
+    assert plan(loaded_to_run(VOLUME)).wires[2].sensor == ""
 
 
 def test_what_nothing_tells_is_said():

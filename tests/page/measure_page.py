@@ -21,7 +21,7 @@ from pathlib import Path
 
 import psutil
 
-from rigctl.page.gatherer import SECRET, Gatherer
+from rigctl.page.gatherer import Gatherer
 from rigctl.page.views import PageViews
 from tests.page.big_journal import lengthen
 from tests.page.served import NoScholar
@@ -57,7 +57,7 @@ def first(directory: Path) -> None:
         timed(f"update {number + 1}{', with another trial' if number == 3 else ''}", update)
     timed("series", lambda: json.dumps(views.series(gatherer.shown.facts)))
     sections = timed("sections for those who may act", lambda: gatherer.shown.for_actors)
-    assert any(SECRET in html for html in sections.values())
+    assert sections["now"]
 
 
 def tick() -> None:

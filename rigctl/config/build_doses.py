@@ -1,0 +1,155 @@
+"""Second check, pumps: those that dose toward a setpoint, those whose volume is a variable, and what goes along."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from rigctl.config.findings import Context
+from rigctl.config.schema import DosesSection, DosingSection, VariableSection
+from rigctl.config.units import DURATION, VOLUME
+from rigctl.errors import KeyPath
+from rigctl.rig.spec import DosingSpec, VolumeSpec
+
+_MEASURED: Final = ("sensor", "actuator", "natural", "natural_range", "plausible", "read_back_tolerance")
+"""What a volume has not, beside the watch's expectations: no sensor reads it, the pump tells it."""
+_EXPECTED: Final = ("max_rate", "frozen_after", "stale_after", "watch_every")
+
+
+def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingSpec:
+    path: KeyPath = ("dosing", pump)
+    findings, units = context.findings, context.units
+    context.known(path, pump, ["devices"], "device: ")
+    if section.treatment is not None:
+        context.known((*path, "treatment"), section.treatment, ["devices"], "device: ")
+    partners = _partners(context, path, pump, section.with_)
+    variable = next(((n, v) for n, v in context.config.variables.items() if pump in v.actuators), None)
+    if variable is None:
+        if context.findings.whole("variables") and not unserved(context) and not findings.told(path):
+            what = f"must be the actuator of a variable; write actuator: {pump} under the variable that it brings about"
+            findings.add(path, what)
+        return DosingSpec(section.sensor, 1.0, 1.0, 1.0, 1)
+    name, served = variable
+    if served.doses is not None:
+        must = f"must be one or the other: remove it here, or write actuator: {pump} there"
+        findings.add(path, f"is the pump whose volume is {name}, which no sensor judges; {must}")
+        return DosingSpec(section.sensor, 1.0, 1.0, 1.0, 1)
+    if context.known((*path, "sensor"), section.sensor, ["devices"], "device: ") and section.sensor != served.sensor:
+        findings.add(
+            (*path, "sensor"), f'got "{section.sensor}", must be {served.sensor}, the sensor of {name} that it serves'
+        )
+    unit = served.unit
+    what = f"a change of {name} per volume such as 0.05 {unit}/mL"
+    effect = findings.attempt((*path, "effect"), 1.0, units.to, section.effect, f"{unit}/mL", what)
+    tolerance = findings.attempt((*path, "tolerance"), 1.0, units.to, section.tolerance, unit, f"in {unit}")
+    if effect == 0:
+        findings.add((*path, "effect"), f'got "{section.effect}", must be more or less than nothing')
+    if tolerance <= 0:
+        findings.add((*path, "tolerance"), f"got {tolerance:g}, must be > 0")
+    mix_s = context.quantity((*path, "mix"), section.mix, DURATION, 1.0)
+    return DosingSpec(section.sensor, effect, tolerance, mix_s, section.max_doses, section.treatment, partners)
+
+
+def build_volumes(context: Context) -> Mapping[str, VolumeSpec]:
+    """Return, by pump, the volumes that are variables."""
+    volumes = {}
+    for name, section in context.config.variables.items():
+        if section.doses is None:
+            continue
+        path: KeyPath = ("variables", name, "doses")
+        _reads_nothing(context, name, section)
+        volumes[section.doses.pump] = VolumeSpec(
+            otherwise_ml(context, name, section.doses),
+            context.quantity((*path, "mix"), section.doses.mix, DURATION, 0.0),
+            _partners(context, path, section.doses.pump, section.doses.with_),
+        )
+    return volumes
+
+
+def otherwise_ml(context: Context, name: str, section: DosesSection) -> float:
+    """Return what a pump gives while its variable is not controlled."""
+    try:
+        return context.units.quantity(section.otherwise, VOLUME)
+    except ValueError as error:
+        path: KeyPath = ("variables", name, "doses", "otherwise")
+        if not context.findings.told(path):
+            context.findings.add(path, str(error))
+        return 0.0
+
+
+def _reads_nothing(context: Context, name: str, section: VariableSection) -> None:
+    """Check that nothing is said of a volume that only a sensor's reading could have."""
+    doses = section.doses
+    for key in (*_MEASURED, *_EXPECTED):
+        if getattr(section, key) is not None and doses is not None:
+            what = f"must be left out: {name} is what {doses.pump} gives, and no sensor reads it"
+            remedy = "; see doses.otherwise" if key.startswith("natural") else ""
+            context.findings.add(("variables", name, key), what + remedy)
+    if not context.findings.told(("variables", name, "unit")) and not context.units.same(section.unit, "mL"):
+        what = f'got "{section.unit}", must be mL: {name} is the volume that a pump gives'
+        context.findings.add(("variables", name, "unit"), what)
+
+
+def check_pair(context: Context, name: str, section: VariableSection, dosing: Mapping[str, DosingSpec]) -> None:
+    """Check that two pumps of one variable dose toward its setpoint from both sides."""
+    path: KeyPath = ("variables", name, "actuator")
+    first, second = section.actuators
+    if first == second:
+        context.findings.add(path, f'got "{first}" twice, must be two pumps: one down and one up')
+        return
+    strangers = [pump for pump in (first, second) if pump not in context.declared["dosing"]]
+    if strangers:
+        must = "must be pumps that dose toward a setpoint; describe each under dosing"
+        context.findings.add(path, f"got {', '.join(strangers)} of two, {must}")
+    elif first in dosing and second in dosing and dosing[first].effect_per_ml * dosing[second].effect_per_ml > 0:
+        way = "raise" if dosing[first].effect_per_ml > 0 else "lower"
+        must = f"which both {way} {name}; must be one down and one up: one of the effects has the wrong sign"
+        context.findings.add(path, f"got {first} and {second}, {must}")
+
+
+def unserved(context: Context) -> bool:
+    """Tell whether a variable that is to be controlled names no actuator that holds, which is told there."""
+    config, findings = context.config, context.findings
+    chosen = config.control_sets if isinstance(config.control_sets, list) else ()
+    members = {name for names in chosen for name in names}
+    lacking = any(not v.actuators and n in members for n, v in config.variables.items())
+    return lacking or any(findings.told(("variables", n, "actuator")) for n in config.variables)
+
+
+def astray(context: Context) -> frozenset[str]:
+    """Return what is named to dose along, or for its volume, but cannot, which is told there."""
+    config, told = context.config, context.findings.told
+    named: list[tuple[KeyPath, str]] = []
+    for pump, dosing in config.dosing.items():
+        named += [(("dosing", pump, "with", n), n) for n in dosing.with_]
+    for variable, section in config.variables.items():
+        if section.doses is not None:
+            path: KeyPath = ("variables", variable, "doses")
+            named.append(((*path, "pump"), section.doses.pump))
+            named += [((*path, "with", n), n) for n in section.doses.with_]
+    return frozenset(name for path, name in named if told(path))
+
+
+def _partners(context: Context, path: KeyPath, pump: str, given: Mapping[str, float]) -> Mapping[str, float]:
+    """Return the pumps that dose along, of which each goes with one pump only."""
+    config, findings = context.config, context.findings
+    for name, ratio in given.items():
+        at: KeyPath = (*path, "with", name)
+        if not context.known(at, name, ["devices"], "device: ") or findings.told(at):
+            continue
+        if ratio <= 0:
+            findings.add(at, f"got {ratio:g}, must be > 0: mL of {name} per mL of {pump}")
+        serves = [n for n, v in config.variables.items() if name in v.actuators]
+        leads = [p for p, others in _along(context) if name in others and p != pump]
+        if serves or name == pump or name in context.declared["dosing"]:
+            what = f"which doses for {serves[0]}" if serves else "which doses by itself"
+            findings.add(at, f'got "{name}", {what}; must be a pump that does nothing but dose along with {pump}')
+        elif leads:
+            findings.add(at, f'got "{name}", which doses along with {leads[0]}; must be a pump of its own')
+    return dict(given)
+
+
+def _along(context: Context) -> list[tuple[str, Mapping[str, float]]]:
+    config = context.config
+    volumes = [(v.doses.pump, v.doses.with_) for v in config.variables.values() if v.doses is not None]
+    return [*((pump, d.with_) for pump, d in config.dosing.items()), *volumes]

@@ -1,0 +1,368 @@
+"""Pumps that move a reading both ways, and pumps that dose along with another as one act."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from rigctl.errors import (
+    CapReached,
+    DeviceFault,
+    DeviceTimeout,
+    JournalUnwritable,
+    ReadBackMismatch,
+    Tripped,
+)
+from rigctl.rig.bus import Bus
+from rigctl.rig.dosing import Dispenser
+from rigctl.rig.guard import Guard
+from rigctl.rig.handle import Handle
+from rigctl.rig.measuring import Probe
+from rigctl.rig.protocols import Severity, Unanswered
+from rigctl.rig.spec import ActuatorLimits, DosingSpec
+from rigctl.rig.titration import Evidence, Partner, Side, Titration
+from rigctl.rig.values import OpenDose
+from tests.rig.fakes import FakeClock, FakeDoseLog, FakeLine, FakePump, FakeSensor
+
+
+class Book(FakeDoseLog):
+    """What was recorded, pump by pump."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.unmoved = [], {}
+
+    async def intend(self, actuator, volume_ml, total_before_ml):
+        self.rows.append([actuator, "INTENT", volume_ml])
+        return len(self.rows)
+
+    async def sent(self, dose):
+        self.rows[dose - 1][1] = "SENT"
+
+    async def done(self, dose, volume_ml, note):
+        self.rows[dose - 1][1:] = ["DONE", round(volume_ml, 6)]
+
+    async def unknown(self, dose, volume_ml, note):
+        self.rows[dose - 1][1:] = ["UNKNOWN", volume_ml]
+
+    async def volume_since_ml(self, actuator, since_s):
+        return sum(ml for pump, _, ml in self.rows if pump == actuator)
+
+    async def answered(self, actuator, probe, *, moved, expected, answered):
+        self.unmoved[actuator] = 0 if answered else self.unmoved.get(actuator, 0) + 1
+
+    async def unanswered(self, actuator, probe):
+        return Unanswered(self.unmoved.get(actuator, 0), 1)
+
+
+class World:
+    """A tank whose reading one pump lowers by 0.04 per mL and another raises by 0.05; `partner` goes along."""
+
+    def __init__(self, *, start=6.3, down=-0.04, up=0.05):
+        self.clock, self.doses = FakeClock(), Book()
+        self.alarms, self.trips = [], []
+        self.start, self.really = start, {"down": down, "up": up}
+        names = ("down", "up", "partner")
+        self.lines = {name: FakeLine(f"fake://{name}", self.clock) for name in names}
+        self.pumps = {name: FakePump(name, line) for name, line in self.lines.items()}
+        self.buses = [Bus(line, lambda _: None) for line in self.lines.values()]
+        self.handles = {n: Handle(n, self.pumps[n], bus, 0.5) for n, bus in zip(names, self.buses, strict=True)}
+        probe_line = FakeLine("fake://probe", self.clock)
+        self.buses.append(Bus(probe_line, lambda _: None))
+        self.probe = Handle("probe", FakeSensor("probe", probe_line, self.reading), self.buses[-1], 0.5)
+        limits = {n: ActuatorLimits(0.0, 14.0, "off", 50.0, 1000.0) for n in names}
+        guard = Guard(limits, self.doses, self.clock)
+        self.dispenser = Dispenser(
+            guard, self.doses, self.clock, self.clock.rest, self.alarms.append, trip=self.trip, wall=self.clock.now_s
+        )
+
+    def reading(self):
+        return self.start + sum(by * (self.pumps[name].total_ml - 100.0) for name, by in self.really.items())
+
+    async def trip(self, reason):
+        self.trips.append(reason)
+
+    def titration(self, *, both=True, ratio=None, max_doses=6):
+        spec = DosingSpec("probe", -0.04, 0.04, 45.0, max_doses)
+        partners = () if ratio is None else (Partner(self.handles["partner"], ratio, 20.0),)
+        other = Side(replace(spec, effect_per_ml=0.05), self.handles["up"], 50.0)
+        return Titration(
+            spec=spec,
+            pump=self.handles["down"],
+            probe=Probe("ph", self.probe, (0.0, 14.0), self.clock),
+            per_dose_ml=50.0,
+            dispenser=self.dispenser,
+            rest=self.clock.rest,
+            on_alarm=self.alarms.append,
+            evidence=Evidence(self.doses, 6, self.trip),
+            partners=partners,
+            other=other if both else None,
+        )
+
+    def started(self, name):
+        return self.pumps[name].started
+
+    async def act(self, a=20.0, b=30.0):
+        return await self.dispenser.dispense_together([(self.handles["down"], a), (self.handles["partner"], b)])
+
+    def booked(self):
+        return {pump: (state, volume_ml) for pump, state, volume_ml in self.doses.rows}
+
+
+@pytest.fixture
+async def world():
+    made = []
+
+    def make(**options):
+        made.append(World(**options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        for bus in each.buses:
+            await bus.close()
+
+
+# up and down -----------------------------------------------------------------------------------------------------
+
+
+async def test_what_is_missing_says_which_pump(world):
+    """Below the setpoint the base doses, above it the acid, and the other one does nothing."""
+    below, above = world(start=5.5), world(start=6.5)
+    assert await below.titration().bring_to(6.0) == pytest.approx(6.0)
+    assert (below.started("up"), below.started("down")) == ([pytest.approx(10.0)], [])
+    assert await above.titration().bring_to(6.0) == pytest.approx(6.0)
+    assert (above.started("up"), above.started("down")) == ([], [pytest.approx(12.5)])
+
+
+async def test_within_the_tolerance_neither_doses(world):
+    """The dead band is the tolerance, on both sides."""
+    for start in (5.97, 6.03):
+        tank = world(start=start)
+        assert await tank.titration().bring_to(6.0) == pytest.approx(start)
+        assert tank.doses.rows == []
+
+
+async def test_a_little_too_far_is_not_taken_back(world):
+    """Past the setpoint by up to two tolerances is accepted as with one pump: the other must not chase it."""
+    tank = world(start=6.5, down=-0.045)
+    assert await tank.titration().bring_to(6.0) == pytest.approx(5.9375)
+    assert tank.started("up") == []
+
+
+async def test_far_too_far_is_taken_back_once(world):
+    """An acid twice as strong as told overshoots by half a pH; the base brings it back."""
+    tank = world(start=6.5, down=-0.08)
+    assert await tank.titration().bring_to(6.0) == pytest.approx(6.0)
+    assert tank.started("down") == [pytest.approx(12.5)]
+    assert tank.started("up") == [pytest.approx(10.0)]
+
+
+async def test_the_pumps_do_not_chase_each_other(world):
+    """Where both stocks are twice as strong, the second overshoot fails the trial: one turn, not a duel."""
+    tank = world(start=6.5, down=-0.08, up=0.1)
+    with pytest.raises(ReadBackMismatch, match="the two pumps would chase each other"):
+        await tank.titration().bring_to(6.0)
+    assert (len(tank.started("down")), len(tank.started("up"))) == (1, 1)
+    assert tank.alarms[-1].severity is Severity.MAJOR
+
+
+async def test_with_one_pump_far_too_far_is_a_mismatch_still(world):
+    """What the other pump is for."""
+    tank = world(start=6.5, down=-0.08)
+    with pytest.raises(ReadBackMismatch, match="past the setpoint, and no dose brings it back"):
+        await tank.titration(both=False).bring_to(6.0)
+
+
+async def test_each_pump_has_its_own_caps(world):
+    """The base's 24 hours are full: it does not dose, though the acid's are not."""
+    tank = world(start=5.0)
+    tank.doses.rows.append(["up", "DONE", 995.0])
+    with pytest.raises(CapReached) as caught:
+        await tank.titration().bring_to(6.0)
+    assert caught.value.actuator == "up"
+    assert len(tank.doses.rows) == 1
+
+
+async def test_the_number_of_doses_is_bounded_for_each(world):
+    """A weak base gives up after its own number of doses."""
+    tank = world(start=5.0, up=0.015)
+    with pytest.raises(ReadBackMismatch, match="still off after 2 doses"):
+        await tank.titration(max_doses=2).bring_to(6.9)
+    assert len(tank.started("up")) == 2
+
+
+async def test_evidence_is_kept_against_the_pump_that_dosed(world):
+    """An empty base canister is held against the base pump, not the acid's."""
+    tank = world(start=5.5, up=0.0)
+    with pytest.raises(ReadBackMismatch, match="no response to 2 doses"):
+        await tank.titration().bring_to(6.0)
+    assert (await tank.doses.unanswered("up", "probe")).doses == 2
+    assert (await tank.doses.unanswered("down", "probe")).doses == 0
+
+
+# in a ratio ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_partner_doses_along_in_its_ratio(world):
+    """Of every dose toward the setpoint it gives half as much."""
+    tank = world(start=6.5)
+    assert await tank.titration(ratio=0.5).bring_to(6.0) == pytest.approx(6.0)
+    assert tank.started("down") == [pytest.approx(12.5)]
+    assert tank.started("partner") == [pytest.approx(6.25)]
+
+
+async def test_a_partners_cap_makes_all_doses_smaller(world):
+    """The partner may give 20 mL at once, twice as much as the acid: so 10 mL of acid, never another ratio."""
+    tank = world(start=7.0)
+    await tank.titration(ratio=2.0).bring_to(6.0)
+    assert tank.started("down") == [10.0, 10.0, pytest.approx(5.0)]
+    assert tank.started("partner") == [20.0, 20.0, pytest.approx(10.0)]
+
+
+async def test_both_intents_are_on_disk_before_either_moves(world):
+    """Two intents, then the first pump from start to end, then the second."""
+    tank = world()
+    seen = []
+    intend, start = tank.doses.intend, FakePump.start_dose
+
+    async def intending(actuator, volume_ml, before_ml):
+        seen.append(("intent", actuator))
+        return await intend(actuator, volume_ml, before_ml)
+
+    tank.doses.intend = intending
+    for pump in tank.pumps.values():
+
+        def starting(volume_ml, deadline, pump=pump):
+            seen.append(("start", pump.name))
+            start(pump, volume_ml, deadline)
+
+        pump.start_dose = starting
+    assert await tank.act() == [pytest.approx(20.0), pytest.approx(30.0)]
+    assert seen == [("intent", "down"), ("intent", "partner"), ("start", "down"), ("start", "partner")]
+    assert tank.booked() == {"down": ("DONE", 20.0), "partner": ("DONE", 30.0)}
+
+
+async def test_a_cap_of_either_refuses_both(world):
+    """The partner's 24 hours are full: the first does not move, and there is no trace of it."""
+    tank = world()
+    tank.doses.rows.append(["partner", "DONE", 990.0])
+    with pytest.raises(CapReached):
+        await tank.act()
+    assert len(tank.doses.rows) == 1
+    assert tank.started("down") == []
+
+
+async def test_a_partner_that_is_dead_beforehand_moves_nothing(world):
+    """Every pump is asked before any intent is written."""
+    tank = world()
+    tank.pumps["partner"].fail("ready", DeviceFault("no power"))
+    with pytest.raises(DeviceFault):
+        await tank.act()
+    assert tank.doses.rows == []
+    assert tank.started("down") == []
+
+
+async def test_the_second_pump_dies_between(world):
+    """The first has given its 20 mL when the second refuses: 0 mL are booked, it is told, nothing is repeated."""
+    tank = world()
+    tank.pumps["partner"].fail("start_dose", DeviceFault("motor"))
+    with pytest.raises(DeviceFault):
+        await tank.act()
+    assert tank.booked() == {"down": ("DONE", 20.0), "partner": ("DONE", 0.0)}
+    assert (len(tank.started("down")), len(tank.started("partner"))) == (1, 0)
+    told = tank.alarms[-1]
+    assert told.severity is Severity.MAJOR
+    assert "failed, and down gave 20 of 20 mL; the ratio does not hold in this trial" in told.message
+
+
+async def test_the_second_pump_falls_silent_between(world):
+    """Nobody knows what it gave: booked in full, told, and nothing is sent again."""
+    tank = world()
+    partner = tank.pumps["partner"]
+    sent = tank.doses.sent
+
+    async def cut(dose):
+        await sent(dose)
+        if tank.doses.rows[dose - 1][0] == "partner":
+            for operation in ("dose_status", "stop", "total_volume_ml"):
+                partner.fail(operation, *[DeviceTimeout("silent")] * 500)
+
+    tank.doses.sent = cut
+    with pytest.raises(DeviceTimeout, match="booked in full"):
+        await tank.act()
+    assert tank.booked()["down"] == ("DONE", 20.0)
+    assert tank.booked()["partner"] == ("UNKNOWN", 30.0)
+    assert len(partner.started) == 1
+    assert any("the ratio does not hold" in a.message for a in tank.alarms)
+
+
+async def test_the_first_pump_dies_and_the_second_does_not_begin(world):
+    """Its intent is settled as nothing: a ratio is not kept up by dosing one half of it."""
+    tank = world()
+    tank.pumps["down"].fail("start_dose", DeviceFault("motor"))
+    with pytest.raises(DeviceFault):
+        await tank.act()
+    assert tank.booked() == {"down": ("DONE", 0.0), "partner": ("DONE", 0.0)}
+    assert tank.started("partner") == []
+    assert "partner gave nothing of 30 mL" in tank.alarms[-1].message
+
+
+async def test_a_first_pump_that_falls_short_is_no_start_of_a_ratio(world):
+    """Half of its volume: the second is not begun in some other proportion."""
+    tank = world()
+    tank.pumps["down"].short = 0.5
+    with pytest.raises(ReadBackMismatch, match="the ratio to the others is lost"):
+        await tank.act()
+    assert tank.booked() == {"down": ("DONE", 10.0), "partner": ("DONE", 0.0)}
+    assert tank.started("partner") == []
+
+
+async def test_a_trip_between_leaves_the_second_unbegun(world):
+    """The guard's latch stands between the two, too."""
+    tank = world()
+    tank.pumps["down"].endless = True
+    with pytest.raises(Tripped):
+        await tank.act()
+    assert tank.started("partner") == []
+    assert tank.booked()["partner"] == ("DONE", 0.0)
+
+
+async def test_a_second_intent_that_cannot_be_written_moves_nothing(world):
+    """The disk is full: the first intent stays open, to be settled by its pump's total as nothing."""
+    tank = world()
+    intend = tank.doses.intend
+
+    async def full(actuator, volume_ml, before_ml):
+        if actuator == "partner":
+            raise JournalUnwritable("disk full")
+        return await intend(actuator, volume_ml, before_ml)
+
+    tank.doses.intend = full
+    with pytest.raises(JournalUnwritable):
+        await tank.act()
+    assert tank.started("down") == []
+    assert tank.booked() == {"down": ("INTENT", 20.0)}
+    await tank.dispenser.settle(tank.handles["down"], OpenDose(1, "down", 20.0, 100.0, sent=False))
+    assert tank.booked() == {"down": ("DONE", 0.0)}
+
+
+async def test_an_act_that_is_broken_off_is_settled_pump_by_pump(world):
+    """Cancelled while the first runs, as by a hold: each total testifies, and nothing is dosed to complete it."""
+    tank = world()
+
+    async def broken_off(seconds):
+        await tank.clock.rest(10.0)
+        raise asyncio.CancelledError
+
+    tank.dispenser._rest = broken_off
+    with pytest.raises(asyncio.CancelledError):
+        await tank.act()
+    assert tank.booked() == {"down": ("SENT", 20.0), "partner": ("INTENT", 30.0)}
+    for number, (name, state, volume_ml) in enumerate(list(tank.doses.rows), start=1):
+        left = OpenDose(number, name, volume_ml, 100.0, sent=state == "SENT")
+        await tank.dispenser.settle(tank.handles[name], left)
+    assert tank.booked() == {"down": ("DONE", pytest.approx(10.0)), "partner": ("DONE", 0.0)}
+    assert (len(tank.started("down")), len(tank.started("partner"))) == (1, 0)
