@@ -183,9 +183,10 @@ def status(config: MaybeConfig = None, state: State = None, *, watch: Watch = Fa
 def stop(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
     """End a running campaign after the trial under way."""
     from rigctl.campaign import control
+    from rigctl.campaign.people import this_person
     from rigctl.console.assemble import find_state
 
-    _tell(control.ask(find_state(config, state), "stop"), json)
+    _tell(control.ask(find_state(config, state), "stop", who=this_person()), json)
 
 
 @app.command()

@@ -15,6 +15,7 @@ import structlog
 from rigctl.campaign import control, safe_file
 from rigctl.campaign.going_safe import go_safe, joined
 from rigctl.campaign.lock import campaign_here
+from rigctl.campaign.people import this_person
 from rigctl.campaign.safe_file import Driven, SafeFile
 from rigctl.console.options import STATES
 from rigctl.console.output import told
@@ -114,7 +115,7 @@ def _by_campaign(directory: Path) -> SafeReport | None:
     """Return what the running campaign has confirmed, once it has; None: none runs."""
     try:
         control.ask(directory, "status")  # one that hangs is found out soon
-        answer = control.ask(directory, "safe", ANSWER_S)
+        answer = control.ask(directory, "safe", ANSWER_S, who=this_person())
     except RigctlError as error:
         pid = campaign_here(directory)
         if pid is None:

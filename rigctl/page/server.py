@@ -82,6 +82,8 @@ class Server:
 
     async def events(self, request: Request) -> Response:
         """Send what changes, until the reader goes away."""
+        if request.method == "HEAD":  # it would be kept waiting for a body that it does not want
+            return Response(media_type="text/event-stream")
         if self._reading >= self.options.readers:
             text = f"{self.options.readers} readers are here already; `rigctl serve --readers N` allows more.\n"
             return PlainTextResponse(text, 503, {"Retry-After": "30"})

@@ -131,6 +131,14 @@ def test_a_writer_is_not_kept_waiting(state):
         writer.execute("ROLLBACK")
 
 
+def test_who_asks_for_the_head_of_the_events_is_not_kept(state):
+    """There is no body to wait for."""
+    with asking(state) as client:
+        answer = client.head("/events")
+        readers = client.get("/healthz").json()["readers"]
+    assert (answer.status_code, readers) == (200, 0)
+
+
 def test_health_says_what_it_sees(state):
     """For whatever watches over it."""
     with asking(state) as client:
