@@ -221,12 +221,12 @@ class Appraisal:
                 at = base[column]
                 ways = [base, {c: v for c, v in base.items() if c != column}]
             else:
-                values = np.linspace(0.0, 1.0, VALUES)
+                values = np.linspace(0.0, 1.0, variable.steps + 1 if variable.steps else VALUES)
                 tried, _ = jointly(self.posterior, self.space, [{**base, column: float(v)} for v in values])
                 at = float(values[int(tried.argmax())])
                 ways = [{**base, column: at}, base]
             mean, covariance = jointly(self.posterior, self.space, ways)
-            gain, own = _gain(*difference(mean, covariance, 0, 1)), variable.low + at * (variable.high - variable.low)
+            gain, own = _gain(*difference(mean, covariance, 0, 1)), variable.setpoint(at)
             found.append(Lesson(variable.name, controlled, own, gain, self._extra_cost(column)))
         return found
 
