@@ -30,7 +30,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     timer = (SteppedTimer if options.stepped else Timer)(options.speed)
-    assembly = build(options.scenario, timer, options.seed, options.data)
+    assembly = build(options.scenario, timer, options.seed, options.data, more_pumps=options.more_pumps)
     place = Place(options.dir, options.port, options.ready, options.with_parent)
     asyncio.run(serve(assembly, place))
     return 0
@@ -96,6 +96,7 @@ def _serve_parser() -> argparse.ArgumentParser:
     parser.add_argument("--dir", type=Path, required=True, help="where serial ports and the control socket appear")
     parser.add_argument("--port", type=int, default=0, help="TCP port of the PLC on 127.0.0.1; 0 takes a free one")
     parser.add_argument("--speed", type=float, default=1.0, help="simulated seconds per wall second")
+    parser.add_argument("--more-pumps", action="store_true", help="greenhouse: with a base pump and a feed pump")
     parser.add_argument("--stepped", action="store_true", help="time moves only when told so on the control socket")
     parser.add_argument("--seed", type=int, default=0, help="of supply, noise and actuator errors")
     parser.add_argument("--data", type=Path, help="directory with plant_growth.npz, airfoil.npz")

@@ -42,9 +42,12 @@ class Scenario:
     """The worst outcome there can be; how good a setting is counts from here."""
 
 
-def build(name: str, timer: Timer, seed: int, data: Path | None) -> Assembly:
-    """Build the rig of a scenario. Raises as `scenario`."""
-    return scenario(name, data).rig(timer, np.random.SeedSequence(seed))
+def build(name: str, timer: Timer, seed: int, data: Path | None, *, more_pumps: bool = False) -> Assembly:
+    """Build the rig of a scenario; `more_pumps` is for the greenhouse. Raises as `scenario`."""
+    found = scenario(name, data)
+    if more_pumps and name == "greenhouse":
+        return greenhouse.build(timer, np.random.SeedSequence(seed), found.response, more_pumps=True)
+    return found.rig(timer, np.random.SeedSequence(seed))
 
 
 def scenario(name: str, data: Path | None) -> Scenario:

@@ -58,7 +58,6 @@ def build_volumes(context: Context) -> Mapping[str, VolumeSpec]:
             continue
         path: KeyPath = ("variables", name, "doses")
         _reads_nothing(context, name, section)
-        context.known((*path, "pump"), section.doses.pump, ["devices"], "device: ")
         volumes[section.doses.pump] = VolumeSpec(
             otherwise_ml(context, name, section.doses),
             context.quantity((*path, "mix"), section.doses.mix, DURATION, 0.0),
@@ -117,12 +116,27 @@ def unserved(context: Context) -> bool:
     return lacking or any(findings.told(("variables", n, "actuator")) for n in config.variables)
 
 
+def astray(context: Context) -> frozenset[str]:
+    """Return what is named to dose along, or for its volume, but cannot, which is told there."""
+    config, told = context.config, context.findings.told
+    named: list[tuple[KeyPath, str]] = []
+    for pump, dosing in config.dosing.items():
+        named += [(("dosing", pump, "with", n), n) for n in dosing.with_]
+    for variable, section in config.variables.items():
+        if section.doses is not None:
+            path: KeyPath = ("variables", variable, "doses")
+            named.append(((*path, "pump"), section.doses.pump))
+            named += [((*path, "with", n), n) for n in section.doses.with_]
+    return frozenset(name for path, name in named if told(path))
+
+
 def _partners(context: Context, path: KeyPath, pump: str, given: Mapping[str, float]) -> Mapping[str, float]:
     """Return the pumps that dose along, of which each goes with one pump only."""
     config, findings = context.config, context.findings
     for name, ratio in given.items():
         at: KeyPath = (*path, "with", name)
-        context.known(at, name, ["devices"], "device: ")
+        if not context.known(at, name, ["devices"], "device: ") or findings.told(at):
+            continue
         if ratio <= 0:
             findings.add(at, f"got {ratio:g}, must be > 0: mL of {name} per mL of {pump}")
         serves = [n for n, v in config.variables.items() if name in v.actuators]

@@ -154,13 +154,16 @@ def _references(context: Context, wired: bool) -> None:
     served: dict[str, str] = {}
     for name, variable in context.config.variables.items():
         path = ("variables", name, "doses", "pump") if variable.doses is not None else ("variables", name, "actuator")
-        for actuator in variable.actuators:
+        pair = len(variable.actuators) > 1
+        for actuator in dict.fromkeys(variable.actuators):
+            if pair and actuator not in context.declared["dosing"]:
+                continue  # told where the pair is looked at
             # a pump takes volumes; what it brings about is in the unit of the sensor that judges its doses
             _serves(context, path, actuator, None if actuator in context.pumps else variable.unit)
             if actuator in served:
                 what = f"which serves {served[actuator]} already; must be a device of its own"
                 context.findings.add(path, f'got "{actuator}", {what}')
-        served |= {actuator: name for actuator in variable.actuators if actuator not in served}
+            served.setdefault(actuator, name)
 
 
 def _plausible(context: Context) -> dict[str, tuple[float, float]]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
-from rigctl.config.build_doses import unserved
+from rigctl.config.build_doses import astray, unserved
 from rigctl.config.conditions import ToldElsewhere, UnitOf, can_hold, parse
 from rigctl.config.findings import Context, unknown
 from rigctl.config.schema import InterlockSection, LimitSection, OutcomeSection, VariableSection
@@ -53,6 +53,7 @@ def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | No
     """Return (low, high, unit) per actuator; switches go from 0 to the largest value they are set to."""
     config, findings = context.config, context.findings
     ranges: dict[str, tuple[float, float, str | None]] = {}
+    wrong = astray(context)
     for step in config.trial.prepare if config.trial is not None else ():
         value = step.value if isinstance(step.value, float) else 0.0
         low, high, _ = ranges.get(step.actuator, (0.0, 1.0, None))
@@ -62,8 +63,9 @@ def _actuator_ranges(context: Context) -> dict[str, tuple[float, float, str | No
             ranges.setdefault(dosing.treatment, (0.0, 1.0, None))
     for name, variable in config.variables.items():
         if not findings.told(("variables", name, "actuator")):
-            ranges |= dict.fromkeys(variable.actuators, (*range_of(context, variable), variable.unit))
-    for pump in context.pumps - set(config.dosing):
+            actuators = [a for a in variable.actuators if a not in wrong]
+            ranges |= dict.fromkeys(actuators, (*range_of(context, variable), variable.unit))
+    for pump in context.pumps - set(config.dosing) - wrong:
         ranges.setdefault(pump, (0.0, 1.0, None))
     return ranges
 
@@ -91,7 +93,7 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
 
 def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | None, float | None]:
     path: KeyPath = ("safety", "limits", name)
-    is_pump = name in context.pumps
+    is_pump = name in context.pumps - astray(context)
 
     def cap_ml(key: str, text: str | None) -> float | None:
         if text is None and is_pump:  # one wrong reading decides a dose: no pump goes without a cap

@@ -81,7 +81,10 @@ def _check_pump(context: Context, spec: RigSpec, variable: Variable, pump: str, 
 
 
 def _ways(variable: Variable, dosing: DosingSpec) -> tuple[float, float, float]:
-    """Return the shortest and the longest way to the furthest setpoint, and this, in the variable's unit."""
+    """Return the shortest and the longest way to the furthest setpoint, and this, in the variable's unit.
+
+    A pump goes its own way only: what lies on the other side is another pump's, or refused.
+    """
     import numpy as np  # noqa: PLC0415  # a fraction of a second that only rigs with pumps need
 
     span = variable.high - variable.low

@@ -50,6 +50,8 @@ class ManualRow:
     """Date, operator, batch and note; what an imported trial cost then."""
     origin: str = ""
     """In an export: `void` of a trial that teaches nothing, `imported` of one that is not charged; else empty."""
+    noise: tuple[float | None, float] = (None, 1.0)
+    """Of an imported trial's outcome, as in `Observation`: its sd where it is known, and its factor."""
     where: str = ""
     """File and line, for people."""
 
@@ -102,6 +104,8 @@ def observation(trial: int, row: ManualRow, space: Space) -> Observation:
         cost_known=bool(row.values) and (charged or row.known.amount is not None),
         further=row.further,
         charged=charged,
+        noise_sd=row.noise[0],
+        noise_factor=row.noise[1],
     )
 
 
@@ -158,6 +162,10 @@ class RowReader:
             further=tuple(y for y in further if y is not None),
             setpoints=self._setpoints(where, members, cells),
             known=self._known(where, cells),
+            noise=(
+                self._number(where, "hand.noise_sd", cells.get("hand.noise_sd")),
+                self._number(where, "hand.noise_factor", cells.get("hand.noise_factor")) or 1.0,
+            ),
             origin=VOID if cells.get("corrected.void") else IMPORTED if cells.get("origin") == IMPORTED else "",
             where=where,
         )
@@ -232,7 +240,8 @@ def memories(
             followed = suggested.control_set == loaded.problem.space.control_sets[row.control_set].names
             after, suggested = (suggested.policy_state if followed else None), None
         else:
-            after = None if long else _after(loaded, known, state, row.control_set)
+            # before the campaign there was no policy to follow
+            after = None if long or not row.charged else _after(loaded, known, state, row.control_set)
         yield after
         state = after or state
         known = known.append(row)

@@ -269,7 +269,7 @@ def recommend(
     json: AsJson = False,
 ) -> None:
     """Say what to run from now on, and what else there is."""
-    from rigctl.console import report
+    from rigctl.console import next_steps, report
     from rigctl.console.assemble import open_campaign, state_directory
     from rigctl.console.board import Labels
     from rigctl.console.suggest import read_past
@@ -289,6 +289,8 @@ def recommend(
         print_json(report.to_json(found))
     else:
         report.show(found, Labels.of(loaded), console(), technical=technical)
+        if history is None:
+            typer.echo(next_steps.after_recommend(config, state))
 
 
 @app.command()

@@ -50,8 +50,7 @@ class Column:
         found = _SUFFIXED.fullmatch(cell)
         if found is None or re.fullmatch(r"[eE][+-]?\d+", found["unit"]):
             return cell
-        unit = CURRENCIES.get(found["unit"], found["unit"])
-        if key(unit) not in {key(self.unit or self.into), key(CURRENCIES.get(self.unit, self.unit) or self.into)}:
+        if _unit(found["unit"]) != _unit(self.unit or self.into):
             raise ValueError(f'got "{cell}", must be a number in {self.unit or self.into or "no unit"}')
         return found["number"]
 
@@ -72,6 +71,11 @@ class Column:
 def key(text: str) -> str:
     """Return a name as it is compared: capitals, accents' ways of writing, underscores and spaces do not matter."""
     return " ".join(re.sub(r"[\s_-]+", " ", unicodedata.normalize("NFKC", text)).casefold().split())
+
+
+def _unit(text: str) -> str:
+    """Return a unit as it is compared."""
+    return key(CURRENCIES.get(text, text)).replace("°", "deg").replace(" ", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +172,7 @@ def _column(names: Names, header: str, where: str) -> Column:
     target, unit = names.target(header)
     into = names.unit_of(target) if target else ""
     column = Column(header, target, unit, into)
-    if not unit or not column.numeric or key(unit) == key(into):
+    if not unit or not column.numeric or _unit(unit) == _unit(into):
         return column
     if target == "cost":
         if CURRENCIES.get(unit, unit).upper() != into:

@@ -6,12 +6,13 @@ import csv
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TextIO
 
 from rigctl.campaign.journal import Reader
-from rigctl.campaign.journal.rows import Amendment, ByHand, IdleRow, LedgerRow, SuggestionRow, TrialRow
+from rigctl.campaign.journal.rows import Amendment, ByHand, IdleRow, ImportRow, LedgerRow, SuggestionRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.by_hand import IMPORTED, VOID
@@ -62,8 +63,8 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
     reader, loaded = campaign.reader, campaign.loaded
     if what == Records.TRIALS:
         space, outcomes = loaded.problem.space, loaded.rig.outcome_names
-        suggested = reader.people.suggestions()
-        yield from (_trial(row, space, outcomes, suggested) for row in reader.trials() if row.state.final)
+        handed = Handed(reader.people.suggestions(), reader.people.imports())
+        yield from (_trial(row, space, outcomes, handed) for row in reader.trials() if row.state.final)
         return
     sources: Mapping[str, Iterable[Any]] = {
         "ledger": (*reader.ledger(), *_amended(reader), *map(_idle, reader.idle.rows())),
@@ -100,15 +101,22 @@ def _trial_columns(space: Space, outcomes: Sequence[str]) -> tuple[str, ...]:
     return ("trial", "state", "phase", "control_set", *setpoints, *space.names, *outcomes, "cost", *others, *OF_PEOPLE)
 
 
+@dataclass(frozen=True, slots=True)
+class Handed:
+    """Holds what a person was handed, or has brought, by number."""
+
+    suggestions: Mapping[int, SuggestionRow]
+    imports: Mapping[int, ImportRow]
+
+
 OF_PEOPLE = (
     *("hand.date", "hand.operator", "hand.batch", "hand.note", "hand.suggested", "hand.departed", "hand.cost_then"),
+    *("hand.noise_sd", "hand.noise_factor"),
     *("corrected.void", "corrected.amended", "corrected.why"),
 )
 
 
-def _trial(
-    row: TrialRow, space: Space, outcomes: Sequence[str], suggested: Mapping[int, SuggestionRow]
-) -> Mapping[str, Any]:
+def _trial(row: TrialRow, space: Space, outcomes: Sequence[str], handed: Handed) -> Mapping[str, Any]:
     recorded = row.state is State.RECORDED
     values = (
         row.trial,
@@ -125,21 +133,24 @@ def _trial(
         row.ended_utc,
         IMPORTED if row.imported else row.origin,
         row.because,
-        *_of_people(row, suggested),
+        *_of_people(row, handed),
     )
     return dict(zip(_trial_columns(space, outcomes), values, strict=True))
 
 
-def _of_people(row: TrialRow, suggested: Mapping[int, SuggestionRow]) -> tuple[object, ...]:
+def _of_people(row: TrialRow, handed: Handed) -> tuple[object, ...]:
     known = row.by_hand or ByHand()
+    source = None if known.imported is None else handed.imports[known.imported]
     return (
         known.date,
         known.operator,
         known.batch,
         row.remark,
-        "" if known.suggestion is None else "+".join(suggested[known.suggestion].control_set),
+        "" if known.suggestion is None else "+".join(handed.suggestions[known.suggestion].control_set),
         known.departed,
         None if known.amount is None else exact(known.amount),
+        None if source is None else source.noise_sd,
+        None if source is None else source.noise_factor,
         VOID if row.voided else "",
         "; ".join(was for c in row.corrected for was in _was(c.was)),
         "; ".join(f"{c.kind} by {c.who} {c.utc}: {c.why}" for c in row.corrected),

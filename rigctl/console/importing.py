@@ -159,7 +159,7 @@ class _Rows:
         known = ByHand(date, operator, batch, note, amount=None if cost is None else _money(cost))
         setpoints = {n: v for n in members if (v := numbers.get(f"setpoint:{n}")) is not None}
         beside = tuple(y for y in further if y is not None) if first is not None else ()
-        return ManualRow(members, values, first, 0, beside, setpoints, known, IMPORTED, where)
+        return ManualRow(members, values, first, 0, beside, setpoints, known, IMPORTED, where=where)
 
     def _numbers(self, where: str, cells: Sequence[str]) -> dict[str, float]:
         found = {}

@@ -12,11 +12,11 @@ import typer
 from rigctl.console.options import AsJson
 
 OUTCOME_HELP = (
-    'What the campaign is for: "NAME UNIT [maximise|minimise] [target=X] [sensor=DEVICE]", '
+    'What the campaign is for: "NAME UNIT", then if you like maximise or minimise, target=X, sensor=DEVICE; '
     'e.g. "growth cm2/day maximise".'
 )
 VARIABLE_HELP = (
-    'What can be controlled, repeatable: "NAME UNIT LOW HIGH [KEY=VALUE ...]", e.g. "ph pH 5 7 natural=6.3+-0.3 '
+    'What can be controlled, repeatable: "NAME UNIT LOW HIGH", then KEY=VALUE pairs, e.g. "ph pH 5 7 natural=6.3+-0.3 '
     'cost=0.4". Keys: natural (6.3+-0.3, 2..4, uniform or unknown), step; by hand cost (what controlling it adds to a '
     "trial); with wiring sensor, actuator (a device that was found, or a place in one: plc/input/0/float32/CDAB, "
     "plc/holding/2/float32/coil=2, camera/MEAS:GROW?), safe (off, or a value), and of a pump effect (change per mL), "

@@ -42,7 +42,8 @@ class Interview:
         self.say("Each question has an example, or in [] what Enter takes. Ctrl-C ends it;")
         self.say("nothing is written before the last answer.")
         if not draft.by_hand and devices:
-            draft = self._wired_or_not(draft, devices)
+            question = f"Shall rigctl drive {'them' if len(devices) > 1 else 'it'}? If not, a person does the trials"
+            draft = replace(draft, by_hand=not self.ask(question, _yes, "yes"))
         if draft.outcome is None:
             draft = replace(draft, outcome=self._outcome(draft))
         if not draft.variables:
@@ -53,11 +54,6 @@ class Interview:
         if not draft.by_hand:
             draft = self._timing(self._pumps(draft, devices))
         return draft
-
-    def _wired_or_not(self, draft: Draft, devices: Sequence[Device]) -> Draft:
-        question = f"Shall rigctl drive {'them' if len(devices) > 1 else 'it'}? If not, a person does the trials"
-        wired = self.ask(question, _yes, "yes")
-        return draft if wired else replace(draft, by_hand=True)
 
     # what it is for, and what can be done ------------------------------------------------------------------------
 

@@ -41,6 +41,12 @@ def after_ingest(loaded: LoadedConfig, state: Path | None, *, spent: bool) -> st
     return f"{HEAD}{recommend}" if spent else f"{HEAD}rigctl suggest {config}{where}   (at any time: {recommend})"
 
 
+def after_recommend(config: Path | None, state: Path | None) -> str:
+    """Write it all down for others."""
+    which = "" if config is None else f" {_word(config)}"
+    return f"{HEAD}rigctl report{which}{_where(state)}   (one page to read, mail and print)"
+
+
 def _word(path: Path) -> str:
     return shlex.quote(str(path))
 

@@ -10,6 +10,7 @@ from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import lasting
 from rigctl.rig.protocols import Reading
+from rigctl.rig.spec import VariableWiring
 
 GAP = "  "
 
@@ -52,9 +53,12 @@ def plan(loaded: LoadedConfig, readings: Mapping[str, Reading] | None = None) ->
     def read(name: str) -> str | None:
         return None if readings is None else _said(readings.get(name))
 
+    def moved_by(v: VariableWiring) -> str:
+        return " / ".join(" + ".join((name, *rig.partners.get(name, ()))) for name in v.actuators)
+
     units = {v.name: v.unit for v in problem.space.variables}
     wires = [
-        Wire(v.name, units[v.name], v.sensor, bus(v.sensor), " + ".join(v.actuators), both(v.actuators), read(v.name))
+        Wire(v.name, units[v.name], v.sensor, bus(v.sensor), moved_by(v), both(v.actuators), read(v.name))
         for v in rig.variables
     ]
     outcomes = [(rig.outcome_name, loaded.outcome_unit, rig.outcome_sensor)]

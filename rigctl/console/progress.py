@@ -20,6 +20,7 @@ from rigctl.console.board import Board
 from rigctl.console.output import duration, number, redraws, settings
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
 from rigctl.console.tables import Column, labelled, table, wrapped
+from rigctl.core.explain import phase_word
 from rigctl.core.money import to_units
 from rigctl.errors import counted
 from rigctl.rig.values import Seen
@@ -125,7 +126,7 @@ def _now(board: Board) -> Mapping[str, str]:
     if trial is None:
         return {"trial": "getting ready"}
     rows = {
-        "trial": f"{trial.trial}  {trial.phase}  {_step(board, trial)}",
+        "trial": f"{trial.trial}  {phase_word(trial.phase)}  {_step(board, trial)}",
         "control": "+".join(trial.control_set),
         "at": settings(trial.setpoints, labels.units),
         "readings": readings_words(board.readings),
@@ -257,7 +258,8 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
         case events.TrialProposed():
             at = settings(event.setpoints, board.labels.units)
             chosen = "+".join(event.control_set)
-            line = f"trial {event.trial} {event.proposal.phase}: control {chosen} at {at}; {event.proposal.reason}"
+            phase = phase_word(event.proposal.phase)
+            line = f"trial {event.trial} {phase}: control {chosen} at {at}; {event.proposal.reason}"
         case events.TrialStep():
             line = _step_line(board, event)
         case events.TrialEnded():

@@ -202,7 +202,8 @@ def _front_lines(front: Front, labels: Labels, width: int) -> Iterator[str]:
 def measured_front(campaign: CampaignRow, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
     """Return the measured front of a journal, without its configuration; empty where there is one outcome only."""
     further = json.loads(campaign.identity.get("further_outcomes", "[]"))
-    rows = [t for t in trials if t.state is State.RECORDED and t.outcome is not None and len(t.further) == len(further)]
+    known = (t for t in trials if t.state is State.RECORDED and t.outcome is not None and not t.voided)
+    rows = [t for t in known if len(t.further) == len(further)]
     if not further or not rows:
         return {}
     names = {"maximise": "outcome.maximise", "floor": "floor"}  # where the identity has the same of the first one

@@ -32,7 +32,8 @@ def serve(
         typer.Option(metavar="NAME", help="Another name the page is reached by, e.g. a proxy's; repeatable."),
     ] = None,
     readers: Annotated[int, typer.Option(min=1, help="Browsers that may follow the page live at a time.")] = 100,
-    with_parent: Annotated[bool, typer.Option("--with-parent", hidden=True)] = False,
+    with_parent: Annotated[bool, typer.Option("--with-parent", help="End when standard input ends, too.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Show a campaign as a live page in a browser, running or not; acts need a token."""
     from rigctl.console import serving
@@ -45,6 +46,7 @@ def serve(
         allow_hosts=allow_host,
         readers=readers,
         with_parent=with_parent,
+        json=json,
     )
 
 

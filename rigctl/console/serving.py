@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from rigctl.campaign.people import this_person
+from rigctl.console.output import print_json
 from rigctl.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def serve(
     allow_hosts: Sequence[str] | None,
     readers: int,
     with_parent: bool,
+    json: bool,
 ) -> None:
     """Serve the page of the campaign in this state directory until a signal comes.
 
@@ -72,7 +74,10 @@ def serve(
         typer.echo(f"rigctl: warning: {warning}", err=True)
 
     url = serving.url_of(place, listener)  # connections are taken from here on
-    typer.echo(url if with_parent else f"{directory}: {url}")
+    if json:
+        print_json({"page": url, "state": directory})
+    else:
+        typer.echo(url if with_parent else f"{directory}: {url}")
     sys.stdout.flush()
     server = serving.server_of(place, PageViews(), ProcessScholar(directory))
     serving.serve(server, listener, with_parent=with_parent)

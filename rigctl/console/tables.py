@@ -74,8 +74,12 @@ def _stacked(columns: Sequence[Column], width: int) -> Iterator[str]:
 
 
 def wrapped(text: str, width: int, indent: str = "") -> Sequence[str]:
-    """Break a text at its spaces, and a control set longer than a line at its `+`; further lines are indented."""
-    room = max(width, LEAST_WIDTH)
+    """Break a text at its spaces, and a control set longer than a line at its `+`; further lines are indented.
+
+    A text that is indented itself has its further lines one step deeper, unless told otherwise.
+    """
+    room, own = max(width, LEAST_WIDTH), text[: len(text) - len(text.lstrip())]
+    indent = indent or (own + INDENT if own else "")
     lines: list[str] = []
     for line in textwrap.wrap(text, room, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False):
         lines += _at_plus(line, room, indent)

@@ -34,7 +34,7 @@ def reset(directory: Path) -> Mapping[str, Any]:
         reader.campaign()
     clock: Clock = RealClock()  # rig time plays no part in it
     with state_lock(directory), closing(Journal(directory, clock, boot_id())) as journal:
-        was = journal.trips.reset()
+        was = journal.trips.reset(this_person())
     return {"reset": None if was is None else {"reason": was.reason, "tripped": was.utc}}
 
 

@@ -27,6 +27,8 @@ PURPOSES: Final = MappingProxyType(
     }
 )
 """What a trial of a phase is for, for whoever runs the rig."""
+_SHOWN: Final = MappingProxyType({"harvest": "perform"})
+"""Phases that are shown by another word than the policy's paper has."""
 _NOTES: Final = (
     ("hyper-parameters:", "The model could not be fitted anew, so the last fit was used"),
     ("covariance not positive definite", "Some trials are nearly alike, so the model was steadied a little"),
@@ -84,6 +86,11 @@ def _standing(report: SetReport, own: SetReport | None, at: Mapping[str, float])
     if report.ruled_out:
         return f"; out: {report.ruled_out}"
     return "" if report.eligible else "; out"
+
+
+def phase_word(phase: str) -> str:
+    """Return a phase as it is shown to people; all of them stand in the glossary."""
+    return _SHOWN.get(phase, phase)
 
 
 def sentences(text: str, names: Sequence[str] = ()) -> list[str]:
@@ -192,6 +199,6 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
             value = f"posterior {plus_minus(r.mean, r.sd)} {unit}, bounds {low:.4g} to {high:.4g}"
         lines.append(
             f"{label}: {state}; {value}, at {settings(r.at, units)}; {cost} (lower bound {r.cost_lcb:.4g}), "
-            f"{r.trials} trials."
+            f"{'1 trial' if r.trials == 1 else f'{r.trials} trials'}."
         )
     return tuple(lines)

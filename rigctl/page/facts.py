@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
@@ -65,7 +66,7 @@ def gather(
     phase = phase_now(condition, status, now, wired=loaded is None or loaded.wired)
     course = followed(reader, before)
     last = reader.trial(course.rows[-1].trial) if course.rows else None
-    decided = last if last is not None and last.proposal is not None else _last_decided(reader, course)
+    decided = _suggested(reader) if phase.word == "by hand" else _decided(reader, course, last)
     return Facts(
         now=now,
         labels=labels,
@@ -77,6 +78,7 @@ def gather(
         course=course,
         log=log_entries(glance, LOG_LINES, log_of),
         log_of=log_of,
+        charged=sum(row.state.final for row in course.rows),
         asks=status is not None or phase.word == "no answer",
         unseen=glance.unacknowledged(),
         version="" if condition.start is None else condition.start.version,
@@ -159,18 +161,23 @@ def _added(one: Sequence[MeterSum], other: Sequence[MeterSum]) -> tuple[MeterSum
     return tuple(sorted(sums.values(), key=lambda m: (-m.amount, m.meter)))
 
 
-def _last_decided(reader: Reader, course: Course) -> TrialRow | None:
+def _decided(reader: Reader, course: Course, last: TrialRow | None) -> Decision | None:
     """Return the last trial that was not done by hand."""
-    for row in reversed(course.rows):
-        if row.origin != "manual":
-            return reader.trial(row.trial)
-    return None
+    if last is None or last.proposal is not None:
+        return last
+    return next((reader.trial(row.trial) for row in reversed(course.rows) if row.origin != "manual"), None)
+
+
+def _suggested(reader: Reader) -> Decision | None:
+    """Return what was last suggested to whoever does the trials."""
+    suggestions = reader.people.suggestions()
+    return suggestions[max(suggestions)] if suggestions else None
 
 
 # Why this control set ---------------------------------------------------------------------------------------------
 
 
-def why_of(trial: TrialRow, rows: Sequence[CourseRow], labels: Labels) -> Why | None:
+def why_of(trial: Decision, rows: Sequence[CourseRow], labels: Labels) -> Why | None:
     """Return a decision with what was believed of every control set when it was made; None if it has no proposal."""
     proposal = trial.proposal
     if proposal is None:
@@ -192,7 +199,7 @@ def why_of(trial: TrialRow, rows: Sequence[CourseRow], labels: Labels) -> Why | 
     )
 
 
-def _set_fact(report: SetReport, trial: TrialRow, mine: Sequence[CourseRow], labels: Labels) -> SetFact:
+def _set_fact(report: SetReport, trial: Decision, mine: Sequence[CourseRow], labels: Labels) -> SetFact:
     prices = [to_units(row.cost) for row in mine if row.recorded and not row.estimated and not row.imported]
     price, half = price_interval(prices)
     band = None

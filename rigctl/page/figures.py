@@ -87,12 +87,12 @@ def strip(tracks: Tracks, axis: Axis) -> Markup:
     """Return which control set was played when, one lane per set, on the axis of the drawing above."""
     xs = tracks.along(axis)
     low, high = _span(xs, axis)
-    starts = np.r_[low, xs[:-1]] if len(xs) else xs
+    starts, ends = (xs - 0.5, xs + 0.5) if axis == "trial" else (np.r_[low, xs[:-1]] if len(xs) else xs, xs)
     figure = Figure(Scale(low, high, GUTTER, WIDE), Scale(0, 1, 0, 1), LANE * len(tracks.sets) + 2)
     gap = (high - low) / COLUMNS
     for lane, chosen in enumerate(tracks.sets):
         figure.text("0", LANE * lane + 12, " + ".join(chosen))
-        figure.stretches(runs(tracks.played == lane, starts, xs, gap), LANE * lane + 18, "played")
+        figure.stretches(runs(tracks.played == lane, starts, ends, gap), LANE * lane + 18, "played")
     counts = np.bincount(tracks.played, minlength=len(tracks.sets))
     told = "; ".join(f"{'+'.join(s)}: {count(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True))
     return figure.markup(f"control set played against {axis}", told)
@@ -141,8 +141,9 @@ def reading(
     mine = [s for s in supplies if s.variable == name]
     for s in mine:
         figure.line((s.first - 0.5, s.last + 0.5), (s.mean, s.mean), "supply")
+    began = {row.trial: row.started_utc[:10] for row in rows} if mine else {}
     for s in mine[1:]:
-        figure.upright(s.first - 0.5, "change", f"supply changed, trial {s.first}")
+        figure.upright(s.first - 0.5, "change", f"supply changed {began.get(s.first, '')}, trial {s.first}")
     known = np.flatnonzero(np.isfinite(ys))
     last = float(ys[known[-1]]) if known.size else None
     normal = "" if band is None else f"; normally {between(*band, unit)}"

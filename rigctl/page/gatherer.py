@@ -117,7 +117,9 @@ class Gatherer:
     _seen_s: float = float("-inf")
     _took_s: float = 0.0
     _studying: asyncio.Task[None] | None = None
-    _studied: tuple[int, int] | None = None
+    _studied: tuple[int, int, int] | None = None
+    """Journal, trials over and corrections of them that the model was last looked into for."""
+    _corrected: int = 0
     _rested_until_s: float = 0.0
 
     # for readers -----------------------------------------------------------------------------------------------------
@@ -180,17 +182,21 @@ class Gatherer:
         file, status = file_number(seen[0]), seen[1]
         same = before if before.file == file else Shown(before.version)
         try:
-            facts = self._facts(status, same.facts)
+            return self._rendered(self._facts(status, same.facts), same.study, same, file)
         except UsageError as error:
             return Shown(before.version, trouble=str(error), file=file)
         except RigctlError as error:
             structlog.get_logger("rigctl.page").warning("the journal cannot be shown", error=str(error))
             return Shown(before.version, trouble=str(error), file=file)
-        return self._rendered(facts, same.study, same, file)
+        except Exception as error:  # noqa: BLE001 - a mistake of ours, or a plug-in's; the next look may do better
+            structlog.get_logger("rigctl.page").error("the journal cannot be shown", exc_info=True)
+            trouble = f"This cannot be shown ({type(error).__name__}: {error}). The campaign is not concerned."
+            return Shown(before.version, trouble=trouble, file=file)
 
     def _facts(self, status: Mapping[str, Any] | None, before: Any, log_of: int | None = None) -> Any:
         with looking(self.directory) as reader:
             loaded = self._configured.of(reader.campaign(), self.directory)
+            self._corrected = reader.people.last_correction()
             return self.views.gather(reader, loaded, status, datetime.now(UTC), before=before, log_of=log_of)
 
     async def page_of(self, trial: int, *, acting: bool) -> str:
@@ -231,7 +237,7 @@ class Gatherer:
         shown = self.shown
         if shown.facts is None or (self._studying is not None and not self._studying.done()):
             return
-        state = shown.file, self.views.charged(shown.facts)
+        state = shown.file, self.views.charged(shown.facts), self._corrected
         if state == self._studied or self.clock() < self._rested_until_s:
             return
         self._studied = state
@@ -247,4 +253,7 @@ class Gatherer:
             if study is None or shown.facts is None or shown.file != file:
                 return
             loop = asyncio.get_running_loop()
-            self._show(await loop.run_in_executor(self._thread, self._rendered, shown.facts, study, shown, file))
+            try:
+                self._show(await loop.run_in_executor(self._thread, self._rendered, shown.facts, study, shown, file))
+            except Exception:  # noqa: BLE001 - the page goes on with what it showed before
+                structlog.get_logger("rigctl.page").error("what the model says cannot be shown", exc_info=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
 from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
@@ -14,6 +14,10 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.summary import AlarmGroup, Fault, SetSum, Version
 from rigctl.config.load import LoadedConfig
+from rigctl.core.counterfactuals import changes_of_recommendation, shown
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState
+from rigctl.core.levers import Price, Situation
 from rigctl.core.money import to_units
 from rigctl.core.worth import Lesson, PayBack, Reference
 from rigctl.page import assets, words
@@ -22,7 +26,7 @@ from rigctl.page.figures import FILLS
 from rigctl.page.render import environment
 from rigctl.page.report_figures import WAYS, Drawn, drawings
 from rigctl.page.shown import Facts, Labels, Study
-from rigctl.page.study import study
+from rigctl.page.study import MOST_TRIALS, past, study_of
 
 MOST = 40
 """Lines of a list; what is left out is counted."""
@@ -45,6 +49,8 @@ class Report:
 
     facts: Facts
     study: Study | None
+    changes: tuple[str, ...]
+    """What would change the recommendation; sentences."""
     drawings: tuple[Drawn, ...]
     sets: tuple[SetSum, ...]
     states: Mapping[str, int]
@@ -72,12 +78,16 @@ def report(reader: Reader, loaded: LoadedConfig, now: datetime) -> Report:
         UsageError: no campaign has been started in the journal.
         JournalError: it cannot be read.
     """
-    summary = reader.summary
+    problem, summary = loaded.problem, reader.summary
     facts = gather(reader, loaded, None, now)
-    worked_out = study(reader, loaded)
+    history, state = reader.history(problem.space, [f.name for f in problem.further]), reader.policy_state() or {}
+    known = past(reader, loaded)
+    # what would have changed the last choice is for those who watch; here it is the recommendation that counts
+    worked_out = study_of(loaded, history, state, replace(known, before=None))
     return Report(
         facts=facts,
         study=worked_out,
+        changes=() if worked_out.recommendation is None else _changes(loaded, history, state, known.prices),
         drawings=drawings(facts, worked_out),
         sets=summary.sets(),
         states=summary.states(),
@@ -90,6 +100,16 @@ def report(reader: Reader, loaded: LoadedConfig, now: datetime) -> Report:
         policy=loaded.policy_name,
         config=reader.campaign().config_text or loaded.text,
     )
+
+
+def _changes(loaded: LoadedConfig, history: History, state: JsonState, priced: Sequence[Price]) -> tuple[str, ...]:
+    """Return what would change the recommendation, found by deciding again; with many trials that takes too long."""
+    if len(history) > MOST_TRIALS:
+        return ()
+    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
+    unit = "" if loaded.outcome_unit == "1" else loaded.outcome_unit
+    found = changes_of_recommendation(situation, prices=priced)
+    return shown(found, currency=loaded.currency, unit=unit)
 
 
 def _code() -> Mapping[str, str]:

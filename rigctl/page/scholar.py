@@ -53,7 +53,7 @@ class ProcessScholar:
         if pool is not None:
             for process in list((pool._processes or {}).values()):  # noqa: SLF001 - it may be in the middle of a study
                 process.terminate()
-            pool.shutdown(wait=False, cancel_futures=True)
+            await asyncio.to_thread(pool.shutdown, wait=True, cancel_futures=True)
 
 
 def study(directory: Path) -> Any:

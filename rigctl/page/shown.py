@@ -59,6 +59,8 @@ class Standing:
     source: str
     message: str
     since: str
+    others: int = 0
+    """That stand besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class Step:
     """One step of a trial."""
 
     name: str
-    state: Literal["done", "now", "coming"]
+    state: Literal["done", "now", "coming", "stopped"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +228,8 @@ class Facts:
     log: tuple[Entry, ...] = ()
     log_of: int | None = None
     """The trial whose log it is; None: of all."""
+    charged: int = 0
+    """Trials that are over."""
     asks: bool = False
     """Whether a campaign runs that can be asked to do something, also one that has not answered just now."""
     unseen: int = 0
@@ -235,6 +239,10 @@ class Facts:
     """Between what nine in ten readings lie when a variable is left alone, where this is declared."""
     drawn: dict[str, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
     """What was drawn, and of what: handed on from look to look, it saves time and decides nothing."""
+
+    def behind(self, study: Study) -> int:
+        """Return how many trials that are over a study does not know yet."""
+        return self.charged - study.trials
 
     @property
     def recorded(self) -> tuple[CourseRow, ...]:
@@ -278,6 +286,8 @@ class Study:
 
     trials: int
     """Charged trials it knows."""
+    decision: int
+    """The last trial that was chosen, of which `flips` and `came` are; 0: none, or they were not sought."""
     recommendation: Recommendation | None
     """None before a trial has given an outcome."""
     slices: tuple[Slice, ...] = ()

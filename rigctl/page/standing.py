@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -51,7 +52,7 @@ def worst_standing(condition: Condition, phase: Phase, status: Mapping[str, Any]
     if phase.word == "tripped":
         return Standing("INVALID", "", phase.why, "")
     if told:
-        return max(told, key=lambda found: order.index(found.severity))
+        return replace(max(told, key=lambda found: order.index(found.severity)), others=len(told) - 1)
     start = condition.start
     if phase.word == "ended" and start is not None and start.safe is False:
         return Standing("MAJOR", "safe state", "not everything was confirmed safe at the end", phase.since)

@@ -93,8 +93,9 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Pa
     bands, supplies = _bands(problem.space), _supplies(loaded.problem, history)
     before = known or Past()
     flips, came = _flips(loaded, before), _came(loaded, before, state)
+    decision = 0 if before.last is None else before.last.trial
     if not history.complete:
-        return Study(len(history), None, (), bands, supplies, flips, came, notes)
+        return Study(len(history), decision, None, (), bands, supplies, flips, came, notes)
     fit = _hyperparameters(state)
     rng = trial_rng(loaded.seed, len(history) + 1)
     found = recommend(
@@ -109,7 +110,7 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Pa
     )
     posterior = fit_history(problem, history, fit).posterior
     slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
-    return Study(len(history), found, slices, bands, supplies, flips, came, notes)
+    return Study(len(history), decision, found, slices, bands, supplies, flips, came, notes)
 
 
 def _hyperparameters(state: JsonState) -> Hyperparameters | None:

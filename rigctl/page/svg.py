@@ -83,6 +83,7 @@ class Figure:
     y: Scale
     """To pixels, downwards."""
     height: float
+    _behind: list[Markup] = field(default_factory=list)
     _paths: list[str] = field(default_factory=list)
     _marks: list[Markup] = field(default_factory=list)
 
@@ -169,7 +170,8 @@ class Figure:
     def axes(self, unit: str, ticks_x: Sequence[tuple[float, str]]) -> None:
         """Draw levels at round numbers, name the unit above them, and places along the bottom."""
         for value in (t for t in self.y.ticks(max(2, round(self.height / 28))) if self.y(t) <= self.height - TEXT - 6):
-            self.level(value, "grid")
+            y = short(self.y(value))
+            self._behind.append(Markup('<line class="grid" x1="0" x2="100%" y1="{}" y2="{}"/>').format(y, y))
             self.text("0", self.y(value) + 4, label_of(value))
         if unit:
             self.text("0", TEXT - 2, unit)
@@ -188,7 +190,7 @@ class Figure:
         stretched = Markup('<svg viewBox="0 0 {} {}" width="100%" height="{}" preserveAspectRatio="none">{}</svg>')
         height = short(self.height)
         paths = stretched.format(WIDE, height, height, inner) if self._paths else Markup()
-        return drawing(self.height, title, told, paths + Markup().join(self._marks))
+        return drawing(self.height, title, told, Markup().join((*self._behind, paths, *self._marks)))
 
 
 def drawing(height: float, title: str, told: str, inner: Markup, kind: str = "figure") -> Markup:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 from rigctl.campaign.journal.glance import Glance
 from rigctl.campaign.journal.rows import DoseRow, TrialRow
@@ -37,9 +37,7 @@ def trial_now(
         control_set=row.control_set,
         state=row.state.value,
         under_way=under_way,
-        steps=()
-        if row.origin == "manual"
-        else _steps("" if not under_way else told_step if told_step in STEPS else step),
+        steps=_course(glance, row, told_step if told_step in STEPS else step),
         left_s=_left_s(row.state, elapsed_s, loaded, told),
         pairs=_pairs(row, {**readings, **row.measured}, loaded),
         pumps=_pumps(glance, row, loaded),
@@ -81,12 +79,22 @@ def _step(state: State, elapsed_s: float, loaded: LoadedConfig | None) -> str:
     return "measure" if step == "settle" and elapsed_s >= loaded.rig.timing.settle_s else step
 
 
-def _steps(now: str) -> tuple[Step, ...]:
-    """Return all steps; empty: the trial is over."""
-    if now not in STEPS:
+def _steps(at: str, state: Literal["now", "stopped"] = "now") -> tuple[Step, ...]:
+    """Return all steps; empty: the trial is over, and went through them all."""
+    if at not in STEPS:
         return tuple(Step(name, "done") for name in STEPS)
-    at = STEPS.index(now)
-    return tuple(Step(s, "done" if i < at else "now" if i == at else "coming") for i, s in enumerate(STEPS))
+    here = STEPS.index(at)
+    return tuple(Step(s, "done" if i < here else state if i == here else "coming") for i, s in enumerate(STEPS))
+
+
+def _course(glance: Glance, row: TrialRow, step: str) -> tuple[Step, ...]:
+    """Return the steps of a trial: under way, done, or stopped short of its record; none where a person did it."""
+    if row.origin == "manual":
+        return ()
+    if not row.state.final:
+        return _steps(step)
+    before = glance.events(2, row.trial)[-1].state
+    return _steps("") if row.state is State.RECORDED else _steps(AT.get(before, ""), "stopped")
 
 
 def _left_s(state: State, elapsed_s: float, loaded: LoadedConfig | None, told: Mapping[str, Any]) -> float | None:

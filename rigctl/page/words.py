@@ -97,6 +97,12 @@ def count(number_of: int, one: str, many: str = "") -> str:
     return f"1 {one}" if number_of == 1 else f"{number_of} {many or one + 's'}"
 
 
+def as_of(facts: Facts, study: Study | None) -> str:
+    """Say which trials a study knows, where there are more; empty where it knows all."""
+    behind = 0 if study is None else facts.behind(study)
+    return "" if study is None or behind <= 0 else f"by the first {count(study.trials, 'trial')}"
+
+
 def grouped(lines: Sequence[str]) -> list[tuple[str, list[str]]]:
     """Return indented lines below the line they belong to."""
     found: list[tuple[str, list[str]]] = []
@@ -114,6 +120,8 @@ def headline(facts: Facts, study: Study | None) -> str:
     said = advice(facts.labels, study)
     if word == "ended":
         return f"The campaign has ended: {ENDINGS.get(facts.phase.why, facts.phase.why)}. {said}".strip()
+    if word == "by hand" and facts.why is not None and (trial is None or facts.why.trial > trial.trial):
+        return f"Suggested for trial {facts.why.trial}: control {joined(facts.why.control_set)}. {said}".strip()
     if word in ("not running", "tripped", "holding"):
         left = f" Trial {trial.trial} was under way." if trial is not None and trial.under_way else ""
         return f"{STILL[word]}{left}"
@@ -140,7 +148,7 @@ def _expected(facts: Facts, chosen: SetFact, band: tuple[float, float, float], s
     unit = facts.labels.outcome.unit
     said = f"Expected: {between(*band[::2], unit)}"
     today = None if study is None or study.recommendation is None else study.recommendation.choice
-    if today is None:
+    if today is None or study is None or facts.behind(study) > 1:  # what was known then is not compared with now
         return f"{said}."
     if frozenset(today.control_set) == frozenset(chosen.control_set):
         return f"{said}; it is also what would be run today."

@@ -25,9 +25,13 @@ POINTS: Final = (
 )
 
 
-def build(timer: Timer, seed: np.random.SeedSequence, response: Response) -> Assembly:
-    """Build the whole rig; `response` is the growth over the tank's variables."""
+def build(timer: Timer, seed: np.random.SeedSequence, response: Response, *, more_pumps: bool = False) -> Assembly:
+    """Build the whole rig; `response` is the growth over the tank's variables.
+
+    With `more_pumps` there are two more, which the example configuration does not use: base, and a feed of potassium.
+    """
     tank = Tank(seed, response)
+    more = {"base": tank.base_pump, "feed": tank.feed_pump} if more_pumps else {}
     full_scales = {p.name: p.full_scale for p in POINTS} | {"ph": 14.0}
     probes = {name: SensorTap(partial(tank.sense, name), full) for name, full in full_scales.items()}
     growth = SensorTap(tank.growth, 1000.0)
@@ -45,10 +49,9 @@ def build(timer: Timer, seed: np.random.SeedSequence, response: Response) -> Ass
             "ca": ("ca_pump", PumpCircuit(timer, tank.ca_pump, "calcium")),
             "acid": ("acid_pump", PumpCircuit(timer, tank.acid_pump, "acid")),
             "cam": ("camera", camera),
-            "base": ("base_pump", PumpCircuit(timer, tank.base_pump, "base")),
-            "feed": ("feed_pump", PumpCircuit(timer, tank.feed_pump, "feed")),
+            **{bus: (f"{bus}_pump", PumpCircuit(timer, pump, bus)) for bus, pump in more.items()},
         },
-        pumps={"ca": tank.ca_pump, "acid": tank.acid_pump, "base": tank.base_pump, "feed": tank.feed_pump},
+        pumps={"ca": tank.ca_pump, "acid": tank.acid_pump, **more},
     )
 
 

@@ -27,7 +27,7 @@ def watched(**changes):
 
 
 async def ask(stage, verb, **arguments):
-    return await asyncio.to_thread(control.ask, stage.state, verb, **arguments)
+    return await asyncio.to_thread(control.ask, stage.state, verb, 60.0, **arguments)
 
 
 async def soon(happened):

@@ -9,7 +9,8 @@ import pytest
 
 from rigctl.campaign.corrections import amend, restore, void
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.rows import Amendment
+from rigctl.campaign.journal.rows import Amendment, ByHand, Source
+from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import JournalError, UsageError
@@ -66,6 +67,30 @@ async def test_a_decision_knows_the_corrections_made_before_it_and_no_others(sta
         [False, False, False],
     ]
     assert len({float(h.y[:2].sum()) for h in histories}) == 4
+
+
+async def test_a_campaign_goes_on_from_past_trials(stage):
+    """Every decision knows them, they cost nothing, are none of the trials asked for, and replay leaves them alone."""
+    spec = make_spec(policy=Learning(), max_trials=2)
+    stage.state.mkdir()
+    past = [
+        ManualTrial(decision, {"a": 3.0 + trial, "b": 0.5}, 1.0 * trial, 0, known=ByHand(amount=500_000 * trial))
+        for trial in (1, 2, 3)
+        for decision in [make_decision(trial, origin="manual", proposal=None, policy_state=None)]
+    ]
+    with closing(opened(stage.state)) as journal:
+        journal.begin(spec, "0.0")
+        journal.ingest(past, ("y",), Source("old.csv", "0" * 64, 0.25, 1.0, "Ada"))
+        assert journal.read.campaign().spent == 0
+        journal.beat(ended="import")
+    assert (await stage.run(spec)).ending == "trials"
+    with stage.journal() as read:
+        history = read.history(spec.problem.space)
+        assert [o.charged for o in history.observations] == [False] * 3 + [True] * 2
+        assert [o.noise_sd for o in history.observations] == [0.25] * 3 + [None] * 2
+        assert (history.uncharged, history.spent) == (3, read.campaign().spent)
+        assert history.costs(0)[:3].tolist() == [0.5, 1.0, 1.5]
+        assert [(t.decided, t.differences) for t in replay(read, spec)] == [(False, ())] * 3 + [(True, ())] * 2
 
 
 async def test_a_decision_that_did_not_know_a_correction_shows_if_the_order_is_lost(stage):

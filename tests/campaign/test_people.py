@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.journal.rows import Amendment, Source
+from rigctl.campaign.journal.rows import Amendment, Pin, Source
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.history import Observation
 from rigctl.errors import JournalError
@@ -51,6 +51,20 @@ def test_what_people_did_cannot_be_rewritten(journal, table, change):
     journal.people.add_import(Source("old.csv", "0" * 64, None, 1.0, "Ada"), 1)
     with closing(sqlite3.connect(journal.path)) as other, pytest.raises(sqlite3.IntegrityError, match="are kept as"):
         other.execute(change.format(table))
+
+
+def test_a_reset_trip_and_an_accepted_device_are_in_the_audit(journal):
+    """With the same commit: who, of what; where nothing was latched or nobody said so, nothing."""
+    journal.trips.reset("Ada")
+    journal.pins.keep([Pin("pump", "EZO-PMP", "ACID", "")])
+    assert journal.read.people.acts() == ()
+    journal.trips.latch("pump runs on")
+    journal.trips.reset("Ada")
+    journal.pins.keep([Pin("pump", "EZO-PMP", "NEW", "")], accepted_by="Bob")
+    assert [(a.verb, a.who, a.argument, a.outcome) for a in journal.read.people.acts()] == [
+        ("reset-trip", "Ada", "", "what had tripped: pump runs on"),
+        ("accept-device", "Bob", "pump", "EZO-PMP NEW is expected there"),
+    ]
 
 
 def test_an_alarm_is_acknowledged_once(journal):

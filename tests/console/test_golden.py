@@ -27,6 +27,7 @@ from rigctl.console.board import Board
 from rigctl.console.run import Ended
 from rigctl.core.policy import Proposal
 from rigctl.core.recommend import Option, Recommendation
+from rigctl.core.worth import Gain, Lesson, PayBack, Reference, Worth
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport, Seen
 from tests.console.conftest import BENCH, ROOT
@@ -72,7 +73,16 @@ def recommendation() -> Recommendation:
         for k, names in enumerate(CONTROL_SETS)
     ]
     never = Option(("ca", *LONG), {}, 2.1, -3.0, 7.2, None, 0, 9.8, None)
-    return Recommendation(options[0], (*options[1:], never), 0.05, 11.3, "2 of 5 are good enough; ph costs least")
+    gain = Gain(6.2, 5.1, 7.3)
+    alone = Reference("nothing", (), {}, 5.7, 4.6, 6.8, gain, None, 0.14, 0, 0.6)
+    lessons = (
+        Lesson("ph", True, 6.0, gain, 0.2),
+        Lesson("ca", False, 2.0, Gain(0.1, -0.3, 0.5), None),
+    )
+    worth = Worth((alone,), (PayBack(("ph",), (), 0.39, True, gain, 0.063),), lessons)
+    return Recommendation(
+        options[0], (*options[1:], never), 0.05, 11.3, "2 of 5 are good enough; ph costs least", worth
+    )
 
 
 PROPOSED = Proposal(1, "default", "explore", 0, (0.5,), REASON)

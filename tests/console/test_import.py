@@ -177,6 +177,7 @@ CELLS = {
     "dash": ("–", "point", None),
     "exponent": ("5e-1", "point", 500_000),
 }
+"""Of a cost."""
 
 
 @pytest.mark.parametrize(("cell", "decimal", "amount"), CELLS.values(), ids=CELLS)
@@ -186,6 +187,14 @@ def test_however_a_number_is_written(dough, cell, decimal, amount):
     reading = importing.Reading(decimals=decimal)
     (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), reading).rows
     assert row.known.amount == amount
+
+
+@pytest.mark.parametrize("cell", ["30", "30 °C", "30degC", "30,0 °C"])
+def test_a_unit_may_stand_behind_each_number(dough, cell):
+    """If it is the column's own, however it is written."""
+    put(dough, text([TABLE[0], ["63 %", cell, "49 mm", "1", "proof"]], ";").encode())
+    (row,) = importing.planned(load("dough.yaml"), importing.Path("old.csv"), importing.Reading()).rows
+    assert (row.values, row.outcome) == ({"hydration": 63.0, "proof": 30.0}, 49.0)
 
 
 SAID = {
@@ -321,6 +330,19 @@ def test_a_noise_of_their_own_widens_what_is_believed(dough):
     assert np.all(np.array(sds["sd"]) > np.array(sds["plain"]))
     assert sds["sd"] == pytest.approx(sds["factor"])  # the model's own is 1
     assert "must be more than 0" in dough.rigctl("import", "dough.yaml", "old.csv", "--noise", "0", code=2).err
+
+
+def test_an_export_of_past_trials_read_as_a_history_is_the_same_campaign(dough):
+    """Nobody is charged for them there either, and they are as noisy."""
+    put(dough, text(TABLE[:3]).encode())
+    dough.rigctl("import", "dough.yaml", "old.csv", "--noise", "5")
+    dough.rigctl("export", "--out", "again.csv")
+    ours, theirs = (
+        dough.rigctl("suggest", "dough.yaml", "--json", *more).json for more in ((), ("--history", "again.csv"))
+    )
+    assert {**ours, "decision_s": 0} == {**theirs, "decision_s": 0}
+    refused = dough.rigctl("ingest", "dough.yaml", "again.csv", "--state", "again", code=2).err
+    assert "again.csv:2: is imported in the export it is from" in refused
 
 
 def test_no_row_costs_a_decision(dough, monkeypatch):

@@ -20,7 +20,7 @@ def children() -> list[psutil.Process]:
 def test_buses_are_there_while_the_block_runs(tmp_path):
     """The configuration's buses get URLs that exist, and the process is gone afterwards."""
     with simulator(Scenario("greenhouse", 2400.0, 1), tmp_path) as buses:
-        assert set(buses) == {"plc", "mains", "ph", "ca", "acid", "cam", "base", "feed"}
+        assert set(buses) == {"plc", "mains", "ph", "ca", "acid", "cam"}
         assert Path(buses["ph"].removeprefix("serial://").split("?")[0]).exists()
         assert len(children()) == 1
     assert children() == []

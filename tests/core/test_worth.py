@@ -19,6 +19,7 @@ from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform
 from rigctl.core.money import to_micros
 from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import recommend
+from tests.core.claims import unreadable
 
 MODEL = ModelOptions("fixed", lengthscales=(0.35, 0.5, 0.7), signal_sd=2.0, noise_sd=0.1, mean=5.0)
 MATERN = replace(MODEL, kernel="matern-5/2")
@@ -150,6 +151,18 @@ def test_each_variable_is_told_whether_controlling_it_does_something():
     held = nodes.copy()
     held[:, 0] = found.choice.setpoints["a"] / 10
     assert a.gain.low <= truth(held).mean() - truth(nodes).mean() <= a.gain.high
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_everybody_can_read_a_recommendation(seed):
+    """Whatever is recommended, with and without costs: no sentence of more than 20 words, no term of the trade."""
+    problem = problem_of(maximise=bool(seed % 2))
+    history = history_of(problem, 12 + 8 * seed, seed, sets=4 - seed % 2)
+    found = recommend(problem, history, trial_rng(0, 1), 0.1 * seed, today={} if seed % 3 else {"c": 3.0})
+    for line in (*advise(found, outcome="growth", unit="cm2", currency="EUR"), found.reason):
+        assert not unreadable(line), line
+    assert all(option.why_not for option in found.alternatives)
+    assert not found.choice.why_not
 
 
 def test_little_seen_is_called_a_guess():

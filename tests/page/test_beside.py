@@ -9,13 +9,18 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 import urllib.request
 from contextlib import contextmanager
 
+import httpx2
 import psutil
 import pytest
 
-from tests.system.stack import wait_until
+from rigctl.page.tokens import TokenFile
+from tests.simulated import start_sim
+from tests.system.stack import Stack, greenhouse, wait_until
+from tests.system.test_faults_stop import MARGIN_S, PROMISE_S
 
 pytestmark = pytest.mark.system
 DEMO = ["demo", "--serve", "--seed", "1", "--budget", "200"]
@@ -123,3 +128,38 @@ def test_what_a_person_does_on_the_command_line_is_in_status_and_export(tmp_path
         assert ask("resume")
         wait_until(lambda: ask("status").get("trials", 0) > trials, "more trials")
         assert ask("stop")
+
+
+def at_real_speed(config):
+    """The rig's time is that of the wall; instruments take theirs to answer."""
+    config["clock"] = {"speedup": 1}
+    for device in config["devices"].values():
+        device["timeout"] = "3 s"
+
+
+def test_safe_from_the_page_lets_go_within_two_seconds_at_real_speed(tmp_path):
+    """Told by a form of the page while a trial settles; the witness is the simulator."""
+    rig = start_sim("greenhouse", tmp_path, speed=1.0, seed=5)
+    stack = Stack(rig, tmp_path)
+    try:
+        config = greenhouse(tmp_path / "rig.yaml", [("b", "nh4", "k")], prepare="1 s", settle="1 h", edit=at_real_speed)
+        run = stack.run(config, tmp_path / "state", "--serve")
+        url = run.until(lambda: next(iter(re.findall(r"page: (http://\S+)", run.said)), ""), "the page")
+        token = TokenFile(run.state).create("Anna", by="a test")
+        with httpx2.Client(base_url=url, timeout=120) as client:
+            assert client.post("/login", data={"token": token}).status_code == 303
+            secret = re.search(r'name="csrf" value="([^"]+)"', client.get("/login").text)[1]
+            run.until(lambda: run.count("RUNNING"), "a trial that settles")
+            assert set(rig.state()["plant"]["setpoints"]) == {"b", "nh4", "k"}
+            began_s = time.monotonic()
+            assert client.post("/act/safe", data={"csrf": secret}).status_code == 303
+            took_s = time.monotonic() - began_s
+            assert rig.state()["plant"]["setpoints"] == {}
+        assert run.wait() == 0
+        print(f"safe from the page, rig at speed 1: {took_s:.2f} s")
+        assert took_s < PROMISE_S + MARGIN_S
+        assert run.answer["ending"] == "abandoned"
+        assert run.answer["safe_after_s"] < PROMISE_S + MARGIN_S
+    finally:
+        stack.end()
+        rig.stop()

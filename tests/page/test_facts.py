@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from datetime import timedelta
 from statistics import mean
@@ -19,9 +20,10 @@ from tests.page.conftest import NOON, told
 
 
 @pytest.fixture(scope="module")
-def plain(finished):
-    """The same journal, as any program reads it."""
-    connection = sqlite3.connect(finished / "journal.sqlite")
+def plain(finished, tmp_path_factory):
+    """A copy of the same journal, as any program reads it."""
+    copy = shutil.copytree(finished, tmp_path_factory.mktemp("plain") / "state")
+    connection = sqlite3.connect(copy / "journal.sqlite")
     yield lambda sql: connection.execute(sql).fetchall()
     connection.close()
 

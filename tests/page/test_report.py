@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+import shutil
 import xml.etree.ElementTree as ET
 from dataclasses import replace
 
@@ -13,6 +14,7 @@ from rigctl.errors import RigctlError
 from rigctl.page import report_files
 from rigctl.page.report import document, report
 from rigctl.page.report_figures import Drawn, drawings
+from tests.page.big_journal import lengthen
 from tests.page.conftest import NOON, told
 from tests.page.test_render import Outline
 
@@ -48,6 +50,7 @@ def test_the_document_needs_nothing_else(html):
         "What to run from now on",
         "Against leaving everything alone",
         "all left alone",
+        "What would change this",
         "Expected growth of each way of running",
         "does controlling it pay?",
         "electricity",
@@ -91,6 +94,18 @@ def test_names_are_never_markup(found):
     text = document(replace(found, facts=replace(found.facts, labels=labels), config="</pre><img src=x>"))
     assert "<script>" not in text
     assert "<img" not in text
+
+
+@pytest.mark.slow
+def test_a_report_of_20000_trials_is_no_larger(finished, tmp_path):
+    """What is listed is counted beyond some lines, what is drawn is thinned; what takes long is left out."""
+    shutil.copytree(finished, tmp_path / "long")
+    lengthen(tmp_path / "long", 20_000)
+    with told(tmp_path / "long") as (_, campaign):
+        text = document(report(campaign.reader, campaign.loaded, NOON))
+    assert len(text.encode()) < MOST_BYTES
+    assert "20000 trials" in text
+    assert "What would change this" not in text
 
 
 # Files ------------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def test_the_ready_file_says_where_everything_is(tmp_path):
         said = json.loads(process.stdout.readline())
         assert json.loads(ready.read_text(encoding="utf-8")) == said
         assert (said["pid"], said["speed"]) == (process.pid, 2400.0)
-        assert list(said["buses"]) == ["plc", "mains", "ph", "ca", "acid", "cam", "base", "feed"]
+        assert list(said["buses"]) == ["plc", "mains", "ph", "ca", "acid", "cam"]
         assert said["buses"]["mains"] == f"modbus_rtu://{tmp_path}/sim/mains?baud=2400"
         assert said["buses"]["ca"] == f"serial://{tmp_path}/sim/ca_pump"
         process.terminate()

@@ -1,4 +1,4 @@
-"""A newcomer's path: demo, init, check, trials by hand, past trials, a recommendation; each step names the next.
+"""A newcomer's path: demo, init, check, trials by hand, past trials, a report; each step names the next.
 
 Nothing is read but the README and what the program says. `python -m tests.system.newcomer` takes the long way: a fresh
 clone of this repository in a new virtual environment, as the README says, which needs a package index and minutes.
@@ -108,7 +108,7 @@ def old_table(file: Path, rows: int = 60) -> None:
 
 
 def path(newcomer: Newcomer, *, demo: str) -> None:
-    """Walk it, from the demo to a recommendation."""
+    """Walk it, from the demo to a report."""
     config = newcomer.initialise(newcomer.next_of(newcomer.run(demo)))
     assert config.startswith("rigctl check ")
     checked = newcomer.run(config)
@@ -118,7 +118,10 @@ def path(newcomer: Newcomer, *, demo: str) -> None:
     said = newcomer.run(past.replace("OLD.csv", "old.csv"))
     assert "60 trials" in said
     assert newcomer.next_of(said) == after
-    newcomer.run(newcomer.aside(said, "recommend"))
+    report = newcomer.next_of(newcomer.run(newcomer.aside(said, "recommend")))
+    assert report.startswith("rigctl report ")
+    newcomer.run(report)
+    assert "growth" in (newcomer.folder / "report.html").read_text(encoding="utf-8")
 
 
 def readme_demo() -> list[str]:
@@ -141,7 +144,7 @@ def main() -> None:
             path(newcomer, demo=demo.replace(".venv/bin/", ""))
         finally:
             sys.stdout.write("\n".join(newcomer.said))
-        sys.stdout.write(f"\nfrom the clone to a recommendation: {time.monotonic() - began_s:.0f} s\n")
+        sys.stdout.write(f"\nfrom the clone to a report: {time.monotonic() - began_s:.0f} s\n")
 
 
 if __name__ == "__main__":

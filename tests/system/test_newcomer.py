@@ -1,4 +1,4 @@
-"""A newcomer gets from the demo to a recommendation by what the program itself says."""
+"""A newcomer gets from the demo to a report by what the program itself says."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.system
 
 
 def test_each_step_names_the_next(tmp_path):
-    """Demo, init, check, ten trials by hand, 60 of the past, recommend; all commands but the first were printed."""
+    """Demo, init, check, ten trials by hand, 60 of the past, recommend, report; all but the first were printed."""
     newcomer = Newcomer(tmp_path, (sys.executable, "-m", "rigctl"))
     demo = readme_demo()[-1].replace(".venv/bin/", "")
     path(newcomer, demo=f"{demo} --max-trials 2")

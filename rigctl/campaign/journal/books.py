@@ -92,6 +92,8 @@ class PinBook:
         with transaction(self._connection):
             for pin in pins:
                 self._do.insert("pins", {**fields_of(pin), **said})
+                if accepted_by:
+                    self._do.add_act("accept-device", accepted_by, pin.device, outcome=f"{pin} is expected there")
 
 
 class TripBook:
@@ -100,6 +102,7 @@ class TripBook:
     def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
         self._connection = connection
         self._time = time
+        self._do = Statements(connection, time)
 
     def latch(self, reason: str) -> None:
         """Record a trip; while one is latched, the first reason stays."""
@@ -114,8 +117,8 @@ class TripBook:
         rows = fetch(self._connection, TripRow, "SELECT reason, utc FROM trips WHERE reset_utc IS NULL")
         return rows[0] if rows else None
 
-    def reset(self) -> TripRow | None:
-        """Let go of the latch, and record when; returns what it was, None if nothing was latched.
+    def reset(self, who: str = "") -> TripRow | None:
+        """Let go of the latch, and record when and by whom; returns what it was, None if nothing was latched.
 
         Doses without an answer are forgiven: whoever has found the cause has looked at pumps and probes too.
         """
@@ -123,5 +126,6 @@ class TripBook:
         with transaction(self._connection):
             self._connection.execute("UPDATE trips SET reset_utc = ? WHERE reset_utc IS NULL", (self._time.utc(),))
             if was is not None:
+                self._do.add_act("reset-trip", who, outcome=f"what had tripped: {was.reason}")
                 self._connection.execute("UPDATE answers SET forgiven = 1 WHERE NOT answered AND NOT forgiven")
         return was

@@ -69,10 +69,20 @@ class Statements:
             "utc": self._time.utc(),
             "at_s": self._time.now_s(),
             "detail": detail,
-            # whoever writes has begun last: the state directory's lock sees to that
-            "start": self._connection.execute("SELECT max(id) FROM starts").fetchone()[0],
+            "start": self.last_start(),
         }
         self.insert("events", values)
+
+    def add_act(self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "") -> int:
+        """Insert what a person did into the audit; return its number."""
+        said = {"verb": verb, "argument": argument, "who": who, "why": why, "outcome": outcome}
+        when = {"utc": self._time.utc(), "at_s": self._time.now_s(), "start": self.last_start()}
+        return self.insert("acts", {**said, **when})
+
+    def last_start(self) -> int | None:
+        """Return the process that writes, by its number: the state directory's lock sees to it that it began last."""
+        (start,) = self._connection.execute("SELECT max(id) FROM starts").fetchone()
+        return None if start is None else int(start)
 
     def add_measurements(self, trial: int, measurements: Mapping[str, Measurement], outcomes: Sequence[str]) -> None:
         """Insert one row per sensor; NaN becomes NULL. `outcome` is 0 for variables, then 1, 2, ... in order."""

@@ -15,7 +15,7 @@ from rigctl.campaign.journal.integrity import log_of
 from rigctl.campaign.journal.reader import FILE_NAME, Reader
 
 Stamp = tuple[tuple[int, int, int], ...]
-"""Of the journal's file and its log: inode, size, time of the last change; no entry for one that is not there."""
+"""Of the journal's file and its log: inode, size, time of the last change; no entry for one that has nothing in it."""
 
 
 @contextmanager
@@ -47,4 +47,5 @@ def _stamp(file: Path) -> Stamp:
         found = file.stat()
     except OSError:
         return ()
-    return ((found.st_ino, found.st_size, found.st_mtime_ns),)
+    # an empty log says nothing; whoever reads makes one
+    return ((found.st_ino, found.st_size, found.st_mtime_ns),) if found.st_size else ()

@@ -47,7 +47,7 @@ class PeopleBook:
     def act(self, verb: str, who: str, argument: str = "", why: str = "", outcome: str = "") -> int:
         """Record what a person did, or tried to do, and what came of it; return its number."""
         with transaction(self._connection):
-            return self._add_act(verb, who, argument, why, outcome)
+            return self._do.add_act(verb, who, argument, why, outcome)
 
     def acknowledge(self, alarm: int, who: str, note: str = "") -> None:
         """Record that a person has seen an alarm, and that they said so.
@@ -61,7 +61,7 @@ class PeopleBook:
             for first in ask(self._connection, "SELECT who, utc FROM acknowledgements WHERE alarm = ?", alarm):
                 raise JournalError(f"alarm {alarm}: {first['who']} has acknowledged it already, {first['utc']}")
             self._do.insert("acknowledgements", {"alarm": alarm, "who": who, "note": note, **self._now()})
-            self._add_act("ack", who, f"alarm {alarm}", note, "acknowledged")
+            self._do.add_act("ack", who, f"alarm {alarm}", note, "acknowledged")
 
     def suggest(self, decision: Decision) -> int:
         """Keep a decision that is handed to a person, once; return its number."""
@@ -73,7 +73,7 @@ class PeopleBook:
             for last in ask(self._connection, sql, decision.trial):
                 if all(last[column] == cell for column, cell in cells.items()):
                     return int(last["id"])
-            return self._do.insert("suggestions", {**values, **self._now(), "start": self._start()})
+            return self._do.insert("suggestions", {**values, **self._now(), "start": self._do.last_start()})
 
     def correct(self, trial: int, kind: Kind, was: Amendment, becomes: Amendment, *, who: str, why: str) -> int:
         """Put a correction beside a trial's record, and the act into the audit; return the correction's number.
@@ -86,7 +86,7 @@ class PeopleBook:
                 raise JournalError(f"trial {trial}: not in this journal")
             values = {"trial": trial, "kind": kind, "was": was, "becomes": becomes, "who": who, "why": why}
             number = self._do.insert("corrections", {**values, **self._now()})
-            self._add_act(kind, who, f"trial {trial}", why, f"correction {number}")
+            self._do.add_act(kind, who, f"trial {trial}", why, f"correction {number}")
             return number
 
     def add_import(self, source: Source, trials: int) -> int:
@@ -98,14 +98,6 @@ class PeopleBook:
         """Note what is known besides of a trial inside the transaction that records it."""
         values = fields_of(known)
         self._do.insert("by_hand", {"trial": trial, "import": values.pop("imported"), **values})
-
-    def _add_act(self, verb: str, who: str, argument: str, why: str, outcome: str) -> int:
-        values = {"verb": verb, "argument": argument, "who": who, "why": why, "outcome": outcome}
-        return self._do.insert("acts", {**values, **self._now(), "start": self._start()})
-
-    def _start(self) -> int | None:
-        (start,) = self._connection.execute("SELECT max(id) FROM starts").fetchone()  # whoever writes has begun last
-        return None if start is None else int(start)
 
     def _now(self) -> Mapping[str, object]:
         return {"utc": self._time.utc(), "at_s": self._time.now_s()}
@@ -142,13 +134,13 @@ class PeopleRows:
         rows = fetch(self._connection, ImportRow, "SELECT *, id AS imported FROM imports ORDER BY id")
         return {found.imported: found for found in rows}
 
-    def by_hand(self) -> Mapping[int, ByHand]:
-        """Return what is known besides of trials that a person did, by trial."""
+    def by_hand(self, trial: int | None = None) -> Mapping[int, ByHand]:
+        """Return what is known besides of trials that a person did (of one, or of all), by trial."""
         if not has_table(self._connection, "by_hand"):
             return {}
-        sql = "SELECT *, import AS imported FROM by_hand ORDER BY trial"
-        numbers = [cells["trial"] for cells in ask(self._connection, sql)]
-        return dict(zip(numbers, fetch(self._connection, ByHand, sql), strict=True))
+        sql = "SELECT *, import AS imported FROM by_hand WHERE trial = coalesce(?, trial) ORDER BY trial"
+        numbers = [cells["trial"] for cells in ask(self._connection, sql, trial)]
+        return dict(zip(numbers, fetch(self._connection, ByHand, sql, trial), strict=True))
 
     def corrections(self, last: int | None = None) -> tuple[CorrectionRow, ...]:
         """Return what was corrected, in order, up to the correction of this number; None: all."""

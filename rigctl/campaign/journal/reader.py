@@ -203,7 +203,7 @@ class Reader:
         rows = _trials(self._connection, "WHERE t.trial = ?", number, number)
         if not rows:
             raise UsageError(f"trial {number}: not in this journal")
-        return self._corrected(rows)[0]
+        return self._corrected(rows, only=number)[0]
 
     def open_trial(self) -> TrialRow | None:
         """Return the trial that is under way (or was, when the process died); there is at most one."""
@@ -214,7 +214,8 @@ class Reader:
         """Return all charged trials, as a policy sees them (see `observation`); corrected as `trials` are."""
         last = self.people.last_correction() if corrections is None else corrections
         imports = self.people.imports()
-        rows = (row for row in self.trials(last) if row.state.final)
+        known = self._corrected(_trials(self._connection, "ORDER BY trial", None, decisions=False), last)
+        rows = (row for row in known if row.state.final)
         return History.of((observation(space, row, further, imports) for row in rows), corrections=last)
 
     def policy_state(self, before: int | None = None) -> Mapping[str, Any] | None:
@@ -270,8 +271,10 @@ class Reader:
         """Return every process that ran the campaign, in order."""
         return fetch(self._connection, StartRow, "SELECT *, id AS start FROM starts ORDER BY id")
 
-    def _corrected(self, rows: tuple[TrialRow, ...], last: int | None = None) -> tuple[TrialRow, ...]:
-        known, corrections = self.people.by_hand(), by_trial(self.people.corrections(last))
+    def _corrected(
+        self, rows: tuple[TrialRow, ...], last: int | None = None, only: int | None = None
+    ) -> tuple[TrialRow, ...]:
+        known, corrections = self.people.by_hand(only), by_trial(self.people.corrections(last))
         first = self.campaign().outcome if corrections else ""
         return tuple(
             corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first)
@@ -282,13 +285,16 @@ class Reader:
 
 
 def _trials(
-    connection: sqlite3.Connection, which: str, number: int | None, *parameters: object
+    connection: sqlite3.Connection, which: str, number: int | None, *parameters: object, decisions: bool = True
 ) -> tuple[TrialRow, ...]:
+    """Return trials; without `decisions` how they were decided is left out, which takes longest to read."""
     measured: dict[int, dict[str, float]] = {}
     further: dict[int, dict[str, float]] = {}
     for trial, name, value, outcome in connection.execute(_BESIDE_THE_OUTCOME, (number,)):
         (further if outcome else measured).setdefault(trial, {})[name] = value
     cursor = connection.execute(f"{_TRIALS} {which}", parameters)
     decode = decoder(TrialRow, cursor)
-    rows = {row[0]: row for row in cursor}
+    left_out = () if decisions else ("proposal", "policy_state")
+    kept = [column[0] not in left_out for column in cursor.description]
+    rows = {row[0]: [cell if keep else None for cell, keep in zip(row, kept, strict=True)] for row in cursor}
     return tuple(decode(r, measured=measured.get(n, {}), further=further.get(n, {})) for n, r in rows.items())

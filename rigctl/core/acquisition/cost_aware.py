@@ -67,9 +67,7 @@ class View(Context):
         metered = self.history.costs(i).size > 0
         told = metered or self.problem.known_costs is not None or self.problem.known_cost_field is not None
         known, worth_it = self.outcomes_have_a_unit, self.worth_it(found) or not self.selective
-        beyond = (
-            "does not fit the rest of the budget" if not found.fits else "" if worth_it else "is not worth its cost"
-        )
+        beyond = "does not fit the rest of the budget" if not found.fits else "" if worth_it else "not worth its cost"
         return SetReport(
             control_set=self.problem.space.control_sets[i].names,
             at=self.problem.space.setpoints(i, found.setting),
@@ -82,7 +80,7 @@ class View(Context):
             trials=self.history.trials_of(i),
             eligible=found.fits and worth_it,
             ruled_out=beyond,
-            spent=to_units(sum(o.cost for o in self.history.observations if o.control_set == i)),
+            spent=to_units(self.spent_on(i)),
         )
 
 

@@ -53,7 +53,7 @@ class Choice:
     """See `Proposal.technical`."""
     compared: Mapping[int, Sequence[float]] = field(default_factory=dict)
     """By control set the settings (k,) that were compared; where there is none, the set's upper maximiser."""
-    left_out: str = "is not compared in this trial"
+    left_out: str = "not compared in this trial"
     """Why the others were not in the running, where neither money nor the threshold says so."""
 
 
@@ -85,6 +85,13 @@ class Context:
     def cost_at(self, control_set: int, setting: Sequence[float]) -> float:
         """Return what a trial of this set at this setting (k,) is expected to cost, currency units, positive."""
         return float(self.field.mean(control_set, np.array([setting], dtype=float))[0])
+
+    def spent_on(self, control_set: int) -> Micros:
+        """Return what all its trials were charged; `booked` counts free ones too."""
+        return sum(o.cost for o in self.history.observations if o.control_set == control_set)
+
+    def has_had_least_money(self, control_set: int, among: Sequence[int]) -> bool:
+        return all(self.spent_on(control_set) <= self.spent_on(i) for i in among)
 
     def affords(self, most: Micros) -> bool:
         """Tell whether a trial that may cost so much fits what is left of the budget."""
@@ -244,7 +251,7 @@ class Outlook(Context):
             trials=self.history.trials_of(i),
             eligible=i in choice.eligible,
             ruled_out=self._ruled_out(i, setting, choice),
-            spent=to_units(sum(o.cost for o in self.history.observations if o.control_set == i)),
+            spent=to_units(self.spent_on(i)),
             best_lower=s * self.bounds[i].lower if known else None,
             best_lower_at=space.setpoints(i, self.bounds[i].lower_at),
         )

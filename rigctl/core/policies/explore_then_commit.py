@@ -122,16 +122,20 @@ class ExploreThenCommit(OutlookPolicy):
             had = booked(history, outlook.costs)
         else:
             had = tuple(history.trials_of(i) for i in sets)
-        chosen = min(outlook.fitting(), key=lambda i: (had[i], history.trials_of(i), i))
+        fitting = outlook.fitting()
+        chosen = min(fitting, key=lambda i: (had[i], history.trials_of(i), i))
         seen = seen.narrowed(outlook.lower, {i: outlook.upper[i] for i in {chosen} - outlook.moved})
         few = len(history.complete) < outlook.problem.space.dimension + 1
         where = "" if few else "; at its upper-bound maximiser"
         label, remembered = outlook.label(chosen), {**seen.to_state(), "commit_trials": commit_trials}
         by_spend = self.explore.by == "spend"
+        least = f"and {label} has had the {'least money' if by_spend else 'fewest trials'}"
+        if by_spend and not outlook.has_had_least_money(chosen, fitting):  # free trials count, but cost nothing
+            least = f"and {label} is next"
         return Choice(
             chosen,
             "explore",
-            f"all control sets take turns, and {label} has had the {'least money' if by_spend else 'fewest trials'}",
+            f"all control sets take turns, {least}",
             sets,
             first=few,
             remembered=remembered,

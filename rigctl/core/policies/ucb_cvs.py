@@ -185,7 +185,7 @@ class CostGroupEtc(OutlookPolicy):
                         f"exploring: {label} is the most promising of group {number} of {len(groups)} "
                         f"by {self.groups} ({_labels(outlook, group.members)}), which has had {had} of {due} plays"
                     ),
-                    left_out=f"it is the turn of {self.groups} group {number}",
+                    left_out=f"not its turn, but that of {self.groups} group {number}",
                 )
         chosen = outlook.most_promising(fitting)
         label = outlook.label(chosen)
@@ -206,7 +206,7 @@ class CostGroupEtc(OutlookPolicy):
         chosen = outlook.first_to_meter(unmetered)
         reason = f"{outlook.label(chosen)} has never been tried, and its cost must be known first"
         technical = f"metering: {outlook.label(chosen)} has never been tried, and groups of equal cost need its cost"
-        return Choice(chosen, "explore", reason, unmetered, technical=technical, left_out="its cost is known already")
+        return Choice(chosen, "explore", reason, unmetered, technical=technical, left_out="has a known cost already")
 
 
 def _labels(outlook: Outlook, members: Sequence[int]) -> str:

@@ -49,7 +49,8 @@ class ValuePerCost(OutlookPolicy):
         if sum(spent) < self.explore * outlook.problem.budget:
             chosen = min(fitting, key=lambda i: (spent[i], history.trials_of(i), len(sets[i].indices), i))
             label = outlook.label(chosen)
-            reason = f"money is spread evenly at first, and {label} has had the least"
+            least = "has had the least" if outlook.has_had_least_money(chosen, fitting) else "is next"
+            reason = f"money is spread evenly at first, and {label} {least}"
             technical = f"exploring: least has been spent on {label}; at its upper-bound maximiser"
             return Choice(chosen, "explore", reason, fitting, technical=technical)
         best = Valuing.of(outlook, rng, widely=WIDELY).gain_per_cost(fitting, self.attain)

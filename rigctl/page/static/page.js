@@ -129,7 +129,7 @@
       return new uPlot(options(place.clientWidth, 210, x.label, course.unit, series), [x.values, course.outcome, course.best], place);
     },
     reading(place) {
-      const found = this.data.readings.find((r) => r.name === place.dataset.plot);
+      const found = this.data.readings.find((r) => r.name === place.dataset.name);
       if (!found || !found.x.length) return null;
       const series = [
         dots("left alone", 5, colour("--fill-2"), colour("--fill-2")),

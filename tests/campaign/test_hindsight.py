@@ -1,0 +1,52 @@
+"""A past decision, looked at again from the journal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rigctl.campaign.hindsight import asked, prices, situation_before, what_came_of, what_would_change
+from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
+from tests.campaign.fakes import make_spec
+from tests.core.conftest import FIXED
+
+
+async def done(stage):
+    """A campaign of ten trials by a policy that decides by costs."""
+    policy = ExploreThenCommit(tolerance=0.3, explore=Exploration(plays=2, share=None))
+    spec = make_spec(policy=policy, max_trials=10)
+    spec = replace(spec, problem=replace(spec.problem, model=FIXED))
+    await stage.run(spec)
+    return spec
+
+
+async def test_every_decision_can_be_made_again(stage):
+    """From what stood in the journal before it: history, memory, budget and seed."""
+    spec = await done(stage)
+    with stage.journal() as reader:
+        for row in reader.trials():
+            assert asked(situation_before(reader, spec, row)) == "+".join(row.control_set)
+
+
+async def test_what_would_have_changed_it_is_found_in_the_past(stage):
+    """With the prices of the rig's meters; of a trial done by hand, or that today's code decides otherwise, nothing."""
+    spec = await done(stage)
+    with stage.journal() as reader:
+        row = reader.trials()[-1]
+        found = what_would_change(reader, spec, row, most=40)
+        assert found.answer == "+".join(row.control_set)
+        assert found.asked <= 40
+        assert {p.meter for p in prices(reader, spec)} == {m.name for m in spec.rig.meters}
+        assert what_would_change(reader, spec, replace(row, origin="manual")) is None
+        assert what_would_change(reader, spec, replace(row, control_set=("z",)), most=40) is None
+
+
+async def test_what_came_of_it_is_held_against_what_was_expected(stage):
+    """Outcome and cost of a trial that is over; a trial without a proposal has no expectation."""
+    spec = await done(stage)
+    with stage.journal() as reader:
+        row = reader.trials()[-1]
+        found = what_came_of(reader, spec, row)
+        assert found.outcome == row.outcome
+        assert found.expected.low < found.expected.mean < found.expected.high
+        assert found.expected_cost is not None
+        assert what_came_of(reader, spec, replace(row, proposal=None)) is None

@@ -1,0 +1,75 @@
+"""`rigctl status --watch` beside a campaign that answers a few times and then ends."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import pytest
+from rich.console import Console
+
+from rigctl.campaign import control
+from rigctl.console import watch
+from rigctl.errors import UsageError
+from tests.console.test_golden import PLAIN, board
+
+
+def answer(now_s: float, **changes: object) -> dict[str, object]:
+    """What a campaign on the bench answers at this rig time, in mid-trial."""
+    trial = board(7).trial
+    facts = {"pid": 1, "rig": "bench", "currency": "EUR", "alarms": 0, "phase": "running", "trials": 5, "ok": True}
+    readings = {"ca": {"value": 3.01, "unit": "mM", "age_s": 2.0, "detail": ""}}
+    told = {**facts, "speedup": 10.0, "spent": 2.1, "budget": 20.0, "trial": trial.to_json(now_s), "readings": readings}
+    return {**told, **changes}
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Answers in order; then nobody runs the campaign any more."""
+    given: list[dict[str, object]] = []
+
+    def ask(directory, verb):
+        if not given:
+            raise UsageError(f"{directory}: no campaign is running here")
+        return given.pop(0)
+
+    monkeypatch.setattr(control, "ask", ask)
+    monkeypatch.setattr(watch, "LOOK_S", 0.0)
+    return given
+
+
+def test_a_pipe_gets_a_line_for_every_step_and_the_end(ingested, answers):
+    """Nothing while nothing changes; what is done, for how long yet, doses and readings when it does."""
+    answers += [answer(400.0), answer(401.0), answer(7600.0), answer(7600.0, phase="holding", why="probe is silent")]
+    *lines, end = ingested.rigctl("status", "--watch").out.split("\n", 3)
+    assert lines[0] == (
+        "5 trials, 2.10 of 20.00 EUR spent; trial 1 control ca+ph: settling, 11 min 50 s left; the trial takes about "
+        "12 min 50 s yet; dosed ca_doser 2, 78.9 mL; readings ca 3.01 mM"
+    )
+    assert "measuring, 50 s left" in lines[1]
+    assert lines[2].startswith("holding: probe is silent; 5 trials")
+    assert end.startswith("running: False\n")
+
+
+def test_programs_get_a_document_per_look(ingested, answers):
+    """One per line, as they come."""
+    answers += [answer(400.0), answer(7600.0)]
+    found = [json.loads(line) for line in ingested.rigctl("status", "--watch", "--json").out.splitlines()]
+    assert [told["trial"]["step"] for told in found] == ["settle", "measure"]
+
+
+def test_a_terminal_gets_the_display_of_the_run(ingested, answers):
+    """Drawn again in its place, with the trials that the journal knows."""
+    answers += [answer(400.0)]
+    stream = io.StringIO()
+    console = Console(
+        file=stream, force_terminal=True, width=80, color_system=None, _environ={"TERM": "xterm"}, **PLAIN
+    )
+    watch.watch(ingested.folder / "state/bench", console)
+    assert "settling, 11 min 50 s left" in stream.getvalue()
+    assert "growth 1.9 cm2/day (trial 3, ph+ca)" in stream.getvalue()
+
+
+def test_nothing_to_watch_is_refused(ingested, answers):
+    """It says what to do instead."""
+    assert "without --watch says how it ended" in ingested.rigctl("status", "--watch", code=2).err

@@ -1,0 +1,232 @@
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import timedelta
+
+import pytest
+
+from rigctl.campaign.journal import open_reader
+from rigctl.campaign.trial import Event
+from rigctl.page.facts import gather
+from rigctl.page.render import sections
+from rigctl.page.shown import Phase, Supply
+from rigctl.page.study import study
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm
+from tests.campaign.records import LINES, STEPS, record_trial
+from tests.console.conftest import BENCH, TRIALS, Bench
+from tests.page.conftest import NOON, told, unpacked
+
+
+def text_of(html):
+    """What is read, without marks."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
+
+
+@pytest.fixture(scope="module")
+def shown(finished):
+    """Facts of the finished campaign, and what the model says of it."""
+    with told(finished) as (facts, campaign):
+        return facts, study(campaign.reader, campaign.loaded)
+
+
+@pytest.fixture(scope="module")
+def halfway(tmp_path_factory):
+    """A campaign whose process died in the middle of a trial."""
+    left = unpacked("unfinished", tmp_path_factory.mktemp("unfinished"))
+    with told(left, now=NOON + timedelta(days=3650)) as (facts, campaign):
+        return facts, study(campaign.reader, campaign.loaded)
+
+
+def test_the_choice_on_one_axis(shown):
+    """One row per control set; the chosen one is marked; what would be run today stands in each."""
+    facts, known = shown
+    html = sections(facts, known)["why"]
+    rows = re.findall(r'<tr class="(chosen|open|out)">(.*?)</tr>', html, re.DOTALL)
+    assert [kind for kind, _ in rows].count("chosen") == 1
+    assert len(rows) == len(facts.why.sets)
+    for (kind, row), fact in zip(rows, facts.why.sets, strict=True):
+        assert fact.label in text_of(row)
+        assert ('class="band"' in row) == (fact.band is not None)
+        assert ("chosen:" in row) == (kind == "chosen")
+        assert ('class="line"' in row) == (facts.why.threshold is not None)
+        assert 'class="today"' in row
+    assert f"{known.recommendation.choice.expected:.4g}" in text_of(html)
+
+
+def test_places_on_the_axis_are_right(shown):
+    """Bands of all sets are drawn by one scale: equal differences of outcome are equal distances."""
+    facts, known = shown
+    html = sections(facts, known)["why"]
+    drawn = re.findall(r'class="band" x="([\d.]+)%" width="([\d.]+)%"', html)
+    bands = [s.band for s in facts.why.sets if s.band]
+    places = [(float(x), float(x) + float(w)) for x, w in drawn]
+    (low, high), (start, end) = (bands[0][0], bands[0][2]), places[0]
+    scale = (end - start) / (high - low)
+    for (lower, _, upper), (left, right) in zip(bands, places, strict=True):
+        assert left == pytest.approx(start + scale * (lower - low), abs=0.5)
+        assert right == pytest.approx(start + scale * (upper - low), abs=0.5)
+
+
+def test_what_would_change_it_is_of_this_decision(shown):
+    """Changes are shown only beside the decision that they were found for."""
+    facts, known = shown
+    flip = "At 1 EUR a trial, ca would be chosen."
+    own = replace(known, decision=facts.why.trial, flips=(flip,))
+    assert flip in sections(facts, own)["why"]
+    assert flip not in sections(facts, replace(own, decision=facts.why.trial - 1))["why"]
+
+
+def test_a_study_that_is_behind_says_so(shown):
+    """What was worked out of fewer trials is not passed off as today's, nor compared with a later decision."""
+    facts, known = shown
+    running = replace(facts, phase=Phase("running"), asks=True)
+    fresh, old = sections(running, known), sections(running, replace(known, trials=known.trials - 5))
+    for name in ("why", "advice", "model"):
+        assert f"by the first {known.trials - 5} trials" in text_of(old[name])
+        assert "by the first" not in text_of(fresh[name])
+    assert "would be run today" in fresh["now"]
+    assert "would be run today" not in old["now"]
+
+
+def test_leaving_everything_alone_stands_beside(shown):
+    """Every recommendation is held against doing nothing."""
+    facts, known = shown
+    html = sections(facts, known)["advice"]
+    assert "leave everything alone" in html
+    assert "What controlling each variable does:" in html
+    assert len(re.findall(r'scope="row"', html)) >= len(known.recommendation.alternatives) + 2
+
+
+def test_money_says_where_it_went(shown):
+    """Every meter has its part of the gauge and its line; what stopping returns is said."""
+    facts, known = shown
+    html = sections(facts, known)["money"]
+    bar = re.search(r'<svg class="gauge".*?</svg>', html, re.DOTALL)[0]
+    assert len(re.findall(r'class="fill-\d"', bar)) == len(facts.money.parts)
+    assert all(part.meter in text_of(html) for part in facts.money.parts)
+    assert "stopping now returns" in html
+
+
+def test_slices_say_where_nothing_was_tried(halfway):
+    """A slice is dashed where no trial was, solid where one was, and marks the recommendation."""
+    facts, known = halfway
+    html = sections(facts, known)["model"]
+    figures = html.split("<figure>")[1:]
+    assert len(figures) == len(facts.labels.units)
+    for drawn, found in zip(figures, known.slices, strict=True):
+        assert ('class="guess"' in drawn) == (not all(found.tried))
+        assert ('class="today"' in drawn) == (found.chosen is not None)
+        assert all(low <= mean <= high for low, mean, high in zip(found.low, found.mean, found.high, strict=True))
+
+
+def test_slices_go_through_the_recommendation(shown):
+    """Where a controlled variable is as recommended, the slice is what is expected of the recommendation."""
+    _, known = shown
+    choice = known.recommendation.choice
+    for found in known.slices:
+        if found.chosen is None:
+            continue
+        at = min(range(len(found.at)), key=lambda i: abs(found.at[i] - found.chosen))
+        near = found.mean[max(0, at - 1) : at + 2]
+        assert min(near) - 1e-6 <= choice.expected <= max(near) + 1e-6
+
+
+def test_a_change_of_supply_is_a_step(shown):
+    """Stretches of different supply are levels of their own, the change is named with its trial."""
+    facts, known = shown
+    changed = replace(known, supplies=(Supply("k", 1, 12, 4.0), Supply("k", 13, 24, 7.0)))
+    html = sections(facts, changed)["readings"]
+    assert html.count('class="supply"') == 2
+    date = next(row.started_utc[:10] for row in facts.course.rows if row.trial == 13)
+    assert f"supply changed {date}, trial 13" in html
+    assert 'class="supply"' not in sections(facts, known)["readings"]
+
+
+def test_the_front_is_of_two_outcomes(shown):
+    """Trials and those that no other beats are drawn where there are several outcomes, nothing where there is one."""
+    facts, known = shown
+    html = sections(facts, known)["front"]
+    assert 'class="held"' in html
+    one = replace(facts, labels=replace(facts.labels, outcomes=facts.labels.outcomes[:1]), drawn={})
+    assert sections(one, known)["front"] == ""
+
+
+def test_a_dead_process_is_no_quiet_matter(halfway):
+    """A campaign that nobody runs is shown as abnormal, by sign, word and class, and not as controlling anything."""
+    facts, known = halfway
+    parts = sections(facts, known)
+    assert 'class="state abnormal"' in parts["now"]
+    assert "▲" in parts["now"]
+    assert "not running" in text_of(parts["now"])
+    assert "Controls" not in parts["now"]
+
+
+def test_all_quiet_is_grey(shown):
+    """Where nothing is abnormal, nothing is coloured."""
+    parts = sections(*shown)
+    assert "abnormal" not in parts["now"]
+    assert not re.search(r'class="alarm (minor|major|invalid)"', parts["now"])
+
+
+def looked(directory, status=None):
+    with open_reader(directory) as reader:
+        return gather(reader, None, status, NOON)
+
+
+def test_an_alarm_has_sign_word_and_colour(journal, tmp_path):
+    """An alarm in the log is told by its sign and word besides its colour; it can be acknowledged by who may act."""
+    journal.alarm(Alarm(Severity.MAJOR, "pump", "stuck"))
+    html = sections(looked(tmp_path, {"phase": "running"}), None, acting="t")["log"]
+    row = re.search(r'<tr class="alarm major">.*?</tr>', html, re.DOTALL)[0]
+    assert "▲" in row
+    assert "warning" in row
+    assert 'action="act/ack"' in row
+    assert 'name="alarm" value="1"' in row
+
+
+def test_a_trial_that_was_stopped_is_not_ticked_off(journal, tmp_path):
+    """Steps that a failed trial never came to are not shown as done."""
+    for event in (Event.PROPOSE, Event.ARM):
+        STEPS[event](journal, 1)
+    journal.finish(1, "ARMED", Event.FAIL, LINES, detail="pump stuck")
+    html = sections(looked(tmp_path), None)["trial"]
+    assert re.findall(r'<li class="(\w+)"', html) == ["done", "stopped", "coming", "coming", "coming", "coming"]
+    assert "Why: pump stuck" in html
+
+
+def test_the_lit_step_is_said(journal, tmp_path):
+    """The step that is lit is the current one also for those who cannot see it."""
+    for event in (Event.PROPOSE, Event.ARM, Event.RUN):
+        STEPS[event](journal, 1)
+    html = sections(looked(tmp_path, {"phase": "running"}), None)["trial"]
+    assert re.findall(r'<li class="(\w+)" aria-current="step">', html) == ["now"]
+
+
+def test_what_stands_worst_is_named_with_how_many_more(journal, tmp_path):
+    """Of several findings the worst is shown, the others counted."""
+    record_trial(journal)
+    standing = [{"severity": "MINOR", "source": "disk"}, {"severity": "MAJOR", "source": "b_probe", "message": "stale"}]
+    html = sections(looked(tmp_path, {"phase": "holding", "why": "stale", "standing": standing}), None)["now"]
+    assert "b_probe: stale and 1 other" in text_of(html)
+    assert "Everything was made safe" in html
+
+
+def test_a_bench_by_hand_shows_what_is_suggested(tmp_path, monkeypatch):
+    """Where a person does the trials, the last suggestion is explained, and no steps are shown as if a rig had run."""
+    monkeypatch.chdir(tmp_path)
+    bench = Bench(tmp_path)
+    bench.write("bench.yaml", BENCH)
+    bench.write("trials.csv", TRIALS)
+    bench.rigctl("ingest", "bench.yaml", "trials.csv")
+    bench.rigctl("suggest", "bench.yaml")
+    with told(tmp_path / "state" / "bench") as (facts, campaign):
+        parts = sections(facts, study(campaign.reader, campaign.loaded))
+        rows = campaign.reader.trials()
+    assert facts.phase.word == "by hand"
+    assert facts.why.trial == len(rows) + 1
+    assert f"Suggested for trial {len(rows) + 1}" in text_of(parts["now"])
+    assert "by hand" in parts["trial"]
+    assert "<ol" not in parts["trial"]
+    assert "chosen" in parts["why"]

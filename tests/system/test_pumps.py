@@ -1,0 +1,143 @@
+"""Pumps in pairs, in a ratio and as volumes, in campaigns on the simulated greenhouse; it witnesses every dose."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.campaign.journal.documents import loaded
+from tests.simulated import start_sim
+from tests.system.stack import SPEED, Stack, because, greenhouse, next_trial
+
+pytestmark = pytest.mark.system
+
+CAPS = {"per_dose": "80 mL", "per_day": "10 L"}
+JUDGED = {"sensor": "ph_probe", "tolerance": 0.04, "mix": "45 s", "max_doses": 6}
+
+
+def with_more_pumps(rig):
+    """Describe the base pump and the feed pump."""
+    rig["buses"] |= {"base": "serial://sim/base_pump", "feed": "serial://sim/feed_pump"}
+    for name in ("base", "feed"):
+        rig["devices"][f"{name}_doser"] = {"driver": "ezo-pmp", "bus": name, "timeout": "0.4 s"}
+
+
+def both_ways(rig):
+    """Acid and base without the alkaliser that acid alone needs; water on both sides of the setpoints."""
+    with_more_pumps(rig)
+    rig["variables"]["ph"] |= {"range": [5.8, 6.8], "natural_range": [5, 7], "actuator": ["ph_doser", "base_doser"]}
+    rig["dosing"] |= {
+        "ph_doser": {**JUDGED, "effect": "-0.04 pH/mL"},
+        "base_doser": {**JUDGED, "effect": "0.045 pH/mL"},
+    }
+    rig["safety"]["limits"]["base_doser"] = CAPS
+    del rig["safety"]["safe_state"]["alkaliser"]
+
+
+def in_a_ratio(rig):
+    """Calcium with half as much feed."""
+    with_more_pumps(rig)
+    rig["dosing"]["ca_doser"]["with"] = {"feed_doser": 0.5}
+    rig["safety"]["limits"]["feed_doser"] = CAPS
+
+
+def as_a_volume(rig):
+    """What the feed pump gives is a variable, in steps of 5 mL, with its cost by the litre."""
+    with_more_pumps(rig)
+    rig["variables"]["feed"] = {"unit": "mL", "range": [0, 40], "step": 5, "doses": {"pump": "feed_doser"}}
+    rig["safety"]["limits"]["feed_doser"] = CAPS
+    rig["meters"].append({"name": "feed", "kind": "volume", "device": "feed_doser", "price": "50 EUR/L"})
+
+
+@pytest.fixture(scope="module")
+def sim(tmp_path_factory):
+    sim = start_sim("greenhouse", tmp_path_factory.mktemp("pumps"), speed=SPEED, seed=7, options=["--more-pumps"])
+    yield sim
+    sim.stop()
+
+
+@pytest.fixture
+def start(sim, tmp_path):
+    """Starts a campaign with these control sets and this edit of the greenhouse."""
+    sim.control({"clear": True})
+    stack = Stack(sim, tmp_path)
+
+    def run(edit, *control_sets, trials=6):
+        config = greenhouse(tmp_path / "rig.yaml", control_sets, edit=edit)
+        return stack.run(config, tmp_path / "state", "--max-trials", trials)
+
+    yield run
+    stack.end()
+    sim.control({"clear": True})
+
+
+def witnessed(sim, pump, since):
+    return [d["dispensed_ml"] for d in sim.state()["doses"] if d["pump"] == pump][since:]
+
+
+def had(sim, *pumps):
+    return {pump: len(witnessed(sim, pump, 0)) for pump in pumps}
+
+
+def booked(run, pump):
+    return [row["dispensed_ml"] for row in run.rows("SELECT * FROM doses WHERE actuator = ? ORDER BY id", pump)]
+
+
+def test_acid_and_base_bring_the_ph_to_setpoints_on_both_sides(sim, start):
+    """Water of any pH comes to every setpoint without a treatment; both were needed, and journal and pumps agree."""
+    before = had(sim, "ph_doser", "base_doser")
+    run = start(both_ways, ["ph"], trials=14)
+    assert run.wait() == 0, run.said[-3000:]
+    measured = run.rows(
+        "SELECT m.value, t.setpoints FROM measurements m JOIN trials t ON t.trial = m.trial WHERE m.name = 'ph' "
+        "AND t.state = 'RECORDED'"
+    )
+    assert len(measured) == 14
+    for row in measured:  # two tolerances, and what the probe's noise adds
+        assert row["value"] == pytest.approx(loaded("setpoints", row["setpoints"])["ph"], abs=0.1)
+    for pump, known in before.items():
+        assert booked(run, pump) == pytest.approx(witnessed(sim, pump, known), abs=0.02)
+        assert booked(run, pump), pump
+    trials = run.rows("SELECT trial, count(DISTINCT actuator) AS pumps FROM doses GROUP BY trial")
+    assert sum(row["pumps"] == 2 for row in trials) <= len(trials) // 2, "the pumps chase each other"
+
+
+def test_two_pumps_in_a_ratio_dose_as_one_act(sim, start):
+    """Of every act the feed pump gave half of what the calcium pump gave, says the simulator."""
+    before = had(sim, "ca_doser", "feed_doser")
+    run = start(in_a_ratio, ["ca"])
+    assert run.wait() == 0, run.said[-3000:]
+    calcium, feed = (witnessed(sim, pump, known) for pump, known in before.items())
+    assert len(calcium) == len(feed) >= 4
+    assert feed == pytest.approx([ml / 2 for ml in calcium], abs=0.3)
+
+
+def test_a_second_pump_that_dies_fails_the_trial_and_is_not_made_up_for(sim, start):
+    """The calcium went in, the feed did not: told, failed, booked as it was, and dosed anew in the next trial only."""
+    run = start(in_a_ratio, ["ca"], trials=60)
+    next_trial(run, "RECORDED")
+    sim.control({"fault": "pump", "bus": "feed", "weak": True})
+    lost = next_trial(run, "FAILED")["trial"]
+    sim.control({"clear": True})
+    assert "*ER" in because(run, lost)
+    doses = run.rows("SELECT * FROM doses WHERE trial = ? ORDER BY id", lost)
+    assert [d["actuator"] for d in doses[-2:]] == ["ca_doser", "feed_doser"]
+    assert doses[-2]["dispensed_ml"] > 0
+    assert (doses[-1]["state"], doses[-1]["dispensed_ml"]) == ("DONE", 0.0)
+    assert run.alarms("feed_doser", "the ratio does not hold in this trial")
+    assert next_trial(run, "RECORDED", after=lost)["trial"] > lost
+
+
+def test_a_volume_is_chosen_given_once_and_charged(sim, start):
+    """One dose a trial, on its steps, measured as the pump tells, charged by the litre; none where it is left alone."""
+    before = had(sim, "feed_doser")["feed_doser"]
+    run = start(as_a_volume, ["feed"], ["k"], ["feed", "k"], trials=9)
+    assert run.wait() == 0, run.said[-3000:]
+    trials = run.rows("SELECT trial, setpoints FROM trials WHERE state = 'RECORDED' ORDER BY trial")
+    chosen = {row["trial"]: loaded("setpoints", row["setpoints"]).get("feed") for row in trials}
+    assert len(chosen) == 9
+    assert all(ml is None or ml in range(0, 45, 5) for ml in chosen.values())
+    given = {r["trial"]: r["value"] for r in run.rows("SELECT * FROM measurements WHERE name = 'feed'")}
+    assert given == pytest.approx({trial: ml or 0.0 for trial, ml in chosen.items()}, abs=0.3)
+    assert witnessed(sim, "feed_doser", before) == pytest.approx([ml for ml in chosen.values() if ml], abs=0.3)
+    charged = run.rows("SELECT trial, amount_micros FROM ledger WHERE meter = 'feed'")
+    assert {r["trial"]: r["amount_micros"] / 5e4 for r in charged} == pytest.approx(given, abs=0.05)
