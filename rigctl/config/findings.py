@@ -31,7 +31,8 @@ class Findings:
         self._mistakes = list(mistakes)
         self._warnings: list[Mistake] = list(document.doubts)
         self._muted: set[KeyPath] = set(document.unreadable)
-        self._strays: set[KeyPath] = set()
+        self.strays: set[KeyPath] = set()
+        """Keys that belong elsewhere: what they name is not declared by them."""
 
     def add(self, path: KeyPath, what: str) -> None:
         if not self.muted(path):
@@ -58,12 +59,9 @@ class Findings:
         self._muted.add(path)
 
     def disown(self, path: KeyPath) -> None:
-        """Mute a key that belongs elsewhere: what it names is not declared by it."""
+        """Mute a key that belongs elsewhere."""
         self.mute(path)
-        self._strays.add(path)
-
-    def stray(self, path: KeyPath) -> bool:
-        return path in self._strays
+        self.strays.add(path)
 
     def muted(self, path: KeyPath) -> bool:
         """Tell whether `path` is at or below something that already failed."""

@@ -111,12 +111,7 @@ def load_text(
     findings = Findings(document, [*mistakes, *refused])
     config = check_shape(document, findings)
     currency = None if findings.muted(("currency",)) else config.currency
-    named = {name: document.data.get(name) for name in ("variables", "devices", "dosing", "buses")}
-    declared = {
-        name: frozenset(key for key in section if not findings.stray((name, key)))
-        for name, section in ((n, s if isinstance(s, dict) else {}) for n, s in named.items())
-    }
-    context = Context(config, Units(currency), findings, declared, path.parent, to_run)
+    context = Context(config, Units(currency), findings, _declared(document, findings), path.parent, to_run)
     problem, today = build_problem(context), build_today(context)
     registry = registry or Registry.installed()
     rig = build_rig(context, registry)
@@ -148,6 +143,15 @@ def load_text(
         today=today,
         warnings=findings.warnings,
     )
+
+
+def _declared(document: Document, findings: Findings) -> Mapping[str, frozenset[str]]:
+    """Return the names in each section, also those whose entries do not hold."""
+    sections = {name: document.data.get(name) for name in ("variables", "devices", "dosing", "buses")}
+    return {
+        name: frozenset(key for key in section if (name, key) not in findings.strays)
+        for name, section in ((n, s if isinstance(s, dict) else {}) for n, s in sections.items())
+    }
 
 
 def _overridden(document: Document, overrides: Overrides) -> tuple[Document, list[Mistake]]:

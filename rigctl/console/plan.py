@@ -48,7 +48,7 @@ def plan(loaded: LoadedConfig, readings: Mapping[str, Reading] | None = None) ->
         return "" if spec is None else buses.get(spec.url, spec.url)
 
     def both(devices: Sequence[str]) -> str:
-        return " + ".join(dict.fromkeys(map(bus, devices)))
+        return " / ".join(dict.fromkeys(map(bus, devices)))
 
     def read(name: str) -> str | None:
         return None if readings is None else _said(readings.get(name))

@@ -93,7 +93,7 @@ def test_pumps_in_pairs_ratios_and_volumes_are_counted_and_named():
     """A pair splits the ways between up and down; a partner gives its ratio; a volume is half its range on average."""
     pair = load_text(BOTH_WAYS, Path("rig.yaml"), to_run=True)
     wire = plan(pair).wires[0]
-    assert (wire.actuator, wire.actuator_bus) == ("doser + base", "serial:///dev/ttyUSB2 + serial:///dev/base")
+    assert (wire.actuator, wire.actuator_bus) == ("doser / base", "serial:///dev/ttyUSB2 / serial:///dev/base")
     forecasts = [plan(loaded_to_run(text)).forecast for text in (PROBED, BOTH_WAYS)]
     per_l = [next(m.likely for m in f.meters if m.name == "doser") for f in forecasts]
     assert per_l[0] == pytest.approx(per_l[1])

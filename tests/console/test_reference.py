@@ -46,7 +46,7 @@ def test_every_verb_and_option_is_explained(name, verb):
     page = documented("cli.md")
     section = page.split(f"\n## {name}\n")[1].split("\n## ")[0]
     assert verb.help
-    for parameter in verb.params:
+    for parameter in [p for p in verb.params if not getattr(p, "hidden", False)]:
         assert parameter.help, parameter.name
         named = parameter.opts if parameter.param_type_name == "option" else [commands._argument(parameter)]
         assert all(f"`{option}".replace("|", commands.BAR) in section for option in named)
