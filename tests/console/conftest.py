@@ -11,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from rigctl.console.cli import app
+from tests.console.dough import DOUGH
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -83,4 +84,10 @@ def bench(tmp_path, monkeypatch) -> Bench:
 def ingested(bench) -> Bench:
     """The bench with all its trials in the journal."""
     bench.rigctl("ingest", "bench.yaml", "trials.csv")
+    return bench
+
+
+@pytest.fixture
+def dough(bench):
+    bench.write("dough.yaml", DOUGH)
     return bench

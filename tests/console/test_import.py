@@ -16,50 +16,7 @@ from rigctl.config.load import load
 from rigctl.console import importing
 from rigctl.core.experiment.history import ALONE, BEFOREHAND
 from tests.campaign.reaper import one_life
-
-DOUGH = """\
-rig: dough
-currency: EUR
-budget: 40 EUR
-seed: 7
-policy: {name: explore-then-commit, tolerance: 0.05}
-model: {hyperparameters: fixed, lengthscales: {hydration: 5, proof: 10}, signal_sd: 10, noise_sd: 1, mean: 50}
-variables:
-  hydration: {unit: "%", range: [60, 85], natural: uniform}
-  proof: {unit: degC, range: [20, 40], natural: uniform}
-control_sets: [[hydration], [proof]]
-outcome: {name: rise, unit: mm, floor: 0}
-"""
-
-TABLE = [
-    ["hydration", "proof", "rise", "cost", "controlled"],
-    ["63.5", "30", "49.5", "0.50", "hydration"],
-    ["70", "25.25", "61", "", "proof"],
-    ["82", "38", "", "0.75", "hydration"],
-    ["66", "31", "55", "0.25", "nothing"],
-    ["75", "22", "58", "1234.5", "Hydration + proof"],
-]
-"""Whole, without a cost, failed, nothing controlled, controlled as this campaign never does."""
-
-
-@pytest.fixture
-def dough(bench):
-    bench.write("dough.yaml", DOUGH)
-    return bench
-
-
-def text(table=TABLE, separator=",", end="\n"):
-    return "".join(separator.join(row) + end for row in table)
-
-
-def commas(table):
-    """The same with decimal commas."""
-    return [table[0], *([c.replace(".", ",") if c[:1].isdigit() else c for c in row] for row in table[1:])]
-
-
-def put(bench, data, name="old.csv"):
-    (bench.folder / name).write_bytes(data)
-    return name
+from tests.console.dough import TABLE, commas, put, text
 
 
 def observations(state="state/dough"):
@@ -226,62 +183,6 @@ def test_date_operator_batch_and_note_are_kept(dough):
     dough.rigctl("import", "dough.yaml", "old.csv", "--map", "Wer=operator")
     row = json.loads(dough.rigctl("export", "dough.yaml", "--format", "jsonl").out)
     assert (row["hand.date"], row["hand.batch"], row["hand.operator"]) == ("2025-12-24", "B7", "Ada")
-
-
-BAD = {
-    "no number": (["63", "hot", "49", "0.5", "proof"], (), 'old.csv:2: column "proof": got "hot", must be a number'),
-    "below": (["63", "30", "<5", "0.5", "proof"], (), 'old.csv:2: column "rise": got "<5", must be a number'),
-    "negative cost": (["63", "30", "49", "-1", "proof"], (), 'column "cost": got "-1", must not be negative'),
-    "other unit": (["63 kg", "30", "49", "1", "proof"], (), 'column "hydration": got "63 kg", must be a number in %'),
-    "unknown set": (["63", "30", "49", "1", "salt"], (), 'got "salt", must be variables joined by +, or nothing'),
-    "either way": (["63", "30", "49", "1.234", "proof"], (), "which may be a thousand or a fraction; say --decimal"),
-    "two marks": (["63.5", "30", "49", '"0,5"', "proof"], (), "say which with --decimal comma or --decimal point"),
-    "map of nothing": (TABLE[1], ("Teig=proof",), "--map: no column 'Teig'; columns: hydration, proof"),
-    "map to nothing": (TABLE[1], ("proof=prof",), 'did you mean "proof"?'),
-    "map without =": (TABLE[1], ("proof",), "must be HEADER=NAME"),
-    "too many": ([*TABLE[1], "9"], (), "old.csv:2: got 6 columns, the header in line 1 has 5"),
-}
-
-
-@pytest.mark.parametrize(("row", "maps", "what"), BAD.values(), ids=BAD)
-def test_what_cannot_be_read_is_named_with_line_and_column(dough, row, maps, what):
-    """And nothing is imported."""
-    put(dough, text([TABLE[0], row]).encode())
-    options = [part for m in maps for part in ("--map", m)]
-    assert what in dough.rigctl("import", "dough.yaml", "old.csv", *options, code=2).err
-    assert not (dough.folder / "state").exists()
-
-
-WRONG = {
-    "column": (["hydration", "temp", "rise", "cost", "controlled"], "no column is proof (columns: hydration, temp"),
-    "controlled": (["hydration", "proof", "rise", "cost", "what"], "no column says what was controlled"),
-    "unit": (["hydration", "proof [bar]", "rise", "cost", "controlled"], "bar does not convert to degC"),
-    "currency": (["hydration", "proof", "rise", "cost [USD]", "controlled"], "must be in the rig's currency EUR"),
-    "twice": (["hydration", "proof", "rise", "Rise [cm]", "controlled"], "'rise' and 'Rise [cm]' are both rise"),
-}
-
-
-@pytest.mark.parametrize(("header", "what"), WRONG.values(), ids=WRONG)
-def test_columns_that_do_not_fit_are_named_with_a_remedy(dough, header, what):
-    """What is missing, in another unit, or there twice."""
-    put(dough, text([header, *TABLE[1:]]).encode())
-    assert what in dough.rigctl("import", "dough.yaml", "old.csv", code=2).err
-
-
-@pytest.mark.parametrize(
-    ("data", "what"),
-    [
-        (b"PK\x03\x04...", "an .xlsx or .ods spreadsheet, must be text; save it as CSV"),
-        (b"\xd0\xcf\x11\xe0", "an .xls spreadsheet"),
-        (b"", "is empty"),
-        (b"a;b\n1;2\n", "no column is hydration, proof, rise"),
-    ],
-)
-def test_what_is_no_table_is_refused_with_advice(dough, data, what):
-    """Other programs' files, and files without trials."""
-    put(dough, data)
-    assert what in dough.rigctl("import", "dough.yaml", "old.csv", code=2).err
-    assert "cannot be read" in dough.rigctl("import", "dough.yaml", "none.csv", code=2).err
 
 
 def test_rows_of_which_nothing_can_be_learned_are_left_out_and_said(dough):
