@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import typer
 from typer.core import TyperGroup
@@ -16,6 +16,15 @@ from rigctl.errors import ConfigError, DeviceError, Mistake, RigctlError, dotted
 
 USAGE_EXIT = 2
 CONFIG_SUFFIXES = (".yaml", ".yml")
+PANELS: Final[Mapping[str, tuple[str, ...]]] = {
+    "Begin": ("demo", "init", "check"),
+    "Run a rig": ("run", "status", "serve", "stop", "pause", "resume", "safe"),
+    "By hand": ("suggest", "ingest", "import"),
+    "What came of it": ("recommend", "report", "explain", "export", "replay"),
+    "Put right": ("ack", "void", "amend", "reset-trip", "accept-device"),
+    "Beside": ("token", "drivers", "schema", "bench"),
+}
+"""Verbs as `rigctl --help` groups them."""
 _GRAMMAR = re.compile(
     r"(?:(?P<where>[^:]+): )?(?:got (?P<got>.+?)|is missing|unknown key), "
     r"must be (?P<allowed>[^;]+?)(?:; (?P<remedy>.+))?",
@@ -25,7 +34,23 @@ _GRAMMAR = re.compile(
 
 
 class Verbs(TyperGroup):
-    """Turns errors into a message and an exit code; under `--json` the message is an object on standard output, too."""
+    """Lists verbs in the order a person meets them, and turns errors into a message and an exit code.
+
+    Under `--json` the message is an object on standard output, too.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return all verbs; what stands in no panel comes last."""
+        placed = [verb for verbs in PANELS.values() for verb in verbs if verb in self.commands]
+        return [*placed, *(verb for verb in super().list_commands(ctx) if verb not in placed)]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a verb, told in which panel it is shown."""
+        found: Any = super().get_command(ctx, cmd_name)
+        panel = next((panel for panel, verbs in PANELS.items() if cmd_name in verbs), None)
+        if found is not None and panel is not None:
+            found.rich_help_panel = panel
+        return found
 
     def invoke(self, ctx: Any) -> Any:
         as_json = _asks_for_json(ctx)
