@@ -63,7 +63,7 @@ def text_of(driver, section):
 
 
 def test_the_page_in_a_browser(tmp_path, axe):
-    """It fills and updates without being loaded anew, a wrong token is denied and kept, safe is safe within 2 s.
+    """It fills, updates by itself, denies a wrong token and keeps that, pauses, resumes, and is safe within 2 s.
 
     No error in the console, no request leaves the machine, axe-core has no serious finding, nothing overflows.
     """
@@ -103,7 +103,12 @@ def test_the_page_in_a_browser(tmp_path, axe):
         # who has one does
         wait_until(lambda: logged_in(driver, url, token), "the buttons")
         assert violations(driver, axe) == []
+        click(driver, "button.pause")
+        wait_until(lambda: "paused by Anna (page)" in text_of(driver, "now"), "the pause")
+        wait_until(lambda: "Being worked out" not in everything(driver), "the model of all trials")
         pictures(driver)
+        click(driver, "button.resume")
+        wait_until(lambda: "paused" not in text_of(driver, "now"), "trials again")
         took_s = click(driver, "button.safe")
         print(f"safe from the page after {took_s:.2f} s")
         assert took_s < SAFE_WITHIN_S
@@ -113,6 +118,10 @@ def test_the_page_in_a_browser(tmp_path, axe):
     acts = ask(state, "export", "--records", "acts")
     assert "Anna (page)" in acts
     assert token not in acts + "".join(said)
+
+
+def everything(driver):
+    return driver.find_element("css selector", "main").text
 
 
 def logged_in(driver, url, token):
