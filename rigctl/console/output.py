@@ -92,7 +92,7 @@ def redraws(console: Console) -> bool:
 def lines(console: Console, text: Iterable[str], style: str = "") -> None:
     """Print lines that are as long as they should be."""
     for line in text:
-        console.print(line, style=style or None, soft_wrap=True)
+        console.print(line, style=style or None, soft_wrap=True, markup=False, emoji=False, highlight=False)
 
 
 def number(value: float | None, digits: int = 4) -> str:

@@ -17,9 +17,9 @@ from rigctl.campaign.trial import State
 from rigctl.campaign.under_way import UnderWay
 from rigctl.config.load import LoadedConfig
 from rigctl.console.board import Board
-from rigctl.console.output import duration, number, redraws, settings
+from rigctl.console.output import duration, lines, number, redraws, settings
 from rigctl.console.sink import LAST_MESSAGES_S, Sink
-from rigctl.console.tables import Column, labelled, table, wrapped
+from rigctl.console.tables import INDENT, Column, labelled, table, wrapped
 from rigctl.core.explain import phase_word
 from rigctl.core.money import to_units
 from rigctl.errors import counted
@@ -54,7 +54,7 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[events.Listener
         def tell(event: events.CampaignEvent) -> None:
             board.follow(event)
             if line := line_for(board, event):
-                console.print(line, markup=False, emoji=False, soft_wrap=True)
+                print_whole(console, line)
 
         with _beside(tell, console) as listener:
             yield listener
@@ -69,6 +69,11 @@ def watching(loaded: LoadedConfig, console: Console) -> Iterator[events.Listener
         draw(board)
         with _beside(show, console) as listener:
             yield listener
+
+
+def print_whole(console: Console, line: str) -> None:
+    """Print a line that is never broken within a word: in one piece in a pipe, at spaces in a dumb terminal."""
+    lines(console, wrapped(line, console.width, INDENT))
 
 
 @contextmanager

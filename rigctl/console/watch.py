@@ -140,4 +140,4 @@ class _Lines:
         if what == self._told and now_s - self._told_s < LINE_EVERY_S:
             return
         self._told, self._told_s = what, now_s
-        self.console.print(progress.state_line(board), soft_wrap=True)
+        progress.print_whole(self.console, progress.state_line(board))
