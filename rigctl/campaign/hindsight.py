@@ -73,7 +73,6 @@ def what_came_of(reader: Reader, spec: CampaignSpec, row: TrialRow) -> CameOf | 
     if row.proposal is None or not row.state.final:
         return None
     s = situation_before(reader, spec, row)
-    stored = (reader.policy_state(before=row.trial + 1) or {}).get("hyperparameters")
-    known = None if stored is None else Hyperparameters.from_json(stored)
+    known = Hyperparameters.remembered(reader.policy_state(before=row.trial + 1))
     at = row.proposal.control_set, row.proposal.setting
     return came_of(s.problem, s.history, known, *at, outcome=row.outcome, cost=to_units(row.cost))

@@ -5,34 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
 from pathlib import Path
 
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.protocols import RigFactory
-from rigctl.campaign.spec import CampaignSpec
-from rigctl.config.load import LoadedConfig, Overrides, load, load_text
+from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.options import STATES
-from rigctl.core.money import MICROS_PER_UNIT
 from rigctl.errors import UsageError
+from rigctl.page.campaign import configured
 from rigctl.rig.protocols import Clock
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
-
-
-def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:
-    return CampaignSpec(
-        rig=loaded.rig,
-        problem=loaded.problem,
-        policy=loaded.policy,
-        policy_name=loaded.policy_name,
-        policy_options=loaded.policy_options,
-        seed=loaded.seed,
-        currency=loaded.currency,
-        config_text=loaded.text,
-        max_trials=loaded.max_trials,
-    )
 
 
 def rig_factory(loaded: LoadedConfig, clock: Clock) -> RigFactory:
@@ -79,14 +63,7 @@ def open_campaign(
     """
     directory = find_state(config, state)
     with open_reader(directory) as reader:
-        row = reader.campaign()
-        budget = f"{Decimal(row.budget) / MICROS_PER_UNIT:f} {row.currency}"  # exact
-        overrides = Overrides(buses or {}, seed=row.seed, budget=budget)
-        if config is not None:
-            loaded = load(config, overrides)
-        else:
-            loaded = load_text(row.config_text, directory / f"{FILE_NAME} (configuration)", overrides)
-        yield OpenCampaign(loaded, reader)
+        yield OpenCampaign(configured(reader.campaign(), directory, buses, config), reader)
 
 
 def loaded_here(config: Path | None, directory: Path, buses: Mapping[str, str]) -> LoadedConfig:

@@ -279,7 +279,6 @@ def recommend(
         loaded = _load(config)
         past = read_past(loaded, state_directory(state, loaded.name), history)
         found = report.from_history(loaded, past.history, past.state)
-        found = report.with_changes(found, loaded, past.history, past.state)
     elif history is not None:
         raise UsageError("recommend: --history needs a configuration")
     else:

@@ -24,7 +24,6 @@ from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.people import this_person
 from rigctl.config.load import LoadedConfig
-from rigctl.console.assemble import campaign_spec
 from rigctl.console.by_hand import IMPORTED, SAID, ManualRow, iso_date
 from rigctl.console.columns import Column, Names, columns, key
 from rigctl.console.doubts import doubts
@@ -32,6 +31,7 @@ from rigctl.console.ingest import recorded_so_far
 from rigctl.console.spreadsheet import Decimals, Sheet, decimals_of, is_empty, read_sheet
 from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros, to_units
 from rigctl.errors import ConfigError, Mistake, UsageError
+from rigctl.page.campaign import campaign_spec
 
 MOST_MISTAKES = 30
 """More are counted, not told."""

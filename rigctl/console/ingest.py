@@ -22,7 +22,6 @@ from rigctl.campaign.lock import state_lock
 from rigctl.campaign.people import this_person
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
-from rigctl.console.assemble import campaign_spec
 from rigctl.console.by_hand import SAID, ManualRow, RowReader, memories, observation
 from rigctl.console.doubts import doubts
 from rigctl.core.experiment.history import History
@@ -30,6 +29,7 @@ from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import to_units
 from rigctl.errors import UsageError
+from rigctl.page.campaign import campaign_spec
 
 ROUNDED = 0.01
 """Of a variable's range: a setpoint that is as near as this to the suggested one was rounded, not changed."""

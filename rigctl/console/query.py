@@ -13,7 +13,7 @@ from rigctl.campaign.corrections import changes
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.replay import ReplayedTrial, replay
-from rigctl.console.assemble import OpenCampaign, campaign_spec
+from rigctl.console.assemble import OpenCampaign
 from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
 from rigctl.core import aftermath
@@ -22,6 +22,7 @@ from rigctl.core.counterfactuals import Counterfactuals, shown
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, UsageError, counted
+from rigctl.page.campaign import campaign_spec
 from rigctl.rig.registry import DriverInfo
 
 LAST_ACTS = 5

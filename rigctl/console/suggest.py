@@ -19,7 +19,6 @@ from rigctl.campaign.lock import state_lock
 from rigctl.codec import fields_of
 from rigctl.codec import to_json as codec_json
 from rigctl.config.load import LoadedConfig
-from rigctl.console.assemble import campaign_spec
 from rigctl.console.by_hand import memory, observation, read_rows
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
@@ -27,6 +26,7 @@ from rigctl.core.explain import explain
 from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import BudgetSpent, Finished, Proposal, first_state
 from rigctl.errors import JournalError, Locked, PolicyError, UsageError, counted
+from rigctl.page.campaign import campaign_spec
 
 SQLITE = b"SQLite format 3"
 """What every journal begins with."""

@@ -14,10 +14,10 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.summary import AlarmGroup, Fault, SetSum, Version
 from rigctl.config.load import LoadedConfig
-from rigctl.core.counterfactuals import changes_of_recommendation, shown
+from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
-from rigctl.core.levers import Price, Situation
+from rigctl.core.levers import Price
 from rigctl.core.money import to_units
 from rigctl.core.worth import Lesson, PayBack, Reference
 from rigctl.page import assets, words
@@ -26,7 +26,7 @@ from rigctl.page.figures import FILLS
 from rigctl.page.render import environment
 from rigctl.page.report_figures import WAYS, Drawn, drawings
 from rigctl.page.shown import Facts, Labels, Study
-from rigctl.page.study import MOST_TRIALS, past, study_of
+from rigctl.page.study import MOST_TRIALS, changes, past, study_of
 
 MOST = 40
 """Lines of a list; what is left out is counted."""
@@ -106,10 +106,8 @@ def _changes(loaded: LoadedConfig, history: History, state: JsonState, priced: S
     """Return what would change the recommendation, found by deciding again; with many trials that takes too long."""
     if len(history) > MOST_TRIALS:
         return ()
-    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
     unit = "" if loaded.outcome_unit == "1" else loaded.outcome_unit
-    found = changes_of_recommendation(situation, prices=priced)
-    return shown(found, currency=loaded.currency, unit=unit)
+    return shown(changes(loaded, history, state, priced), currency=loaded.currency, unit=unit)
 
 
 def _code() -> Mapping[str, str]:

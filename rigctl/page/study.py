@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,12 +10,11 @@ import numpy as np
 from rigctl.campaign.hindsight import asked, prices, situation_before
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import TrialRow
-from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
 from rigctl.core.aftermath import came_of, told
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.counterfactuals import counterfactuals, shown
+from rigctl.core.counterfactuals import Counterfactuals, changes_of_recommendation, counterfactuals, shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
@@ -26,8 +26,9 @@ from rigctl.core.marginals.drift import scan
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned, present
 from rigctl.core.policy import trial_rng
-from rigctl.core.recommend import Option, recommend
+from rigctl.core.recommend import Option, Recommendation, recommend
 from rigctl.errors import PolicyError
+from rigctl.page.campaign import campaign_spec
 from rigctl.page.shown import Slice, Study, Supply
 
 PLACES = 33
@@ -66,7 +67,7 @@ def past(reader: Reader, loaded: LoadedConfig) -> Past:
     least, last = None if micros is None else to_units(micros), None if number is None else reader.trial(number)
     if last is None or last.trial > MOST_TRIALS:
         return Past(least)
-    spec = _spec(loaded)
+    spec = campaign_spec(loaded)
     return Past(least, last, situation_before(reader, spec, last), prices(reader, spec))
 
 
@@ -96,26 +97,45 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Pa
     decision = 0 if before.last is None else before.last.trial
     if not history.complete:
         return Study(len(history), decision, None, (), bands, supplies, flips, came, notes)
-    fit = _hyperparameters(state)
-    rng = trial_rng(loaded.seed, len(history) + 1)
-    found = recommend(
-        loaded.problem,
-        history,
-        rng,
-        loaded.tolerance,
-        fit,
-        further=state.get("further", ()),
-        today=loaded.today,
-        floor_cost=before.least,
-    )
-    posterior = fit_history(problem, history, fit).posterior
+    found = recommended(loaded, history, state, before.least)
+    posterior = fit_history(problem, history, Hyperparameters.remembered(state)).posterior
     slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
     return Study(len(history), decision, found, slices, bands, supplies, flips, came, notes)
 
 
-def _hyperparameters(state: JsonState) -> Hyperparameters | None:
-    stored = state.get("hyperparameters")
-    return None if stored is None else Hyperparameters.from_json(stored)
+def recommended(loaded: LoadedConfig, history: History, state: JsonState, least: float | None = None) -> Recommendation:
+    """Recommend by any history, with the hyper-parameters that the policy remembers (if it does).
+
+    Args:
+        loaded: the configuration.
+        history: all trials.
+        state: the policy's memory.
+        least: what a trial costs whatever it controls, currency units, if known.
+
+    Raises:
+        PolicyError: no trial has given an outcome yet.
+    """
+    rng, known = trial_rng(loaded.seed, len(history) + 1), Hyperparameters.remembered(state)
+    return recommend(
+        loaded.problem,
+        history,
+        rng,
+        loaded.tolerance,
+        known,
+        further=state.get("further", ()),
+        today=loaded.today,
+        floor_cost=least,
+    )
+
+
+def changes(loaded: LoadedConfig, history: History, state: JsonState, priced: Sequence[Price] = ()) -> Counterfactuals:
+    """Find what would change the recommendation, by deciding again.
+
+    Raises:
+        PolicyError: nothing can be recommended.
+    """
+    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
+    return changes_of_recommendation(situation, prices=priced)
 
 
 def _flips(loaded: LoadedConfig, known: Past) -> tuple[str, ...]:
@@ -137,27 +157,13 @@ def _came(loaded: LoadedConfig, known: Past, state: JsonState) -> tuple[str, ...
     if row is None or row.proposal is None or before is None or not row.state.final or row.voided:
         return ()
     at = row.proposal.control_set, row.proposal.setting
-    fit = _hyperparameters(state)
+    fit = Hyperparameters.remembered(state)
     came = came_of(before.problem, before.history, fit, *at, outcome=row.outcome, cost=to_units(row.cost))
     return told(came, outcome=loaded.rig.outcome_name, unit=_unit(loaded), currency=loaded.currency)
 
 
 def _unit(loaded: LoadedConfig) -> str:
     return "" if loaded.outcome_unit == "1" else loaded.outcome_unit
-
-
-def _spec(loaded: LoadedConfig) -> CampaignSpec:
-    return CampaignSpec(
-        rig=loaded.rig,
-        problem=loaded.problem,
-        policy=loaded.policy,
-        policy_name=loaded.policy_name,
-        policy_options=loaded.policy_options,
-        seed=loaded.seed,
-        currency=loaded.currency,
-        config_text=loaded.text,
-        max_trials=loaded.max_trials,
-    )
 
 
 def _bands(space: Space) -> dict[str, tuple[float, float]]:
