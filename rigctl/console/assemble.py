@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
-from rigctl.campaign.journal import Reader, open_reader
+from rigctl.campaign.clock import RealClock, boot_id
+from rigctl.campaign.journal import Journal, Reader, open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.lock import state_lock
 from rigctl.campaign.protocols import RigFactory
 from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.options import STATES
 from rigctl.errors import UsageError
-from rigctl.page.campaign import configured
+from rigctl.page.campaign import campaign_spec, configured
 from rigctl.rig.protocols import Clock
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
@@ -64,6 +67,30 @@ def open_campaign(
     directory = find_state(config, state)
     with open_reader(directory) as reader:
         yield OpenCampaign(configured(reader.campaign(), directory, buses, config), reader)
+
+
+@contextmanager
+def own_journal(directory: Path, speedup: float = 1.0) -> Iterator[Journal]:
+    """Open the journal for writing, made if missing, while nobody else may; `speedup`: of rig time, where it counts.
+
+    Raises:
+        Locked: a campaign is running here.
+        JournalError: it cannot be used.
+    """
+    with state_lock(directory), closing(Journal(directory, RealClock(speedup), boot_id())) as journal:
+        yield journal
+
+
+def begin_by_hand(loaded: LoadedConfig, journal: Journal) -> None:
+    """Begin a campaign, or go on with it, for trials that no rig did.
+
+    Raises:
+        UsageError: a trial is under way, or the journal belongs to another configuration.
+    """
+    journal.begin(campaign_spec(loaded), version("rigctl"))
+    under_way = journal.read.open_trial()
+    if under_way is not None:
+        raise UsageError(f"trial {under_way.trial} is under way; `rigctl run` settles it")
 
 
 def loaded_here(config: Path | None, directory: Path, buses: Mapping[str, str]) -> LoadedConfig:
