@@ -14,6 +14,8 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.summary import AlarmGroup, Fault, SetSum, Version
 from rigctl.config.load import LoadedConfig
+from rigctl.config.wording import joined
+from rigctl.core.advise import LITTLE
 from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
@@ -39,8 +41,6 @@ STATES: Final[Mapping[str, str]] = MappingProxyType(
         "LOST": "lost when the process died",
     }
 )
-LITTLE = 0.5
-"""Of what occurs by itself: where less was seen, what is said is a guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class _Says:
     def way(self, reference: Reference) -> str:
         name = WAYS[reference.what]
         if reference.what == "today" and reference.control_set:
-            return f"{name}: {words.joined(reference.control_set)}"
+            return f"{name}: {joined(reference.control_set)}"
         return name
 
     def better(self, reference: Reference) -> str:

@@ -29,6 +29,7 @@ from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import Option, Recommendation, recommend
 from rigctl.errors import PolicyError
 from rigctl.page.campaign import campaign_spec
+from rigctl.page.facts import normal_band
 from rigctl.page.shown import Slice, Study, Supply
 
 PLACES = 33
@@ -41,7 +42,6 @@ DECISIONS = 40
 """Decisions that it may take to find what would change one."""
 MOST_TRIALS = 1000
 """With more, each of those decisions takes seconds."""
-NINE_IN_TEN = np.array([0.05, 0.95])
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +91,7 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Pa
         known: what else is known; without it nothing is said of the last choice.
     """
     problem, notes = present(loaded.problem, history)
-    bands, supplies = _bands(problem.space), _supplies(loaded.problem, history)
+    bands, supplies = {v.name: normal_band(v) for v in problem.space.variables}, _supplies(loaded.problem, history)
     before = known or Past()
     flips, came = _flips(loaded, before), _came(loaded, before, state)
     decision = 0 if before.last is None else before.last.trial
@@ -164,14 +164,6 @@ def _came(loaded: LoadedConfig, known: Past, state: JsonState) -> tuple[str, ...
 
 def _unit(loaded: LoadedConfig) -> str:
     return "" if loaded.outcome_unit == "1" else loaded.outcome_unit
-
-
-def _bands(space: Space) -> dict[str, tuple[float, float]]:
-    out = {}
-    for v in space.variables:
-        low, high = v.low + (v.high - v.low) * v.marginal.quantile(NINE_IN_TEN)
-        out[v.name] = (float(low), float(high))
-    return out
 
 
 def _supplies(problem: Problem, history: History) -> tuple[Supply, ...]:
