@@ -153,11 +153,7 @@ def ingest(
 ) -> Ingested:
     """Record trials in the journal, made if missing: all of them, or none if anything goes wrong.
 
-    Args:
-        loaded: the configuration.
-        directory: the campaign's.
-        rows: the trials, in order.
-        sure: is told what looks mistyped, if anything does, and raises if it shall not be recorded.
+    `sure` is told what looks mistyped, if anything does, and raises if it shall not be recorded.
 
     Raises:
         UsageError: a trial is under way, or the journal belongs to another configuration.

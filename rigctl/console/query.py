@@ -102,11 +102,8 @@ def explained(
 ) -> Explanation:
     """Return why a trial (None: the last one) was chosen, what would have changed that, and what came of it.
 
-    Args:
-        campaign: open for reading.
-        trial: its number.
-        technical: whether in the terms of the policy's paper.
-        quick: whether to leave out what would have changed it, for which some 60 decisions are made.
+    With `technical` in the terms of the policy's paper; `quick` leaves out what would have changed it, for which some
+    60 decisions are made.
 
     Raises:
         UsageError: no such trial.

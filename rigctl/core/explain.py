@@ -41,13 +41,7 @@ def explain(
 ) -> tuple[str, ...]:
     """Say why this trial: the choice, the threshold, and a row per control set.
 
-    Args:
-        proposal: what is to be explained.
-        problem: what it was decided for.
-        outcome: the outcome's name.
-        unit: of the outcome.
-        currency: of all costs.
-        technical: whether in the terms of the policy's paper.
+    `outcome` and its `unit` are names; `technical`: in the terms of the policy's paper.
     """
     units, unit = unit_names(problem.space), "" if unit == "1" else unit
     if technical:

@@ -82,14 +82,7 @@ def study(reader: Reader, loaded: LoadedConfig) -> Study:
 
 
 def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Past | None = None) -> Study:
-    """Work it out; reads nothing.
-
-    Args:
-        loaded: the configuration.
-        history: all trials.
-        state: the policy's memory.
-        known: what else is known; without it nothing is said of the last choice.
-    """
+    """Work it out of all trials and the policy's memory; without `known` nothing is said of the last choice."""
     problem, notes = present(loaded.problem, history)
     bands, supplies = {v.name: normal_band(v) for v in problem.space.variables}, _supplies(loaded.problem, history)
     before = known or Past()
@@ -106,11 +99,7 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Pa
 def recommended(loaded: LoadedConfig, history: History, state: JsonState, least: float | None = None) -> Recommendation:
     """Recommend by any history, with the hyper-parameters that the policy remembers (if it does).
 
-    Args:
-        loaded: the configuration.
-        history: all trials.
-        state: the policy's memory.
-        least: what a trial costs whatever it controls, currency units, if known.
+    `least` is what a trial costs whatever it controls, currency units, if known.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
