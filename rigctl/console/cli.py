@@ -330,7 +330,7 @@ def export(
     state: State = None,
     form: Annotated[Format, typer.Option("--format", help="csv or jsonl.")] = Format.CSV,
     records: Annotated[
-        Records, typer.Option(help="trials, ledger, measurements, events, doses or alarms.")
+        Records, typer.Option(help="trials, ledger, measurements, events, doses, alarms or acts.")
     ] = Records.TRIALS,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.campaign.hindsight import asked, prices, situation_before
+from rigctl.campaign.hindsight import came_of_row, flips_of, prices, situation_before
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.config.load import LoadedConfig
-from rigctl.core.aftermath import came_of, told
+from rigctl.core.aftermath import told
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.counterfactuals import Counterfactuals, changes_of_recommendation, counterfactuals, shown
+from rigctl.core.counterfactuals import Counterfactuals, changes_of_recommendation, shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
@@ -27,7 +27,6 @@ from rigctl.core.money import to_units
 from rigctl.core.natural import Learned, present
 from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import Option, Recommendation, recommend
-from rigctl.errors import PolicyError
 from rigctl.page.campaign import campaign_spec
 from rigctl.page.facts import normal_band
 from rigctl.page.shown import Slice, Study, Supply
@@ -131,24 +130,23 @@ def _flips(loaded: LoadedConfig, known: Past) -> tuple[str, ...]:
     """Return the cheapest changes that would have flipped the last choice, each found by deciding again."""
     if known.last is None or known.before is None:
         return ()
-    try:
-        found = counterfactuals(known.before, asked, prices=known.prices, most=DECISIONS)
-    except PolicyError:  # it cannot decide any more as it did
+    found = flips_of(known.before, known.last, known.prices, DECISIONS)
+    if found is None:  # today's code decides otherwise, or not at all: nothing can be said of that choice
         return ()
-    if found.answer != "+".join(known.last.control_set):
-        return ()  # today's code decides otherwise: nothing can be said of that choice
     return shown(found, currency=loaded.currency, unit=_unit(loaded))
 
 
 def _came(loaded: LoadedConfig, known: Past, state: JsonState) -> tuple[str, ...]:
     """Return what came of the last chosen trial against what was expected of it; empty while it is under way."""
     row, before = known.last, known.before
-    if row is None or row.proposal is None or before is None or not row.state.final or row.voided:
+    if row is None or before is None or row.voided:
         return ()
-    at = row.proposal.control_set, row.proposal.setting
-    fit = Hyperparameters.remembered(state)
-    came = came_of(before.problem, before.history, fit, *at, outcome=row.outcome, cost=to_units(row.cost))
-    return told(came, outcome=loaded.rig.outcome_name, unit=_unit(loaded), currency=loaded.currency)
+    came = came_of_row(before, row, state)
+    return (
+        ()
+        if came is None
+        else told(came, outcome=loaded.rig.outcome_name, unit=_unit(loaded), currency=loaded.currency)
+    )
 
 
 def _unit(loaded: LoadedConfig) -> str:
