@@ -1,4 +1,4 @@
-"""The page in a real browser beside the demo. It makes the pictures of the page in docs/pictures."""
+"""The page in a real browser beside the demo. It makes the pictures of page and report in docs/pictures."""
 
 from __future__ import annotations
 
@@ -115,9 +115,22 @@ def test_the_page_in_a_browser(tmp_path, axe):
         assert process.wait(120) == 0
         assert [c for c in complaints(driver) if "403" not in c and "429" not in c and "ERR_" not in c] == []
         assert foreign(driver, url) == []
+        look_at_the_report(driver, state, axe)
     acts = ask(state, "export", "--records", "acts")
     assert "Anna (page)" in acts
     assert token not in acts + "".join(said)
+
+
+def look_at_the_report(driver, state, axe):
+    """It is for all to read and fits a phone; its picture is made."""
+    file = state.parent / "report.html"
+    ask(state, "report", "-o", str(file))
+    driver.get(file.as_uri())
+    resize(driver, PHONE)
+    assert overflow(driver) <= 0
+    assert violations(driver, axe) == []
+    shoot(driver, PICTURES / "report.png", (1000, 800), height=1150)
+    assert (PICTURES / "report.png").stat().st_size <= LARGEST
 
 
 def everything(driver):
