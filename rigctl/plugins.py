@@ -37,9 +37,15 @@ def loaded(plugins: Mapping[str, Load], name: str, kind: str) -> Any:
 
 def did_you_mean(got: str, known: Iterable[str]) -> str:
     """Return a hint at the most similar name, upper or lower case aside; nothing where none is similar."""
+    near = nearest(got, known, 0.5)
+    return "" if near is None else f'; did you mean "{near}"?'
+
+
+def nearest(got: str, known: Iterable[str], alike: float = 0.65) -> str | None:
+    """Return the name that was surely meant: upper and lower case aside, so large a share of its letters agrees."""
     names = {name.casefold(): name for name in known}
-    near = get_close_matches(got.casefold(), names, n=1, cutoff=0.5)
-    return f'; did you mean "{names[near[0]]}"?' if near else ""
+    near = get_close_matches(got.casefold(), names, n=1, cutoff=alike)
+    return names[near[0]] if near else None
 
 
 def need(module: str, extra: str = "bench") -> None:

@@ -132,11 +132,4 @@ def paused_by(acts: tuple[ActRow, ...]) -> str:
 
 def act_json(act: ActRow) -> Mapping[str, Any]:
     """Return an act for programs."""
-    return {
-        "utc": act.utc,
-        "who": act.who,
-        "verb": act.verb,
-        "argument": act.argument,
-        "why": act.why,
-        "outcome": act.outcome,
-    }
+    return {name: getattr(act, name) for name in ("utc", "who", "verb", "argument", "why", "outcome")}

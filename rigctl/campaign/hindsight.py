@@ -11,6 +11,7 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.core.aftermath import CameOf, came_of
 from rigctl.core.counterfactuals import MOST, NO_ANSWER, NOTHING, Counterfactuals, counterfactuals
 from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.levers import Price, Situation
 from rigctl.core.money import Micros, to_units
@@ -64,16 +65,29 @@ def what_would_change(reader: Reader, spec: CampaignSpec, row: TrialRow, *, most
     """
     if row.origin not in ("policy", "rejected"):
         return None
-    found = counterfactuals(situation_before(reader, spec, row), asked, prices=prices(reader, spec), most=most)
+    return flips_of(situation_before(reader, spec, row), row, prices(reader, spec), most)
+
+
+def flips_of(
+    situation: Situation, row: TrialRow, priced: tuple[Price, ...], most: int = MOST
+) -> Counterfactuals | None:
+    """Find what would have changed a decision that was made in this situation; None if it cannot be made again."""
+    try:
+        found = counterfactuals(situation, asked, prices=priced, most=most)
+    except PolicyError:  # it cannot decide any more as it did
+        return None
     return found if found.answer == "+".join(row.control_set) else None
 
 
 def what_came_of(reader: Reader, spec: CampaignSpec, row: TrialRow) -> CameOf | None:
     """Hold a trial that is over against what was expected of it; None while it is under way, or was done by hand."""
+    return came_of_row(situation_before(reader, spec, row), row, reader.policy_state(before=row.trial + 1))
+
+
+def came_of_row(situation: Situation, row: TrialRow, state: JsonState | None) -> CameOf | None:
+    """Do so by the hyper-parameters in `state`, for a decision that was made in this situation."""
     if row.proposal is None or not row.state.final:
         return None
-    s = situation_before(reader, spec, row)
-    stored = (reader.policy_state(before=row.trial + 1) or {}).get("hyperparameters")
-    known = None if stored is None else Hyperparameters.from_json(stored)
+    s, known = situation, Hyperparameters.remembered(state)
     at = row.proposal.control_set, row.proposal.setting
     return came_of(s.problem, s.history, known, *at, outcome=row.outcome, cost=to_units(row.cost))

@@ -23,8 +23,9 @@ from rigctl.config.document import Document
 from rigctl.config.fields import NAME
 from rigctl.config.findings import Findings
 from rigctl.config.schema import RigConfig
-from rigctl.config.wording import flag_meant, name_meant, nearest, number_meant, shown
+from rigctl.config.wording import flag_meant, name_meant, number_meant, shown
 from rigctl.errors import KeyPath
+from rigctl.plugins import nearest
 
 _ENTRIES: Final = ("variables", "devices", "dosing", "buses", "known_costs", "meters")
 """Sections whose entries stand on their own: a bad one is left out, the others are checked on."""

@@ -36,12 +36,8 @@ _TELLING: Final[tuple[tuple[str, bool, str], ...]] = (
         True,
         "got a quote that is not closed, must end with {sign}; write it behind the value",
     ),
-    (
-        "alphabetic or numeric",
-        True,
-        "got a value that begins with \"{sign}\", must stand in quotes; write '...' around it",
-    ),
-    ("chomping", True, "got a value that begins with \"{sign}\", must stand in quotes; write '...' around it"),
+    ("alphabetic or numeric", True, _IN_QUOTES),
+    ("chomping", True, _IN_QUOTES),
     (
         "sequence entries",
         False,

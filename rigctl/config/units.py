@@ -8,8 +8,9 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from rigctl.config.wording import nearest, quantity_meant, write
+from rigctl.config.wording import quantity_meant, write
 from rigctl.core.money import Micros, to_micros
+from rigctl.plugins import nearest
 
 if TYPE_CHECKING:
     import pint

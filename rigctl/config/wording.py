@@ -6,9 +6,8 @@ A sentence is `got <value>, must be <allowed>; <remedy>`, as far as each applies
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 MOST_SHOWN: Final = 60
@@ -72,13 +71,6 @@ def _flow(value: Any) -> str:
     return f"{value:.12g}" if isinstance(value, float) else "" if value is None else str(value)
 
 
-def nearest(got: str, known: Iterable[str]) -> str | None:
-    """Return the name that was surely meant: upper and lower case aside, all but a few letters agree."""
-    names = {name.casefold(): name for name in known}
-    near = get_close_matches(got.casefold(), names, n=1, cutoff=0.65)
-    return names[near[0]] if near else None
-
-
 def write(text: str) -> str:
     return f'; write "{text}"'
 
@@ -138,3 +130,8 @@ def lasting(seconds: float) -> str:
     first, rest = divmod(round(whole / small) * small, large)
     parts = [f"{first} {names[0]}"] * (first > 0) + [f"{rest // small} {names[1]}"] * (rest > 0)
     return " ".join(parts)
+
+
+def joined(names: Sequence[str]) -> str:
+    """Write names as a sentence does: `a, b and c`."""
+    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rigctl.console.options import AsJson, MaybeConfig, State
-from rigctl.errors import UsageError
+from rigctl.console.options import AsJson, MaybeConfig, State, numbered
+from rigctl.console.output import tell
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,12 +26,12 @@ def add_acts(app: typer.Typer) -> None:
 
 def pause(config: MaybeConfig = None, state: State = None, why: Why = "", *, json: AsJson = False) -> None:
     """Let a running campaign begin no trial, everything safe, until `resume`; also after a restart."""
-    _tell(_ask(config, state, "pause", why=why), json)
+    tell(_ask(config, state, "pause", why=why), json)
 
 
 def resume(config: MaybeConfig = None, state: State = None, why: Why = "", *, json: AsJson = False) -> None:
     """Let a paused campaign go on."""
-    _tell(_ask(config, state, "resume", why=why), json)
+    tell(_ask(config, state, "resume", why=why), json)
 
 
 def ack(
@@ -44,10 +44,8 @@ def ack(
     json: AsJson = False,
 ) -> None:
     """Say that you have seen an alarm of a running campaign."""
-    if len(which) > 2 or not which[-1].isdecimal():
-        raise UsageError(f"ack: got {' '.join(which)}, must be [CONFIG] ALARM, the alarm's number last")
-    config = Path(which[0]) if len(which) > 1 else None
-    _tell(_ask(config, state, "ack", alarm=int(which[-1]), why=why), json)
+    config, alarm = numbered("ack", which, "ALARM")
+    tell(_ask(config, state, "ack", alarm=alarm, why=why), json)
 
 
 def _ask(config: Path | None, state: Path | None, verb: str, **arguments: Any) -> Mapping[str, Any]:
@@ -57,9 +55,3 @@ def _ask(config: Path | None, state: Path | None, verb: str, **arguments: Any) -
 
     answer = control.ask(find_state(config, state), verb, who=this_person(), **arguments)
     return {name: value for name, value in answer.items() if name != "ok"}
-
-
-def _tell(answer: Mapping[str, Any], json: bool) -> None:
-    from rigctl.console.output import print_fields, print_json
-
-    (print_json if json else print_fields)(answer)

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from decimal import Decimal
+from importlib.metadata import version
 from pathlib import Path
 
-from rigctl.campaign.journal import Reader, open_reader
+from rigctl.campaign.clock import RealClock, boot_id
+from rigctl.campaign.journal import Journal, Reader, open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.lock import state_lock
 from rigctl.campaign.protocols import RigFactory
-from rigctl.campaign.spec import CampaignSpec
-from rigctl.config.load import LoadedConfig, Overrides, load, load_text
+from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console.options import STATES
-from rigctl.core.money import MICROS_PER_UNIT
 from rigctl.errors import UsageError
+from rigctl.page.campaign import campaign_spec, configured
 from rigctl.rig.protocols import Clock
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
-
-
-def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:
-    return CampaignSpec(
-        rig=loaded.rig,
-        problem=loaded.problem,
-        policy=loaded.policy,
-        policy_name=loaded.policy_name,
-        policy_options=loaded.policy_options,
-        seed=loaded.seed,
-        currency=loaded.currency,
-        config_text=loaded.text,
-        max_trials=loaded.max_trials,
-    )
 
 
 def rig_factory(loaded: LoadedConfig, clock: Clock) -> RigFactory:
@@ -79,14 +66,31 @@ def open_campaign(
     """
     directory = find_state(config, state)
     with open_reader(directory) as reader:
-        row = reader.campaign()
-        budget = f"{Decimal(row.budget) / MICROS_PER_UNIT:f} {row.currency}"  # exact
-        overrides = Overrides(buses or {}, seed=row.seed, budget=budget)
-        if config is not None:
-            loaded = load(config, overrides)
-        else:
-            loaded = load_text(row.config_text, directory / f"{FILE_NAME} (configuration)", overrides)
-        yield OpenCampaign(loaded, reader)
+        yield OpenCampaign(configured(reader.campaign(), directory, buses, config), reader)
+
+
+@contextmanager
+def own_journal(directory: Path, speedup: float = 1.0) -> Iterator[Journal]:
+    """Open the journal for writing, made if missing, while nobody else may; `speedup`: of rig time, where it counts.
+
+    Raises:
+        Locked: a campaign is running here.
+        JournalError: it cannot be used.
+    """
+    with state_lock(directory), closing(Journal(directory, RealClock(speedup), boot_id())) as journal:
+        yield journal
+
+
+def begin_by_hand(loaded: LoadedConfig, journal: Journal) -> None:
+    """Begin a campaign, or go on with it, for trials that no rig did.
+
+    Raises:
+        UsageError: a trial is under way, or the journal belongs to another configuration.
+    """
+    journal.begin(campaign_spec(loaded), version("rigctl"))
+    under_way = journal.read.open_trial()
+    if under_way is not None:
+        raise UsageError(f"trial {under_way.trial} is under way; `rigctl run` settles it")
 
 
 def loaded_here(config: Path | None, directory: Path, buses: Mapping[str, str]) -> LoadedConfig:

@@ -15,6 +15,7 @@ from rigctl.campaign.under_way import UnderWay
 from rigctl.config.load import LoadedConfig
 from rigctl.core.money import Micros
 from rigctl.core.multi_objective.pareto import non_dominated
+from rigctl.rig.metering import trial_s
 from rigctl.rig.values import Alarm, Seen
 
 LAST_TRIALS = 8
@@ -74,11 +75,10 @@ class Pace:
 
     @classmethod
     def of(cls, loaded: LoadedConfig) -> Pace:
-        rig, timing = loaded.rig, loaded.rig.timing
-        waits_s = sum(step.wait_s for step in timing.prepare)
+        rig = loaded.rig
         return cls(
             speedup=rig.speedup,
-            least_s=waits_s + timing.settle_s + timing.measure.duration_s,
+            least_s=trial_s(rig.timing),
             day_ml={n: limits.per_day_ml for n, limits in rig.limits.items() if limits.per_day_ml is not None},
             most_doses={n: dosing.max_doses for n, dosing in rig.dosing.items()},
         )

@@ -16,6 +16,7 @@ from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.reader import set_of
 from rigctl.campaign.journal.rows import ByHand
+from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import JsonState
@@ -107,6 +108,27 @@ def observation(trial: int, row: ManualRow, space: Space) -> Observation:
         noise_sd=row.noise[0],
         noise_factor=row.noise[1],
     )
+
+
+def manual_trial(
+    loaded: LoadedConfig, trial: int, row: ManualRow, corrections: int, state: JsonState | None = None
+) -> ManualTrial:
+    """Return the trial as the journal keeps it; `state`: what the policy remembers of it, if it took part."""
+    problem = loaded.problem
+    decision = Decision(
+        trial=trial,
+        control_set=row.control_set,
+        setpoints=row.setpoints,
+        origin="manual",
+        proposal=None,
+        policy_state=state,
+        seed=loaded.seed,
+        history_length=trial - 1,
+        budget=problem.budget,
+        corrections=corrections,
+    )
+    further = dict(zip((f.name for f in problem.further), row.further, strict=False))  # none if it failed
+    return ManualTrial(decision, row.values, row.outcome, row.cost, further, row.known)
 
 
 def iso_date(written: str) -> str:

@@ -34,7 +34,7 @@ from rigctl.console.options import (
     Watch,
     buses,
 )
-from rigctl.console.output import console, print_fields, print_json, print_sentences
+from rigctl.console.output import console, print_json, print_sentences, tell
 from rigctl.console.serve_cli import add_serve_verbs
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
@@ -147,7 +147,7 @@ def run(
 
     left = safe_first(config, state)  # before anything that takes time or may be refused
     if left is not None and ctx.obj is not None and ctx.obj.heard:
-        _tell({"ending": "abandoned", "reason": ctx.obj.heard[0], "safe": safe_json(left)}, json)
+        tell({"ending": "abandoned", "reason": ctx.obj.heard[0], "safe": safe_json(left)}, json)
         raise typer.Exit(1 if not left.ok else INTERRUPTED_EXIT if ctx.obj.heard[0] == "SIGINT" else 0)
     from rigctl.console import checking
     from rigctl.console import run as running
@@ -176,7 +176,7 @@ def status(config: MaybeConfig = None, state: State = None, *, watch: Watch = Fa
         watching.watch(directory, console(), json=json)
         return
     answer = query.status(directory)
-    _tell(answer if json else watching.for_people(answer), json)
+    tell(answer if json else watching.for_people(answer), json)
 
 
 @app.command()
@@ -186,7 +186,7 @@ def stop(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fals
     from rigctl.campaign.people import this_person
     from rigctl.console.assemble import find_state
 
-    _tell(control.ask(find_state(config, state), "stop", who=this_person()), json)
+    tell(control.ask(find_state(config, state), "stop", who=this_person()), json)
 
 
 @app.command()
@@ -195,7 +195,7 @@ def safe(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, js
     from rigctl.console.safe import make_safe
 
     done = make_safe(config, state, buses(bus))
-    _tell(done.to_json(), json)
+    tell(done.to_json(), json)
     raise typer.Exit(done.exit_code)
 
 
@@ -205,7 +205,7 @@ def reset_trip(config: MaybeConfig = None, state: State = None, *, json: AsJson 
     from rigctl.console import trip
     from rigctl.console.assemble import find_state
 
-    _tell(trip.reset(find_state(config, state)), json)
+    tell(trip.reset(find_state(config, state)), json)
 
 
 @app.command("accept-device")
@@ -224,7 +224,7 @@ def accept_device(
         raise UsageError(f"accept-device: got {' '.join(which)}, must be [CONFIG] NAME")
     config = Path(which[0]) if len(which) > 1 else None
     directory = find_state(config, state)
-    _tell(trip.accept_device(loaded_here(config, directory, buses(bus)), directory, which[-1]), json)
+    tell(trip.accept_device(loaded_here(config, directory, buses(bus)), directory, which[-1]), json)
 
 
 @app.command()
@@ -279,7 +279,6 @@ def recommend(
         loaded = _load(config)
         past = read_past(loaded, state_directory(state, loaded.name), history)
         found = report.from_history(loaded, past.history, past.state)
-        found = report.with_changes(found, loaded, past.history, past.state)
     elif history is not None:
         raise UsageError("recommend: --history needs a configuration")
     else:
@@ -331,7 +330,7 @@ def export(
     state: State = None,
     form: Annotated[Format, typer.Option("--format", help="csv or jsonl.")] = Format.CSV,
     records: Annotated[
-        Records, typer.Option(help="trials, ledger, measurements, events, doses or alarms.")
+        Records, typer.Option(help="trials, ledger, measurements, events, doses, alarms or acts.")
     ] = Records.TRIALS,
     out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
 ) -> None:
@@ -378,10 +377,6 @@ def main(signals: Signals | None = None) -> None:
 
     with outlets():
         app(prog_name="rigctl", obj=signals)
-
-
-def _tell(answer: Any, json: bool) -> None:
-    (print_json if json else print_fields)(answer)
 
 
 def _say(answer: Any, lines: Sequence[str], json: bool) -> None:

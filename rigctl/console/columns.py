@@ -111,7 +111,7 @@ class Names:
         target = known.get(key(meant))
         if target is None:
             names = [*self._measured(), "cost", "control_set", *SAID, *(f"setpoint.{n}" for n in self._variables())]
-            raise UsageError(f"--map: {unknown(meant, names, 'something to import: ')}, or {IGNORED} to ignore it")
+            raise UsageError(f"--map: {unknown(meant, [*names, f'{IGNORED} (to ignore it)'], 'something to import: ')}")
         return target
 
     def _variables(self) -> Sequence[str]:

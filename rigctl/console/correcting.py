@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Any
 
 from rigctl.campaign import control, corrections
-from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.rows import Amendment
-from rigctl.campaign.lock import campaign_here, state_lock
+from rigctl.campaign.lock import campaign_here
 from rigctl.campaign.people import this_person
 from rigctl.codec import plain
 from rigctl.config.findings import unknown
-from rigctl.console.assemble import open_campaign
+from rigctl.console.assemble import open_campaign, own_journal
 from rigctl.console.ingest import by_name
 from rigctl.core.money import Micros, to_micros
 from rigctl.errors import UsageError
@@ -102,5 +100,5 @@ def _amount(given: str, currency: str) -> Micros:
 def _here(directory: Path, work: Callable[[Journal], str]) -> str:
     with open_reader(directory) as reader:  # before the lock, which would make a missing directory
         reader.campaign()
-    with state_lock(directory), closing(Journal(directory, RealClock(), boot_id())) as journal:
+    with own_journal(directory) as journal:
         return work(journal)

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rigctl.console.options import AsJson, Config, State
-from rigctl.console.output import print_fields, print_json
+from rigctl.console.options import AsJson, Config, State, numbered
+from rigctl.console.output import print_json, tell
 from rigctl.errors import UsageError
 
 Force = Annotated[bool, typer.Option("--force", help="Record what looks mistyped all the same.")]
@@ -74,7 +74,7 @@ def ingest(
         typer.echo(
             f"rigctl: trial {done.trials[0]} is recorded as not following the suggestion: {done.departed}", err=True
         )
-    _tell(done.to_json(), json)
+    tell(done.to_json(), json)
     if not json:
         typer.echo(next_steps.after_ingest(loaded, state, spent=done.spent >= done.budget))
 
@@ -128,7 +128,7 @@ def import_(
         print_json(answer)
     elif not dry_run:
         first, *_, last = answer["trials"] * 2
-        _tell({"imported": f"trials {first} to {last}", "spent": answer["spent"], "budget": answer["budget"]}, json)
+        tell({"imported": f"trials {first} to {last}", "spent": answer["spent"], "budget": answer["budget"]}, json)
         typer.echo(next_steps.after_ingest(loaded, state, spent=False))
 
 
@@ -144,7 +144,7 @@ def void(
     from rigctl.console import correcting
 
     directory, trial = _trial("void", which, state)
-    _tell(correcting.void(directory, trial, why, undo=undo), json)
+    tell(correcting.void(directory, trial, why, undo=undo), json)
 
 
 def amend(
@@ -166,7 +166,7 @@ def amend(
 
     directory, trial = _trial("amend", which, state)
     change = correcting.Change(outcome, failed, values, cost, note)
-    _tell(correcting.amend(directory, trial, change, why), json)
+    tell(correcting.amend(directory, trial, change, why), json)
 
 
 def _maps(given: Sequence[str]) -> dict[str, str]:
@@ -195,9 +195,8 @@ def _tab(given: str | None) -> str | None:
 def _trial(verb: str, which: Sequence[str], state: Path | None) -> tuple[Path, int]:
     from rigctl.console.assemble import find_state
 
-    if len(which) > 2 or not which[-1].isdecimal():
-        raise UsageError(f"{verb}: got {' '.join(which)}, must be [CONFIG] TRIAL, the trial's number last")
-    return find_state(Path(which[0]) if len(which) > 1 else None, state), int(which[-1])
+    config, trial = numbered(verb, which, "TRIAL")
+    return find_state(config, state), trial
 
 
 def _sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
@@ -219,7 +218,3 @@ def _sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
 
 def at_a_terminal() -> bool:
     return sys.stdin.isatty()
-
-
-def _tell(answer: Any, json: bool) -> None:
-    (print_json if json else print_fields)(answer)

@@ -7,31 +7,24 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime
 from decimal import Decimal
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rigctl.campaign.clock import RealClock, boot_id
-from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.reader import set_of
 from rigctl.campaign.journal.rows import ByHand, Source
-from rigctl.campaign.journal.writer import ManualTrial
-from rigctl.campaign.lock import state_lock
 from rigctl.campaign.people import this_person
 from rigctl.config.load import LoadedConfig
-from rigctl.console.assemble import campaign_spec
-from rigctl.console.by_hand import IMPORTED, SAID, ManualRow, iso_date
+from rigctl.console.assemble import begin_by_hand, own_journal
+from rigctl.console.by_hand import IMPORTED, SAID, ManualRow, iso_date, manual_trial
 from rigctl.console.columns import Column, Names, columns, key
 from rigctl.console.doubts import doubts
 from rigctl.console.ingest import recorded_so_far
 from rigctl.console.spreadsheet import Decimals, Sheet, decimals_of, is_empty, read_sheet
 from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros, to_units
-from rigctl.errors import ConfigError, Mistake, UsageError
+from rigctl.errors import ConfigError, Mistake, UsageError, counted
 
 MOST_MISTAKES = 30
 """More are counted, not told."""
@@ -256,20 +249,17 @@ def record(
     asked = doubts(loaded, recorded_so_far(loaded, directory), plan.rows, datetime.now().astimezone())
     if asked:
         sure(asked)
-    with state_lock(directory), closing(Journal(directory, RealClock(loaded.rig.speedup), boot_id())) as journal:
+    with own_journal(directory, loaded.rig.speedup) as journal:
         for done in journal.read.people.imports().values():
             if done.digest == plan.digest and not again:
                 raise UsageError(
-                    f"{plan.path}: has been imported already, {done.utc[:16]} by {done.who} ({done.trials} trials); "
-                    "with --force it is imported once more"
+                    f"{plan.path}: has been imported already, {done.utc[:16]} by {done.who} "
+                    f"({counted(done.trials, 'trial')}); with --force it is imported once more"
                 )
-        journal.begin(campaign_spec(loaded), version("rigctl"))
-        under_way = journal.read.open_trial()
-        if under_way is not None:
-            raise UsageError(f"trial {under_way.trial} is under way; `rigctl run` settles it")
+        begin_by_hand(loaded, journal)
         first, who = len(journal.read.trials()) + 1, this_person()
         corrections = journal.read.people.last_correction()
-        manuals = [_manual(loaded, n, row, corrections) for n, row in enumerate(plan.rows, start=first)]
+        manuals = [manual_trial(loaded, n, row, corrections) for n, row in enumerate(plan.rows, start=first)]
         source = Source(plan.path.name, plan.digest, *noise, who)
         journal.ingest(manuals, loaded.rig.outcome_names, source)
         journal.beat(ended="import")
@@ -297,23 +287,6 @@ def noise_of(loaded: LoadedConfig, sd: float | None, factor: float) -> tuple[flo
         names = ", ".join(loaded.rig.outcome_names)
         raise UsageError(f"--noise: there are several outcomes ({names}); give --noise-factor, which holds for all")
     return sd, factor
-
-
-def _manual(loaded: LoadedConfig, trial: int, row: ManualRow, corrections: int) -> ManualTrial:
-    decision = Decision(
-        trial=trial,
-        control_set=row.control_set,
-        setpoints=row.setpoints,
-        origin="manual",
-        proposal=None,
-        policy_state=None,  # the policy took no part
-        seed=loaded.seed,
-        history_length=trial - 1,
-        budget=loaded.problem.budget,
-        corrections=corrections,
-    )
-    further = dict(zip((f.name for f in loaded.problem.further), row.further, strict=False))
-    return ManualTrial(decision, row.values, row.outcome, 0, further, row.known)
 
 
 def to_json(loaded: LoadedConfig, plan: Plan) -> Mapping[str, Any]:
@@ -355,7 +328,9 @@ def preview(loaded: LoadedConfig, plan: Plan) -> Sequence[str]:
         lines.append(f"{_short(header, 26):26} {_short(meaning, 20):20} {_short(cell, 14):14} {number}".rstrip())
     sets = ", ".join(f"{label} {count}" for label, count in _sets(loaded, plan).items())
     missing = sum(row.known.amount is None for row in plan.rows)
-    lines.append(f"{len(plan.rows)} trials; controlled: {sets}; {missing} without a cost. Nothing is charged.")
+    lines.append(
+        f"{counted(len(plan.rows), 'trial')}; controlled: {sets}; {missing} without a cost. Nothing is charged."
+    )
     lines += [f"left out: {what}" for what in plan.left_out]
     return lines
 

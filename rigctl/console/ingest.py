@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.journal.rows import SuggestionRow
 from rigctl.campaign.journal.writer import ManualTrial
-from rigctl.campaign.lock import state_lock
 from rigctl.campaign.people import this_person
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
-from rigctl.console.assemble import campaign_spec
-from rigctl.console.by_hand import SAID, ManualRow, RowReader, memories, observation
+from rigctl.console.assemble import begin_by_hand, own_journal
+from rigctl.console.by_hand import SAID, ManualRow, RowReader, manual_trial, memories, observation
 from rigctl.console.doubts import doubts
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
@@ -157,11 +153,7 @@ def ingest(
 ) -> Ingested:
     """Record trials in the journal, made if missing: all of them, or none if anything goes wrong.
 
-    Args:
-        loaded: the configuration.
-        directory: the campaign's.
-        rows: the trials, in order.
-        sure: is told what looks mistyped, if anything does, and raises if it shall not be recorded.
+    `sure` is told what looks mistyped, if anything does, and raises if it shall not be recorded.
 
     Raises:
         UsageError: a trial is under way, or the journal belongs to another configuration.
@@ -175,12 +167,8 @@ def ingest(
     asked = doubts(loaded, recorded_so_far(loaded, directory), rows, datetime.now().astimezone())
     if asked:
         sure(asked)
-    clock = RealClock(loaded.rig.speedup)
-    with state_lock(directory), closing(Journal(directory, clock, boot_id())) as journal:
-        journal.begin(campaign_spec(loaded), version("rigctl"))
-        under_way = journal.read.open_trial()
-        if under_way is not None:
-            raise UsageError(f"trial {under_way.trial} is under way; `rigctl run` settles it")
+    with own_journal(directory, loaded.rig.speedup) as journal:
+        begin_by_hand(loaded, journal)
         known = journal.read.history(problem.space)
         first = len(known) + 1
         kept = journal.read.people.suggestion_for(first)
@@ -222,20 +210,8 @@ def _manuals(
             if names == suggested.control_set:
                 setpoints = {**suggested.setpoints, **row.setpoints}
             suggested = None
-        decision = Decision(
-            trial=o.trial,
-            control_set=names,
-            setpoints=setpoints,
-            origin="manual",
-            proposal=None,
-            policy_state=after,
-            seed=loaded.seed,
-            history_length=o.trial - 1,
-            budget=problem.budget,
-            corrections=known.corrections,
-        )
-        further = dict(zip((f.name for f in problem.further), row.further, strict=False))  # none if it failed
-        yield ManualTrial(decision, row.values, row.outcome, row.cost, further, beside)
+        done = replace(row, control_set=names, setpoints=setpoints, known=beside)
+        yield manual_trial(loaded, o.trial, done, known.corrections, after)
 
 
 def departure(space: Space, suggested: Decision, control_set: Sequence[str], setpoints: Mapping[str, float]) -> str:

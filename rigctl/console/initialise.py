@@ -18,9 +18,9 @@ from rigctl.config import answers
 from rigctl.config.draft import Device, Draft, missing
 from rigctl.config.load import load_text
 from rigctl.config.writing import configuration
-from rigctl.console import probing
+from rigctl.console import next_steps, probing
 from rigctl.console.interview import Interview
-from rigctl.errors import ConfigError, UsageError
+from rigctl.errors import ConfigError, UsageError, counted
 
 T = TypeVar("T")
 BY_ID: Final = Path("/dev/serial/by-id")
@@ -255,15 +255,12 @@ def to_json(done: Written) -> Mapping[str, Any]:
         "variables": [v.name for v in done.draft.variables],
         "devices": [{"name": d.name, "driver": d.driver, "url": d.url, "said": d.said} for d in done.devices],
         "warnings": done.warnings,
-        "next": f"rigctl check {done.path}",
+        "next": next_steps.after_init(done.path).removeprefix(next_steps.HEAD),
     }
 
 
 def lines(done: Written) -> list[str]:
-    count = len(done.draft.variables)
-    kind = "a bench by hand" if done.draft.by_hand else f"a rig with {len(done.devices)} devices found"
-    return [
-        f"{done.path} written: {kind}, {count} variable{'' if count == 1 else 's'}, "
-        f"{done.draft.budget} {done.draft.currency}.",
-        f"Next: rigctl check {done.path}",
-    ]
+    variables, found = counted(len(done.draft.variables), "variable"), counted(len(done.devices), "device")
+    kind = "a bench by hand" if done.draft.by_hand else f"a rig with {found} found"
+    said = f"{done.path} written: {kind}, {variables}, {done.draft.budget} {done.draft.currency}."
+    return [said, next_steps.after_init(done.path)]

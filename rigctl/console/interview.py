@@ -172,7 +172,7 @@ class Interview:
         code = draft.currency
         draft = self._by_hand(draft) if draft.by_hand else self._metered(draft, devices)
         while not draft.by_hand and not is_metered(draft, devices):
-            self.say("Something must cost: were trials free, none would be dearer than another.")
+            self.say("Something must cost money: if every trial were free, there would be nothing to weigh.")
             price = self.ask(
                 f"Each trial, once, in {code}", lambda t: answers.amount_of(t, code, or_nothing=False), "0.05"
             )

@@ -15,6 +15,10 @@ def after_demo() -> str:
     return f"{HEAD}rigctl init   (a configuration of your own; --by-hand for a bench without wiring)"
 
 
+def after_init(path: Path) -> str:
+    return f"{HEAD}rigctl check {_word(path)}"
+
+
 def after_check(loaded: LoadedConfig, *, probed: bool, silent: bool) -> str:
     """Ask the instruments, then run; a bench by hand has a first trial at once."""
     config = _word(loaded.path)

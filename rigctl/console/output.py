@@ -78,6 +78,11 @@ def console(*, stderr: bool = False) -> Console:
     return made
 
 
+def tell(answer: Any, json: bool) -> None:
+    """Print an answer for a program, or its fields for a person."""
+    (print_json if json else print_fields)(answer)
+
+
 def print_sentences(sentences: Iterable[str]) -> None:
     """Print each on a line of its own, broken at spaces where a terminal is too narrow for it."""
     screen = console()

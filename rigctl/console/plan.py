@@ -8,7 +8,8 @@ from typing import Any
 
 from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
-from rigctl.config.wording import lasting
+from rigctl.config.wording import joined, lasting
+from rigctl.errors import counted
 from rigctl.rig.protocols import Reading
 from rigctl.rig.spec import VariableWiring
 
@@ -136,15 +137,11 @@ def _duration(told: Forecast, loaded: LoadedConfig) -> str:
 def _cost(told: Forecast, currency: str) -> str:
     least = f"It costs at least {told.least:.3g} {currency}"
     if told.likely is None:
-        return f"{least}; what {_listed(told.unknown)} will charge is not known before the first trials."
+        return f"{least}; what {joined(told.unknown)} will charge is not known before the first trials."
     besides = ""
     if told.unknown:
-        besides = f", and what {_listed(told.unknown)} will charge besides: `rated` would tell"
+        besides = f", and what {joined(told.unknown)} will charge besides: `rated` would tell"
     return f"{least}, likely {told.likely:.3g} {currency}{besides}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def _bought(told: Forecast, loaded: LoadedConfig) -> str:
@@ -153,9 +150,8 @@ def _bought(told: Forecast, loaded: LoadedConfig) -> str:
         return ""
     budget = f"{told.budget:.6g} {loaded.currency}"
     at_most = f" ({most} at the very most)" if most is not None and most != likely else ""
-    several = "trial" if likely == 1 else "trials"
-    before = f" before {_listed(told.unknown)} is paid" if told.unknown else ""
-    bought = f"{budget} buys about {likely} {several}{before}{at_most}"
+    before = f" before {joined(told.unknown)} is paid" if told.unknown else ""
+    bought = f"{budget} buys about {counted(likely, 'trial')}{before}{at_most}"
     if told.days is None:
         return f"{bought}."
     wall = ""

@@ -13,7 +13,7 @@ from rigctl.campaign.corrections import changes
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.replay import ReplayedTrial, replay
-from rigctl.console.assemble import OpenCampaign, campaign_spec
+from rigctl.console.assemble import OpenCampaign
 from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
 from rigctl.core import aftermath
@@ -22,6 +22,7 @@ from rigctl.core.counterfactuals import Counterfactuals, shown
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
 from rigctl.errors import JournalError, UsageError, counted
+from rigctl.page.campaign import campaign_spec
 from rigctl.rig.registry import DriverInfo
 
 LAST_ACTS = 5
@@ -101,11 +102,8 @@ def explained(
 ) -> Explanation:
     """Return why a trial (None: the last one) was chosen, what would have changed that, and what came of it.
 
-    Args:
-        campaign: open for reading.
-        trial: its number.
-        technical: whether in the terms of the policy's paper.
-        quick: whether to leave out what would have changed it, for which some 60 decisions are made.
+    With `technical` in the terms of the policy's paper; `quick` leaves out what would have changed it, for which some
+    60 decisions are made.
 
     Raises:
         UsageError: no such trial.

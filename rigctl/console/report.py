@@ -14,25 +14,23 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
-from rigctl.console.assemble import campaign_spec
 from rigctl.console.board import Labels
 from rigctl.console.output import lines, number, settings, told
 from rigctl.console.tables import INDENT, Column, labelled, table, wrapped
 from rigctl.core.advise import advise
-from rigctl.core.counterfactuals import changes_of_recommendation, shown
+from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import plus_minus
-from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.levers import Price, Situation
 from rigctl.core.money import to_units
 from rigctl.core.multi_objective.hypervolume import hypervolume
 from rigctl.core.multi_objective.pareto import non_dominated, reference_point
 from rigctl.core.multi_objective.trade_off import Front
-from rigctl.core.policy import trial_rng
-from rigctl.core.recommend import Recommendation, recommend
+from rigctl.core.recommend import Recommendation
 from rigctl.core.worth import LEVEL
 from rigctl.errors import counted
+from rigctl.page import study
+from rigctl.page.campaign import campaign_spec
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -46,55 +44,18 @@ def from_journal(loaded: LoadedConfig, reader: Reader, *, changes: bool = False)
     """
     history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
     state = reader.policy_state() or {}
-    found = from_history(loaded, history, state, floor_cost(reader))
-    priced = prices(reader, campaign_spec(loaded)) if changes else ()
-    return with_changes(found, loaded, history, state, priced) if changes else found
+    micros = reader.glance.least_cost()
+    found = study.recommended(loaded, history, state, None if micros is None else to_units(micros))
+    if not changes:
+        return found
+    priced = prices(reader, campaign_spec(loaded))
+    return replace(found, changes=study.changes(loaded, history, state, priced))
 
 
-def floor_cost(reader: Reader) -> float | None:
-    """Return what a whole trial has cost at least whatever it controlled, currency units: time, and what is fixed."""
-    whole = {t.trial: 0 for t in reader.trials() if t.state is State.RECORDED}
-    for line in reader.ledger():
-        if line.trial in whole and line.kind in ("time", "fixed"):
-            whole[line.trial] += line.amount
-    return to_units(min(whole.values())) if any(whole.values()) else None
-
-
-def from_history(
-    loaded: LoadedConfig, history: History, state: JsonState, least: float | None = None
-) -> Recommendation:
-    """Recommend by any history, with the hyper-parameters the policy remembers (if it does).
-
-    Args:
-        loaded: the configuration.
-        history: all trials.
-        state: the policy's memory.
-        least: what a trial costs whatever it controls, if known; see `floor_cost`.
-
-    Raises:
-        PolicyError: no trial has given an outcome yet.
-    """
-    stored = state.get("hyperparameters")
-    known = None if stored is None else Hyperparameters.from_json(stored)
-    rng = trial_rng(loaded.seed, len(history) + 1)
-    return recommend(
-        loaded.problem,
-        history,
-        rng,
-        loaded.tolerance,
-        known,
-        further=state.get("further", ()),
-        today=loaded.today,
-        floor_cost=least,
-    )
-
-
-def with_changes(
-    found: Recommendation, loaded: LoadedConfig, history: History, state: JsonState, priced: Sequence[Price] = ()
-) -> Recommendation:
-    """Return the recommendation with what would change it."""
-    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
-    return replace(found, changes=changes_of_recommendation(situation, prices=priced))
+def from_history(loaded: LoadedConfig, history: History, state: JsonState) -> Recommendation:
+    """Recommend by any history, and say what would change it. Raises as `from_journal`."""
+    found = study.recommended(loaded, history, state)
+    return replace(found, changes=study.changes(loaded, history, state))
 
 
 def to_json(recommendation: Recommendation) -> Mapping[str, Any]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from rigctl.console.options import AsJson, MaybeConfig, State
-from rigctl.console.output import print_fields, print_json
+from rigctl.console.output import tell
 from rigctl.errors import UsageError
 
 Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: report.html here.")]
@@ -52,4 +52,4 @@ def report(
         written["pdf"] = str(target.with_suffix(".pdf"))
     if figures is not None:
         written["figures"] = [str(path) for path in report_files.write_figures(found.drawings, figures)]
-    (print_json if json else print_fields)(written)
+    tell(written, json)

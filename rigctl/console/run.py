@@ -14,7 +14,7 @@ from rigctl.campaign.events import CampaignResult
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import LoadedConfig
 from rigctl.console import report
-from rigctl.console.assemble import campaign_spec, rig_factory
+from rigctl.console.assemble import rig_factory
 from rigctl.console.board import Labels
 from rigctl.console.output import number
 from rigctl.console.progress import watching
@@ -22,6 +22,7 @@ from rigctl.console.safe import safe_json
 from rigctl.core.money import to_units
 from rigctl.core.recommend import Recommendation
 from rigctl.errors import PolicyError, counted
+from rigctl.page.campaign import campaign_spec
 from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from rigctl.console.options import AsJson, MaybeConfig, State
+from rigctl.console.output import print_json, tell
 
 token = typer.Typer(no_args_is_help=True, help="Say who may act on a campaign from its page.")
 
@@ -55,9 +56,8 @@ def create(name: Name, config: MaybeConfig = None, state: State = None, *, json:
     """Make a token for a person and show it, this once."""
     from rigctl.console import serving
     from rigctl.console.assemble import find_state
-    from rigctl.console.output import print_fields, print_json
 
-    (print_json if json else print_fields)(serving.create_token(find_state(config, state), name))
+    tell(serving.create_token(find_state(config, state), name), json)
 
 
 @token.command("list")
@@ -65,7 +65,6 @@ def list_tokens(config: MaybeConfig = None, state: State = None, *, json: AsJson
     """Show who has a token."""
     from rigctl.console import serving
     from rigctl.console.assemble import find_state
-    from rigctl.console.output import print_json
 
     found = serving.list_tokens(find_state(config, state))
     if json:
@@ -80,6 +79,5 @@ def revoke(name: Name, config: MaybeConfig = None, state: State = None, *, json:
     """Let a person's token hold no longer, at once."""
     from rigctl.console import serving
     from rigctl.console.assemble import find_state
-    from rigctl.console.output import print_fields, print_json
 
-    (print_json if json else print_fields)(serving.revoke_token(find_state(config, state), name))
+    tell(serving.revoke_token(find_state(config, state), name), json)

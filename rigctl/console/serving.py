@@ -97,7 +97,7 @@ def create_token(directory: Path, name: str) -> Mapping[str, Any]:
 
     secret = TokenFile(directory).create(name, this_person())
     keep(directory, "token", this_person(), name, "created")
-    return {"name": name, "token": secret, "note": "it is shown this once; who has it can act on the campaign"}
+    return {"name": name, "token": secret, "note": "it is shown only this once; whoever has it can act on the campaign"}
 
 
 def list_tokens(directory: Path) -> Sequence[Mapping[str, Any]]:

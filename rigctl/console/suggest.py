@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import closing
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
-from rigctl.campaign.lock import state_lock
 from rigctl.codec import fields_of
 from rigctl.codec import to_json as codec_json
 from rigctl.config.load import LoadedConfig
-from rigctl.console.assemble import campaign_spec
+from rigctl.console.assemble import own_journal
 from rigctl.console.by_hand import memory, observation, read_rows
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
@@ -27,6 +24,7 @@ from rigctl.core.explain import explain
 from rigctl.core.money import Micros, to_units
 from rigctl.core.policy import BudgetSpent, Finished, Proposal, first_state
 from rigctl.errors import JournalError, Locked, PolicyError, UsageError, counted
+from rigctl.page.campaign import campaign_spec
 
 SQLITE = b"SQLite format 3"
 """What every journal begins with."""
@@ -127,7 +125,7 @@ def keep(loaded: LoadedConfig, directory: Path, decision: Decision) -> str:
     if _is_kept(directory, decision):
         return ""
     try:
-        with state_lock(directory), closing(Journal(directory, RealClock(loaded.rig.speedup), boot_id())) as journal:
+        with own_journal(directory, loaded.rig.speedup) as journal:
             journal.begin(campaign_spec(loaded), version("rigctl"))
             read = journal.read
             known = len(read.trials()), read.people.last_correction()

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from rigctl.campaign.bus_lock import bus_locks
-from rigctl.campaign.clock import RealClock, boot_id
-from rigctl.campaign.journal import Journal, open_reader
-from rigctl.campaign.lock import state_lock
+from rigctl.campaign.clock import RealClock
+from rigctl.campaign.journal import open_reader
 from rigctl.campaign.people import this_person
 from rigctl.campaign.pins import pin_of
 from rigctl.config.load import LoadedConfig
+from rigctl.console.assemble import own_journal
 from rigctl.errors import UsageError
 from rigctl.rig.protocols import Clock, Identity
 from rigctl.rig.registry import Registry
@@ -32,8 +31,7 @@ def reset(directory: Path) -> Mapping[str, Any]:
     """
     with open_reader(directory) as reader:  # before the lock, which would make a missing directory
         reader.campaign()
-    clock: Clock = RealClock()  # rig time plays no part in it
-    with state_lock(directory), closing(Journal(directory, clock, boot_id())) as journal:
+    with own_journal(directory) as journal:
         was = journal.trips.reset(this_person())
     return {"reset": None if was is None else {"reason": was.reason, "tripped": was.utc}}
 
@@ -54,7 +52,7 @@ def accept_device(loaded: LoadedConfig, directory: Path, name: str) -> Mapping[s
     with open_reader(directory) as reader:
         reader.campaign()
     device, clock = loaded.rig.devices[name], RealClock(loaded.rig.speedup)
-    with state_lock(directory), bus_locks([device.url]), closing(Journal(directory, clock, boot_id())) as journal:
+    with own_journal(directory, loaded.rig.speedup) as journal, bus_locks([device.url]):
         was = journal.read.beside.pins().get(name)
         pin = pin_of(device, asyncio.run(_identity(loaded.rig, name, clock)))
         journal.pins.keep([pin], accepted_by=this_person())

@@ -12,14 +12,7 @@ ALONE = "leaving everything alone"
 
 
 def advise(recommendation: Recommendation, *, outcome: str, unit: str, currency: str) -> tuple[str, ...]:
-    """Say what the recommended way is worth.
-
-    Args:
-        recommendation: which.
-        outcome: the outcome's name.
-        unit: of the outcome, as shown; empty for none.
-        currency: of all costs.
-    """
+    """Say what the recommended way is worth; `unit` is the outcome's, as shown, empty for none."""
     worth = recommendation.worth
     say = _Words(recommendation, outcome, unit, currency)
     lines = [line for reference in worth.references for line in say.reference(reference)]

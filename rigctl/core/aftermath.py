@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -23,9 +22,8 @@ from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
 from rigctl.core.money import to_units
 from rigctl.core.natural import present
+from rigctl.core.worth import half_width
 
-LEVEL = 0.95
-"""Share of trials whose outcome lies in the range, if the model is right."""
 NODES = 512
 
 Verdict = Literal["above", "within", "below"]
@@ -120,7 +118,7 @@ def forecast_cost(problem: Problem, before: History, control_set: int, setting: 
 
 
 def _ranged(mean: float, sd: float) -> Forecast:
-    half = NormalDist().inv_cdf(0.5 + LEVEL / 2) * sd
+    half = half_width(sd)
     return Forecast(mean, sd, mean - half, mean + half)
 
 
@@ -133,7 +131,7 @@ def told(found: CameOf, *, outcome: str, unit: str, currency: str) -> tuple[str,
         lines.append(f"It gave {found.outcome:.4g} {unit}".rstrip() + "; nothing was known before that to expect.")
     else:
         e, places = found.expected, decimals_for([found.expected.sd / 10])
-        said = {"within": "within", "above": "above", "below": "below"}[e.verdict(found.outcome)]
+        said = e.verdict(found.outcome)
         gave = f"{found.outcome:.{places}f} {unit}".rstrip()
         lines.append(
             f"{outcome} was {gave}: {said} the {e.low:.{places}f} to {e.high:.{places}f} expected of one trial."

@@ -87,7 +87,9 @@ def recommended(situation: Situation) -> str | None:
     """Ask what should be run from now on, at the situation's tolerance."""
     s = situation
     try:
-        found = recommend(s.problem, s.history, trial_rng(s.seed, s.trial), s.tolerance or 0.0, _known(s))
+        found = recommend(
+            s.problem, s.history, trial_rng(s.seed, s.trial), s.tolerance or 0.0, Hyperparameters.remembered(s.state)
+        )
     except PolicyError:
         return NO_ANSWER
     return "+".join(found.choice.control_set)
@@ -97,7 +99,7 @@ def weighed(situation: Situation) -> Ask:
     """Return what gives the same answers at little cost, as long as only costs and the tolerance are turned."""
     s = situation
     problem, _ = present(s.problem, s.history)
-    posterior = fit_history(problem, s.history, _known(s)).posterior
+    posterior = fit_history(problem, s.history, Hyperparameters.remembered(s.state)).posterior
     weighing = weigh(problem, s.history, posterior, trial_rng(s.seed, s.trial))
 
     def ask(turned: Situation) -> str | None:
@@ -105,11 +107,6 @@ def weighed(situation: Situation) -> Ask:
         return problem.space.control_sets[chosen].label
 
     return ask
-
-
-def _known(situation: Situation) -> Hyperparameters | None:
-    stored = (situation.state or {}).get("hyperparameters")
-    return None if stored is None else Hyperparameters.from_json(stored)
 
 
 def counterfactuals(

@@ -14,6 +14,7 @@ from typing import Final
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
 from rigctl.core.policy import Proposal, SetReport
+from rigctl.errors import counted
 
 NOTHING_YET: Final = "nothing measured yet"
 PURPOSES: Final = MappingProxyType(
@@ -40,13 +41,7 @@ def explain(
 ) -> tuple[str, ...]:
     """Say why this trial: the choice, the threshold, and a row per control set.
 
-    Args:
-        proposal: what is to be explained.
-        problem: what it was decided for.
-        outcome: the outcome's name.
-        unit: of the outcome.
-        currency: of all costs.
-        technical: whether in the terms of the policy's paper.
+    `outcome` and its `unit` are names; `technical`: in the terms of the policy's paper.
     """
     units, unit = unit_names(problem.space), "" if unit == "1" else unit
     if technical:
@@ -161,8 +156,7 @@ class _Rows:
 
     def promise(self, report: SetReport) -> str:
         """Return what a set promises, costs and has had."""
-        trials = "1 trial" if report.trials == 1 else f"{report.trials} trials"
-        return f"{self.expected(report)}; {self._cost(report)}; {trials}"
+        return f"{self.expected(report)}; {self._cost(report)}; {counted(report.trials, 'trial')}"
 
     def _cost(self, report: SetReport) -> str:
         if report.cost_mean is None:
@@ -199,6 +193,6 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
             value = f"posterior {plus_minus(r.mean, r.sd)} {unit}, bounds {low:.4g} to {high:.4g}"
         lines.append(
             f"{label}: {state}; {value}, at {settings(r.at, units)}; {cost} (lower bound {r.cost_lcb:.4g}), "
-            f"{'1 trial' if r.trials == 1 else f'{r.trials} trials'}."
+            f"{counted(r.trials, 'trial')}."
         )
     return tuple(lines)

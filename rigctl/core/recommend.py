@@ -8,7 +8,6 @@ what they would recommend.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,7 +24,7 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.core.natural import present
-from rigctl.core.worth import LEVEL, Appraisal, Worth
+from rigctl.core.worth import LEVEL, Appraisal, Worth, half_width
 from rigctl.errors import PolicyError
 
 if TYPE_CHECKING:
@@ -256,7 +255,7 @@ def _charged(problem: Problem, history: History, options: Sequence[Supported]) -
 
 def _option(problem: Problem, history: History, found: Supported, charged: Sequence[float | None]) -> Option:
     index, expected = found.control_set, sign(problem) * found.mean
-    half = NormalDist().inv_cdf(0.5 + LEVEL / 2) * found.sd
+    half = half_width(found.sd)
     return Option(
         control_set=problem.space.control_sets[index].names,
         setpoints=problem.space.setpoints(index, found.setting),

@@ -169,7 +169,7 @@ class Appraisal:
     ) -> Reference:
         s, columns = sign(self.problem), sorted(way)
         mean, covariance = jointly(self.posterior, self.space, [way, self.way(self.chosen)])
-        expected, half = s * float(mean[0]), _half(float(np.sqrt(max(covariance[0, 0], 0.0))))
+        expected, half = s * float(mean[0]), half_width(float(np.sqrt(max(covariance[0, 0], 0.0))))
         cost = None if index is None else self.charged[index]
         variables = self.space.variables
         return Reference(
@@ -239,12 +239,13 @@ class Appraisal:
         return 0.0 if extra is not None and abs(extra) < SMALLEST else extra
 
 
-def _half(sd: float) -> float:
+def half_width(sd: float) -> float:
+    """Return half the interval of a normal of this standard deviation."""
     return NormalDist().inv_cdf(0.5 + LEVEL / 2) * sd
 
 
 def _gain(mean: float, sd: float) -> Gain:
-    return Gain(mean, mean - _half(sd), mean + _half(sd))
+    return Gain(mean, mean - half_width(sd), mean + half_width(sd))
 
 
 def _pay_back(dearer: tuple[str, ...], than: tuple[str, ...], extra: float, gain: Gain, *, at_most: bool) -> PayBack:

@@ -76,7 +76,7 @@ class Desk:
             return HTMLResponse(plain_page(f"You are logged in as {session.name}", [], form=form_html))
         if not await asyncio.to_thread(self._tokens.all):
             return HTMLResponse(plain_page("Log in", [NO_TOKENS]))
-        return HTMLResponse(plain_page("Log in", ["Who has a token may act on the campaign."], form=LOGIN_FORM))
+        return HTMLResponse(plain_page("Log in", ["Whoever has a token may act on the campaign."], form=LOGIN_FORM))
 
     async def login(self, request: Request) -> Response:
         """Begin a session for who has a token; slow those who guess."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
@@ -10,21 +11,39 @@ import structlog
 
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.journal.rows import CampaignRow
-from rigctl.config.load import LoadedConfig, Overrides, load_text
+from rigctl.campaign.spec import CampaignSpec
+from rigctl.config.load import LoadedConfig, Overrides, load, load_text
 from rigctl.core.money import MICROS_PER_UNIT
 from rigctl.errors import RigctlError
 
 
-def configured(row: CampaignRow, directory: Path) -> LoadedConfig:
-    """Return the configuration a campaign was last started with, its seed and budget as they are now.
+def configured(
+    row: CampaignRow, directory: Path, buses: Mapping[str, str] | None = None, file: Path | None = None
+) -> LoadedConfig:
+    """Return the configuration in `file`, else the one last started with; seed and budget are as they are now.
 
     Raises:
         ConfigError: it does not hold any more.
         PluginError: it needs what is not installed here.
     """
     budget = f"{Decimal(row.budget) / MICROS_PER_UNIT:f} {row.currency}"  # exact
-    return load_text(
-        row.config_text, directory / f"{FILE_NAME} (configuration)", Overrides(seed=row.seed, budget=budget)
+    overrides = Overrides(buses or {}, seed=row.seed, budget=budget)
+    if file is not None:
+        return load(file, overrides)
+    return load_text(row.config_text, directory / f"{FILE_NAME} (configuration)", overrides)
+
+
+def campaign_spec(loaded: LoadedConfig) -> CampaignSpec:
+    return CampaignSpec(
+        rig=loaded.rig,
+        problem=loaded.problem,
+        policy=loaded.policy,
+        policy_name=loaded.policy_name,
+        policy_options=loaded.policy_options,
+        seed=loaded.seed,
+        currency=loaded.currency,
+        config_text=loaded.text,
+        max_trials=loaded.max_trials,
     )
 
 

@@ -22,6 +22,7 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.config.load import LoadedConfig
+from rigctl.core.experiment.space import Variable
 from rigctl.core.explain import plain_note, sentences, settings
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
@@ -268,9 +269,10 @@ def _days(over: Sequence[CourseRow], trials: int) -> float | None:
 def _bands(loaded: LoadedConfig | None) -> Mapping[str, tuple[float, float]]:
     if loaded is None:
         return {}
-    return {
-        v.name: (float(band[0]), float(band[1]))
-        for v in loaded.problem.space.variables
-        if not isinstance(v.marginal, Learned)
-        for band in [v.low + (v.high - v.low) * v.marginal.quantile(NINE_IN_TEN)]  # type: ignore[arg-type]
-    }
+    return {v.name: normal_band(v) for v in loaded.problem.space.variables if not isinstance(v.marginal, Learned)}
+
+
+def normal_band(variable: Variable) -> tuple[float, float]:
+    """Return between what nine in ten readings lie when a variable is left alone, engineering units."""
+    low, high = variable.low + (variable.high - variable.low) * variable.marginal.quantile(np.array(NINE_IN_TEN))
+    return float(low), float(high)

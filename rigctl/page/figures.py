@@ -12,6 +12,7 @@ from rigctl.campaign.journal.glance import CourseRow
 from rigctl.core.arrays import FloatArray
 from rigctl.core.multi_objective.pareto import non_dominated
 from rigctl.core.multi_objective.trade_off import Front
+from rigctl.errors import counted
 from rigctl.page.course import Axis, Tracks, readings, runs, spread_out, thinned
 from rigctl.page.shown import Facts, Labels, Money, Slice, Supply, Why
 from rigctl.page.svg import (
@@ -27,7 +28,7 @@ from rigctl.page.svg import (
     range_row,
     short,
 )
-from rigctl.page.words import between, count, money, with_unit
+from rigctl.page.words import between, money, with_unit
 
 COLUMNS = 100
 """What a drawing tells apart: a phone has no more."""
@@ -79,7 +80,7 @@ def course(facts: Facts, tracks: Tracks, axis: Axis) -> Markup:
     if len(bx):
         figure.steps(np.r_[bx, xs[-1]], np.r_[by, by[-1]], "best")
     last = with_unit(float(tracks.best[-1]) if len(xs) else None, labels.outcome.unit)
-    told = f"{count(int(np.isfinite(tracks.outcome).sum()), 'outcome')}; best so far {last}"
+    told = f"{counted(int(np.isfinite(tracks.outcome).sum()), 'outcome')}; best so far {last}"
     return figure.markup(f"{labels.outcome.name} against {axis}", told)
 
 
@@ -94,7 +95,7 @@ def strip(tracks: Tracks, axis: Axis) -> Markup:
         figure.text("0", LANE * lane + 12, " + ".join(chosen))
         figure.stretches(runs(tracks.played == lane, starts, ends, gap), LANE * lane + 18, "played")
     counts = np.bincount(tracks.played, minlength=len(tracks.sets))
-    told = "; ".join(f"{'+'.join(s)}: {count(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True))
+    told = "; ".join(f"{'+'.join(s)}: {counted(int(n), 'trial')}" for s, n in zip(tracks.sets, counts, strict=True))
     return figure.markup(f"control set played against {axis}", told)
 
 
@@ -147,7 +148,7 @@ def reading(
     known = np.flatnonzero(np.isfinite(ys))
     last = float(ys[known[-1]]) if known.size else None
     normal = "" if band is None else f"; normally {between(*band, unit)}"
-    told = f"last {with_unit(last, unit)}{normal}; controlled in {count(int(held.sum()), 'trial')}"
+    told = f"last {with_unit(last, unit)}{normal}; controlled in {counted(int(held.sum()), 'trial')}"
     return figure.markup(f"readings of {name}", told)
 
 
@@ -199,7 +200,7 @@ def front(facts: Facts, expected: Front | None) -> Markup | None:
     if points:
         line = np.array(sorted(points))
         figure.steps(line[:, 0], line[:, 1], "best")
-    told = f"{count(len(rows), 'trial')}; {len(kept)} of them are beaten by no other in both"
+    told = f"{counted(len(rows), 'trial')}; {len(kept)} of them are beaten by no other in both"
     return figure.markup(f"{first.name} against {second.name}", told)
 
 

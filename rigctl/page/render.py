@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
+from rigctl.config.wording import joined, lasting
+from rigctl.errors import counted
 from rigctl.page import words
 from rigctl.page.assets import tagged
 from rigctl.page.course import Tracks
@@ -58,10 +60,12 @@ def sections(facts: Facts, study: Study | None, *, acting: str | None = None) ->
 def environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only when something is shown
 
-    return Environment(
+    found = Environment(
         loader=PackageLoader("rigctl.page"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.globals.update(counted=counted, joined=joined, lasting=lasting)
+    return found

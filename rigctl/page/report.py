@@ -14,10 +14,12 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import ActRow
 from rigctl.campaign.journal.summary import AlarmGroup, Fault, SetSum, Version
 from rigctl.config.load import LoadedConfig
-from rigctl.core.counterfactuals import changes_of_recommendation, shown
+from rigctl.config.wording import joined
+from rigctl.core.advise import LITTLE
+from rigctl.core.counterfactuals import shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
-from rigctl.core.levers import Price, Situation
+from rigctl.core.levers import Price
 from rigctl.core.money import to_units
 from rigctl.core.worth import Lesson, PayBack, Reference
 from rigctl.page import assets, words
@@ -26,7 +28,7 @@ from rigctl.page.figures import FILLS
 from rigctl.page.render import environment
 from rigctl.page.report_figures import WAYS, Drawn, drawings
 from rigctl.page.shown import Facts, Labels, Study
-from rigctl.page.study import MOST_TRIALS, past, study_of
+from rigctl.page.study import MOST_TRIALS, changes, past, study_of
 
 MOST = 40
 """Lines of a list; what is left out is counted."""
@@ -39,8 +41,6 @@ STATES: Final[Mapping[str, str]] = MappingProxyType(
         "LOST": "lost when the process died",
     }
 )
-LITTLE = 0.5
-"""Of what occurs by itself: where less was seen, what is said is a guess."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +106,8 @@ def _changes(loaded: LoadedConfig, history: History, state: JsonState, priced: S
     """Return what would change the recommendation, found by deciding again; with many trials that takes too long."""
     if len(history) > MOST_TRIALS:
         return ()
-    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
     unit = "" if loaded.outcome_unit == "1" else loaded.outcome_unit
-    found = changes_of_recommendation(situation, prices=priced)
-    return shown(found, currency=loaded.currency, unit=unit)
+    return shown(changes(loaded, history, state, priced), currency=loaded.currency, unit=unit)
 
 
 def _code() -> Mapping[str, str]:
@@ -157,7 +155,7 @@ class _Says:
     def way(self, reference: Reference) -> str:
         name = WAYS[reference.what]
         if reference.what == "today" and reference.control_set:
-            return f"{name}: {words.joined(reference.control_set)}"
+            return f"{name}: {joined(reference.control_set)}"
         return name
 
     def better(self, reference: Reference) -> str:

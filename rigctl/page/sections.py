@@ -116,41 +116,24 @@ def _advice(facts: Facts, study: Study | None, _: Tracks) -> View:
     }
 
 
-def _log(_: Facts, __: Study | None, ___: Tracks) -> View:
-    return {}
-
-
-VIEWS: Mapping[str, Callable[[Facts, Study | None, Tracks], View]] = MappingProxyType(
+_VIEWS: Mapping[str, tuple[str, Callable[[Facts, Study | None, Tracks], View]]] = MappingProxyType(
     {
-        "now": _now,
-        "trial": _trial,
-        "why": _why,
-        "money": _money,
-        "advice": _advice,
-        "course": _course,
-        "readings": _readings,
-        "model": _model,
-        "front": _front,
-        "log": _log,
+        "now": ("Now", _now),
+        "trial": ("Trial", _trial),
+        "why": ("Why this control set", _why),
+        "money": ("Money", _money),
+        "advice": ("What to run from now on", _advice),
+        "course": ("Course", _course),
+        "readings": ("Readings", _readings),
+        "model": ("What the model expects", _model),
+        "front": ("Trade-off", _front),
+        "log": ("Log", lambda *_: {}),
     }
 )
-SECTIONS: Mapping[str, str] = MappingProxyType(
-    {
-        "now": "Now",
-        "trial": "Trial",
-        "why": "Why this control set",
-        "money": "Money",
-        "advice": "What to run from now on",
-        "course": "Course",
-        "readings": "Readings",
-        "model": "What the model expects",
-        "front": "Trade-off",
-        "log": "Log",
-    }
-)
+SECTIONS: Mapping[str, str] = MappingProxyType({name: title for name, (title, _) in _VIEWS.items()})
 """Sections by id, in their order, and their titles."""
 
 
 def view(name: str, facts: Facts, study: Study | None, tracks: Tracks) -> View:
     """Return what a section's template needs; None where there is nothing to show."""
-    return VIEWS[name](facts, study, tracks)
+    return _VIEWS[name][1](facts, study, tracks)

@@ -71,7 +71,7 @@ def check_place(place: Place) -> str:
             "`rigctl token create NAME` makes one first. Or leave --host out: then only this machine can"
         )
     return (
-        f"--host {place.host}: other machines can read the page, and who has a token can act there. It is NOT "
+        f"--host {place.host}: other machines can read the page, and whoever has a token can act. It is NOT "
         "encrypted: whoever shares the network can read along, tokens too. Better leave --host out and put a reverse "
         f"proxy with TLS in front, e.g. `caddy reverse-proxy --from rig.example --to 127.0.0.1:{place.port}` with "
         "`rigctl serve --allow-host rig.example`"

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rigctl.campaign.hindsight import asked, prices, situation_before
+from rigctl.campaign.hindsight import came_of_row, flips_of, prices, situation_before
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import TrialRow
-from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
-from rigctl.core.aftermath import came_of, told
+from rigctl.core.aftermath import told
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.counterfactuals import counterfactuals, shown
+from rigctl.core.counterfactuals import Counterfactuals, changes_of_recommendation, shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
@@ -26,8 +26,9 @@ from rigctl.core.marginals.drift import scan
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned, present
 from rigctl.core.policy import trial_rng
-from rigctl.core.recommend import Option, recommend
-from rigctl.errors import PolicyError
+from rigctl.core.recommend import Option, Recommendation, recommend
+from rigctl.page.campaign import campaign_spec
+from rigctl.page.facts import normal_band
 from rigctl.page.shown import Slice, Study, Supply
 
 PLACES = 33
@@ -40,7 +41,6 @@ DECISIONS = 40
 """Decisions that it may take to find what would change one."""
 MOST_TRIALS = 1000
 """With more, each of those decisions takes seconds."""
-NINE_IN_TEN = np.array([0.05, 0.95])
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def past(reader: Reader, loaded: LoadedConfig) -> Past:
     least, last = None if micros is None else to_units(micros), None if number is None else reader.trial(number)
     if last is None or last.trial > MOST_TRIALS:
         return Past(least)
-    spec = _spec(loaded)
+    spec = campaign_spec(loaded)
     return Past(least, last, situation_before(reader, spec, last), prices(reader, spec))
 
 
@@ -81,91 +81,76 @@ def study(reader: Reader, loaded: LoadedConfig) -> Study:
 
 
 def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Past | None = None) -> Study:
-    """Work it out; reads nothing.
-
-    Args:
-        loaded: the configuration.
-        history: all trials.
-        state: the policy's memory.
-        known: what else is known; without it nothing is said of the last choice.
-    """
+    """Work it out of all trials and the policy's memory; without `known` nothing is said of the last choice."""
     problem, notes = present(loaded.problem, history)
-    bands, supplies = _bands(problem.space), _supplies(loaded.problem, history)
+    bands, supplies = {v.name: normal_band(v) for v in problem.space.variables}, _supplies(loaded.problem, history)
     before = known or Past()
     flips, came = _flips(loaded, before), _came(loaded, before, state)
     decision = 0 if before.last is None else before.last.trial
     if not history.complete:
         return Study(len(history), decision, None, (), bands, supplies, flips, came, notes)
-    fit = _hyperparameters(state)
-    rng = trial_rng(loaded.seed, len(history) + 1)
-    found = recommend(
-        loaded.problem,
-        history,
-        rng,
-        loaded.tolerance,
-        fit,
-        further=state.get("further", ()),
-        today=loaded.today,
-        floor_cost=before.least,
-    )
-    posterior = fit_history(problem, history, fit).posterior
+    found = recommended(loaded, history, state, before.least)
+    posterior = fit_history(problem, history, Hyperparameters.remembered(state)).posterior
     slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
     return Study(len(history), decision, found, slices, bands, supplies, flips, came, notes)
 
 
-def _hyperparameters(state: JsonState) -> Hyperparameters | None:
-    stored = state.get("hyperparameters")
-    return None if stored is None else Hyperparameters.from_json(stored)
+def recommended(loaded: LoadedConfig, history: History, state: JsonState, least: float | None = None) -> Recommendation:
+    """Recommend by any history, with the hyper-parameters that the policy remembers (if it does).
+
+    `least` is what a trial costs whatever it controls, currency units, if known.
+
+    Raises:
+        PolicyError: no trial has given an outcome yet.
+    """
+    rng, known = trial_rng(loaded.seed, len(history) + 1), Hyperparameters.remembered(state)
+    return recommend(
+        loaded.problem,
+        history,
+        rng,
+        loaded.tolerance,
+        known,
+        further=state.get("further", ()),
+        today=loaded.today,
+        floor_cost=least,
+    )
+
+
+def changes(loaded: LoadedConfig, history: History, state: JsonState, priced: Sequence[Price] = ()) -> Counterfactuals:
+    """Find what would change the recommendation, by deciding again.
+
+    Raises:
+        PolicyError: nothing can be recommended.
+    """
+    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
+    return changes_of_recommendation(situation, prices=priced)
 
 
 def _flips(loaded: LoadedConfig, known: Past) -> tuple[str, ...]:
     """Return the cheapest changes that would have flipped the last choice, each found by deciding again."""
     if known.last is None or known.before is None:
         return ()
-    try:
-        found = counterfactuals(known.before, asked, prices=known.prices, most=DECISIONS)
-    except PolicyError:  # it cannot decide any more as it did
+    found = flips_of(known.before, known.last, known.prices, DECISIONS)
+    if found is None:  # today's code decides otherwise, or not at all: nothing can be said of that choice
         return ()
-    if found.answer != "+".join(known.last.control_set):
-        return ()  # today's code decides otherwise: nothing can be said of that choice
     return shown(found, currency=loaded.currency, unit=_unit(loaded))
 
 
 def _came(loaded: LoadedConfig, known: Past, state: JsonState) -> tuple[str, ...]:
     """Return what came of the last chosen trial against what was expected of it; empty while it is under way."""
     row, before = known.last, known.before
-    if row is None or row.proposal is None or before is None or not row.state.final or row.voided:
+    if row is None or before is None or row.voided:
         return ()
-    at = row.proposal.control_set, row.proposal.setting
-    fit = _hyperparameters(state)
-    came = came_of(before.problem, before.history, fit, *at, outcome=row.outcome, cost=to_units(row.cost))
-    return told(came, outcome=loaded.rig.outcome_name, unit=_unit(loaded), currency=loaded.currency)
+    came = came_of_row(before, row, state)
+    return (
+        ()
+        if came is None
+        else told(came, outcome=loaded.rig.outcome_name, unit=_unit(loaded), currency=loaded.currency)
+    )
 
 
 def _unit(loaded: LoadedConfig) -> str:
     return "" if loaded.outcome_unit == "1" else loaded.outcome_unit
-
-
-def _spec(loaded: LoadedConfig) -> CampaignSpec:
-    return CampaignSpec(
-        rig=loaded.rig,
-        problem=loaded.problem,
-        policy=loaded.policy,
-        policy_name=loaded.policy_name,
-        policy_options=loaded.policy_options,
-        seed=loaded.seed,
-        currency=loaded.currency,
-        config_text=loaded.text,
-        max_trials=loaded.max_trials,
-    )
-
-
-def _bands(space: Space) -> dict[str, tuple[float, float]]:
-    out = {}
-    for v in space.variables:
-        low, high = v.low + (v.high - v.low) * v.marginal.quantile(NINE_IN_TEN)
-        out[v.name] = (float(low), float(high))
-    return out
 
 
 def _supplies(problem: Problem, history: History) -> tuple[Supply, ...]:

@@ -147,17 +147,10 @@ class Figure:
         ends = ((self.x(begin), self.x(end)) for begin, end in found)
         self._path("".join(f"M{a:.0f} {short(at)}H{max(b, a + 2):.0f}" for a, b in ends), kind)
 
-    def level(self, value: float, kind: str, text: str = "") -> None:
-        """Draw a horizontal line through all of it, named at its right end."""
-        y = short(self.y(value))
-        self._mark(f'<line x1="0" x2="100%" y1="{y}" y2="{y}"', kind)
-        if text:
-            self.text("100%", self.y(value) - 4, text, "end")
-
     def upright(self, at: float, kind: str, text: str = "") -> None:
         """Draw a vertical line through all of it, named at its top."""
-        x = self._across(at)
-        self._mark(f'<line x1="{x}" x2="{x}" y1="{TEXT + 2}" y2="{short(self.height - TEXT - 6)}"', kind)
+        x, line = self._across(at), Markup('<line x1="{}" x2="{}" y1="{}" y2="{}" class="{}"/>')
+        self._marks.append(line.format(x, x, TEXT + 2, short(self.height - TEXT - 6), kind))
         if text:
             self.text(x, TEXT - 2, text, _anchor(self.x(at)))
 
@@ -180,9 +173,6 @@ class Figure:
 
     def _across(self, value: float) -> str:
         return f"{short(self.x(value) / 10)}%"
-
-    def _mark(self, opening: str, kind: str) -> None:
-        self._marks.append(Markup(f'{opening} class="{escape(kind)}"/>'))  # noqa: S704 - numbers, and a class
 
     def markup(self, title: str, told: str) -> Markup:
         """Return the drawing; `title` and `told` say to those who cannot see it what it shows."""

@@ -30,7 +30,7 @@ class PageViews:
         return gather(reader, loaded, status, now, before=before, log_of=log_of)
 
     def charged(self, facts: Facts) -> int:
-        return sum(row.state.final for row in facts.course.rows)
+        return facts.charged
 
     def page(self, facts: Facts, study: Study | None, *, acting: str | None) -> str:
         return render.page(facts, study, acting=acting)

@@ -7,6 +7,8 @@ from datetime import datetime
 from math import ceil, floor, isfinite, log10
 from types import MappingProxyType
 
+from rigctl.config.wording import joined
+from rigctl.errors import counted
 from rigctl.page.shown import Facts, Labels, SetFact, Study, Why
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
@@ -68,18 +70,6 @@ def with_unit(value: float | None, unit: str, digits: int = 4) -> str:
     return f"{number(value, digits)} {unit}".rstrip() if value is not None else "\u2013"
 
 
-def duration(seconds: float) -> str:
-    """Write how long something takes."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60
-    if minutes < 90:
-        return f"{minutes:.0f} min"
-    if minutes < 36 * 60:
-        return f"{floor(minutes / 60)} h {minutes % 60:.0f} min"
-    return f"{minutes / 1440:.1f} days"
-
-
 def clock(utc: str, now: datetime) -> str:
     """Write an instant: without its date where that is today's."""
     if not utc:
@@ -88,19 +78,10 @@ def clock(utc: str, now: datetime) -> str:
     return f"{at:%H:%M}" if at.date() == now.date() else f"{at:%Y-%m-%d %H:%M}"
 
 
-def joined(names: Sequence[str]) -> str:
-    """Write names as a sentence does: `a, b and c`."""
-    return " and ".join([*([", ".join(names[:-1])] if len(names) > 1 else []), *names[-1:]])
-
-
-def count(number_of: int, one: str, many: str = "") -> str:
-    return f"1 {one}" if number_of == 1 else f"{number_of} {many or one + 's'}"
-
-
 def as_of(facts: Facts, study: Study | None) -> str:
     """Say which trials a study knows, where there are more; empty where it knows all."""
     behind = 0 if study is None else facts.behind(study)
-    return "" if study is None or behind <= 0 else f"by the first {count(study.trials, 'trial')}"
+    return "" if study is None or behind <= 0 else f"by the first {counted(study.trials, 'trial')}"
 
 
 def grouped(lines: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -20,10 +20,10 @@ from rigctl.campaign.journal.documents import UPGRADERS, loaded, stored
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.spec import NATURALS, identity_of
 from rigctl.config.load import load
-from rigctl.console.assemble import campaign_spec
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.marginals.families import Uniform
 from rigctl.errors import JournalNewer
+from rigctl.page.campaign import campaign_spec
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rigctl.campaign import hindsight
 from rigctl.campaign.hindsight import asked, prices, situation_before, what_came_of, what_would_change
+from rigctl.core.counterfactuals import NO_ANSWER
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from tests.campaign.fakes import make_spec
 from tests.core.conftest import FIXED
@@ -38,6 +40,14 @@ async def test_what_would_have_changed_it_is_found_in_the_past(stage):
         assert {p.meter for p in prices(reader, spec)} == {m.name for m in spec.rig.meters}
         assert what_would_change(reader, spec, replace(row, origin="manual")) is None
         assert what_would_change(reader, spec, replace(row, control_set=("z",)), most=40) is None
+
+
+async def test_of_a_choice_that_cannot_be_made_any_more_nothing_is_said(stage, monkeypatch):
+    """A policy that cannot decide today has no answer that could change; whoever asks is told the rest."""
+    spec = await done(stage)
+    monkeypatch.setattr(hindsight, "asked", lambda _: NO_ANSWER)
+    with stage.journal() as reader:
+        assert what_would_change(reader, spec, reader.trials()[-1]) is None
 
 
 async def test_what_came_of_it_is_held_against_what_was_expected(stage):

@@ -13,7 +13,7 @@ from rigctl.campaign import decide as deciding
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.config.load import load
-from rigctl.console import importing
+from rigctl.console import assemble, importing
 from rigctl.core.experiment.history import ALONE, BEFOREHAND
 from tests.campaign.reaper import one_life
 from tests.console.dough import TABLE, commas, put, text
@@ -282,7 +282,7 @@ def test_a_kill_leaves_all_of_an_import_or_nothing(dough):
                     super().__init__(*arguments)
                     self._connection.set_trace_callback(lambda sql: reaper(sql) if sql.startswith(instants) else None)
 
-            importing.Journal = Watched
+            assemble.Journal = Watched
             importing.record(loaded, state, plan, (None, 1.0), lambda _: None)
 
         return work

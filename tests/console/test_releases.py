@@ -14,9 +14,9 @@ import pytest
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import load
-from rigctl.console.assemble import campaign_spec
 from rigctl.core.money import to_units
 from rigctl.errors import UsageError
+from rigctl.page.campaign import campaign_spec
 from rigctl.rig.protocols import ActuatorState, Identity
 from rigctl.rig.values import Measurement, SafeReport
 from tests.campaign.fakes import FakeClock, FakeRig, ThreadDecider, World, open_journal

@@ -46,7 +46,7 @@ def test_a_drawing_says_what_it_shows():
     figure.line([0, 1, 2, 3], [1.0, 5.0, float("nan"), 2.0], "best")
     figure.band([0, 1], [1, 2], [3, 4], "band")
     figure.dots([0, 1], [1.0, float("nan")], "dot")
-    figure.level(3.0, "grid", "<level>")
+    figure.upright(3.0, "grid", "<place>")
     figure.axes("<mM>", [(0.0, "a&b")])
     root = ET.fromstring(figure.markup("<script>alert(1)</script>", 'says "x"'))  # noqa: S314 - our own
     assert root.attrib["role"] == "img"

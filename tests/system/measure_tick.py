@@ -36,7 +36,8 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import Overrides, load
-from rigctl.console.assemble import campaign_spec, rig_factory
+from rigctl.console.assemble import rig_factory
+from rigctl.page.campaign import campaign_spec
 from tests.campaign.bad_policies import Holding
 from tests.campaign.fakes import ThreadDecider, unsynced
 from tests.campaign.records import make_decision

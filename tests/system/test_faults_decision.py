@@ -12,8 +12,9 @@ from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.replay import replay
 from rigctl.config.load import Overrides, load
-from rigctl.console.assemble import campaign_spec, rig_factory
+from rigctl.console.assemble import rig_factory
 from rigctl.core.gp.model import fit_history
+from rigctl.page.campaign import campaign_spec
 from tests.campaign.bad_policies import Bad
 from tests.system.stack import VALVES_ONLY, greenhouse
 

@@ -142,8 +142,7 @@ def _inference(truth: Truth, played: Played, rows: Sequence[int]) -> tuple[list[
 def recommended_after(played: Played, row: int) -> tuple[int, tuple[float, ...]]:
     """Return what an operator would be told to run after that trial, at tolerance 0: set and setting, unit cube."""
     history = History(played.history.observations[: initial(played) + row + 1])
-    stored = played.decisions[row].state.get("hyperparameters")
-    known = Hyperparameters.from_json(stored) if stored else None
+    known = Hyperparameters.remembered(played.decisions[row].state)
     rng = trial_rng(played.seed, row + 2)
     choice = recommend(played.problem, history, rng, 0.0, known).choice
     space = played.problem.space

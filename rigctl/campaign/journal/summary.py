@@ -33,7 +33,6 @@ class AlarmGroup:
     """The first one's."""
     utc: str
     """Of the first."""
-    last_utc: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +75,8 @@ class Summary:
     def alarms(self, most: int) -> tuple[AlarmGroup, ...]:
         """Return alarms that say the same as one, the worst first and then the most frequent."""
         sql = (
-            "SELECT severity, source, message, count(*) AS times, min(trial) AS trial, min(utc) AS utc, "
-            "max(utc) AS last_utc FROM alarms GROUP BY severity, source, message "
-            "ORDER BY severity DESC, times DESC, min(id) LIMIT ?"
+            "SELECT severity, source, message, count(*) AS times, min(trial) AS trial, min(utc) AS utc "
+            "FROM alarms GROUP BY severity, source, message ORDER BY severity DESC, times DESC, min(id) LIMIT ?"
         )
         return fetch(self._connection, AlarmGroup, sql, most)
 

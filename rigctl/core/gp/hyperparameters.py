@@ -51,6 +51,12 @@ class Hyperparameters:
             raise ValueError(f"hyper-parameters: got keys {sorted(values)}, must be exactly {sorted(known)}")
         return cls(**{**values, "lengthscales": tuple(values["lengthscales"])})
 
+    @classmethod
+    def remembered(cls, state: Mapping[str, Any] | None) -> Hyperparameters | None:
+        """Return those in a policy's memory; None where it has none. Raises as `from_json`."""
+        stored = (state or {}).get("hyperparameters")
+        return None if stored is None else cls.from_json(stored)
+
     @property
     def product_kernel(self) -> ProductKernel:
         """Return the kernel of correlations; times `signal_sd`^2 they are covariances."""

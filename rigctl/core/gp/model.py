@@ -35,9 +35,7 @@ class Fitted:
 
 def fit_again(problem: Problem, history: History, state: JsonState) -> Fitted:
     """Fit as `fit_history` does, going on from the last decision's `Fitted.to_state`, if the state has it."""
-    stored = state.get("hyperparameters")
-    previous = None if stored is None else Hyperparameters.from_json(stored)
-    return fit_history(problem, history, previous, int(state.get("fitted_at", 0)))
+    return fit_history(problem, history, Hyperparameters.remembered(state), int(state.get("fitted_at", 0)))
 
 
 def fit_history(

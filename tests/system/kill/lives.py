@@ -17,7 +17,8 @@ from rigctl.campaign.clock import RealClock, boot_id
 from rigctl.campaign.daemon import run_campaign
 from rigctl.campaign.journal import Journal
 from rigctl.config.load import LoadedConfig
-from rigctl.console.assemble import campaign_spec, rig_factory
+from rigctl.console.assemble import rig_factory
+from rigctl.page.campaign import campaign_spec
 from tests.campaign.fakes import ThreadDecider
 from tests.campaign.reaper import Reaper
 
