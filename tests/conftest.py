@@ -34,4 +34,5 @@ def pytest_collection() -> Iterator[None]:
         yield
     finally:
         gc.freeze()
+        gc.set_threshold(20_000)  # the usual 700 makes some tests four times as dear: most of what is searched is alive
         gc.enable()
