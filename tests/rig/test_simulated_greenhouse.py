@@ -245,7 +245,6 @@ async def test_a_broken_probe_is_invalid(sim, stand):
     assert [n for n, m in found.items() if m.severity is not Severity.NONE] == ["b"]
 
 
-@pytest.mark.slow
 async def test_an_unplugged_pump_leaves_the_rest_safe(sim, stand):
     """Fault 16: with one line unplugged what is left goes to its safe state; replugged it works again."""
     await stand.rig.open()
