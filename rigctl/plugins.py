@@ -5,11 +5,13 @@ Nothing is imported before it is asked for, and one plug-in that does not load t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from functools import partial
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache, partial
+from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from importlib.util import find_spec
+from os.path import abspath
 from typing import Any
 
 from rigctl.errors import BrokenPlugin, UnknownPlugin, UsageError
@@ -19,7 +21,7 @@ Load = Callable[[], Any]
 
 def installed(group: str, kind: str) -> Mapping[str, Load]:
     """Return the loaders of all that is installed in a group of entry points; `kind` is what messages call one."""
-    return {point.name: partial(_load, kind, point) for point in entry_points(group=group)}
+    return {point.name: partial(_load, kind, point) for point in _points(group, tuple(map(abspath, sys.path)))}
 
 
 def loaded(plugins: Mapping[str, Load], name: str, kind: str) -> Any:
@@ -56,6 +58,12 @@ def need(module: str, extra: str = "bench") -> None:
     """
     if find_spec(module) is None:
         raise UsageError(f"needs {module}: in the folder that rigctl is installed from, pip install '.[{extra}]'")
+
+
+@cache  # reading every distribution's file takes 20 ms, several times for each configuration
+def _points(group: str, _path: tuple[str, ...]) -> EntryPoints:
+    """Return what the distributions on this path, which is today's `sys.path`, declare in a group."""
+    return entry_points(group=group)
 
 
 def _load(kind: str, point: EntryPoint) -> Any:

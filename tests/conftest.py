@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
+from collections.abc import Iterator
 
 from rigctl.campaign.algebra import keep_to_one_thread
 
 keep_to_one_thread()  # before anything loads numpy, as in `rigctl.console.cli.main`
 
+import pytest  # noqa: E402 - after the line above
 from hypothesis import HealthCheck, settings  # noqa: E402 - after the line above
 
 ANY_SPEED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -21,3 +24,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 for number, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
     if signal.getsignal(number) is signal.SIG_IGN:
         signal.signal(number, usual)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Search for no garbage while modules load, and never again in what they loaded: all of it stays."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.set_threshold(20_000)  # the usual 700 makes some tests four times as dear: most of what is searched is alive
+        gc.enable()

@@ -14,6 +14,7 @@ import itertools
 import re
 import textwrap
 from collections.abc import Mapping, MutableMapping, Sequence
+from functools import cache
 from typing import Annotated, Any, Final, get_args, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
@@ -287,6 +288,7 @@ def _leave_out(raw: dict[str, Any], path: KeyPath) -> None:
         holder.pop(last, None)
 
 
+@cache  # reading a class and building its model takes longer than all else in a configuration
 def options_model(cls: type) -> type[BaseModel]:
     """Return a pydantic model with a policy's options: same names, types and defaults; nested dataclasses likewise."""
     hints = get_type_hints(cls, include_extras=True)

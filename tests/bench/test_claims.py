@@ -39,7 +39,7 @@ def verdicts() -> dict[str, dict[str, tuple[str, int, str]]]:
 
 
 @pytest.mark.parametrize("world", slow_beyond(1, WORLDS))
-@pytest.mark.parametrize("paper", PAPERS)
+@pytest.mark.parametrize("paper", slow_beyond(2, PAPERS))
 def test_every_claim_keeps_its_verdict(paper, world, verdicts):
     """On made-up results: verdict, settings and figures as when each paper's judge was a program of its own."""
     found = {f.claim.id: [f.verdict, f.settings, f.figures] for f in findings_of(paper, made_up(paper, world))}

@@ -13,6 +13,7 @@ from rigctl.bench.cell import Cell, PolicySpec
 from rigctl.core.policies.explore_then_commit import Exploration, ExploreThenCommit
 from rigctl.errors import UsageError
 from tests.bench.arrays import write_arrays
+from tests.profiles import slow_beyond
 
 
 def written(folder: Path, text: str) -> Path:
@@ -162,7 +163,7 @@ def test_predefined_labels_are_what_the_papers_call_them():
 GRIDS = Path(__file__).parents[2] / "docs" / "grids"
 
 
-@pytest.mark.parametrize("path", sorted(GRIDS.glob("*.yaml")), ids=lambda p: p.stem)
+@pytest.mark.parametrize("path", slow_beyond(1, sorted(GRIDS.glob("*.yaml"), reverse=True)), ids=lambda p: p.stem)
 def test_the_grids_of_the_documentation_can_be_run(path, tmp_path):
     """Every problem, cost set and policy they name exists."""
     cells = read_grid(path).cells(data=write_arrays(tmp_path))

@@ -30,7 +30,7 @@ def by_brute_force(problem, control_set, setting):
     return values.mean(), values.std() / np.sqrt(NODES)
 
 
-@pytest.mark.parametrize("name", slow_beyond(2, recipes()))
+@pytest.mark.parametrize("name", slow_beyond(1, recipes()))
 def test_values_of_settings(name, problems):
     """F of random settings of every control set is the mean of the function over what is not controlled."""
     problem, rng = problems[name], np.random.default_rng(7)

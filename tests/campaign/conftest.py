@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+import structlog
+from structlog.dev import ConsoleRenderer, plain_traceback
 
 from tests.campaign.fakes import Stage
+
+
+@pytest.fixture(autouse=True, scope="package")
+def plain_tracebacks() -> Iterator[None]:
+    """Log errors without coloured source and locals, which take longer than the campaigns that failed."""
+    usual = structlog.get_config()["processors"]
+    structlog.configure([*usual[:-1], ConsoleRenderer(exception_formatter=plain_traceback)])
+    yield
+    structlog.reset_defaults()
 
 
 @pytest.fixture

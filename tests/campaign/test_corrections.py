@@ -17,6 +17,7 @@ from rigctl.errors import JournalError, UsageError
 from tests.campaign.fakes import TenLines, make_spec
 from tests.campaign.reaper import one_life
 from tests.campaign.records import STEPS, SetClock, make_decision, record_trial
+from tests.profiles import slow_beyond
 
 
 @dataclass(frozen=True)
@@ -167,15 +168,15 @@ WORK = {
 }
 
 
-@pytest.mark.parametrize("work", WORK.values(), ids=WORK)
-def test_a_kill_leaves_a_correction_and_its_audit_or_neither(tmp_path, work):
+@pytest.mark.parametrize("name", slow_beyond(1, WORK))
+def test_a_kill_leaves_a_correction_and_its_audit_or_neither(tmp_path, name):
     """Killed before each row and each commit: a correction without the act, or the other way round, is never found."""
 
     def live(directory):
         def correct(reaper):
             journal = opened(directory)
             journal._connection.set_trace_callback(lambda sql: reaper(sql) if sql.startswith(INSTANTS) else None)
-            work(journal)
+            WORK[name](journal)
             journal.close()
 
         return correct

@@ -25,10 +25,9 @@ def unpacked(campaign, directory):
     return directory
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize(
-    ("campaign", "least"), [("finished", 20), pytest.param("unfinished", 20, marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize(("campaign", "least"), [("finished", 20), ("unfinished", 20)])
 def test_fault_33_a_flipped_bit_of_an_older_versions_journal_is_told_or_harmless(tmp_path, campaign, least):
     """Never a traceback, never another value; the file is kept as it was found. Most of a file is read by nobody."""
     assert held(unpacked(campaign, tmp_path / "state"), FLIPS, seed=33) > least

@@ -97,6 +97,7 @@ async def test_it_is_told_of_each_trial_once(decider):
     assert await the_process(decider) == child._process.pid
 
 
+@pytest.mark.slow
 async def test_a_budget_that_shrinks_is_told_and_needs_no_new_process(decider):
     """What is left for trials may change between two questions; the process that answers stays, and heeds it."""
     first = question(3)
@@ -188,6 +189,7 @@ async def test_what_a_policy_prints_harms_nothing(decider):
     assert (await decider.decide(question(spec=spec, policy=spec.policy), LONG_S)).origin == "policy"
 
 
+@pytest.mark.slow
 async def test_fault_75_an_exception_comes_back_with_its_traceback(decider):
     """The decision is replaced, its note is short, and the traceback says where the plug-in failed."""
     spec = make_spec(policy=Bad(kind="raises"))
@@ -197,6 +199,7 @@ async def test_fault_75_an_exception_comes_back_with_its_traceback(decider):
     assert "in raises" in decision.traceback
 
 
+@pytest.mark.slow
 async def test_the_end_of_a_campaign_comes_back_as_such(decider):
     """A stopping rule and a spent budget arrive as what they are."""
     spec = make_spec(policy=SoonContent())

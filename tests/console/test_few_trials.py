@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.console.conftest import BENCH, TRIALS
+from tests.profiles import slow_beyond
 
 HEADER = "ph,ca,control_set,growth,cost\n"
 NOTHING_LEARNED = {"no trial": "", "only failed": ",,ph,,0.5\n6.0,,ca,,0.5\n6.0,3.0,ph+ca,,0.5\n"}
@@ -58,7 +59,9 @@ def test_one_outcome_is_enough_for_a_recommendation(bench, rows):
     assert answer["low"] < answer["expected"] < answer["high"]
 
 
-@pytest.mark.parametrize("budget", ["2.1 EUR", "1 EUR", "2.2 EUR"], ids=["spent", "overspent", "too little left"])
+@pytest.mark.parametrize(
+    "budget", slow_beyond(1, ["2.2 EUR", "2.1 EUR", "1 EUR"]), ids=["too little left", "spent", "overspent"]
+)
 @pytest.mark.parametrize("source", [("--history", "trials.csv"), ()], ids=["csv", "journal"])
 def test_when_nothing_fits_the_budget_it_says_so(bench, budget, source):
     """No trial is suggested: one message, exit 1, for programs as JSON; a recommendation is still given."""

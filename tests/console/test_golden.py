@@ -32,6 +32,7 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm, SafeReport, Seen
 from tests.console.conftest import BENCH, ROOT
 from tests.console.test_progress import row
+from tests.profiles import slow_beyond
 
 GOLDEN = Path(__file__).parent / "golden"
 WIDTHS = (60, 80, 120)
@@ -185,7 +186,7 @@ def at_terminal(folder: Path, width: int, term: str, *arguments: str) -> str:
     return text.replace("\x1b[1m", "").replace("\x1b[0m", "")
 
 
-@pytest.mark.parametrize("verb", ["status", "recommend", "explain"])
+@pytest.mark.parametrize("verb", slow_beyond(1, ["status", "recommend", "explain"]))
 def test_the_verbs_that_look_at_a_dumb_terminal(ingested, verb):
     """Plain lines, none longer than the terminal where it can be broken, and no control sequences."""
     text = at_terminal(ingested.folder, 80, "dumb", verb)
@@ -194,7 +195,7 @@ def test_the_verbs_that_look_at_a_dumb_terminal(ingested, verb):
     assert_golden(f"{verb}-dumb", text)
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("width", slow_beyond(1, WIDTHS))
 def test_the_verbs_that_look_at_a_terminal(ingested, width):
     """A real terminal, asked for its width."""
     text = at_terminal(ingested.folder, width, "xterm", "recommend")

@@ -268,6 +268,7 @@ def test_what_looks_mistyped_is_not_imported_unasked(dough):
     dough.rigctl("import", "dough.yaml", "old.csv", "--force")
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_all_of_an_import_or_nothing(dough):
     """Killed before each row and each commit: never a trial without its import, or the other way round."""
     put(dough, text(TABLE[:3]).encode())

@@ -34,9 +34,9 @@ def situation_of(problem, **options):
 
 
 def test_what_was_said_to_flip_decisions_flips_them():
-    """Decisions of all policies, each statement checked by inputs made anew: all flip, and one step short none does."""
-    tally = run(40)
-    assert sum(tally.flips.values()) > 20
+    """Decisions of several policies, each statement checked by inputs made anew: all flip, one step short none does."""
+    tally = run(14)
+    assert sum(tally.flips.values()) > 7
     assert tally.wrong == []
 
 

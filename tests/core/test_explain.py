@@ -44,6 +44,7 @@ def wordy():
     yield from ((s, p) for s, p, _ in decisions(GittinsIndex(), 1, model=ModelOptions()))
 
 
+@pytest.mark.slow
 def test_everybody_can_read_it():
     """Of every policy: no sentence has more than 20 words or a term of the trade; the technical form keeps those."""
     seen, technical = set(), set()
@@ -71,9 +72,9 @@ def held_against_their_rows(seeds):
 
 def test_no_sentence_contradicts_the_rows_beside_it():
     """Superlatives, counts, lines and numbers, over a campaign of every policy; nearly every claim occurs."""
-    made, wrong = held_against_their_rows((4, 5))
+    made, wrong = held_against_their_rows((4,))
     assert not wrong, wrong[:5]
-    assert made["decisions"] > 400
+    assert made["decisions"] > 200
     assert len(made) > 11
     assert made["has the best expected outcome"]
 

@@ -41,6 +41,7 @@ def density_of(marginal):
 @pytest.mark.parametrize(
     "marginal", slow_beyond(1, [TruncatedNormal(0.4, 0.15), Uniform(0.1, 0.8), TruncatedNormal(-3.0, 0.5)])
 )
+@pytest.mark.slow
 def test_characteristic_functions_are_integrals_over_the_density(marginal):
     """As by adaptive quadrature, also for waves far shorter than the distribution is wide."""
     got = characteristic(marginal, FREQUENCIES)
@@ -76,7 +77,7 @@ def test_a_kernel_without_a_known_spectrum_is_refused():
         spectral_draw("linear", np.ones(2), 4, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("kernel", slow_beyond(1, KERNELS))
 def test_draws_have_the_posterior_mean_and_spread(kernel):
     """Over many draws the value of a setting has the exact mean and sd[F_i | D], for every kind of control set."""
     case = make_case(2, 6, 0.4, [("a",), ("b",), ("a", "b")], kernel=kernel)

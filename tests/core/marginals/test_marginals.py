@@ -15,6 +15,7 @@ from rigctl.core.kernels import Matern52, SquaredExponential
 from rigctl.core.marginals.families import Empirical, TruncatedNormal, Uniform, marginal_from_engineering
 from rigctl.core.marginals.gaussian import gauss_legendre, log_integral
 from rigctl.core.marginals.moments import largest_sd
+from tests.profiles import slow_beyond
 
 B = np.array([-0.1, 0.0, 0.31, 0.5, 0.98, 1.2])
 TRUNCATED = {
@@ -62,7 +63,7 @@ def test_truncated_normal_is_scipys(case):
     assert sd_of(marginal) == pytest.approx(scipys.std(), rel=1e-7)
 
 
-@pytest.mark.parametrize("lengthscale", [0.01, 0.3, 50.0])
+@pytest.mark.parametrize("lengthscale", slow_beyond(1, [0.3, 0.01, 50.0]))
 @pytest.mark.parametrize("name", PRECISE)
 @pytest.mark.parametrize("case", TRUNCATED)
 def test_truncated_normal_integrals_are_those_of_quadrature(case, name, lengthscale):
