@@ -45,7 +45,7 @@ def test_what_was_said_to_flip_hundreds_of_decisions_flips_them():
     """The long form in the gate; `python -m tests.core.flips 10000` is the longest."""
     tally = run(200)
     assert set(tally.flips) == set(KINDS)
-    assert sum(tally.flips.values()) > 300
+    assert sum(tally.flips.values()) > 120
     assert tally.wrong == []
 
 
