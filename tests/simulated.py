@@ -13,8 +13,31 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rigctl.campaign.bus_lock import bus_locks
+from rigctl.errors import Locked
+
 START_S = STOP_S = ANSWER_S = 120.0
 """Wall seconds after which what is waited for is taken not to come; generous, for a loaded machine."""
+
+
+_KEPT: list[int] = []
+"""Ends of pseudo-terminals that no simulated rig of this process should be given."""
+
+
+def keep_clear() -> None:
+    """Let what is started next have no pseudo-terminal that a campaign beside it still holds the lock of.
+
+    A test that unplugs a port gives its number back while its campaign goes on; the kernel hands it to the next one who
+    asks, a rig of another test at that, whose campaign would be refused.
+    """
+    opened = [os.openpty() for _ in range(8)]
+    for ends in opened:
+        try:
+            with bus_locks([f"serial://{os.ttyname(ends[1])}"]):
+                for end in ends:
+                    os.close(end)
+        except Locked:
+            _KEPT.extend(ends)
 
 
 @dataclass
@@ -105,6 +128,7 @@ def start_sim(
     options: Sequence[str] = (),
 ) -> SimHandle:
     """Start a simulated rig under `tmp_path/sim` and wait until everything listens; the caller stops it."""
+    keep_clear()
     directory = tmp_path / "sim"
     command = [sys.executable, "-m", "sim_rig", scenario, "--dir", str(directory), "--port", str(port)]
     command += ["--speed", str(speed), "--seed", str(seed), "--with-parent", str(os.getpid()), *options]

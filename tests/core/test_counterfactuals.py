@@ -43,9 +43,9 @@ def test_what_was_said_to_flip_decisions_flips_them():
 @pytest.mark.slow
 def test_what_was_said_to_flip_hundreds_of_decisions_flips_them():
     """The long form in the gate; `python -m tests.core.flips 10000` is the longest."""
-    tally = run(200)
+    tally = run(120)
     assert set(tally.flips) == set(KINDS)
-    assert sum(tally.flips.values()) > 120
+    assert sum(tally.flips.values()) > 70
     assert tally.wrong == []
 
 

@@ -82,9 +82,9 @@ def test_no_sentence_contradicts_the_rows_beside_it():
 @pytest.mark.slow
 def test_no_sentence_contradicts_the_rows_over_thousands_of_decisions():
     """The long form."""
-    made, wrong = held_against_their_rows(range(3, 11))
+    made, wrong = held_against_their_rows(range(3, 8))
     assert not wrong, wrong[:5]
-    assert made["decisions"] > 2000
+    assert made["decisions"] > 1200
     assert len(made) > 12  # claims of every kind but the rarest two
 
 

@@ -18,7 +18,7 @@ import psutil
 import pytest
 
 from rigctl.page.tokens import TokenFile
-from tests.simulated import start_sim
+from tests.simulated import keep_clear, start_sim
 from tests.system.stack import Stack, greenhouse, wait_until
 from tests.system.test_faults_stop import MARGIN_S, PROMISE_S
 
@@ -29,6 +29,7 @@ DEMO = ["demo", "--serve", "--seed", "1", "--budget", "200"]
 @contextmanager
 def rigctl(*words, cwd):
     """A `rigctl` process; gives it and what it has said so far, line by line."""
+    keep_clear()
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "rigctl", *words],
         stdin=subprocess.DEVNULL,

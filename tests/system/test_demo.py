@@ -10,6 +10,7 @@ import sys
 import psutil
 import pytest
 
+from tests.simulated import keep_clear
 from tests.system.stack import Process, rows, wait_until
 
 pytestmark = pytest.mark.system
@@ -38,6 +39,7 @@ def demo(tmp_path):
     started = []
 
     def start(*options: object, keep: str = "demo") -> Process:
+        keep_clear()
         command = [*DEMO, "--keep", tmp_path / keep, *options]
         out, err = tmp_path / f"{keep}.json", tmp_path / f"{keep}.jsonl"
         with out.open("wb") as stdout, err.open("wb") as stderr:
