@@ -37,7 +37,7 @@ def require_web() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise UsageError(
-            f"the page needs {', '.join(missing)}, which is not installed here: it is the extra `web`. In the folder "
+            f"the page needs {', '.join(missing)}, not installed here: they come with the extra `web`. In the folder "
             "of rigctl's sources: `pip install '.[web]'`. Everything else works without it"
         )
 
