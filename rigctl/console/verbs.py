@@ -22,6 +22,7 @@ PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "By hand": ("suggest", "ingest", "import"),
     "What came of it": ("recommend", "report", "explain", "export", "replay"),
     "Put right": ("ack", "void", "amend", "reset-trip", "accept-device"),
+    "Left alone": ("service", "doctor"),
     "Beside": ("token", "drivers", "schema", "bench"),
 }
 """Verbs as `rigctl --help` groups them."""
