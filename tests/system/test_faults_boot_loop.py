@@ -19,6 +19,9 @@ def test_fault_31_a_boot_loop_holds_safe_until_a_person_says_go_on(sim, stack, t
     state = tmp_path / "state"
     run = stack.run(config, state)
     run.until(lambda: run.count("RUNNING"), "a trial that settles")
+    assert {
+        path.name: path.stat().st_mode & 0o77 for path in (state, *state.iterdir()) if path.stat().st_mode & 0o77
+    } == {}
     run.process.kill()
     run.wait()
     assert set(sim.state()["plant"]["setpoints"]) == {"b", "nh4", "k"}
