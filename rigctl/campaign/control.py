@@ -23,6 +23,7 @@ import structlog
 from rigctl.campaign.lock import holder
 from rigctl.campaign.people import person
 from rigctl.errors import RigctlError, UsageError
+from rigctl.printable import one_line
 
 FILE_NAME = "control.sock"
 MAX_REQUEST_BYTES = 4096
@@ -179,5 +180,4 @@ async def _answer(line: bytes, verbs: Verbs, asker: str) -> Answer:
 
 def _words(said: Any) -> str:
     """Return what somebody has written, short and on one line: it goes into logs and onto terminals."""
-    text = " ".join(str(said or "").split())
-    return "".join(c for c in text if c.isprintable())[:MAX_WORDS]
+    return one_line(str(said or ""))[:MAX_WORDS]
