@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rigctl.printable import printable
 from rigctl.rig.protocols import Severity
 
 
@@ -34,6 +35,10 @@ class Alarm:
     message: str
     detail: str = ""
     """For whoever mends it: a traceback."""
+
+    def __post_init__(self) -> None:
+        for name in ("source", "message", "detail"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)
