@@ -16,6 +16,7 @@ from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.console import hand_cli, init_cli, report_cli
 from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
+from rigctl.console.care_cli import add_care
 from rigctl.console.options import (
     AsJson,
     Budget,
@@ -57,6 +58,7 @@ app.add_typer(bench, name="bench")
 init_cli.add_to(app)
 add_acts(app)
 add_serve_verbs(app)
+add_care(app)
 
 
 def _show_version(wanted: bool) -> None:

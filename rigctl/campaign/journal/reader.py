@@ -162,7 +162,7 @@ class Reader:
     """Typed questions to one open journal; answers are frozen."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self.connection = self._connection = connection
         self.beside = Beside(connection)
         self.idle = IdleRows(connection)
         self.people = PeopleRows(connection)
