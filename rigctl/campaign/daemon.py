@@ -24,7 +24,7 @@ from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
-from rigctl.campaign.desk import Desk, notify
+from rigctl.campaign.desk import Desk, ServiceManager
 from rigctl.campaign.events import (
     CampaignEnded,
     CampaignEvent,
@@ -106,6 +106,7 @@ async def run_campaign(
         rig = rig_factory(doses, desk.alarm)
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
         session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
+        session.describe = status.answer
         return await _supervise(session, status, state_dir, signals or Signals())
 
 
@@ -158,6 +159,8 @@ class Session:
             period_s=spec.rig.watch.every_s,
         )
         self.task: asyncio.Task[CampaignResult] | None = None
+        self.describe: Callable[[], Mapping[str, Any]] = lambda: {"phase": "starting"}
+        self._manager = ServiceManager()
         self._word = Word(spec.rig, journal)
         self._decider = decider
         self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe)
@@ -245,7 +248,7 @@ class Session:
             await self._last_words(f"{type(error).__name__}: {error}")
             raise
         finally:
-            notify("STOPPING=1")
+            self._manager.stopping()
             self.watchman.rig = self.watchman.demand = None
             await self._decider.close()
             await self.rig.close()
@@ -299,7 +302,7 @@ class Session:
         self.desk.keep("phase", lambda j: j.phase("RUNNING", "started"))
         # whoever has paused it did not mean this process only; one that asked since is not overruled
         self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))
-        notify("READY=1")
+        self._manager.ready()
         return await self._runner.run()
 
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
@@ -332,7 +335,7 @@ class Session:
 
     def _alive(self) -> None:
         """Feed the service manager's watchdog after every look, and at the end do not wait for a disk for ever."""
-        notify("WATCHDOG=1")
+        self._manager.looked(self.describe())
         if self._safe_was_tried.is_set() and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
             self._log.error("leaving: the journal does not return; the next start settles what is open")
             os._exit(1)

@@ -25,6 +25,7 @@ from rigctl.console.options import (
     Form,
     Format,
     HistoryFile,
+    IfLeftDriven,
     MaxTrials,
     MaybeConfig,
     Records,
@@ -37,6 +38,7 @@ from rigctl.console.options import (
 )
 from rigctl.console.output import console, print_json, print_sentences, tell
 from rigctl.console.serve_cli import add_serve_verbs
+from rigctl.console.service_cli import add_service
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
 from rigctl.signals import INTERRUPTED_EXIT
@@ -59,6 +61,7 @@ init_cli.add_to(app)
 add_acts(app)
 add_serve_verbs(app)
 add_care(app)
+add_service(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -192,11 +195,18 @@ def stop(config: MaybeConfig = None, state: State = None, *, json: AsJson = Fals
 
 
 @app.command()
-def safe(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, json: AsJson = False) -> None:
+def safe(
+    config: MaybeConfig = None,
+    state: State = None,
+    bus: Bus = None,
+    *,
+    if_left_driven: IfLeftDriven = False,
+    json: AsJson = False,
+) -> None:
     """Drive everything to its safe state now, ending a running campaign."""
-    from rigctl.console.safe import make_safe
+    from rigctl.console.safe import make_left_safe, make_safe
 
-    done = make_safe(config, state, buses(bus))
+    done = (make_left_safe if if_left_driven else make_safe)(config, state, buses(bus))
     tell(done.to_json(), json)
     raise typer.Exit(done.exit_code)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign import daemon
 from rigctl.campaign.clock import RealClock
+from rigctl.campaign.desk import notify
 from rigctl.campaign.events import CampaignResult
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import LoadedConfig
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
     from rigctl.rig.protocols import Clock
     from rigctl.signals import Signals
+
+RECOMMENDING_S = 300.0
+"""What a slow board may need for the recommendation after a long campaign, wall seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,7 @@ def run_campaign(
     with watching(loaded, console) as listener:
         campaign = daemon.run_campaign(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
         result = asyncio.run(campaign)
+    notify(f"EXTEND_TIMEOUT_USEC={round(RECOMMENDING_S * 1e6)}")  # nothing looks on any more, for all is safe
     with open_reader(directory) as reader:
         ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())
         try:

@@ -23,6 +23,7 @@ PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "What came of it": ("recommend", "report", "explain", "export", "replay"),
     "Put right": ("ack", "void", "amend", "reset-trip", "accept-device"),
     "Look after the journal": ("backup", "verify", "recover"),
+    "Left alone": ("service", "doctor"),
     "Beside": ("token", "drivers", "schema", "bench"),
 }
 """Verbs as `rigctl --help` groups them."""
