@@ -36,6 +36,7 @@ from rigctl.console.options import (
 )
 from rigctl.console.output import console, print_json, print_sentences, tell
 from rigctl.console.serve_cli import add_serve_verbs
+from rigctl.console.tell_cli import add_tell_verbs
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
 from rigctl.signals import INTERRUPTED_EXIT
@@ -57,6 +58,7 @@ app.add_typer(bench, name="bench")
 init_cli.add_to(app)
 add_acts(app)
 add_serve_verbs(app)
+add_tell_verbs(app)
 
 
 def _show_version(wanted: bool) -> None:
