@@ -39,6 +39,7 @@ from rigctl.console.options import (
 from rigctl.console.output import console, print_json, print_sentences, tell
 from rigctl.console.serve_cli import add_serve_verbs
 from rigctl.console.service_cli import add_service
+from rigctl.console.tell_cli import add_tell_verbs
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
 from rigctl.signals import INTERRUPTED_EXIT
@@ -62,6 +63,7 @@ add_acts(app)
 add_serve_verbs(app)
 add_care(app)
 add_service(app)
+add_tell_verbs(app)
 
 
 def _show_version(wanted: bool) -> None:

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.link import BusTiming, Contact, Link
 from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import OVER, STANDS, Alarm
 
 T = TypeVar("T")
 
@@ -311,9 +311,9 @@ class Bus:
             return
         self._trouble = trouble
         if trouble:
-            self._on_alarm(Alarm(Severity.MAJOR, self.url, trouble))
+            self._on_alarm(Alarm(Severity.MAJOR, self.url, f"{trouble} {STANDS}"))
         else:
-            self._on_alarm(Alarm(Severity.MINOR, self.url, "the line works again"))
+            self._on_alarm(Alarm(Severity.MINOR, self.url, f"the line works again {OVER}"))
 
     # in the bus's thread ------------------------------------------------------------------------------------------
 

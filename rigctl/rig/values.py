@@ -25,6 +25,12 @@ class Measurement:
     detail: str = ""
 
 
+STANDS = "(stands)"
+"""At the end of an alarm's message: its cause lasts, and another alarm will say when it is gone."""
+OVER = "(over)"
+"""At the end of that other alarm's message; it has the same source."""
+
+
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """Something a person should know; recorded whatever happens next."""
