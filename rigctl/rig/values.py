@@ -118,5 +118,7 @@ class Glance:
     """Pumps that ran, since they last stood still for a while, although nothing was asked of them."""
     steps: Mapping[str, str] = field(default_factory=dict)
     """Sensors with a confirmed step beyond their plausible rate."""
+    driven: Mapping[str, float] = field(default_factory=dict)
+    """What is imposed now, by actuator."""
     stuck: Mapping[str, str] = field(default_factory=dict)
     """Buses whose driver has overrun its deadline and holds the line."""
