@@ -13,6 +13,8 @@ from typing import Any
 from rigctl.campaign.control import Answer, Request, Verbs
 from rigctl.campaign.corrections import amend, restore, void
 from rigctl.campaign.desk import Desk
+from rigctl.campaign.events import AlarmShelved
+from rigctl.campaign.journal.people import Shelving
 from rigctl.campaign.journal.rows import ActRow, Amendment
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
@@ -45,6 +47,8 @@ class Acts:
             "pause": self._pause,
             "resume": self._resume,
             "ack": self._acknowledge,
+            "shelve": self._shelve,
+            "unshelve": self._shelve,
             "void": self._void,
             "amend": self._amend,
             "note": self._note,
@@ -82,6 +86,16 @@ class Acts:
         alarm = request.number("alarm")
         await self.journal.call(lambda j: j.people.acknowledge(alarm, request.who, request.why))
         return {"acknowledged": alarm}
+
+    async def _shelve(self, request: Request) -> Answer:
+        alarm, seconds = request.number("alarm"), 0.0
+        if request.verb == "shelve":
+            seconds = float(request.number("seconds"))
+        source, message = await self.journal.call(lambda j: j.read.alarm_rows.words(alarm))
+        verb: Shelving = "shelve" if request.verb == "shelve" else "unshelve"
+        said = await self.journal.call(lambda j: j.people.mind_alarm(verb, alarm, request.who, request.why, seconds))
+        self.desk.tell(AlarmShelved(source, message, seconds, request.who, request.why))
+        return {"alarm": alarm, "outcome": said}
 
     async def _void(self, request: Request) -> Answer:
         trial, do = request.number("trial"), restore if request.arguments.get("undo") is True else void

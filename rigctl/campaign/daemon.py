@@ -46,7 +46,8 @@ from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.starts import Starts
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
-from rigctl.campaign.watch import rules_of
+from rigctl.campaign.wall import begin_civil
+from rigctl.campaign.watch import hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalError, RigctlError, Tripped
 from rigctl.rig.protocols import Clock, Severity
@@ -150,7 +151,7 @@ class Session:
         self.desk = desk
         self.stop = StopRequest()
         self.watchman = Watchman(
-            rules=rules_of(spec.rig.watch),
+            rules=(*rules_of(spec.rig.watch), hours_rule(spec.rig)),
             clock=clock,
             desk=desk,
             surroundings=surroundings,
@@ -288,6 +289,7 @@ class Session:
     async def _trials(self) -> tuple[Ending, str]:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
         await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
+        self.watchman.wall = await begin_civil(self.journal, self.spec.rig, self.watchman.clock)
         if (trip := await self.journal.call(lambda j: j.trips.latched())) is not None:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
         await self._decider.start(self.spec.policy, self.spec.problem)

@@ -135,6 +135,13 @@ def _actuators(value: Any) -> str | list[str]:
     raise ValueError("must be a device, or two pumps that move it down and up such as [acid_pump, base_pump]")
 
 
+def _hours(value: Any) -> list[str]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts or not all(isinstance(t, str) for t in texts):
+        raise ValueError('must be hours of the day such as "08:00-18:00", or a list of them')
+    return texts
+
+
 Name = Annotated[str, Field(pattern=NAME)]
 Duration = Annotated[str, PlainValidator(_text_of(DURATION)), _form(DURATION)]
 Volume = Annotated[str, PlainValidator(_text_of(VOLUME)), _form(VOLUME)]
@@ -163,6 +170,12 @@ Lengthscales = Annotated[
     float | dict[str, float],
     PlainValidator(_lengthscales),
     WithJsonSchema({"anyOf": [_NUMBER, {"type": "object", "additionalProperties": _NUMBER}]}),
+]
+_HOURS: Final = {"type": "string", "examples": ["08:00-18:00", "Mon-Fri 08:00-18:00"]}
+HoursOfWeek = Annotated[
+    list[str],
+    PlainValidator(_hours),
+    WithJsonSchema({"anyOf": [_HOURS, {"type": "array", "items": _HOURS, "minItems": 1}]}),
 ]
 _COLUMN: Final = {
     "type": "object",

@@ -15,6 +15,7 @@ from rigctl.config.fields import (
     ControlSets,
     Currency,
     Duration,
+    HoursOfWeek,
     Lengthscales,
     Money,
     Name,
@@ -35,6 +36,8 @@ class ClockSection(Section):
 
     speedup: float = Field(default=1.0, gt=0)
     """Rig seconds per wall second: simulated rigs only, leave out on a real one."""
+    begins: str | None = None
+    """Civil time at which a simulated campaign begins, with its offset: 2026-10-10T00:00+02:00; default: now."""
 
 
 class PolicySection(OpenSection):
@@ -233,12 +236,14 @@ class DosingSection(Section):
 
 
 class LimitSection(Section):
-    """Caps of one pump."""
+    """Caps of one pump; hours of any actuator."""
 
     per_dose: Volume | None = None
     """Largest single dose."""
     per_day: Volume | None = None
     """Most in any 24 hours of rig time."""
+    allowed: HoursOfWeek | None = None
+    """When it may be driven: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; default: always."""
 
 
 class InterlockSection(Section):
@@ -282,7 +287,7 @@ class SafetySection(Section):
     safe_within: Duration | None = None
     """Wall time within which everything must be told to go safe: a rig that cannot is refused."""
     limits: dict[str, LimitSection] = Field(default_factory=dict)
-    """Per pump."""
+    """Per pump its caps; per actuator when it may be driven."""
     unanswered_doses: int = Field(default=6, ge=1)
     """Doses of one pump that change nothing, over all trials, after which it is latched."""
     interlocks: list[InterlockSection] = Field(default_factory=list)
@@ -317,6 +322,10 @@ class RigConfig(Section):
     """Stop after as many trials even if money is left."""
     clock: ClockSection = ClockSection()
     """Rig time."""
+    zone: str | None = None
+    """Where the rig's clocks stand, such as Europe/Berlin; hours and tariffs are in this civil time."""
+    allowed: HoursOfWeek | None = None
+    """When trials may run: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; the campaign waits otherwise."""
     policy: PolicySection = PolicySection()
     """Who decides."""
     model: ModelSection = ModelSection()

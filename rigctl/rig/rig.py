@@ -20,7 +20,7 @@ from rigctl.rig.resting import Rest, resting
 from rigctl.rig.safing import drive_safe, time_to_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
-from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
+from rigctl.rig.values import OVER, STANDS, Alarm, Measurement, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wiring import wired
 
 
@@ -175,7 +175,9 @@ class Rig:
         report = await drive_safe(self.spec, self._wiring, self.guard)
         for name, why in report.failed.items():
             if name not in self._unsafe:  # one alarm, not one per attempt
-                self._on_alarm(Alarm(Severity.MAJOR, name, f"not confirmed in its safe state: {why}"))
+                self._on_alarm(Alarm(Severity.MAJOR, name, f"not confirmed in its safe state: {why} {STANDS}"))
+        for name in sorted(self._unsafe.difference(report.failed)):
+            self._on_alarm(Alarm(Severity.MINOR, name, f"confirmed in its safe state {OVER}"))
         self._unsafe = frozenset(report.failed)
         return report
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
+from rigctl.rig.calendar import Hours
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import DeviceOptions
 
@@ -69,6 +70,8 @@ class ActuatorLimits:
     """`off` releases (or stops) it; a number is applied."""
     per_dose_ml: float | None = None
     per_day_ml: float | None = None
+    allowed: Hours | None = None
+    """When it may be driven; None: always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +241,17 @@ class RigSpec:
     """Outcomes besides the first, in the order policies know them by."""
     starts: StartsSpec | None = None
     """None: however often it dies, the next start goes on."""
+    allowed: Hours | None = None
+    """When trials may run; None: always."""
+    begins_s: float | None = None
+    """Civil time at which a simulated campaign begins, seconds since 1970; None: the wall clock's then."""
+    expected_s: float = 0.0
+    """Rig seconds that a trial is expected to take."""
+
+    @property
+    def calendar(self) -> bool:
+        """Tell whether anything of it goes by civil time."""
+        return self.allowed is not None or any(limits.allowed is not None for limits in self.limits.values())
 
     @property
     def outcome_names(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from rigctl.campaign.journal.alarms import AlarmRows
 from rigctl.campaign.journal.beside import Beside, IdleRows
 from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.documents import loaded
@@ -162,8 +163,9 @@ class Reader:
     """Typed questions to one open journal; answers are frozen."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self.connection = self._connection = connection
         self.beside = Beside(connection)
+        self.alarm_rows = AlarmRows(connection)
         self.idle = IdleRows(connection)
         self.people = PeopleRows(connection)
         self.glance = Glance(connection)
