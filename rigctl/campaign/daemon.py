@@ -43,6 +43,7 @@ from rigctl.campaign.recovery import recover
 from rigctl.campaign.runner import Runner, StopRequest
 from rigctl.campaign.safe_file import Word
 from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.starts import Starts
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.wall import begin_civil
@@ -163,6 +164,7 @@ class Session:
         self.describe: Callable[[], Mapping[str, Any]] = lambda: {"phase": "starting"}
         self._manager = ServiceManager()
         self._word = Word(spec.rig, journal)
+        self.starts = Starts(spec.rig.starts, journal, desk)
         self._decider = decider
         self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe)
         patience = Patience(
@@ -246,14 +248,14 @@ class Session:
                 self.desk.latch(error.reason)
             if not self._report.ok and standing(self._report) not in str(error):
                 error.extend(f"; {standing(self._report)}")
-            await self._last_words(f"{type(error).__name__}: {error}")
+            await self._last_words(f"{type(error).__name__}: {error}", well=isinstance(error, Tripped))
             raise
         finally:
             self._manager.stopping()
             self.watchman.rig = self.watchman.demand = None
             await self._decider.close()
             await self.rig.close()
-        await self._last_words(ending)
+        await self._last_words(ending, well=ending != "interlock")
         return await self._result(ending, reason, safe_after_s)
 
     async def _until_safe(self) -> tuple[Ending, str]:
@@ -293,6 +295,8 @@ class Session:
         await self._decider.start(self.spec.policy, self.spec.problem)
         found = await self.rig.open()
         await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
+        held = await self.starts.begin()
+        self.stop.pause = "; ".join(filter(None, (self.stop.pause, held)))
         await self._word.leave()
         self.watchman.rig = self.rig.look
         self._untouched = False
@@ -326,7 +330,7 @@ class Session:
         self.desk.tell(CampaignEnded(result))
         return result
 
-    async def _last_words(self, why: str) -> None:
+    async def _last_words(self, why: str, *, well: bool) -> None:
         # What an unsafe process left behind and nobody has settled is still to be settled by the next one.
         safe = self._report.ok and (self._past_is_settled or self._was_left_safe)
         # If the journal is what failed, the error on its way out says so.
@@ -334,10 +338,12 @@ class Session:
             if self._past_is_settled:
                 await self.journal.call(lambda j: j.phase("ENDED", why))
             await self.journal.call(lambda j: j.beat(ended=why, safe=safe))
+        self.starts.end(well=well and safe)
 
     def _alive(self) -> None:
         """Feed the service manager's watchdog after every look, and at the end do not wait for a disk for ever."""
         self._manager.looked(self.describe())
+        self.starts.looked(self.stop.pause)
         if self._safe_was_tried.is_set() and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
             self._log.error("leaving: the journal does not return; the next start settles what is open")
             os._exit(1)

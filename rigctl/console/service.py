@@ -23,8 +23,6 @@ from rigctl.console.service_unit import Service, doubled, unit
 from rigctl.errors import UsageError
 
 _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_SPEAKING = ("notify", "alive")
-"""Sections of a configuration that reach others than instruments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +83,7 @@ def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account:
     who = "" if own else account or _asking()
     if who and _ACCOUNT.fullmatch(who) is None:
         raise UsageError(f'--as: got "{who}", must be an account such as rigctl')
+    speaks_out, listening, written = _telling(loaded)
     service = Service(
         rig=loaded.name,
         config=_absolute(config),
@@ -92,10 +91,11 @@ def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account:
         command=_command(),
         options=tuple(doubled(part) for name, url in buses.items() for part in ("--bus", f"{name}={url}")),
         account=who,
-        urls=tuple(dict.fromkeys(device.url for device in loaded.rig.devices.values())),
-        speaks_out=_speaks_out(loaded),
+        urls=tuple(dict.fromkeys([*(device.url for device in loaded.rig.devices.values()), *listening])),
+        speaks_out=speaks_out,
         times=checked(loaded).times,
         needed=_needed(),
+        written=written,
     )
     text = service_files.marked(unit(service), service.config)
     return Made(service, text, service_files.folder(own=own) / f"{service.name}.service")
@@ -121,8 +121,12 @@ def _needed() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(map(Path, (sys.prefix, sys.base_prefix, *rigctl.__path__))))
 
 
-def _speaks_out(loaded: LoadedConfig) -> bool:
-    return any(loaded.document.data.get(section) for section in _SPEAKING)
+def _telling(loaded: LoadedConfig) -> tuple[bool, tuple[str, ...], tuple[Path, ...]]:
+    """Return whether people are told over the network, what listens on this machine, and where files are written."""
+    metrics = loaded.document.data.get("metrics") or {}
+    listening = ("tcp://localhost",) if metrics.get("port") else ()
+    written = (Path(metrics["textfile"]).parent,) if metrics.get("textfile") else ()
+    return bool(loaded.document.data.get("notify")), listening, written
 
 
 def _asking() -> str:

@@ -58,7 +58,9 @@ class Service:
     """Whether it is to reach others than its instruments: notifications, a ping."""
     times: SafeTimes
     needed: tuple[Path, ...] = ()
-    """What must be readable besides the configuration: the program, files that the configuration names."""
+    """What must be readable besides the configuration: the program."""
+    written: tuple[Path, ...] = ()
+    """Directories besides the state's that files are written into."""
 
     @property
     def name(self) -> str:
@@ -210,6 +212,8 @@ def _directory(service: Service) -> Lines:
         yield "StateDirectoryMode=0700"
     elif not service.own:
         yield f"ReadWritePaths={word(service.directory)}"
+    if service.written and not service.own:
+        yield f"ReadWritePaths={' '.join(word(doubled(f'-{path}')) for path in service.written)}"
     yield f"WorkingDirectory={service.directory}"
 
 

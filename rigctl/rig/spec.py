@@ -149,6 +149,16 @@ class WatchSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class StartsSpec:
+    """When starts that end badly hold the campaign."""
+
+    at_most: int = 5
+    """So many in a row are made up for by the next; after that a person says whether it goes on."""
+    good_after_s: float = 600.0
+    """Wall seconds after which a start has gone well, whatever becomes of its process later."""
+
+
+@dataclass(frozen=True, slots=True)
 class OutcomeWiring:
     """Which instrument measures an outcome besides the first."""
 
@@ -229,6 +239,8 @@ class RigSpec:
     """Doses of one pump without response, over all trials since the last that had one, after which it is latched."""
     further: tuple[OutcomeWiring, ...] = ()
     """Outcomes besides the first, in the order policies know them by."""
+    starts: StartsSpec | None = None
+    """None: however often it dies, the next start goes on."""
     allowed: Hours | None = None
     """When trials may run; None: always."""
     begins_s: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ import yaml
 from rigctl import errors
 from rigctl.campaign import safe_file
 from rigctl.campaign.safe_file import Driven, SafeFile, Writer
+from rigctl.config.load import Overrides, load
 from rigctl.console import service, service_files
 from rigctl.console.service_unit import (
     NOT_MENDED_BY_TRYING,
@@ -90,6 +91,26 @@ def test_what_is_not_needed_is_not_allowed(bench, real):
     assert "IPAddressAllow" not in found
     assert "# plc.example: a name can move." in text
     assert found["ReadWritePaths"] == [str(bench.folder / "state" / "greenhouse")]
+
+
+@dataclass
+class Told:
+    """A configuration's text as it was read."""
+
+    data: dict
+
+
+def test_who_is_told_decides_what_it_may_reach(real):
+    """Notifications need the network; numbers on this machine a port of it and a directory, and nobody else's."""
+    loaded = load(real, Overrides(SERIAL))
+    assert service._telling(loaded) == (False, (), ())
+    numbers = {"metrics": {"port": 9123, "textfile": "/var/lib/node_exporter/rigctl.prom"}}
+    counted = replace(loaded, document=Told(numbers))
+    assert service._telling(counted) == (False, ("tcp://localhost",), (Path("/var/lib/node_exporter"),))
+    assert service._telling(replace(loaded, document=Told({"notify": {"daily": "08:00"}})))[0]
+    made = replace(service.made(Path(real), None, SERIAL, account="rigctl").service, written=(Path("/var/lib/no de"),))
+    assert '"-/var/lib/no de"' in settings(unit(made))["ReadWritePaths"]
+    assert "IPAddressDeny" not in settings(unit(replace(made, speaks_out=True)))
 
 
 def test_exit_codes_that_stop_the_restarting_are_those_of_the_table():
