@@ -198,7 +198,7 @@ class MeterSection(Section):
     device: str | None = None
     """The meter or pump, for energy and volume."""
     price: Price
-    """Per energy, volume or time; exact."""
+    """Per energy, volume or time; exact. By time of use: a list of prices, each `during` hours of the zone."""
     max_per_trial: str | None = None
     """A larger difference cannot be true: the trial's cost then counts as estimated."""
     rated: str | None = None

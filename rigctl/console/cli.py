@@ -54,12 +54,8 @@ app = typer.Typer(
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
 app.add_typer(bench, name="bench")
-init_cli.add_to(app)
-add_acts(app)
-add_serve_verbs(app)
-add_care(app)
-add_service(app)
-add_tell_verbs(app)
+for add in (init_cli.add_to, add_acts, add_serve_verbs, add_care, add_service, add_tell_verbs):
+    add(app)
 
 
 def _show_version(wanted: bool) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
-from rigctl.rig.calendar import Hours
+from rigctl.rig.calendar import Hours, Tariff
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import DeviceOptions
 
@@ -211,6 +211,8 @@ class MeterSpec:
     """A difference above this cannot be true: the trial's cost becomes unknown (estimated)."""
     rated_per_h: float | None = None
     """The most that can be used in an hour (kWh or mL), as the device's rating says; None: it is not declared."""
+    tariff: Tariff | None = None
+    """Prices by time of use, of which `price` is the mean; None: it is always the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +253,8 @@ class RigSpec:
     @property
     def calendar(self) -> bool:
         """Tell whether anything of it goes by civil time."""
-        return self.allowed is not None or any(limits.allowed is not None for limits in self.limits.values())
+        hours = (self.allowed, *(limits.allowed for limits in self.limits.values()))
+        return any(h is not None for h in hours) or any(m.tariff is not None for m in self.meters)
 
     @property
     def outcome_names(self) -> tuple[str, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
 from rigctl.rig.calendar import instant
@@ -19,6 +21,44 @@ def test_hours_are_those_of_the_zone():
     assert rig.limits["ca_valve"].allowed.is_open(instant("2026-06-10T02:00+02:00"))
     assert rig.expected_s > 1500.0
     assert loaded(SMALL).rig.calendar is False
+
+
+RATES = """[{price: 0.19 EUR/kWh, during: "22:00-06:00", name: night}, {price: 0.34 EUR/kWh}]"""
+
+
+def priced(rates):
+    """The small rig with prices by time of use."""
+    return TOP + SMALL.replace("price: 0.31 EUR/kWh", f"price: {rates}")
+
+
+def test_prices_by_time_of_use_are_one_tariff():
+    """Each price has its hours and a name; what is forecast goes by the mean of a week."""
+    meter = loaded(priced(RATES)).rig.meters[0]
+    assert [rate.name for rate in meter.tariff.rates] == ["night", "otherwise"]
+    assert meter.price == (8 * Decimal("0.19") + 16 * Decimal("0.34")) / 24
+    assert loaded(SMALL).rig.meters[0].tariff is None
+
+
+@pytest.mark.parametrize(
+    ("rates", "where", "what"),
+    [
+        ("[]", "meters[0].price", "a list of {price"),
+        ("[{price: 0.2}]", "meters[0].price", "a list of {price"),
+        ("[{price: 0.2 EUR/L}]", "meters[0].price[0].price", "a price per energy"),
+        ('[{price: 0.2 EUR/kWh, during: "6-8"}]', "meters[0].price[0].during", "must be hours of the day"),
+        ('[{price: 0.2 EUR/kWh, during: "06:00-08:00"}]', "meters[0].price", "has no price on Mon 00:00"),
+        ("[{price: 0.2 EUR/kWh}, {price: 0.3 EUR/kWh}]", "meters[0].price", "one price without `during` at most"),
+        (
+            "[{price: 0.2 EUR/kWh, during: Mon-Tue}, {price: 0.3 EUR/kWh, during: Tue}, {price: 1 EUR/kWh}]",
+            "meters[0].price",
+            "has two prices on Tue 00:00",
+        ),
+    ],
+)
+def test_tariffs_that_do_not_hold_are_refused(rates, where, what):
+    """An hour without a price or with two, another unit, no hours at all."""
+    (said,) = [said for place, said in problems(priced(rates)).items() if place.endswith(f" {where}")]
+    assert what in said
 
 
 @pytest.mark.parametrize(
