@@ -114,7 +114,12 @@ async def run_campaign(
 
 async def _supervise(session: Session, status: Status, state_dir: Path, signals: Signals) -> CampaignResult:
     verbs: Verbs = {
-        "status": lambda _: {**status.answer(), "paused": session.stop.pause, "standing": session.standing()},
+        "status": lambda _: {
+            **status.answer(),
+            "paused": session.stop.pause,
+            "standing": session.standing(),
+            "watch": session.watchman.lateness.to_json(),
+        },
         **session.acts.verbs(),
     }
     try:
@@ -323,7 +328,7 @@ class Session:
             budget=self.spec.problem.budget,
             safe=self._report,
             recorded=states.count(State.RECORDED),
-            worst_tick_delay_s=self.watchman.worst_delay_s,
+            worst_tick_delay_s=self.watchman.lateness.worst_s,
             safe_after_s=safe_after_s,
         )
         self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)

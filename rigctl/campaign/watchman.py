@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import RigSeen
+from rigctl.campaign.lateness import Lateness
 from rigctl.campaign.wall import Wall
 from rigctl.campaign.watch import Finding, Rule, Snapshot, Standing, look
 from rigctl.errors import RigctlError
@@ -82,7 +83,7 @@ class Watchman:
     """What has demanded a hold, the end or the trip, and was not acted upon yet; over or not, it is owed."""
     looked: asyncio.Event = field(default_factory=asyncio.Event)
     """Set after every look; whoever waits for the next one clears it."""
-    worst_delay_s: float = 0.0
+    lateness: Lateness = field(default_factory=Lateness)
 
     def __post_init__(self) -> None:
         self.standing = look(self.rules, Standing(), Snapshot(0.0)).standing  # nothing is seen, nothing judged yet
@@ -96,7 +97,7 @@ class Watchman:
             await asyncio.sleep(self.period_s)
             now = loop.time()
             late_s = now - due
-            self.worst_delay_s = max(self.worst_delay_s, late_s)
+            self.lateness.add(late_s)
             self.look(late_s)
             self.alive()
             if now >= next_beat:
