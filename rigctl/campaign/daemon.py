@@ -167,7 +167,7 @@ class Session:
         )
         self.task: asyncio.Task[CampaignResult] | None = None
         self.describe: Callable[[], Mapping[str, Any]] = lambda: {"phase": "starting"}
-        self._manager = ServiceManager()
+        self._manager = ServiceManager(spec.rig.watch.every_s)
         self._word = Word(spec.rig, journal)
         self.starts = Starts(spec.rig.starts, journal, desk)
         self._decider = decider
