@@ -37,6 +37,8 @@ class Snapshot:
     """Wall seconds the journal's oldest call has been waiting."""
     missing: str = ""
     """What is wrong with the files under us: journal or lock deleted or replaced."""
+    untold: str = ""
+    """Why people cannot be told of anything."""
     free_bytes: float = math.inf
     disk_bytes: float = math.inf
 
@@ -133,6 +135,7 @@ def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
         Rule("files", "hold", lambda s: {"": s.missing} if s.missing else {}),
         Rule("disk", "warn", lambda s: _space(s, min(LOW_BYTES, LOW_SHARE * s.disk_bytes))),
         Rule("disk full", "hold", lambda s: _space(s, min(FULL_BYTES, FULL_SHARE * s.disk_bytes))),
+        Rule("telling", "warn", lambda s: {"": s.untold} if s.untold else {}),
         Rule("watch late", "warn", lambda s: _late(s, LATE_S)),
         Rule("watch very late", "hold", lambda s: _late(s, VERY_LATE_S)),
     )

@@ -71,6 +71,8 @@ class Watchman:
     beats_every_s: float = 30.0
     rig: Callable[[], Glance] | None = None
     """Set from the moment the rig is open."""
+    untold: Callable[[], str] = lambda: ""
+    """Why people cannot be told of anything; empty: they can."""
     demand: Callable[[Finding], None] | None = None
     """Told of every finding that asks for more than an alarm."""
     standing: Standing = field(init=False)
@@ -106,10 +108,11 @@ class Watchman:
             rig=Glance() if self.rig is None else self.rig(),
             late_s=late_s,
             journal_s=self.journal_s(),
+            untold=self.untold(),
         )
         verdict = look(self.rules, self.standing, seen)
         self.standing = verdict.standing
-        self.desk.tell(RigSeen(seen.now_s, seen.rig.readings, max(0.0, late_s)))
+        self.desk.tell(RigSeen(seen.now_s, seen.rig.readings, max(0.0, late_s), seen.rig.exchanges))
         for finding in verdict.new:
             severity = Severity.MINOR if finding.then == "warn" else Severity.MAJOR
             self.desk.alarm(Alarm(severity, *_told(finding, f"({finding.then})")))

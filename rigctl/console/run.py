@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.campaign import daemon
 from rigctl.campaign.clock import RealClock
-from rigctl.campaign.events import CampaignResult
+from rigctl.campaign.events import CampaignEvent, CampaignResult
 from rigctl.campaign.journal import open_reader
 from rigctl.config.load import LoadedConfig
 from rigctl.console import report
@@ -22,6 +22,8 @@ from rigctl.console.safe import safe_json
 from rigctl.core.money import to_units
 from rigctl.core.recommend import Recommendation
 from rigctl.errors import PolicyError, counted
+from rigctl.notify.notifier import telling_people
+from rigctl.notify.setup import Setup
 from rigctl.page.campaign import campaign_spec
 from rigctl.signals import INTERRUPTED_EXIT
 
@@ -69,8 +71,17 @@ def run_campaign(
     """
     clock = clock or RealClock(loaded.rig.speedup)
     factory = rig_factory(loaded, clock)
-    with watching(loaded, console) as listener:
-        campaign = daemon.run_campaign(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
+    setup = Setup(loaded.name, loaded.currency, str(directory.absolute()), loaded.telling)
+    with telling_people(setup, clock) as people, watching(loaded, console) as show:
+
+        def listener(event: CampaignEvent) -> None:
+            if people is not None:
+                people.put(event)
+            show(event)
+
+        untold = people.trouble if people is not None else lambda: ""
+        spec = campaign_spec(loaded)
+        campaign = daemon.run_campaign(spec, directory, factory, clock, listener, signals=signals, untold=untold)
         result = asyncio.run(campaign)
     with open_reader(directory) as reader:
         ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())

@@ -100,6 +100,7 @@ class Lookout:
             strays={n: why for n, (at_s, why) in self._strays.items() if now_s - at_s < REMEMBERED_S},
             steps={p.name: f"{p.name} {p.record.step}" for p in self.wiring.probes if p.record.step},
             stuck={bus.url: bus.stuck for bus in self._beats if bus.stuck},
+            exchanges={bus.url: (bus.failed_exchanges, bus.repeated_reads) for bus in self._beats},
         )
 
     async def close(self) -> None:

@@ -115,3 +115,5 @@ class Glance:
     """Sensors with a confirmed step beyond their plausible rate."""
     stuck: Mapping[str, str] = field(default_factory=dict)
     """Buses whose driver has overrun its deadline and holds the line."""
+    exchanges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Exchanges that failed, and reads that were repeated, by bus, since the rig was opened."""
