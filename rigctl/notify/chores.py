@@ -133,7 +133,7 @@ def _end_words(facts: Facts) -> str:
     return f"The budget lasts for {trials} more, until about {(facts.now + timedelta(days=days)).date()}."
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Collector:
     """Gives the numbers of the last look to whoever collects them."""
 
