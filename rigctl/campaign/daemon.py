@@ -70,6 +70,7 @@ async def run_campaign(
     open_journal: Callable[[Path, Clock], Journal] | None = None,
     signals: Signals | None = None,
     decider: Decider | None = None,
+    untold: Callable[[], str] = lambda: "",
 ) -> CampaignResult:
     """Start the campaign, or resume it where the journal says it was; return when it has ended and all is safe.
 
@@ -82,6 +83,7 @@ async def run_campaign(
         open_journal: opens the journal in a directory; None: `Journal`.
         signals: what is caught already, and what came before; None: signals are caught while the campaign runs.
         decider: is asked for decisions; None: a process of its own.
+        untold: says why people cannot be told of anything; empty: they can.
 
     Raises:
         Locked: another process runs it, or drives one of its buses.
@@ -109,6 +111,7 @@ async def run_campaign(
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
         session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
         session.describe = status.answer
+        session.watchman.untold = untold
         return await _supervise(session, status, state_dir, signals or Signals())
 
 

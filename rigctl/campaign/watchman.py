@@ -74,6 +74,8 @@ class Watchman:
     beats_every_s: float = 30.0
     rig: Callable[[], Glance] | None = None
     """Set from the moment the rig is open."""
+    untold: Callable[[], str] = lambda: ""
+    """Why people cannot be told of anything; empty: they can."""
     demand: Callable[[Finding], None] | None = None
     """Told of every finding that asks for more than an alarm."""
     wall: Wall | None = None
@@ -113,10 +115,11 @@ class Watchman:
             journal_s=self.journal_s(),
             civil_s=civil_now(self.clock),
             wall="" if self.wall is None else self.wall.look(),
+            untold=self.untold(),
         )
         verdict = look(self.rules, self.standing, seen)
         self.standing = verdict.standing
-        self.desk.tell(RigSeen(seen.now_s, seen.rig.readings, max(0.0, late_s)))
+        self.desk.tell(RigSeen(seen.now_s, seen.rig.readings, max(0.0, late_s), seen.rig.exchanges))
         for finding in verdict.new:
             severity = Severity.MINOR if finding.then == "warn" else Severity.MAJOR
             self.desk.alarm(Alarm(severity, *_told(finding, f"({finding.then})")))

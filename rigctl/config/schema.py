@@ -26,7 +26,7 @@ from rigctl.config.fields import (
     Volume,
     one_of,
 )
-from rigctl.config.sections import NaturalSection, OpenSection, Section
+from rigctl.config.sections import MetricsSection, NaturalSection, NotifySection, OpenSection, Section
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
 
@@ -358,3 +358,7 @@ class RigConfig(Section):
     """Per pump that brings a variable to its setpoint."""
     safety: SafetySection = SafetySection()
     """Safe states and caps."""
+    notify: NotifySection | None = None
+    """Who is told what."""
+    metrics: MetricsSection | None = None
+    """Numbers for other programs."""
