@@ -17,8 +17,9 @@ from typing import Any
 
 import structlog
 
-from rigctl.campaign.acts import Acts, paused_by
+from rigctl.campaign.acts import Acts
 from rigctl.campaign.bus_lock import bus_locks
+from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
@@ -36,16 +37,18 @@ from rigctl.campaign.events import (
 )
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
+from rigctl.campaign.manual import Manual
 from rigctl.campaign.patience import Patience, standing
+from rigctl.campaign.people import paused_by
 from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
-from rigctl.campaign.runner import Runner, StopRequest
+from rigctl.campaign.runner import BY_A_PERSON, Runner, StopRequest, trial_under_way
 from rigctl.campaign.safe_file import Word
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
-from rigctl.campaign.watch import rules_of
+from rigctl.campaign.watch import Finding, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalError, RigctlError, Tripped
 from rigctl.rig.protocols import Clock, Severity
@@ -160,7 +163,19 @@ class Session:
         self.task: asyncio.Task[CampaignResult] | None = None
         self._word = Word(spec.rig, journal)
         self._decider = decider
-        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe)
+        self.care = Caretaker(spec, rig, journal, clock, desk, lambda: trial_under_way(self._runner))
+        self.manual = Manual(rig, journal, desk, self.care, self._no_hands)
+        self.acts = Acts(
+            journal,
+            desk,
+            self.stop,
+            self.stop_after_trial,
+            self.go_safe,
+            lambda why: self._runner.interrupt(Finding(BY_A_PERSON, "", "hold", why)),
+            spec.rig,
+            self.care,
+            self.manual,
+        )
         patience = Patience(
             journal,
             clock,
@@ -169,8 +184,9 @@ class Session:
             spec.rig.watch.clear_for_s,
             lambda: self.stop.finish is not None,
             lambda: self.stop.pause,
+            lambda: self.care.changed,
         )
-        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience)
+        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care)
         self._runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
@@ -189,6 +205,14 @@ class Session:
             {"severity": "MINOR" if f.then == "warn" else "MAJOR", "source": f.subject or f.rule, "message": str(f)}
             for f in self.watchman.standing.found.values()
         ]
+
+    def _no_hands(self) -> str:
+        """Return why a person cannot drive single instruments now, with the remedy; empty if they can."""
+        if not self._past_is_settled or self._safe_was_tried.is_set():
+            return "the campaign is starting or ending; try again when it is paused"
+        if trial_under_way(self._runner):
+            return "a trial is under way; `rigctl pause` lets it end first, `rigctl pause --now` breaks it off"
+        return "" if self.stop.pause else "the campaign runs trials; `rigctl pause` first"
 
     def stop_after_trial(self, why: str) -> dict[str, str]:
         self.stop.finish = self.stop.finish or why
@@ -286,6 +310,7 @@ class Session:
         if (trip := await self.journal.call(lambda j: j.trips.latched())) is not None:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
         await self._decider.start(self.spec.policy, self.spec.problem)
+        await self.care.begin()
         found = await self.rig.open()
         await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
         await self._word.leave()

@@ -12,13 +12,14 @@ from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, together
 from rigctl.rig.protocols import Actuator, ActuatorState, Clock, Doser, Severity
 from rigctl.rig.resting import Rest, beside
-from rigctl.rig.spec import PrepareStep, RigSpec
+from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
 from rigctl.rig.titration import Evidence, Partner, Side, Titration
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
 ON = 1.0
+_NOTHING = VariableWiring("", "", None, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +57,9 @@ class Imposer:
 
     async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
         plan = self._planned(setpoints)
-        idle = [a for n, a in self.wiring.actuators.items() if n not in plan.imposed]
-        idle_pumps = [d for n, d in self.wiring.dosers.items() if n not in plan.moving]
+        actuators, dosers = self.wiring.in_service(self.wiring.actuators), self.wiring.in_service(self.wiring.dosers)
+        idle = [a for n, a in actuators.items() if n not in plan.imposed]
+        idle_pumps = [d for n, d in dosers.items() if n not in plan.moving]
         await together(*(self._impose(a, None) for a in idle), *(self._still(d) for d in idle_pumps))
         await together(*(self._impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()))
         for step in self.spec.timing.prepare:
@@ -65,7 +67,7 @@ class Imposer:
         await self._give(plan.volumes)
         await self._titrate(plan.dosed)
         await together(
-            *(self._confirm(a, plan.imposed.get(n)) for n, a in self.wiring.actuators.items()),
+            *(self._confirm(a, plan.imposed.get(n)) for n, a in actuators.items()),
             *(self._still(d) for d in idle_pumps),
         )
         imposed = {name: ActuatorState(True, value) for name, value in plan.chosen.items()}
@@ -74,6 +76,9 @@ class Imposer:
     def _planned(self, setpoints: Mapping[str, float]) -> _Plan:
         """Plan which actuator does what; nothing moves before the guard has let every setpoint pass."""
         wired = {v.name: v for v in self.spec.variables if v.actuators}
+        aside = sorted(self.wiring.aside & {name for v in setpoints for name in wired.get(v, _NOTHING).actuators})
+        if aside:
+            raise GuardRefused(f"{', '.join(aside)}: out of service; `rigctl in-service` puts it back")
         unknown = sorted(set(setpoints) - set(wired))
         if unknown:
             raise GuardRefused(f"no actuator for {', '.join(unknown)}; variables with one: {', '.join(wired)}")
@@ -121,6 +126,12 @@ class Imposer:
         if value is not None:
             self.driven[actuator.name] = value
 
+    async def impose(self, actuator: Handle[Actuator], value: float | None, *, confirmed: bool) -> None:
+        """Apply a value, or release (None); with `confirmed` it is read back in any case. Raises as `control`."""
+        await self._impose(actuator, value)
+        if confirmed:
+            await self._confirm(actuator, value)
+
     async def _confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
         denied = await self.denial(actuator, value)
         if denied:
@@ -140,7 +151,7 @@ class Imposer:
         return f"reads back {told(state, unit)}, wanted {wanted}"
 
     async def verify(self) -> Mapping[str, str]:
-        actuators = self.wiring.actuators
+        actuators = self.wiring.in_service(self.wiring.actuators)
         said = await together(*(self._deviation(a, self.driven.get(n)) for n, a in actuators.items()))
         return {name: text for name, text in zip(actuators, said, strict=True) if text}
 

@@ -33,6 +33,7 @@ from rigctl.campaign.journal.rows import (
 from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.journal.summary import Summary
+from rigctl.campaign.journal.upkeep import UpkeepRows
 from rigctl.campaign.trial import TRANSITIONS, State
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
@@ -168,6 +169,7 @@ class Reader:
         self.people = PeopleRows(connection)
         self.glance = Glance(connection)
         self.summary = Summary(connection)
+        self.upkeep = UpkeepRows(connection)
 
     def campaign(self) -> CampaignRow:
         """Return what the journal is about.
