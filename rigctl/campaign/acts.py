@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.control import Answer, Request, Verbs
 from rigctl.campaign.corrections import amend, restore, void
 from rigctl.campaign.desk import Desk
+from rigctl.campaign.events import AlarmShelved
+from rigctl.campaign.journal.people import Shelving
 from rigctl.campaign.journal.rows import ActRow, Amendment
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
@@ -23,7 +24,6 @@ from rigctl.campaign.runner import StopRequest
 from rigctl.campaign.tending import KINDS, Tending, check, tend
 from rigctl.codec import typed
 from rigctl.errors import JournalError, RigctlError, UsageError
-from rigctl.rig.spec import RigSpec
 
 NOTED = ("denied", "login", "token")
 """What others do beside a campaign and have it keep: the page's server and `rigctl token` write no journal."""
@@ -43,8 +43,6 @@ class Acts:
     """Ends it now, everything safe; why."""
     break_off: Callable[[str], None]
     """Ends the trial under way, everything safe, and nothing else; why."""
-    rig: RigSpec
-    care: Caretaker
     manual: Manual
 
     def verbs(self) -> Verbs:
@@ -55,6 +53,8 @@ class Acts:
             "pause": self._pause,
             "resume": self._resume,
             "ack": self._acknowledge,
+            "shelve": self._shelve,
+            "unshelve": self._shelve,
             "void": self._void,
             "amend": self._amend,
             "note": self._note,
@@ -100,6 +100,16 @@ class Acts:
         await self.journal.call(lambda j: j.people.acknowledge(alarm, request.who, request.why))
         return {"acknowledged": alarm}
 
+    async def _shelve(self, request: Request) -> Answer:
+        alarm, seconds = request.number("alarm"), 0.0
+        if request.verb == "shelve":
+            seconds = float(request.number("seconds"))
+        source, message = await self.journal.call(lambda j: j.read.alarm_rows.words(alarm))
+        verb: Shelving = "shelve" if request.verb == "shelve" else "unshelve"
+        said = await self.journal.call(lambda j: j.people.mind_alarm(verb, alarm, request.who, request.why, seconds))
+        self.desk.tell(AlarmShelved(source, message, seconds, request.who, request.why))
+        return {"alarm": alarm, "outcome": said}
+
     async def _void(self, request: Request) -> Answer:
         trial, do = request.number("trial"), restore if request.arguments.get("undo") is True else void
         said = await self.journal.call(do, trial, request.who, request.why)
@@ -117,20 +127,21 @@ class Acts:
         return {"trial": trial, "outcome": said}
 
     async def _tend(self, request: Request) -> Answer:
+        care = self.manual.care
         volume_ml, age_s = request.arguments.get("volume_ml"), request.arguments.get("age_s", 0.0)
         for name, value in (("volume_ml", volume_ml), ("age_s", age_s)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise UsageError(f"{request.verb}: {name}: got {value!r}, must be a number")
         device, part = request.text("device"), request.text("part")
         asked = Tending(request.verb, device, request.why, part, volume_ml, float(age_s))
-        check(self.rig, asked)
+        check(care.spec.rig, asked)
         if asked.verb == "in-service":
-            await self.care.recognise(device)
-        outcome = await self.journal.call(tend, self.rig, asked, request.who)
-        self.care.changed = True
-        if not self.care.under_way():
-            await self.care.look()
-            self.care.changed = True  # who waits for it decides anew
+            await care.recognise(device)
+        outcome = await self.journal.call(tend, care.spec.rig, asked, request.who)
+        care.changed = True
+        if not care.under_way():
+            await care.look()
+            care.changed = True  # who waits for it decides anew
         return {"device": device, "outcome": outcome}
 
     async def _manual(self, request: Request) -> Answer:

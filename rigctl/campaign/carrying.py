@@ -58,7 +58,7 @@ class TrialRun:
     """By the last decision: what holds for many trials is an alarm once."""
 
     async def carried_out(self, history: History) -> TrialRow | None:
-        """Return the next trial's row, once it is over; None if a pause came before it began, or nothing can be played.
+        """Return the next trial's row, once it is over; None if it had to wait before it began, or none can be played.
 
         Raises:
             BudgetSpent, Finished: there is none.
@@ -71,7 +71,12 @@ class TrialRun:
             return None
         await self._until_caps_have_room(trial)
         # who begins anew looks again at what people have done meanwhile
-        return None if self.patience.paused() or self.care.changed else await self._carry_out(trial)
+        return None if self.care.changed or await self.had_to_wait() else await self._carry_out(trial)
+
+    async def had_to_wait(self) -> bool:
+        """Wait until trials may run at this hour; return whether that was needed, or a person has paused them."""
+        rig = self.spec.rig
+        return bool(self.patience.paused()) or await self.patience.until_open(rig.allowed, rig.expected_s)
 
     async def cancel_queued(self) -> TrialRow | None:
         """Close a trial that was decided, but has moved nothing, if a pause or an instrument is against it (row 45).

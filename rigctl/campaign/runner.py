@@ -26,7 +26,7 @@ from rigctl.core.policy import BudgetSpent, Finished
 from rigctl.errors import CapReached, DeviceError, GuardRefused, JournalUnwritable, RigctlError, Tripped, counted
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import RigSpec
-from rigctl.rig.values import Alarm, SafeReport
+from rigctl.rig.values import OVER, STANDS, Alarm, SafeReport
 
 BY_A_PERSON = "pause"
 """What stands for the rule where it is a person who breaks off a trial."""
@@ -93,7 +93,7 @@ class Runner:
                 if (ended := self._ended(history)) is not None:
                     return ended
                 # since it was ready; nobody would break it off
-                if self.watchman.demanding("hold", "fail", "trip") or self.patience.paused():
+                if self.watchman.demanding("hold", "fail", "trip") or await self.trials.had_to_wait():
                     continue
                 row = await self._one_trial(history)
             except Finished as finished:
@@ -295,7 +295,7 @@ class Runner:
 
     async def _wait_until_writable(self, error: JournalUnwritable) -> None:
         """Hold everything safe until the journal can be written again; then charge what was in flight (fault 32)."""
-        self.desk.alarm(Alarm(Severity.MAJOR, "journal", f"everything goes safe and waits: {error}"))
+        self.desk.alarm(Alarm(Severity.MAJOR, "journal", f"everything goes safe and waits: {error} {STANDS}"))
         self.desk.tell(PhaseChanged("HOLDING", str(error)))  # only told: it cannot be written
         ended_s = await self._make_safe()
         while self.stop.finish is None:
@@ -307,7 +307,7 @@ class Runner:
             except JournalUnwritable:
                 await asyncio.sleep(RETRY_UNWRITABLE_S)
                 continue
-            self.desk.alarm(Alarm(Severity.MINOR, "journal", "can be written again; the campaign goes on"))
+            self.desk.alarm(Alarm(Severity.MINOR, "journal", f"can be written again; the campaign goes on {OVER}"))
             self.desk.tell(PhaseChanged(self.patience.phase, "the journal can be written again"))
             if row is not None:
                 await self.desk.tell_of_end(row)

@@ -99,7 +99,9 @@ class Hands:
         handle = self._in_service(actuator)
         if actuator not in self.wiring.actuators:
             raise UsageError(f"{actuator}: got no actuator, must be one of {', '.join(self.wiring.actuators)}")
-        await self.imposer.impose(cast("Handle[Actuator]", handle), value, confirmed=True)
+        known = cast("Handle[Actuator]", handle)
+        await self.imposer.impose(known, value)
+        await self.imposer.confirm(known, value)
 
     async def dose(self, pump: str, volume_ml: float) -> float:
         """Dispense a volume once, by the dose protocol; return what was dispensed, mL. Raises as `Dispenser.dispense`.

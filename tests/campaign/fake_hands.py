@@ -12,7 +12,7 @@ from rigctl.rig.protocols import Identity, Reading
 class FakeHands:
     """Keeps what it was told; faults are put into `fail` by operation."""
 
-    rig: object
+    rig: object = None
     said: dict = field(default_factory=dict)
     """By device: what it says of its calibration."""
     aside: frozenset = frozenset()
