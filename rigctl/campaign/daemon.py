@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -73,6 +73,7 @@ async def run_campaign(
     open_journal: Callable[[Path, Clock], Journal] | None = None,
     signals: Signals | None = None,
     decider: Decider | None = None,
+    person: Person | None = None,
 ) -> CampaignResult:
     """Start the campaign, or resume it where the journal says it was; return when it has ended and all is safe.
 
@@ -85,6 +86,7 @@ async def run_campaign(
         open_journal: opens the journal in a directory; None: `Journal`.
         signals: what is caught already, and what came before; None: signals are caught while the campaign runs.
         decider: is asked for decisions; None: a process of its own.
+        person: drives single instruments by hand; no trial begins, and the process ends when they are done.
 
     Raises:
         Locked: another process runs it, or drives one of its buses.
@@ -111,13 +113,15 @@ async def run_campaign(
         rig = rig_factory(doses, desk.alarm)
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
         session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
-        session.describe = status.answer
-        return await _supervise(session, status, state_dir, signals or Signals())
+        session.describe = lambda: {**status.answer(), **session.acts.manual.status()}
+        if person is not None:
+            session.stop.pause = "driven by hand"
+        return await _supervise(session, state_dir, signals or Signals(), person)
 
 
-async def _supervise(session: Session, status: Status, state_dir: Path, signals: Signals) -> CampaignResult:
+async def _supervise(session: Session, state_dir: Path, signals: Signals, person: Person | None) -> CampaignResult:
     verbs: Verbs = {
-        "status": lambda _: {**status.answer(), "paused": session.stop.pause, "standing": session.standing()},
+        "status": lambda _: {**session.describe(), "paused": session.stop.pause, "standing": session.standing()},
         **session.acts.verbs(),
     }
     try:
@@ -126,12 +130,21 @@ async def _supervise(session: Session, status: Status, state_dir: Path, signals:
             campaign = group.create_task(session.run())
             session.task = campaign
             campaign.add_done_callback(lambda _: ticking.cancel())
+            if person is not None:
+                acting = group.create_task(person(session))
+                campaign.add_done_callback(lambda _: acting.cancel())
             with signals.caught(), signals.told(session.obey, asyncio.get_running_loop().call_soon_threadsafe):
                 await asyncio.wait([campaign])
     except BaseExceptionGroup as group_error:
         # One error ends a campaign; the group is only how the event loop hands it over.
         raise group_error.exceptions[0] from None
     return campaign.result()
+
+
+async def until_at_hand(session: Session) -> None:
+    """Wait until single instruments can be driven."""
+    while _no_hands(session):
+        await session.watchman.next_look()
 
 
 class Session:
@@ -365,3 +378,7 @@ def _no_hands(session: Session) -> str:
     if trial_under_way(session.runner):
         return "a trial is under way; `rigctl pause` lets it end first, `rigctl pause --now` breaks it off"
     return "" if session.stop.pause else "the campaign runs trials; `rigctl pause` first"
+
+
+Person = Callable[[Session], Coroutine[Any, Any, None]]
+"""What is done by hand while a campaign runs no trials."""

@@ -17,6 +17,7 @@ from rigctl.campaign.desk import Desk
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.upkeep import to_json
 from rigctl.errors import RigctlError, UsageError
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import Severity
@@ -37,7 +38,7 @@ class Manual:
     care: Caretaker
     why_not: Callable[[], str]
     """Why nothing can be done by hand now, with the remedy; empty if it can."""
-    limit_s: float = LIMIT_S
+    limit_s: float = field(default_factory=lambda: LIMIT_S)
     doing: str = ""
     """The act that is under way."""
     _limit: asyncio.TimerHandle | None = None
@@ -53,11 +54,11 @@ class Manual:
         operation, device = request.text("operation"), request.text("device")
         acts = self._acts(request, device)
         if operation not in acts:
-            raise UsageError(f"{VERB}: got {operation!r}, must be one of {', '.join(acts)}")
+            raise UsageError(f"got {operation!r}, must be one of {', '.join(acts)}")
         if why := self.why_not():
-            raise UsageError(f"{VERB} {operation} {device}: {why}")
+            raise UsageError(f"{operation} {device}: {why}")
         if self.doing:
-            raise UsageError(f"{VERB} {operation} {device}: {self.doing} is under way; wait until it is over")
+            raise UsageError(f"{operation} {device}: {self.doing} is under way; wait until it is over")
         does, told = acts[operation]
         self.doing = " ".join(filter(None, (operation, device, told)))
         try:
@@ -73,7 +74,7 @@ class Manual:
             UsageError: an act is under way.
         """
         if self.doing:
-            raise UsageError(f"{VERB}: {self.doing} is under way; wait until it is over")
+            raise UsageError(f"{self.doing} is under way; wait until it is over")
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
@@ -82,9 +83,12 @@ class Manual:
             said = f"everything made safe, {', '.join(driven)} among it: {why}"
             self._keep("rigctl", ", ".join(driven), why, said)
 
-    def to_json(self) -> Mapping[str, Any]:
-        """Return what a person drives, for `status`."""
-        return {name: value for name, value in (("doing", self.doing), ("driven", self.rig.hands.driven)) if value}
+    def status(self) -> Mapping[str, Any]:
+        """Return what a person drives, and every instrument's upkeep, for `status`, as far as there is any."""
+        by_hand = {"doing": self.doing, "driven": dict(self.rig.hands.driven) if self.why_not() == "" else {}}
+        upkeep = to_json(self.care.spec.rig, self.care.states)
+        known = (("by_hand", {n: v for n, v in by_hand.items() if v}), ("upkeep", upkeep))
+        return {name: value for name, value in known if value}
 
     # the acts ---------------------------------------------------------------------------------------------------------
 
@@ -114,7 +118,7 @@ class Manual:
             report = await self.rig.safe()
             text += "; everything is safe" if report.ok else f"; NOT CONFIRMED SAFE: {', '.join(report.failed)}"
             self._keep(who, what, why, text)
-            raise RigctlError(f"{VERB} {what}: {text}") from error
+            raise RigctlError(f"{what}: {text}") from error
         said = str(answer["outcome"])
         self._keep(who, what, why, said)
         return answer
@@ -182,7 +186,7 @@ def _number(request: Request, name: str) -> float | None:
 
 def _needed(name: str, value: float | None) -> float:
     if value is None:
-        raise UsageError(f"{VERB}: {name} is missing")
+        raise UsageError(f"{name} is missing")
     return value
 
 

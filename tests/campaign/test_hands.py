@@ -6,12 +6,12 @@ import pytest
 
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
-from rigctl.errors import RigctlError
+from rigctl.errors import DeviceFault, RigctlError
 from rigctl.rig.protocols import Identity
 from rigctl.rig.spec import WatchSpec
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
 from tests.campaign.records import make_decision
-from tests.campaign.test_acts import ask, once, phases, soon, watched
+from tests.campaign.test_acts import ask, once, paused_then, phases, soon, watched
 
 WATCH = WatchSpec(every_s=0.01, clear_for_s=0.0)
 
@@ -204,3 +204,95 @@ async def test_another_instrument_is_not_put_back_in_service(stage):
     assert "accept-device" in refused[0]
     with stage.journal() as journal:
         assert [act.verb for act in journal.people.acts()] == ["out-of-service"]
+
+
+# by hand --------------------------------------------------------------------------------------
+
+
+async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage):
+    """Intent first, then the act, then its result, each with who; doses are booked; resuming lets everything go."""
+    said = []
+
+    async def person():
+        for arguments in (
+            {"operation": "read", "device": "pump"},
+            {"operation": "set", "device": "valve", "value": 0.5},
+            {"operation": "dose", "device": "pump", "volume_ml": 2.0},
+            {"operation": "jog", "device": "pump", "for_s": 3.0},
+            {"operation": "calibrate", "device": "pump", "volume_ml": 1.9},
+            {"operation": "release", "device": "valve"},
+            {"operation": "set", "device": "valve", "value": 1.0},
+        ):
+            answer = await ask(stage, "manual", who="anna", **arguments)
+            said.append(answer["outcome"])
+        said.append((await ask(stage, "status"))["by_hand"])
+        await ask(stage, "resume")
+
+    result = await paused_then(stage, watched(max_trials=2), person)
+    assert said[0] == "4.5 mM"
+    assert said[1] == "holds 0.5; everything is made safe after 10 min without another act"
+    assert said[2:5] == ["2 mL dispensed", "3 mL dispensed", "told 1.9 mL; says ?CAL,1 after 1.9"]
+    assert (said[5], said[7]) == ("released", {"driven": {"valve": 1.0}})
+    assert (result.trials, stage.rig.hands.driven) == (2, {})
+    with stage.journal() as journal:
+        acts = [(act.argument, act.outcome) for act in journal.people.acts() if act.verb == "manual"]
+        doses = [dose.dispensed_ml for dose in journal.doses() if dose.trial is None]
+        points = journal.upkeep.calibrations()["pump"].points
+    assert acts[4:6] == [("dose pump 2 mL", "begun"), ("dose pump 2 mL", "2 mL dispensed")]
+    assert acts[-1] == ("valve", "everything made safe, valve among it: resumed")
+    assert (doses, points) == ([2.0, 3.0], 1)
+
+
+async def test_nothing_is_done_by_hand_while_trials_run(stage):
+    """Neither in mid-trial nor between trials; what to do first is said."""
+    refused = []
+
+    async def by_hand():
+        for arguments in ({"operation": "set", "device": "valve", "value": 1.0}, {"operation": "fly", "device": "x"}):
+            try:
+                await ask(stage, "manual", **arguments)
+            except RigctlError as error:
+                refused.append(str(error))
+
+    await stage.run(watched(max_trials=1), fail={"measure": once(by_hand)})
+    assert "`rigctl pause`" in refused[0]
+    assert "must be one of read, set, release, dose, jog, calibrate" in refused[1]
+    assert stage.rig.hands.done == [("calibrations",)]
+
+
+async def test_what_goes_wrong_by_hand_leaves_everything_safe_and_is_kept(stage):
+    """The act that failed is in the audit with its error; the campaign is still paused."""
+    refused = []
+
+    async def person():
+        stage.rig.hands.fail["apply"] = DeviceFault("the valve sticks")
+        before = stage.rig.calls.count("safe")
+        try:
+            await ask(stage, "manual", operation="set", device="valve", value=1.0)
+        except RigctlError as error:
+            refused.append(str(error))
+        assert stage.rig.calls.count("safe") == before + 1
+        await ask(stage, "stop")
+
+    await paused_then(stage, watched(max_trials=3), person)
+    assert refused == ["manual: set valve 1: failed: the valve sticks; everything is safe"]
+    with stage.journal() as journal:
+        acts = [act.outcome for act in journal.people.acts() if act.verb == "manual"]
+    assert acts == ["begun", "failed: the valve sticks; everything is safe"]
+
+
+async def test_what_is_forgotten_is_made_safe(stage, monkeypatch):
+    """A valve that a person opened does not stay open when nothing is done by hand for a while."""
+    monkeypatch.setattr("rigctl.campaign.manual.LIMIT_S", 0.05)
+
+    async def person():
+        stage_limit = await ask(stage, "manual", operation="set", device="valve", value=1.0)
+        assert stage_limit["device"] == "valve"
+        await soon(lambda: not stage.rig.hands.driven)
+        await ask(stage, "stop")
+
+    await paused_then(stage, watched(max_trials=3), person)
+    assert [a.source for a in stage.alarms()] == ["manual"]
+    with stage.journal() as journal:
+        last = [act for act in journal.people.acts() if act.verb == "manual"][-1]
+    assert (last.who, last.argument) == ("rigctl", "valve")
