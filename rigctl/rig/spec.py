@@ -75,6 +75,22 @@ class ActuatorLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class CareSpec:
+    """What wears out or runs out at one device; None: nobody counts it."""
+
+    bottle_ml: float | None = None
+    """What is in a pump's full bottle."""
+    warn_doses: int = 0
+    """So many doses left are worth a word."""
+    tubing_ml: float | None = None
+    """What a pump's tubing is good for."""
+    calibrate_every_s: float | None = None
+    """Rig seconds between two calibrations."""
+    slope: tuple[float, float] = (85.0, 105.0)
+    """What a probe's slopes must be, percent of an ideal probe's."""
+
+
+@dataclass(frozen=True, slots=True)
 class VariableWiring:
     """Which instruments serve a variable."""
 
@@ -241,6 +257,8 @@ class RigSpec:
     """Doses of one pump without response, over all trials since the last that had one, after which it is latched."""
     further: tuple[OutcomeWiring, ...] = ()
     """Outcomes besides the first, in the order policies know them by."""
+    care: Mapping[str, CareSpec] = field(default_factory=dict)
+    """Per device of which something is counted."""
     starts: StartsSpec | None = None
     """None: however often it dies, the next start goes on."""
     allowed: Hours | None = None
