@@ -76,6 +76,8 @@ class RigSeen:
     now_s: float
     """Rig time."""
     readings: Mapping[str, Seen]
+    late_s: float = 0.0
+    """Wall seconds by which the look came late."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,18 @@ class AlarmRaised:
     """Something a person should know."""
 
     alarm: Alarm
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmShelved:
+    """Nobody is to be told of an alarm for so long."""
+
+    source: str
+    message: str
+    seconds: float
+    """Rig time; 0: people are to be told of it again."""
+    who: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +154,7 @@ CampaignEvent = (
     | TrialEnded
     | PhaseChanged
     | AlarmRaised
+    | AlarmShelved
     | CampaignEnded
 )
 Listener = Callable[[CampaignEvent], None]

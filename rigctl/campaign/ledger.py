@@ -19,17 +19,16 @@ from fractions import Fraction
 from rigctl.campaign.plausibility import (
     BENCH_KWH_PER_H,
     DEARER,
-    ENOUGH,
     RATED_SLACK,
     RESOLVED,
     Consumption,
-    PastLine,
+    PastCosts,
+    Tally,
     believed,
     decimal,
     hours,
     integral,
     is_checked,
-    per_hour,
     rated,
     risen,
     step,
@@ -86,7 +85,7 @@ class IdleLine:
 
 
 def charge(
-    meters: Sequence[MeterSpec], used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
+    meters: Sequence[MeterSpec], used: Consumption, control_set: tuple[str, ...], past: PastCosts
 ) -> tuple[LedgerLine, ...]:
     """Return the ledger lines of one trial, one per meter, in the order of `meters`."""
 
@@ -96,6 +95,8 @@ def charge(
         if meter.kind == "time":
             return _exact(meter, hours(used.elapsed_s), used)
         rise, doses_ml = believed(meter, used, control_set, past), used.booked_ml.get(meter.name)
+        if doses_ml is not None and used.ends(meter.name) == (None, None):  # the pump was out of service throughout
+            return _exact(meter, decimal(doses_ml), used)
         if isinstance(rise, str):
             why = rise
         elif doses_ml is None or rise >= decimal(doses_ml) - decimal(SLACK_ML):
@@ -128,7 +129,7 @@ def _exact(
     return LedgerLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], found.amount, bool(doubt), note)
 
 
-def _metered(meter: MeterSpec, used: Consumption, rise: Decimal, past: Sequence[PastLine]) -> LedgerLine:
+def _metered(meter: MeterSpec, used: Consumption, rise: Decimal, past: PastCosts) -> LedgerLine:
     share = _share(meter, used)
     if share < 1:
         return _exact(
@@ -163,12 +164,12 @@ def _doubt(reading: Reading | None) -> str:
 
 
 def _estimate(
-    meter: MeterSpec, why: str, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
+    meter: MeterSpec, why: str, used: Consumption, control_set: tuple[str, ...], past: PastCosts
 ) -> LedgerLine:
     """Estimate from the first evidence there is, the nearest first."""
 
-    def mean(of: Sequence[Micros]) -> Micros | None:
-        return round(Fraction(sum(of), len(of))) if of else None
+    def mean(of: Tally) -> Micros | None:
+        return round(Fraction(of.amount, of.lines)) if of.lines else None
 
     def priced(quantity: Decimal | None) -> Micros | None:
         return None if quantity is None else to_micros(quantity * price(meter, spell_of(meter, used)))
@@ -177,11 +178,10 @@ def _estimate(
     measured = power.kwh if power is not None and power.dense else None
     seldom = power.kwh if power is not None else None
     most = None if meter.max_per_trial is None else decimal(meter.max_per_trial)
-    lines = [p for p in past if p.meter == meter.name]
     evidence = (
         (priced(measured), measured, "power times time"),
-        (mean([p.amount for p in lines if p.control_set == control_set]), None, "mean of this control set's trials"),
-        (mean([p.amount for p in lines]), None, "mean of all trials"),
+        (mean(past.on(meter.name, control_set)), None, "mean of this control set's trials"),
+        (mean(past.on(meter.name)), None, "mean of all trials"),
         (priced(seldom), seldom, "power times time, seldom sampled"),
         (priced(rated(meter, used.elapsed_s)), None, "its rating times the time"),
         (priced(most), None, "the largest plausible amount"),
@@ -196,7 +196,7 @@ def _estimate(
 
 
 def idle_in_trial(
-    meters: Sequence[MeterSpec], used: Consumption, lines: Sequence[LedgerLine], past: Sequence[PastLine], why: str
+    meters: Sequence[MeterSpec], used: Consumption, lines: Sequence[LedgerLine], past: PastCosts, why: str
 ) -> tuple[IdleLine, ...]:
     """Return what was used between a trial's two readings while nobody was in charge; `lines` are the trial's own."""
     charged = {line.meter: line for line in lines}
@@ -232,7 +232,7 @@ class Interlude:
     """What that trial was charged instead, by estimate."""
 
 
-def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: Sequence[PastLine]) -> tuple[IdleLine, ...]:
+def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: PastCosts) -> tuple[IdleLine, ...]:
     """Return what was used between two trials, from the last one's end to the next one's beginning.
 
     And what a trial used beyond its estimate, once a meter that was away after it can be read again.
@@ -275,9 +275,7 @@ class _Rise:
         return left, max(0, to_micros(rise * self.price) - trial.amount)
 
 
-def _idle(
-    meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: Sequence[PastLine], why: str
-) -> Iterator[IdleLine]:
+def _idle(meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: PastCosts, why: str) -> Iterator[IdleLine]:
     """Book the counter's rise, at most what can have been used in that time, less what has been booked of it."""
     unit, rise = UNITS[meter.kind], risen(gap.was, gap.now)
     if isinstance(rise, str):
@@ -294,17 +292,17 @@ def _idle(
         yield IdleLine(meter.name, meter.kind, float(quantity), unit, amount, why)
 
 
-def _most_idle(meter: MeterSpec, gap: _Rise, past: Sequence[PastLine]) -> Decimal | None:
+def _most_idle(meter: MeterSpec, gap: _Rise, past: PastCosts) -> Decimal | None:
     """Return the most that can have been used in an interruption; None where nothing says so."""
-    seconds, rates = max(gap.seconds, IDLE_LEAST_S), per_hour(past, meter.name)
+    seconds, rates = max(gap.seconds, IDLE_LEAST_S), past.on(meter.name)
     most, slack = rated(meter, seconds), 2 * step(gap.was, gap.now)
     if most is not None:
         return most * RATED_SLACK + slack
     if meter.kind != "energy":
         return None
-    if len(rates) >= ENOUGH and meter.price > 0 and any(rates):
+    if rates.telling and meter.price > 0:
         dearer = IDLE_DEARER if gap.trial is None else DEARER
-        return dearer * max(rates) * hours(seconds) / meter.price / MICROS_PER_UNIT + slack
+        return dearer * rates.dearest * hours(seconds) / meter.price / MICROS_PER_UNIT + slack
     return BENCH_KWH_PER_H * hours(seconds) + slack
 
 

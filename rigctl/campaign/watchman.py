@@ -21,7 +21,7 @@ from rigctl.errors import RigctlError
 from rigctl.rig.civil import civil_now
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import Action
-from rigctl.rig.values import Alarm, Glance
+from rigctl.rig.values import OVER, Alarm, Glance
 
 LASTING: tuple[Action, ...] = ("hold", "safe", "trip")
 """Actions whose consequence outlasts their cause, and the trial it was found in."""
@@ -115,7 +115,7 @@ class Watchman:
         )
         verdict = look(self.rules, self.standing, seen)
         self.standing = verdict.standing
-        self.desk.tell(RigSeen(seen.now_s, seen.rig.readings))
+        self.desk.tell(RigSeen(seen.now_s, seen.rig.readings, max(0.0, late_s)))
         for finding in verdict.new:
             severity = Severity.MINOR if finding.then == "warn" else Severity.MAJOR
             self.desk.alarm(Alarm(severity, *_told(finding, f"({finding.then})")))
@@ -126,7 +126,7 @@ class Watchman:
             if finding.then != "warn" and self.demand is not None:
                 self.demand(finding)
         for finding in verdict.over:
-            self.desk.alarm(Alarm(Severity.MINOR, *_told(finding, "(over)")))
+            self.desk.alarm(Alarm(Severity.MINOR, *_told(finding, OVER)))
         self.looked.set()
 
     def demanding(self, *actions: Action) -> tuple[Finding, ...]:

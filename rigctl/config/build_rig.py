@@ -30,6 +30,7 @@ from rigctl.rig.spec import (
     OutcomeWiring,
     PrepareStep,
     RigSpec,
+    StartsSpec,
     TrialTiming,
     VariableWiring,
 )
@@ -59,6 +60,8 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         if len(variable.actuators) > 1:
             check_pair(context, name, variable, dosing)
     within = context.quantity(("safety", "safe_within"), config.safety.safe_within, DURATION, None, or_nothing=False)
+    lasting, path = config.safety.starts.good_after, ("safety", "starts", "good_after")
+    good_after_s = context.quantity(path, lasting, DURATION, 600.0, or_nothing=False)
     return RigSpec(
         name=config.rig,
         devices={n: d for n, d in devices.items() if d is not None},
@@ -77,6 +80,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         safe_within_s=within,
         unanswered_doses=config.safety.unanswered_doses,
         caps=build_caps(context),
+        starts=StartsSpec(config.safety.starts.at_most, good_after_s),
         allowed=build_hours(context, ("allowed",), config.allowed),
         begins_s=build_begins(context),
     )

@@ -291,6 +291,15 @@ class WatchSection(Section):
     """Rig time a condition must be gone before a held campaign goes on."""
 
 
+class StartsSection(Section):
+    """When a campaign whose process dies again and again waits for a person."""
+
+    at_most: int = Field(default=5, ge=1)
+    """Starts in a row that end badly (killed, crashed, with an error), after which the next holds everything safe."""
+    good_after: Duration = "10 min"
+    """Wall time after which a start has gone well and those before it count no more."""
+
+
 class SafetySection(Section):
     """What the guard lets through, what the watch looks for, and where everything goes when something is wrong."""
 
@@ -308,6 +317,8 @@ class SafetySection(Section):
     """What must not hold."""
     watch: WatchSection = WatchSection()
     """The watch."""
+    starts: StartsSection = StartsSection()
+    """Starts that end badly."""
 
 
 class TodaySection(Section):

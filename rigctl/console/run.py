@@ -8,10 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from rigctl.campaign import daemon
 from rigctl.campaign.clock import RealClock
+from rigctl.campaign.desk import notify
 from rigctl.campaign.events import CampaignResult
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.lock import open_to_others, unseen_by_others
 from rigctl.config.load import LoadedConfig
 from rigctl.console import report
 from rigctl.console.assemble import rig_factory
@@ -30,6 +34,9 @@ if TYPE_CHECKING:
 
     from rigctl.rig.protocols import Clock
     from rigctl.signals import Signals
+
+RECOMMENDING_S = 300.0
+"""What a slow board may need for the recommendation after a long campaign, wall seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +76,12 @@ def run_campaign(
     """
     clock = clock or RealClock(loaded.rig.speedup)
     factory = rig_factory(loaded, clock)
-    with watching(loaded, console) as listener:
+    if wide := open_to_others(directory):
+        structlog.get_logger("rigctl.console").warning(wide)
+    with unseen_by_others(), watching(loaded, console) as listener:
         campaign = daemon.run_campaign(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
         result = asyncio.run(campaign)
+    notify(f"EXTEND_TIMEOUT_USEC={round(RECOMMENDING_S * 1e6)}")  # nothing looks on any more, for all is safe
     with open_reader(directory) as reader:
         ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())
         try:

@@ -95,6 +95,22 @@ class CapSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class CareSpec:
+    """What wears out or runs out at one device; None: nobody counts it."""
+
+    bottle_ml: float | None = None
+    """What is in a pump's full bottle."""
+    warn_doses: int = 0
+    """So many doses left are worth a word."""
+    tubing_ml: float | None = None
+    """What a pump's tubing is good for."""
+    calibrate_every_s: float | None = None
+    """Rig seconds between two calibrations."""
+    slope: tuple[float, float] = (85.0, 105.0)
+    """What a probe's slopes must be, percent of an ideal probe's."""
+
+
+@dataclass(frozen=True, slots=True)
 class VariableWiring:
     """Which instruments serve a variable."""
 
@@ -166,6 +182,16 @@ class WatchSpec:
     sensors: tuple[WatchedSensor, ...] = ()
     rules: Mapping[str, SensorRules] = field(default_factory=dict)
     """By variable or outcome."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartsSpec:
+    """When starts that end badly hold the campaign."""
+
+    at_most: int = 5
+    """So many in a row are made up for by the next; after that a person says whether it goes on."""
+    good_after_s: float = 600.0
+    """Wall seconds after which a start has gone well, whatever becomes of its process later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,6 +279,10 @@ class RigSpec:
     """Outcomes besides the first, in the order policies know them by."""
     caps: tuple[CapSpec, ...] = ()
     """Of pumps and tanks, beside those in `limits`."""
+    care: Mapping[str, CareSpec] = field(default_factory=dict)
+    """Per device of which something is counted."""
+    starts: StartsSpec | None = None
+    """None: however often it dies, the next start goes on."""
     allowed: Hours | None = None
     """When trials may run; None: always."""
     begins_s: float | None = None
