@@ -35,6 +35,8 @@ LONGEST_CALL_S = 10.0
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 10.0
 """Wall seconds between two attempts to make everything safe; they double likewise."""
+AGAIN_S = 30.0
+"""Wall seconds between two looks whether instruments can be used again."""
 STEADY_CALLS = 5
 """Roll calls in a row without a fault, after which a device counts as steady."""
 REMEMBERED = 20
@@ -58,6 +60,8 @@ class Patience:
     """Whether a person has asked to end."""
     paused: Callable[[], str] = lambda: ""
     """Who has paused the campaign, and why; empty: nobody."""
+    changed: Callable[[], bool] = lambda: False
+    """Whether a person has done something to an instrument that was not looked at yet."""
     make_safe: Callable[[], Awaitable[object]] | None = None
     """How everything is made safe; set by whoever runs the trials."""
     phase: CampaignPhase = "RUNNING"
@@ -120,6 +124,24 @@ class Patience:
         if self.phase == "PAUSED":
             await self.enter("RUNNING", "a person has resumed it" if not why else "it ends")
 
+    async def until_playable(self, nothing_left: Callable[[], str], look: Callable[[], Awaitable[object]]) -> None:
+        """Hold while no control set can be played; look again when a person has done something, and now and then."""
+        pause_s = 0.0
+        while (why := nothing_left()) and not self.enough() and not self.paused():
+            if self.phase != "HOLDING":
+                await self.enter("HOLDING", why)
+                self.desk.alarm(Alarm(Severity.MAJOR, "campaign", f"everything is safe and waits: {why}"))
+            self.refuse_if_tripping()
+            if self.watchman.demanding("hold", "fail", "safe"):
+                return
+            await meanwhile(self.clock, self.watchman.next_look())
+            pause_s += self.watchman.period_s
+            if self.changed() or pause_s >= AGAIN_S:
+                pause_s = 0.0
+                await look()
+        if self.phase == "HOLDING":
+            await self.enter("RUNNING", "what it held for is over")
+
     def refuse_if_tripping(self) -> None:
         """Raise `Tripped` if a finding that stands demands it."""
         for finding in self.watchman.demanding("trip"):
@@ -179,7 +201,7 @@ class Patience:
             await self.enter("WAITING", f"until {until:%Y-%m-%d %H:%M:%S}: {why}", until_s)
         while (left_s := self._left_s(until_s, end_s)) > 0 and not self.enough():
             self.refuse_if_tripping()
-            if self.watchman.demanding("hold", "safe") or self.paused():
+            if self.watchman.demanding("hold", "safe") or self.paused() or self.changed():
                 break
             await rest(self.clock, min(left_s, 1.0) * self.clock.speedup)
         if told and self.phase == "WAITING":
