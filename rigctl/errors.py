@@ -37,15 +37,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rigctl.printable import LONGEST, printable
+
 
 class RigctlError(Exception):
     """Every error that rigctl raises on purpose is one."""
 
     exit_code: ClassVar[int] = 1
 
+    def __init__(self, *args: object) -> None:
+        # an error repeats what instruments and files said
+        super().__init__(*(printable(arg) if isinstance(arg, str) else arg for arg in args))
+
     def extend(self, more: str) -> None:
         """Append to what it says."""
-        self.args = (f"{self.args[0] if self.args else ''}{more}", *self.args[1:])
+        self.args = (printable(f"{self.args[0] if self.args else ''}{more}"), *self.args[1:])
 
 
 class UsageError(RigctlError):
@@ -88,7 +94,7 @@ class Mistake:
     """Empty where it stands in none."""
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
+        return printable(f"{self.where}: {self.what}")
 
 
 class ConfigError(RigctlError):
@@ -142,7 +148,7 @@ class DeviceError(RigctlError):
     """Whether a line has asked several times in vain; then nobody else asks again."""
 
     def __init__(self, what: str = "", *, device: str = "", bus: str = "") -> None:
-        super().__init__(what)
+        super().__init__(what if len(what) <= LONGEST else f"{what[: LONGEST - 3]}...")
         self.device = device
         """The name people gave it; empty where only the line is concerned."""
         self.bus = bus

@@ -54,7 +54,7 @@ class TrialRun:
     """By the last decision: what holds for many trials is an alarm once."""
 
     async def carried_out(self, history: History) -> TrialRow | None:
-        """Return the next trial's row, once it is over; None if a pause came before it began: its proposal stays.
+        """Return the next trial's row, once it is over; None if it had to wait before it began: its proposal stays.
 
         Raises:
             BudgetSpent, Finished: there is none.
@@ -64,7 +64,12 @@ class TrialRun:
         """
         trial = await self._propose(history)
         await self._until_caps_have_room(trial)
-        return None if self.patience.paused() else await self._carry_out(trial)
+        return None if await self.had_to_wait() else await self._carry_out(trial)
+
+    async def had_to_wait(self) -> bool:
+        """Wait until trials may run at this hour; return whether that was needed, or a person has paused them."""
+        rig = self.spec.rig
+        return bool(self.patience.paused()) or await self.patience.until_open(rig.allowed, rig.expected_s)
 
     async def _propose(self, history: History) -> TrialRow:
         """Return the trial that a process left behind before anything moved, else commit a new decision."""

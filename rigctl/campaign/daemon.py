@@ -24,7 +24,7 @@ from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
 from rigctl.campaign.control import Verbs, serving
 from rigctl.campaign.decider import Decider, ProcessDecider
-from rigctl.campaign.desk import Desk, notify
+from rigctl.campaign.desk import Desk, ServiceManager
 from rigctl.campaign.events import (
     CampaignEnded,
     CampaignEvent,
@@ -43,9 +43,11 @@ from rigctl.campaign.recovery import recover
 from rigctl.campaign.runner import Runner, StopRequest
 from rigctl.campaign.safe_file import Word
 from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.starts import Starts
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
-from rigctl.campaign.watch import rules_of
+from rigctl.campaign.wall import begin_civil
+from rigctl.campaign.watch import hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalError, RigctlError, Tripped
 from rigctl.rig.protocols import Clock, Severity
@@ -109,12 +111,18 @@ async def run_campaign(
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
         session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
         session.watchman.untold = untold
+        session.describe = status.answer
         return await _supervise(session, status, state_dir, signals or Signals())
 
 
 async def _supervise(session: Session, status: Status, state_dir: Path, signals: Signals) -> CampaignResult:
     verbs: Verbs = {
-        "status": lambda _: {**status.answer(), "paused": session.stop.pause, "standing": session.standing()},
+        "status": lambda _: {
+            **status.answer(),
+            "paused": session.stop.pause,
+            "standing": session.standing(),
+            "watch": session.watchman.lateness.to_json(),
+        },
         **session.acts.verbs(),
     }
     try:
@@ -151,7 +159,7 @@ class Session:
         self.desk = desk
         self.stop = StopRequest()
         self.watchman = Watchman(
-            rules=rules_of(spec.rig.watch),
+            rules=(*rules_of(spec.rig.watch), hours_rule(spec.rig)),
             clock=clock,
             desk=desk,
             surroundings=surroundings,
@@ -161,7 +169,10 @@ class Session:
             period_s=spec.rig.watch.every_s,
         )
         self.task: asyncio.Task[CampaignResult] | None = None
+        self.describe: Callable[[], Mapping[str, Any]] = lambda: {"phase": "starting"}
+        self._manager = ServiceManager(spec.rig.watch.every_s)
         self._word = Word(spec.rig, journal)
+        self.starts = Starts(spec.rig.starts, journal, desk)
         self._decider = decider
         self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe)
         patience = Patience(
@@ -245,14 +256,14 @@ class Session:
                 self.desk.latch(error.reason)
             if not self._report.ok and standing(self._report) not in str(error):
                 error.extend(f"; {standing(self._report)}")
-            await self._last_words(f"{type(error).__name__}: {error}")
+            await self._last_words(f"{type(error).__name__}: {error}", well=isinstance(error, Tripped))
             raise
         finally:
-            notify("STOPPING=1")
+            self._manager.stopping()
             self.watchman.rig = self.watchman.demand = None
             await self._decider.close()
             await self.rig.close()
-        await self._last_words(ending)
+        await self._last_words(ending, well=ending != "interlock")
         return await self._result(ending, reason, safe_after_s)
 
     async def _until_safe(self) -> tuple[Ending, str]:
@@ -286,11 +297,14 @@ class Session:
     async def _trials(self) -> tuple[Ending, str]:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
         await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
+        self.watchman.wall = await begin_civil(self.journal, self.spec.rig, self.watchman.clock)
         if (trip := await self.journal.call(lambda j: j.trips.latched())) is not None:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
         await self._decider.start(self.spec.policy, self.spec.problem)
         found = await self.rig.open()
         await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
+        held = await self.starts.begin()
+        self.stop.pause = "; ".join(filter(None, (self.stop.pause, held)))
         await self._word.leave()
         self.watchman.rig = self.rig.look
         self._untouched = False
@@ -302,7 +316,7 @@ class Session:
         self.desk.keep("phase", lambda j: j.phase("RUNNING", "started"))
         # whoever has paused it did not mean this process only; one that asked since is not overruled
         self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))
-        notify("READY=1")
+        self._manager.ready()
         return await self._runner.run()
 
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
@@ -317,14 +331,14 @@ class Session:
             budget=self.spec.problem.budget,
             safe=self._report,
             recorded=states.count(State.RECORDED),
-            worst_tick_delay_s=self.watchman.worst_delay_s,
+            worst_tick_delay_s=self.watchman.lateness.worst_s,
             safe_after_s=safe_after_s,
         )
         self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)
         self.desk.tell(CampaignEnded(result))
         return result
 
-    async def _last_words(self, why: str) -> None:
+    async def _last_words(self, why: str, *, well: bool) -> None:
         # What an unsafe process left behind and nobody has settled is still to be settled by the next one.
         safe = self._report.ok and (self._past_is_settled or self._was_left_safe)
         # If the journal is what failed, the error on its way out says so.
@@ -332,10 +346,12 @@ class Session:
             if self._past_is_settled:
                 await self.journal.call(lambda j: j.phase("ENDED", why))
             await self.journal.call(lambda j: j.beat(ended=why, safe=safe))
+        self.starts.end(well=well and safe)
 
     def _alive(self) -> None:
         """Feed the service manager's watchdog after every look, and at the end do not wait for a disk for ever."""
-        notify("WATCHDOG=1")
+        self._manager.looked(self.describe())
+        self.starts.looked(self.stop.pause)
         if self._safe_was_tried.is_set() and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
             self._log.error("leaving: the journal does not return; the next start settles what is open")
             os._exit(1)

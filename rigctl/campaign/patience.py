@@ -20,6 +20,8 @@ from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.watchman import Watchman
 from rigctl.errors import Tripped
+from rigctl.rig.calendar import Hours, told
+from rigctl.rig.civil import civil_now, civil_of
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.resting import Stepped, meanwhile, rest
 from rigctl.rig.values import OVER, STANDS, Alarm, SafeReport
@@ -182,6 +184,21 @@ class Patience:
             await rest(self.clock, min(left_s, 1.0) * self.clock.speedup)
         if told and self.phase == "WAITING":
             await self.enter("RUNNING", "the wait is over")
+
+    async def until_open(self, hours: Hours | None, for_s: float) -> bool:
+        """Wait, everything safe, until these hours are open for so long; return whether that had to be waited for.
+
+        It may return before they are: because the watch or a person demands something.
+        """
+        civil, now_s = civil_of(self.clock), civil_now(self.clock)
+        if hours is None or civil is None or now_s is None or self.enough() or self.watchman.demanding("safe"):
+            return False
+        opens_s = hours.opens_s(now_s, for_s)
+        if opens_s <= now_s:
+            return False
+        why = f"trials may run {hours}; the next may begin on {told(hours.zone, opens_s)}"
+        await self.wait_until(civil.rig_s(opens_s), why)
+        return True
 
     def _left_s(self, until_s: float, end_s: float) -> float:
         # a stepped clock may stand still meanwhile: then nobody knows at what wall time it will be so late

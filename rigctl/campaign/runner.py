@@ -90,7 +90,7 @@ class Runner:
                 if (ended := self._ended(history)) is not None:
                     return ended
                 # since it was ready; nobody would break it off
-                if self.watchman.demanding("hold", "fail", "trip") or self.patience.paused():
+                if self.watchman.demanding("hold", "fail", "trip") or await self.trials.had_to_wait():
                     continue
                 row = await self._one_trial(history)
             except BudgetSpent as spent:

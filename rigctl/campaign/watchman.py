@@ -15,8 +15,11 @@ from pathlib import Path
 
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import RigSeen
+from rigctl.campaign.lateness import Lateness
+from rigctl.campaign.wall import Wall
 from rigctl.campaign.watch import Finding, Rule, Snapshot, Standing, look
 from rigctl.errors import RigctlError
+from rigctl.rig.civil import civil_now
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import Action
 from rigctl.rig.values import OVER, Alarm, Glance
@@ -75,12 +78,14 @@ class Watchman:
     """Why people cannot be told of anything; empty: they can."""
     demand: Callable[[Finding], None] | None = None
     """Told of every finding that asks for more than an alarm."""
+    wall: Wall | None = None
+    """Set from the moment civil time is known."""
     standing: Standing = field(init=False)
     unheeded: list[Finding] = field(default_factory=list)
     """What has demanded a hold, the end or the trip, and was not acted upon yet; over or not, it is owed."""
     looked: asyncio.Event = field(default_factory=asyncio.Event)
     """Set after every look; whoever waits for the next one clears it."""
-    worst_delay_s: float = 0.0
+    lateness: Lateness = field(default_factory=Lateness)
 
     def __post_init__(self) -> None:
         self.standing = look(self.rules, Standing(), Snapshot(0.0)).standing  # nothing is seen, nothing judged yet
@@ -94,7 +99,7 @@ class Watchman:
             await asyncio.sleep(self.period_s)
             now = loop.time()
             late_s = now - due
-            self.worst_delay_s = max(self.worst_delay_s, late_s)
+            self.lateness.add(late_s)
             self.look(late_s)
             self.alive()
             if now >= next_beat:
@@ -109,6 +114,8 @@ class Watchman:
             late_s=late_s,
             journal_s=self.journal_s(),
             untold=self.untold(),
+            civil_s=civil_now(self.clock),
+            wall="" if self.wall is None else self.wall.look(),
         )
         verdict = look(self.rules, self.standing, seen)
         self.standing = verdict.standing

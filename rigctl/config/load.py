@@ -9,6 +9,7 @@ from pathlib import Path
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
+from rigctl.config.build_calendar import with_windows
 from rigctl.config.build_problem import build_problem, build_today
 from rigctl.config.build_rig import build_rig
 from rigctl.config.build_telling import build_telling
@@ -120,6 +121,7 @@ def load_text(
     telling = build_telling(context)
     registry = registry or Registry.installed()
     rig = build_rig(context, registry)
+    rig = with_windows(context, rig, problem)
     if to_run and rig.devices:
         inspect_rig(context, rig, problem, registry)
     if to_run and problem is not None:
@@ -172,7 +174,8 @@ def _overridden(document: Document, overrides: Overrides) -> tuple[Document, lis
             data[key] = value
             origins[(key,)] = f"--{key.replace('_', '-')}"
     if overrides.speedup is not None:
-        data["clock"] = {"speedup": overrides.speedup}
+        clock = data.get("clock")
+        data["clock"] = {**(clock if isinstance(clock, dict) else {}), "speedup": overrides.speedup}
         origins[("clock",)] = "--speed"
     refused = []
     for name, url in overrides.buses.items():

@@ -22,6 +22,8 @@ PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "By hand": ("suggest", "ingest", "import"),
     "What came of it": ("recommend", "report", "explain", "export", "replay"),
     "Put right": ("ack", "shelve", "unshelve", "void", "amend", "reset-trip", "accept-device"),
+    "Look after the journal": ("backup", "verify", "recover"),
+    "Left alone": ("service", "doctor"),
     "Beside": ("token", "drivers", "schema", "bench"),
 }
 """Verbs as `rigctl --help` groups them."""

@@ -127,7 +127,7 @@ class Bus:
         line: used from this bus's thread only.
         on_alarm: told, in the event loop, when the line is lost, stuck, and back.
         timing: how patient to be.
-        now: wall clock of the reopening back-off, seconds.
+        now: wall clock of the reopening back-off, seconds; None: the system's, monotonic.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Bus:
         line: Line,
         on_alarm: Callable[[Alarm], None],
         timing: BusTiming | None = None,
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] | None = None,
     ) -> None:
         self.url = line.url
         self.repeated_reads = 0
@@ -143,7 +143,7 @@ class Bus:
         self.failed_exchanges = 0
         """Without an answer, or with one that is none; those that were asked again among them."""
         self._timing = timing or BusTiming()
-        self._link = Link(line, self._timing, now)
+        self._link = Link(line, self._timing, now or time.monotonic)
         self._on_alarm = on_alarm
         self._queue = _Queue()
         self._serial = itertools.count()

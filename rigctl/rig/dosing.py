@@ -92,7 +92,7 @@ class Dispenser:
 
     Args:
         trip: latches the trip and drives the rig to its safe state.
-        wall: wall clock of the deadline's floor, seconds.
+        wall: wall clock of the deadline's floor, seconds; None: the system's, monotonic.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Dispenser:
         *,
         trip: Callable[[str], Awaitable[object]],
         timing: DoseTiming | None = None,
-        wall: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] | None = None,
     ) -> None:
         self._guard = guard
         self._doses = doses
@@ -114,7 +114,7 @@ class Dispenser:
         self._on_alarm = on_alarm
         self._trip = trip
         self._timing = timing or DoseTiming()
-        self._wall = wall
+        self._wall = wall or time.monotonic
         self.turns: dict[str, int] = {}
         """By pump: how many doses it has been asked for; negative from when one is sent until its end is kept."""
 

@@ -99,6 +99,7 @@ class Lookout:
             astray={**self._silent(now_s), **self._astray},
             strays={n: why for n, (at_s, why) in self._strays.items() if now_s - at_s < REMEMBERED_S},
             steps={p.name: f"{p.name} {p.record.step}" for p in self.wiring.probes if p.record.step},
+            driven=dict(self.driven()),
             stuck={bus.url: bus.stuck for bus in self._beats if bus.stuck},
             exchanges={bus.url: (bus.failed_exchanges, bus.repeated_reads) for bus in self._beats},
         )

@@ -21,7 +21,10 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict
 
 from rigctl.errors import DeviceTimeout
+from rigctl.printable import one_line
 
+LONGEST_NAME = 200
+"""Characters that are taken of each thing an instrument says of itself."""
 LOOK_S = 0.05
 """A line that waits for an answer looks at its deadline at least this often, wall seconds."""
 
@@ -46,6 +49,10 @@ class Reading:
     """Rig time, seconds."""
     severity: Severity = Severity.NONE
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        if self.detail:
+            object.__setattr__(self, "detail", one_line(self.detail))
 
     @classmethod
     def invalid(cls, unit: str, time_s: float, detail: str) -> Reading:
@@ -196,6 +203,10 @@ class Identity:
     model: str
     firmware: str = ""
     serial: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("model", "firmware", "serial"):
+            object.__setattr__(self, name, one_line(getattr(self, name), LONGEST_NAME))
 
 
 @runtime_checkable

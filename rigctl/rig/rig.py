@@ -56,7 +56,8 @@ class Rig:
         self._wiring = wired(spec, registry, clock, on_alarm, bus_timing)
         self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
         evidence = Evidence(doses, spec.unanswered_doses, self.trip)
-        self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm)
+        tariffs = {m.name: m.tariff for m in spec.meters if m.tariff is not None}
+        self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm, tariffs)
         self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, clock, self._rest, on_alarm, evidence)
         self._lookout = Lookout(
             wiring=self._wiring,

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
+from rigctl.rig.calendar import Hours, Tariff
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import DeviceOptions
 
@@ -69,6 +70,8 @@ class ActuatorLimits:
     """`off` releases (or stops) it; a number is applied."""
     per_dose_ml: float | None = None
     per_day_ml: float | None = None
+    allowed: Hours | None = None
+    """When it may be driven; None: always."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +149,16 @@ class WatchSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class StartsSpec:
+    """When starts that end badly hold the campaign."""
+
+    at_most: int = 5
+    """So many in a row are made up for by the next; after that a person says whether it goes on."""
+    good_after_s: float = 600.0
+    """Wall seconds after which a start has gone well, whatever becomes of its process later."""
+
+
+@dataclass(frozen=True, slots=True)
 class OutcomeWiring:
     """Which instrument measures an outcome besides the first."""
 
@@ -198,6 +211,8 @@ class MeterSpec:
     """A difference above this cannot be true: the trial's cost becomes unknown (estimated)."""
     rated_per_h: float | None = None
     """The most that can be used in an hour (kWh or mL), as the device's rating says; None: it is not declared."""
+    tariff: Tariff | None = None
+    """Prices by time of use, of which `price` is the mean; None: it is always the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +241,20 @@ class RigSpec:
     """Doses of one pump without response, over all trials since the last that had one, after which it is latched."""
     further: tuple[OutcomeWiring, ...] = ()
     """Outcomes besides the first, in the order policies know them by."""
+    starts: StartsSpec | None = None
+    """None: however often it dies, the next start goes on."""
+    allowed: Hours | None = None
+    """When trials may run; None: always."""
+    begins_s: float | None = None
+    """Civil time at which a simulated campaign begins, seconds since 1970; None: the wall clock's then."""
+    expected_s: float = 0.0
+    """Rig seconds that a trial is expected to take."""
+
+    @property
+    def calendar(self) -> bool:
+        """Tell whether anything of it goes by civil time."""
+        hours = (self.allowed, *(limits.allowed for limits in self.limits.values()))
+        return any(h is not None for h in hours) or any(m.tariff is not None for m in self.meters)
 
     @property
     def outcome_names(self) -> tuple[str, ...]:

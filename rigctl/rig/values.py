@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rigctl.printable import printable
 from rigctl.rig.protocols import Severity
 
 
@@ -40,6 +41,10 @@ class Alarm:
     message: str
     detail: str = ""
     """For whoever mends it: a traceback."""
+
+    def __post_init__(self) -> None:
+        for name in ("source", "message", "detail"):
+            object.__setattr__(self, name, printable(getattr(self, name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +118,8 @@ class Glance:
     """Pumps that ran, since they last stood still for a while, although nothing was asked of them."""
     steps: Mapping[str, str] = field(default_factory=dict)
     """Sensors with a confirmed step beyond their plausible rate."""
+    driven: Mapping[str, float] = field(default_factory=dict)
+    """What is imposed now, by actuator."""
     stuck: Mapping[str, str] = field(default_factory=dict)
     """Buses whose driver has overrun its deadline and holds the line."""
     exchanges: Mapping[str, tuple[int, int]] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import to_micros, to_units
 from rigctl.core.policy import BudgetSpent, NotWorthIt, Proposal
 from rigctl.errors import NoAnswer
+from rigctl.rig.civil import Civil
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
@@ -73,6 +74,7 @@ class FakeClock:
 
     world: World
     speedup: float = 1e7
+    civil: Civil = field(default_factory=Civil)
 
     def now_s(self):
         return self.world.now_s
@@ -82,6 +84,20 @@ class FakeClock:
 
     def sleep(self, seconds):
         self.world.do("time", s=seconds)
+
+
+class RestingClock(FakeClock):
+    """The same, if waits pass in the world, too."""
+
+    async def rest(self, seconds):
+        self.world.do("time", s=max(0.0, seconds))
+        await asyncio.sleep(0)
+
+    def beside(self, work):
+        return [asyncio.create_task(one) for one in work]
+
+    def enlist(self, work, name):
+        return asyncio.create_task(work, name=name)
 
 
 @dataclass

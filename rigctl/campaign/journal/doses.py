@@ -18,6 +18,8 @@ class DoseBook:
     def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
         self._connection = connection
         self._time = time
+        self._dearest: dict[str, tuple[int, float]] = {}
+        """By pump: the last dose of trials that are over, and the most that one of these has dispensed."""
 
     def intend(self, actuator: str, volume_ml: float, total_before_ml: float) -> int:
         """Record an intent for the trial under way (if any), and return the dose's id."""
@@ -66,13 +68,23 @@ class DoseBook:
         return float(volume)
 
     def dearest_trial_ml(self, actuator: str) -> float:
-        """Return the most that one trial has dispensed with this pump so far."""
-        (volume,) = self._connection.execute(
-            "SELECT coalesce(max(ml), 0.0) FROM (SELECT sum(coalesce(dispensed_ml, volume_ml)) AS ml FROM doses "
-            "WHERE actuator = ? AND trial IS NOT NULL GROUP BY trial)",
-            (actuator,),
-        ).fetchone()
-        return float(volume)
+        """Return the most that one trial has dispensed with this pump so far.
+
+        A trial that is over dispenses nothing more, so each is summed up once.
+        """
+        over, most_ml = self._dearest.get(actuator, (0, 0.0))
+        rows = ask(
+            self._connection,
+            "SELECT trial, sum(coalesce(dispensed_ml, volume_ml)) AS ml, max(id) AS last, "
+            "max(state IN ('INTENT', 'SENT')) AS open FROM doses "
+            "WHERE id > ? AND +actuator = ? AND trial IS NOT NULL GROUP BY trial ORDER BY trial",
+            over,
+            actuator,
+        )
+        settled = [row for row in rows[:-1] if not row["open"]]
+        if settled and len(settled) == len(rows) - 1 and not self._connection.in_transaction:
+            self._dearest[actuator] = settled[-1]["last"], max(most_ml, *(row["ml"] for row in settled))
+        return max([most_ml, *(float(row["ml"]) for row in rows)])
 
     def room_at_s(self, actuator: str, volume_ml: float, cap_ml: float) -> float:
         """Return the rig time from which so much more fits the cap of any 24 hours; now, if it does already."""

@@ -34,7 +34,6 @@ from rigctl.codec import fields_of, row
 from rigctl.core.money import Micros
 from rigctl.errors import JournalError
 
-_CORRECTIONS: Final = "SELECT *, id AS correction FROM corrections WHERE id <= ? ORDER BY id"
 _ALL: Final = 2**62
 Shelving = Literal["shelve", "unshelve"]
 
@@ -157,15 +156,18 @@ class PeopleRows:
         """Return what is known besides of trials that a person did (of one, or of all), by trial."""
         if not has_table(self._connection, "by_hand"):
             return {}
-        sql = "SELECT *, import AS imported FROM by_hand WHERE trial = coalesce(?, trial) ORDER BY trial"
-        numbers = [cells["trial"] for cells in ask(self._connection, sql, trial)]
-        return dict(zip(numbers, fetch(self._connection, ByHand, sql, trial), strict=True))
+        which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
+        sql = f"SELECT *, import AS imported FROM by_hand {which} ORDER BY trial"  # noqa: S608 - our own words
+        numbers = [cells["trial"] for cells in ask(self._connection, sql, *of)]
+        return dict(zip(numbers, fetch(self._connection, ByHand, sql, *of), strict=True))
 
-    def corrections(self, last: int | None = None) -> tuple[CorrectionRow, ...]:
-        """Return what was corrected, in order, up to the correction of this number; None: all."""
+    def corrections(self, last: int | None = None, trial: int | None = None) -> tuple[CorrectionRow, ...]:
+        """Return what was corrected (of one trial, or of all), in order, up to the correction of this number."""
         if not has_table(self._connection, "corrections"):
             return ()
-        return fetch(self._connection, CorrectionRow, _CORRECTIONS, _ALL if last is None else last)
+        which, of = ("", ()) if trial is None else ("AND trial = ?", (trial,))
+        sql = f"SELECT *, id AS correction FROM corrections WHERE id <= ? {which} ORDER BY id"  # noqa: S608 - as above
+        return fetch(self._connection, CorrectionRow, sql, _ALL if last is None else last, *of)
 
     def last_correction(self) -> int:
         """Return the number of the last correction; 0: none was made."""
@@ -175,8 +177,11 @@ class PeopleRows:
 
     def adjustment(self) -> Micros:
         """Return by how much amended costs exceed what the ledger says, imported trials left out: nobody pays them."""
+        corrections = self.corrections()
+        if not corrections:
+            return 0
         imported = {trial for trial, known in self.by_hand().items() if known.imported is not None}
-        return sum((c.becomes.amount or 0) - (c.was.amount or 0) for c in self.corrections() if c.trial not in imported)
+        return sum((c.becomes.amount or 0) - (c.was.amount or 0) for c in corrections if c.trial not in imported)
 
 
 def by_trial(corrections: Sequence[CorrectionRow]) -> Mapping[int, tuple[CorrectionRow, ...]]:

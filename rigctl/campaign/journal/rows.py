@@ -314,6 +314,7 @@ class StartRow:
     """One process that ran the campaign."""
 
     start: int
+    utc: str
     at_s: float
     version: str
     seen_s: float
