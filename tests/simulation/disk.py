@@ -17,7 +17,7 @@ import errno
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -98,15 +98,20 @@ class Disk:
             self.files.look(self.place)
             self.dead = True
 
-    def lose_power(self) -> None:
-        """End the world that writes; the files are left with what was synced and part of what was not."""
+    def lose_power(self, left: Mapping[str, bytes] | None = None) -> None:
+        """End the world that writes; the files are left with what was synced and part of what was not.
+
+        Or with what `if_power_failed` has said before.
+        """
         self.kill()
-        self.files.names = self.files.after_power_loss(self.rng)
+        left = self.if_power_failed() if left is None else left
+        self.files.names = {name: Inode(bytearray(content)) for name, content in left.items()}
         self.files.settle()
 
     def if_power_failed(self) -> dict[str, bytes]:
         """Return what could be left if the power failed now, by name; it does not."""
-        self.files.look(self.place)
+        if not self.dead:
+            self.files.look(self.place)
         return {name: bytes(inode.content) for name, inode in self.files.after_power_loss(self.rng).items()}
 
     def revive(self) -> None:

@@ -132,7 +132,8 @@ class Directory:
         """Take everything for durable."""
         self.sync()
         for inode in self.names.values():
-            inode.sync()
+            inode.durable = bytearray(inode.content)
+            inode.pending.clear()
 
     def look(self, place: Path) -> None:
         """Take note of what is there: nobody tells when files are written that SQLite has nothing to do with."""

@@ -44,6 +44,7 @@ def world(scenario: str, pace: str) -> World:
     text = re.sub(r"measure: \{[^\n]+", f"measure: {times['measure']}", text)
     text = re.sub(r"wait: [^}\]]+\}", f"wait: {times['wait']}}}", text)
     text += f"  watch: {{every: {WATCH_EVERY[pace]}}}\n"
+    text += "  starts: {at_most: 1000000}\n"  # nobody is there to let it go on
     return World(scenario, pace, load_text(text, CONFIGURATIONS / f"{scenario}-{pace}.yaml"))
 
 
