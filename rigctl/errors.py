@@ -37,15 +37,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from rigctl.printable import LONGEST, printable
+
 
 class RigctlError(Exception):
     """Every error that rigctl raises on purpose is one."""
 
     exit_code: ClassVar[int] = 1
 
+    def __init__(self, *args: object) -> None:
+        # an error repeats what instruments and files said
+        super().__init__(*(printable(arg) if isinstance(arg, str) else arg for arg in args))
+
     def extend(self, more: str) -> None:
         """Append to what it says."""
-        self.args = (f"{self.args[0] if self.args else ''}{more}", *self.args[1:])
+        self.args = (printable(f"{self.args[0] if self.args else ''}{more}"), *self.args[1:])
 
 
 class UsageError(RigctlError):
@@ -88,7 +94,7 @@ class Mistake:
     """Empty where it stands in none."""
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.what}"
+        return printable(f"{self.where}: {self.what}")
 
 
 class ConfigError(RigctlError):
@@ -142,7 +148,7 @@ class DeviceError(RigctlError):
     """Whether a line has asked several times in vain; then nobody else asks again."""
 
     def __init__(self, what: str = "", *, device: str = "", bus: str = "") -> None:
-        super().__init__(what)
+        super().__init__(what if len(what) <= LONGEST else f"{what[: LONGEST - 3]}...")
         self.device = device
         """The name people gave it; empty where only the line is concerned."""
         self.bus = bus
@@ -192,12 +198,16 @@ class GuardRefused(RigctlError):
 
 
 class CapReached(GuardRefused):
-    """A dose does not fit what the pump may still dispense in these 24 hours; it will later."""
+    """A dose does not fit what may still be dispensed in this hour or these 24 hours; it will later."""
 
     def __init__(self, message: str, actuator: str = "", volume_ml: float = 0.0) -> None:
         self.actuator = actuator
         self.volume_ml = volume_ml
         super().__init__(message)
+
+
+class CapSpent(CapReached):
+    """A dose does not fit what a pump, or its tank, may give in the whole campaign; it never will."""
 
 
 class Tripped(RigctlError):

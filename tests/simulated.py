@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import socket
 import subprocess
@@ -49,6 +50,10 @@ class SimHandle:
     ready: dict[str, Any]
     buses: Mapping[str, str] = field(init=False)
     """URL by bus name, as in the configuration's `buses`."""
+    fault_s: float = math.nan
+    """When the last fault was injected, monotonic."""
+    safe_after_s: list[float] = field(default_factory=list)
+    """How long after a fault everything was let go, each time a test has waited for that, wall seconds."""
 
     def __post_init__(self) -> None:
         self.buses = self.ready["buses"]
@@ -70,9 +75,15 @@ class SimHandle:
 
     def control(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the control socket; raises `AssertionError` if it refuses."""
+        if "fault" in request:
+            self.fault_begins()
         answer = self.ask(request)
         assert answer["ok"], f"{dict(request)}: {answer['error']}"
         return answer
+
+    def fault_begins(self) -> None:
+        """Note that something goes wrong now, for `wait_until_safe`; `control` does so by itself."""
+        self.fault_s = time.monotonic()
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the control socket, whatever it answers."""
@@ -101,6 +112,13 @@ class SimHandle:
             assert time.monotonic() < end_s, f"the rig never came to {what}: {state['plant']}"
         return state
 
+    def wait_until_safe(self) -> dict[str, Any]:
+        """As `wait_for`: nothing is on any more, and no pump runs; the time since the last fault is kept."""
+        state = self.wait_for(at_rest, "its safe state")
+        if not math.isnan(self.fault_s):
+            self.safe_after_s.append(time.monotonic() - self.fault_s)
+        return state
+
     def stop(self) -> int:
         """Stop it cleanly (again, without harm); returns its exit code."""
         if self.process.poll() is None:
@@ -115,6 +133,13 @@ class SimHandle:
             if stream is not None:
                 stream.close()
         return self.process.returncode
+
+
+def at_rest(state: Mapping[str, Any]) -> bool:
+    """Tell whether the rig says that every coil is off and every pump at rest."""
+    plant = state["plant"]
+    on = plant["setpoints"] or plant["softener"] or plant["alkaliser"] or plant["refill_commanded"]
+    return not on and all(dose["ended_s"] is not None for dose in state["doses"])
 
 
 def start_sim(

@@ -14,6 +14,7 @@ from types import MappingProxyType
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
+from rigctl_drivers.numerals import as_number
 from rigctl_drivers.wire import NOW
 
 UNITS = MappingProxyType(
@@ -26,6 +27,8 @@ ACCEPTED = "*OK"
 RESTARTED = "*RS"
 ASLEEP = "*SL"
 WOKEN = "*WA"
+MOST_HEARD = 16_384
+"""Bytes taken in at a time; whoever sends more is not listened to for ever."""
 UNASKED = (RESTARTED, "*RE", ASLEEP, WOKEN, "*OV", "*UV", "*DONE", "*TOOFAST", "*MINVOL", "*MAXVOL")
 """Codes that are no answer; `*TOOFAST` and `*MINVOL` announce the `*ER` that follows."""
 LEAST_LATE_S = 0.05
@@ -56,7 +59,7 @@ class Events:
             self.restarted = True
         elif word == "*DONE":
             volume = as_number(rest)
-            self.done_ml = self.done_ml if volume is None else volume
+            self.done_ml = self.done_ml if volume is None or math.isinf(volume) else volume
         elif word in ("*UV", "*OV"):
             self.supply = code
         elif word in ("*TOOFAST", "*MINVOL", "*MAXVOL"):
@@ -106,7 +109,7 @@ class Talk:
         """Return the next line that is an answer, or `*WA`; `*ER` is raised."""
         try:
             while (answer := self._sort(self.line.read_line(END, deadline))) is None:
-                continue
+                deadline.check("only codes came")
         except DeviceTimeout as problem:
             seen = f" (seen: {' '.join(self.events.codes)})" if self.events.codes else ""
             raise DeviceTimeout(f"no answer to {text!r}: {problem.what}{seen}", bus=problem.bus) from problem
@@ -122,8 +125,11 @@ class Talk:
         for line in self.line.take_dropped().split(END)[:-1]:
             self._overhear(line)
         try:
-            while True:
-                self._overhear(self.line.read_line(END, deadline))
+            heard = 0
+            while heard < MOST_HEARD:
+                line = self.line.read_line(END, deadline)
+                heard += len(line) + len(END)
+                self._overhear(line)
         except DeviceTimeout:  # that was all
             return
 
@@ -132,8 +138,11 @@ class Talk:
         self.events.done_ml = None
         answer: str | None = None
         try:
-            while self.events.done_ml is None and answer not in (ACCEPTED, REFUSED, WOKEN):
+            while True:
                 answer = self._sort(self.line.read_line(END, deadline))
+                if self.events.done_ml is not None or answer in (ACCEPTED, REFUSED, WOKEN):
+                    break
+                deadline.check("no sign")
         except DeviceTimeout:  # no sign
             return False
         return answer not in (REFUSED, WOKEN)
@@ -154,15 +163,6 @@ class Talk:
     def _overhear(self, line: bytes) -> None:
         if self._sort(line) == REFUSED:
             self.events.refusal = self.events.refusal or REFUSED
-
-
-def as_number(text: str) -> float | None:
-    """Return a field as a number, which may be NaN; None if it is none."""
-    try:
-        value = float(text)
-    except ValueError:
-        return None
-    return None if math.isinf(value) else value
 
 
 ANSWER_NAMES = MappingProxyType({"?dc": "?maxrate"})
@@ -244,6 +244,7 @@ class EzoChannel:
             if word.casefold() in (prefix, ANSWER_NAMES.get(prefix)):
                 self._until_accepted(text, deadline)
                 return tuple(f.strip() for f in fields)
+            deadline.check(text)
 
     def reading(self, text: str, deadline: Deadline) -> str:
         """Send a command answered by a bare line (`R`) and return it; is asked again, and raises, as `query`."""
@@ -251,6 +252,7 @@ class EzoChannel:
         while not (answer := self._talk.next(text, deadline)) or answer.startswith("?") or answer == WOKEN:
             if answer == WOKEN:
                 self._send(text, deadline)
+            deadline.check(text)
         if answer == ACCEPTED:
             raise self._spoilt(text)
         self._until_accepted(text, deadline)
@@ -269,7 +271,7 @@ class EzoChannel:
 
     def number(self, question: str, fields: Sequence[str], at: int = 0) -> float:
         value = as_number(fields[at]) if at < len(fields) else None
-        if value is None:
+        if value is None or math.isinf(value):
             wrong = "must be a number" if at < len(fields) else f"has no value {at + 1}"
             raise self.garbled(f"{question}: got {','.join(fields)!r}, {wrong}")
         return value
@@ -310,6 +312,7 @@ class EzoChannel:
                     return None
                 word, *rest = answer.split(",")
                 fields = rest if word.casefold() == "?i" else fields
+                deadline.check("i")
         except DeviceFault:  # half a command left over in the circuit made this one unreadable
             self._talk.in_step = False
             return None
@@ -333,7 +336,7 @@ class EzoChannel:
     def _until_accepted(self, text: str, deadline: Deadline) -> None:
         try:
             while (answer := self._talk.next(text, deadline)) not in (ACCEPTED, WOKEN):
-                continue
+                deadline.check(text)
         except DeviceTimeout as problem:
             raise DeviceTimeout(f"{problem.what}; are response codes off? They are switched on with *OK,1") from problem
         if answer == WOKEN:

@@ -72,6 +72,8 @@ ANSWER_S = 0.2
 """The least time a unit gets to begin its answer, wall seconds."""
 ECHO_S = 1.0
 """The most time for finding out whether the line echoes, wall seconds; a third of what there is if that is less."""
+MOST_BYTES = 1024
+"""Far beyond the longest frame (260 bytes, TCP) and its echo."""
 HALF_OPEN = 2
 """Questions in a row without an answer after which a TCP connection is left even if a command must leave at once."""
 
@@ -216,6 +218,8 @@ class Exchanger:
             received += data
             if not data:
                 raise _nothing_more(bytes(received), taken)
+            if len(received) > MOST_BYTES:
+                raise GarbledReply(f"got {len(received)} bytes, must be at most {MOST_BYTES}; who speaks there?")
             rest = self._echo.rest(sent, bytes(received), ambiguous=ambiguous)
             answer = self._framing.unpack(rest[taken:])
             taken = len(rest)

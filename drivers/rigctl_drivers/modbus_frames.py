@@ -29,6 +29,7 @@ from pymodbus.pdu.register_message import (
 )
 
 from rigctl.errors import GarbledReply
+from rigctl.printable import one_line
 from rigctl.rig.protocols import BitKind, RegisterKind
 
 Answer = ModbusPDU
@@ -110,7 +111,7 @@ def asking_vendor(unit: int) -> Request:
 
 def vendor_of(answer: Answer) -> str:
     name = getattr(answer, "information", {}).get(_VENDOR, b"")
-    return name.decode("ascii", "replace") if isinstance(name, bytes) else ""
+    return one_line(name.decode("ascii", "replace")) if isinstance(name, bytes) else ""
 
 
 class Framing:

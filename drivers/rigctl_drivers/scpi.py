@@ -10,11 +10,14 @@ import re
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
+from rigctl_drivers.numerals import as_number
 
-ERROR_ENTRY = re.compile(r"""([+-]?\d+)(?:(?:\s*,\s*|\s+)(["'A-Za-z].*))?""")
+ERROR_ENTRY = re.compile(r"""([+-]?\d{1,9})(?:(?:\s*,\s*|\s+)(["'A-Za-z].*))?""")
 """Code and text: `0,"No error"` by the standard; `0`, `0,No Error`, `0 No Error` in the field."""
 SIMULATED = "SIMULATED"
 """Stands in the maker's field of a simulated instrument."""
+LONGEST_ERROR = 255
+"""Characters of an entry: SCPI-99 21.8.1."""
 MAX_ERRORS = 50
 """A queue that is longer never empties."""
 ERROR_SHARE = 0.25
@@ -39,7 +42,7 @@ class ScpiChannel:
         fields = [field.strip() for field in answer.split(",")]
         if len(fields) < 2:
             self._in_step = False
-            raise GarbledReply(f"*IDN? got {answer!r}, must be maker,model,serial,firmware")
+            raise GarbledReply(f"*IDN? got {answer[:60]!r}, must be maker,model,serial,firmware")
         got, serial, firmware = (*fields[1:4], "", "")[:3]
         if self._model is not None and got.casefold() != self._model.casefold():
             raise IdentityMismatch(f"model {got!r} answers, expected {self._model!r}; check `bus`")
@@ -69,11 +72,11 @@ class ScpiChannel:
             raise
 
     def number(self, question: str, answer: str) -> float:
-        try:
-            return float(answer)
-        except ValueError:
+        value = as_number(answer)
+        if value is None:
             self._in_step = False
-            raise GarbledReply(f"{question} got {answer!r}, must be a number") from None
+            raise GarbledReply(f"{question} got {answer[:60]!r}, must be a number")
+        return value
 
     def tell(self, command: str, deadline: Deadline) -> None:
         self._send(command, deadline)
@@ -110,10 +113,10 @@ class ScpiChannel:
             answer = self.line.read_line(self._end, deadline)
         except DeviceTimeout as problem:
             raise DeviceTimeout(f"no answer to {question}: {problem.what}", bus=problem.bus) from problem
-        try:
-            return answer.decode("ascii").strip()
-        except UnicodeDecodeError:
-            raise GarbledReply(f"{question} got {answer[:60]!r}; check baud rate and parity") from None
+        text = answer.decode("ascii", "replace").strip().replace("\t", " ")
+        if not text.isprintable() or "\ufffd" in text:
+            raise GarbledReply(f"{question} got {answer[:60]!r}; check baud rate and parity")
+        return text
 
     def _errors(self, deadline: Deadline, *, late: bool = False) -> list[str]:
         errors: list[str] = []
@@ -126,6 +129,6 @@ class ScpiChannel:
         self._in_step = False
         self.line.write(b"SYST:ERR?" + self._end, deadline)
         while not (found := ERROR_ENTRY.fullmatch(self._answer("SYST:ERR?", deadline))) or (late and not found[2]):
-            continue
+            deadline.check("SYST:ERR?")
         self._in_step = True
-        return "" if int(found[1]) == 0 else found[0]
+        return "" if int(found[1]) == 0 else found[0][:LONGEST_ERROR]

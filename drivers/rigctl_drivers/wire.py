@@ -22,6 +22,8 @@ from rigctl.rig.protocols import LOOK_S, Deadline
 FIRST_BACKOFF_S = 0.1
 MAX_BACKOFF_S = 10.0
 CHUNK = 4096
+FLOOD = 1024 * 1024
+"""Bytes that nobody has asked for; whoever sends more at a time is hung up on, for it would never end."""
 PATIENCE_S = 3.0
 """How long opening may take where no deadline says so, wall seconds."""
 
@@ -218,6 +220,8 @@ class Wire:
         with suppress(LineLost):  # nothing was under way: the next use opens it again
             while self._port is not None and (data := self.read_some(until)):
                 found += data
+                if len(found) > FLOOD:
+                    self.close()
         return bytes(found)
 
     def _try_open(self, patience_s: float) -> None:

@@ -17,7 +17,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import Micros
 from rigctl.errors import DeviceError
-from rigctl.rig.metering import is_own
+from rigctl.rig.metering import CIVIL, is_own
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
@@ -95,7 +95,7 @@ def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> t
     last, unread = past.unread_meters()
     charged = {row.meter: row for row in (journal.read.ledger(last) if unread else ()) if row.estimated}
     interlude = Interlude(past.last_meters(), now, past.rested_s(), booked, unread, charged)
-    return idle_between(rig.meters, interlude, journal.past_lines())
+    return idle_between(rig.meters, interlude, journal.costs())
 
 
 def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> TrialRow:
@@ -109,7 +109,7 @@ def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Tri
     trial, used = journal.read.trial(number), _metered(journal, rig, number)
     slept = slept_through(used.unattended_s, rig.timing.settle_s)
     bad = [slept, *bad] if slept else bad
-    past = journal.past_lines()
+    past = journal.costs()
     lines = charge(rig.meters, used, trial.control_set, past)
     event, idle = Event.FAIL if bad else Event.RECORD, idle_in_trial(rig.meters, used, lines, past, SLEPT)
     journal.finish(number, State.MEASURED, event, lines, detail="; ".join(bad), idle=idle)
@@ -124,7 +124,7 @@ def meter_alarms(journal: Journal, rig: RigSpec, number: int) -> tuple[Alarm, ..
     """
     metered = journal.past.metered_trials(number, 2)
     recent = [(_metered(journal, rig, n), journal.read.trial(n).control_set) for n in metered]
-    found = doubts(rig.meters, recent, journal.past_lines()) if metered[-1:] == [number] else {}
+    found = doubts(rig.meters, recent, journal.costs()) if metered[-1:] == [number] else {}
     zeros = [line for line in journal.read.ledger(number) if line.estimated and line.note.endswith(UNKNOWN)]
     return (
         *(
@@ -156,7 +156,7 @@ def _end_unmeasured(
         return journal.read.trial(number)
     lost = event is Event.LOSE
     used = _lost(journal, rig, number, after) if lost else _broken_off(journal, rig, number, after, ended_s)
-    past = journal.past_lines()
+    past = journal.costs()
     lines = charge(rig.meters, used, trial.control_set, past)
     idle = idle_in_trial(rig.meters, used, lines, past, DIED if lost else SLEPT)
     journal.finish(number, trial.state, event, lines, detail=why, after=after, idle=idle)
@@ -169,11 +169,12 @@ def _lost(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Readi
     last = next(s for s in reversed(journal.read.starts()) if s.at_s <= armed_s)
     before = journal.read.meter_readings(number, "before")
     return Consumption(
-        {name: reading for name, reading in before.items() if not is_own(name)},
+        {name: reading for name, reading in before.items() if not is_own(name) or name == CIVIL},
         _in_campaign_time(journal, after),
         alive_s - armed_s,
         _booked_ml(journal, rig, number),
         unattended_s=journal.past.unattended_s(alive_s, last.start),
+        began_s=armed_s,
     )
 
 
@@ -187,9 +188,11 @@ def _broken_off(
 def _attended(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading], ended_s: float) -> Consumption:
     """Return what a trial of this process has used; while the machine slept nobody was in charge of it."""
     before = journal.read.meter_readings(number, "before")
-    took_s = ended_s - _event_s(journal, number, Event.ARM)
+    armed_s = _event_s(journal, number, Event.ARM)
+    took_s = ended_s - armed_s
     asleep_s = min(max(0.0, took_s), slept_s(before, after))
-    return Consumption(before, after, took_s - asleep_s, _booked_ml(journal, rig, number), unattended_s=asleep_s)
+    booked_ml = _booked_ml(journal, rig, number)
+    return Consumption(before, after, took_s - asleep_s, booked_ml, unattended_s=asleep_s, began_s=armed_s)
 
 
 def _in_campaign_time(journal: Journal, readings: Mapping[str, Reading]) -> dict[str, Reading]:

@@ -2,7 +2,8 @@
 
 A request is `{"verb": "pause", "who": "...", "why": "..."}`, with what else the verb needs; the answer is
 `{"ok": true, ...}` or `{"ok": false, "error": "..."}`. The socket is in the state directory and belongs to the user who
-runs the daemon (mode 0600). Who does not say who asks is named by the user id that the kernel knows of.
+runs the daemon (mode 0600); whoever gets at it all the same is refused unless the kernel says it is that user or root.
+Who does not say who asks is named by the user id that the kernel knows of.
 """
 
 from __future__ import annotations
@@ -23,11 +24,16 @@ import structlog
 from rigctl.campaign.lock import holder
 from rigctl.campaign.people import person
 from rigctl.errors import RigctlError, UsageError
+from rigctl.printable import one_line
 
 FILE_NAME = "control.sock"
 MAX_REQUEST_BYTES = 4096
 MAX_WORDS = 200
 """Characters of who asks, and of why."""
+STRANGER_S = 1.0
+"""Wall seconds in which a stranger may still send what nobody reads."""
+LARGEST = 2**53
+"""Of numbers: what JSON keeps exact, and the journal holds."""
 Answer = Mapping[str, Any]
 
 
@@ -47,8 +53,8 @@ class Request:
             UsageError: there is none of this name.
         """
         value = self.arguments.get(name)
-        if isinstance(value, bool) or not isinstance(value, int):
-            raise UsageError(f"{name}: got {value!r}, must be a whole number")
+        if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST:
+            raise UsageError(f"{name}: got {value!r:.40}, must be a whole number")
         return value
 
     def text(self, name: str) -> str:
@@ -108,14 +114,21 @@ def ask(directory: Path, verb: str, timeout_s: float = 5.0, **arguments: Any) ->
 @asynccontextmanager
 async def serving(directory: Path, verbs: Verbs) -> AsyncIterator[None]:
     """Answer requests while the block runs. The caller holds the state directory's lock."""
+    strangers: set[int] = set()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
-            asker = _asker(writer)
+            uid = _uid(writer)
+            if uid not in (os.geteuid(), 0):
+                writer.write(json.dumps(await _refused(uid, verbs, strangers)).encode() + b"\n")
+                await writer.drain()
+                await asyncio.wait_for(reader.readline(), STRANGER_S)  # else his question breaks the pipe, unanswered
+                return
+            asker = person(uid)
             while request := await reader.readline():
                 writer.write(json.dumps(await _answer(request, verbs, asker)).encode() + b"\n")
                 await writer.drain()
-        except (OSError, ValueError):  # the asker went away, or sent a line without end
+        except (OSError, ValueError):  # the asker went away, sent nothing, or a line without end
             return
         finally:
             writer.close()
@@ -152,22 +165,40 @@ def _listen(directory: Path) -> socket.socket:
     return out
 
 
-def _asker(writer: asyncio.StreamWriter) -> str:
-    """Return who is at the other end, as the kernel has it; see SO_PEERCRED in unix(7)."""
+def _uid(writer: asyncio.StreamWriter) -> int:
+    """Return whose process is at the other end, as the kernel has it; see SO_PEERCRED in unix(7)."""
     credentials = struct.Struct("3i")  # pid, uid, gid
     line = writer.get_extra_info("socket")
     _, uid, _ = credentials.unpack(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, credentials.size))
-    return person(uid)
+    return int(uid)
+
+
+async def _refused(uid: int, verbs: Verbs, known: set[int]) -> Answer:
+    """Refuse a stranger, and have it kept once: nobody fills the journal by asking again."""
+    who = person(uid)
+    structlog.get_logger("rigctl.campaign").warning("refused", who=who, what="the control socket")
+    if uid not in known and "note" in verbs:
+        known.add(uid)
+        note = {"verb": "note", "act": "denied", "who": who, "argument": "the control socket", "outcome": "refused"}
+        await _answer(json.dumps(note).encode(), verbs, who)
+    return {"ok": False, "error": f"got a request of {who}, must be of {person(os.geteuid())} or root"}
+
+
+def _read(line: bytes) -> Mapping[str, Any]:
+    """Return a request; `ValueError` also for what no journal holds: numbers without end, halves of characters."""
+    asked: Mapping[str, Any] = json.loads(line)
+    json.dumps(asked, ensure_ascii=False, allow_nan=False).encode()
+    return asked
 
 
 async def _answer(line: bytes, verbs: Verbs, asker: str) -> Answer:
     try:
-        asked = json.loads(line)
+        asked = _read(line)
         verb = asked["verb"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return {"ok": False, "error": 'a request is one line of JSON, e.g. {"verb": "status"}'}
     if not isinstance(verb, str) or verb not in verbs:
-        return {"ok": False, "error": f"got {verb!r}, must be one of {', '.join(verbs)}"}
+        return {"ok": False, "error": f"got {verb!r:.60}, must be one of {', '.join(verbs)}"}
     arguments = {name: value for name, value in asked.items() if name not in ("verb", "who", "why")}
     request = Request(verb, _words(asked.get("who")) or asker, _words(asked.get("why")), arguments)
     try:
@@ -179,5 +210,4 @@ async def _answer(line: bytes, verbs: Verbs, asker: str) -> Answer:
 
 def _words(said: Any) -> str:
     """Return what somebody has written, short and on one line: it goes into logs and onto terminals."""
-    text = " ".join(str(said or "").split())
-    return "".join(c for c in text if c.isprintable())[:MAX_WORDS]
+    return one_line(str(said or ""))[:MAX_WORDS]

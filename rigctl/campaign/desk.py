@@ -6,6 +6,7 @@ import os
 import socket
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
+from typing import Any, Final
 
 import structlog
 
@@ -15,6 +16,11 @@ from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
 from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
+
+MORE_TIME_S: Final = 30.0
+"""What each look asks for while the process starts or ends, wall seconds; or three looks, where they are rare."""
+MOST_LOOKS: Final = 600
+"""So many of them at most: a start or an end that never comes to its end is the service manager's to end."""
 
 
 class Desk:
@@ -54,6 +60,54 @@ class Desk:
                 self._log.error("not kept in the journal", what=what, error=str(error))
 
         self._journal.submit(work).add_done_callback(written)
+
+
+class ServiceManager:
+    """Tells the service manager how the process stands; mutable, used in the event loop only.
+
+    Its watchdog is fed by `looked` alone, which the watch calls after a completed look.
+    """
+
+    def __init__(self, look_every_s: float = 1.0, environment: Mapping[str, str] = os.environ) -> None:
+        self._environment = environment
+        self._more_us = round(max(MORE_TIME_S, 3 * look_every_s) * 1e6)
+        self._said = ""
+        self._running = False
+        self._asked = 0
+
+    def ready(self) -> None:
+        """Say that everything is safe and trials begin."""
+        self._running = True
+        self._tell("READY=1")
+
+    def stopping(self) -> None:
+        """Say that the process ends."""
+        self._running, self._asked = False, 0
+        self._tell("STOPPING=1")
+
+    def looked(self, standing: Mapping[str, Any]) -> None:
+        """Feed the watchdog; ask for more time while the process starts or ends; say how the campaign stands."""
+        self._tell("WATCHDOG=1")
+        if not self._running and self._asked < MOST_LOOKS:
+            self._asked += 1
+            self._tell(f"EXTEND_TIMEOUT_USEC={self._more_us}")
+        said = _in_short(standing)
+        if said != self._said:
+            self._said = said
+            self._tell(f"STATUS={said}")
+
+    def _tell(self, message: str) -> None:
+        notify(message, self._environment)
+
+
+def _in_short(standing: Mapping[str, Any]) -> str:
+    """Say in a line how a campaign stands, of what `status` answers."""
+    trial, why = standing.get("trial"), " ".join(str(standing.get("why") or "").split())
+    parts = [str(standing["phase"]) + (f": {why}" if why and standing["phase"] != "running" else "")]
+    parts += [f"trial {trial['trial']}"] if trial else []
+    if "spent" in standing:
+        parts += [f"{standing['spent']:.2f} of {standing['budget']:.2f} {standing['currency']} spent"]
+    return "; ".join(parts)
 
 
 def notify(message: str, environment: Mapping[str, str] = os.environ) -> bool:

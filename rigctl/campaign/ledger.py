@@ -19,21 +19,21 @@ from fractions import Fraction
 from rigctl.campaign.plausibility import (
     BENCH_KWH_PER_H,
     DEARER,
-    ENOUGH,
     RATED_SLACK,
     RESOLVED,
     Consumption,
-    PastLine,
+    PastCosts,
+    Tally,
     believed,
     decimal,
     hours,
     integral,
     is_checked,
-    per_hour,
     rated,
     risen,
     step,
 )
+from rigctl.campaign.tariffs import Cost, cost, price, spell_before, spell_of
 from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
@@ -85,16 +85,18 @@ class IdleLine:
 
 
 def charge(
-    meters: Sequence[MeterSpec], used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
+    meters: Sequence[MeterSpec], used: Consumption, control_set: tuple[str, ...], past: PastCosts
 ) -> tuple[LedgerLine, ...]:
     """Return the ledger lines of one trial, one per meter, in the order of `meters`."""
 
     def line(meter: MeterSpec) -> LedgerLine:
         if meter.kind == "fixed":
-            return _exact(meter, Decimal(1))
+            return _exact(meter, Decimal(1), used)
         if meter.kind == "time":
-            return _exact(meter, hours(used.elapsed_s))
+            return _exact(meter, hours(used.elapsed_s), used)
         rise, doses_ml = believed(meter, used, control_set, past), used.booked_ml.get(meter.name)
+        if doses_ml is not None and used.ends(meter.name) == (None, None):  # the pump was out of service throughout
+            return _exact(meter, decimal(doses_ml), used)
         if isinstance(rise, str):
             why = rise
         elif doses_ml is None or rise >= decimal(doses_ml) - decimal(SLACK_ML):
@@ -104,7 +106,7 @@ def charge(
         if doses_ml is None:
             return _estimate(meter, why, used, control_set, past)
         # a doser that restarted counts from zero again; what it dispensed is known all the same
-        return _exact(meter, decimal(doses_ml), f"{why}; the sum of the trial's doses")
+        return _exact(meter, decimal(doses_ml), used, f"{why}; the sum of the trial's doses")
 
     return tuple(map(line, meters))
 
@@ -114,23 +116,36 @@ def total(lines: Sequence[LedgerLine]) -> Micros:
     return sum(line.amount for line in lines)
 
 
-def _exact(meter: MeterSpec, quantity: Decimal, doubt: str = "") -> LedgerLine:
+def _exact(
+    meter: MeterSpec, quantity: Decimal, used: Consumption, doubt: str = "", *, power: bool = False
+) -> LedgerLine:
     """Price this quantity; with a doubt it is estimated, for it may be another trial's or nobody's in part."""
-    amount = to_micros(quantity * meter.price)
-    return LedgerLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], amount, bool(doubt), doubt)
+    if meter.tariff is None:
+        found = Cost(to_micros(quantity * meter.price), "")
+    else:
+        found = cost(meter, meter.tariff, quantity, spell_of(meter, used, power=power))
+    doubt = "; ".join(filter(None, (doubt, found.doubt)))
+    note = "; ".join(filter(None, (found.rates, doubt)))
+    return LedgerLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], found.amount, bool(doubt), note)
 
 
-def _metered(meter: MeterSpec, used: Consumption, rise: Decimal, past: Sequence[PastLine]) -> LedgerLine:
+def _metered(meter: MeterSpec, used: Consumption, rise: Decimal, past: PastCosts) -> LedgerLine:
     share = _share(meter, used)
     if share < 1:
-        return _exact(meter, rise * share, f"its share, by time, of {rise} {UNITS[meter.kind]}; the rest was idle")
+        return _exact(
+            meter, rise * share, used, f"its share, by time, of {rise} {UNITS[meter.kind]}; the rest was idle"
+        )
     before, after = used.ends(meter.name)
     doubt, power, smallest = _doubt(before) or _doubt(after), integral(meter, used), step(before, after)
     if power is not None and power.dense and power.kwh <= RESOLVED * smallest and not doubt:
-        note = f"power times time: the counter's steps of {smallest:.1g} kWh are too coarse for a trial"
-        return replace(_exact(meter, power.kwh), note=note)
-    line = _exact(meter, rise, doubt)
-    return line if doubt or is_checked(meter, used, past) else replace(line, note=UNCHECKED)
+        why = f"power times time: the counter's steps of {smallest:.1g} kWh are too coarse for a trial"
+        return _noted(_exact(meter, power.kwh, used, power=True), why)
+    line = _exact(meter, rise, used, doubt)
+    return line if doubt or is_checked(meter, used, past) else _noted(line, UNCHECKED)
+
+
+def _noted(line: LedgerLine, why: str) -> LedgerLine:
+    return replace(line, note="; ".join(filter(None, (line.note, why))))
 
 
 def _share(meter: MeterSpec, used: Consumption) -> Decimal:
@@ -149,25 +164,24 @@ def _doubt(reading: Reading | None) -> str:
 
 
 def _estimate(
-    meter: MeterSpec, why: str, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
+    meter: MeterSpec, why: str, used: Consumption, control_set: tuple[str, ...], past: PastCosts
 ) -> LedgerLine:
     """Estimate from the first evidence there is, the nearest first."""
 
-    def mean(of: Sequence[Micros]) -> Micros | None:
-        return round(Fraction(sum(of), len(of))) if of else None
+    def mean(of: Tally) -> Micros | None:
+        return round(Fraction(of.amount, of.lines)) if of.lines else None
 
     def priced(quantity: Decimal | None) -> Micros | None:
-        return None if quantity is None else to_micros(quantity * meter.price)
+        return None if quantity is None else to_micros(quantity * price(meter, spell_of(meter, used)))
 
     power = integral(meter, used)
     measured = power.kwh if power is not None and power.dense else None
     seldom = power.kwh if power is not None else None
     most = None if meter.max_per_trial is None else decimal(meter.max_per_trial)
-    lines = [p for p in past if p.meter == meter.name]
     evidence = (
         (priced(measured), measured, "power times time"),
-        (mean([p.amount for p in lines if p.control_set == control_set]), None, "mean of this control set's trials"),
-        (mean([p.amount for p in lines]), None, "mean of all trials"),
+        (mean(past.on(meter.name, control_set)), None, "mean of this control set's trials"),
+        (mean(past.on(meter.name)), None, "mean of all trials"),
         (priced(seldom), seldom, "power times time, seldom sampled"),
         (priced(rated(meter, used.elapsed_s)), None, "its rating times the time"),
         (priced(most), None, "the largest plausible amount"),
@@ -182,7 +196,7 @@ def _estimate(
 
 
 def idle_in_trial(
-    meters: Sequence[MeterSpec], used: Consumption, lines: Sequence[LedgerLine], past: Sequence[PastLine], why: str
+    meters: Sequence[MeterSpec], used: Consumption, lines: Sequence[LedgerLine], past: PastCosts, why: str
 ) -> tuple[IdleLine, ...]:
     """Return what was used between a trial's two readings while nobody was in charge; `lines` are the trial's own."""
     charged = {line.meter: line for line in lines}
@@ -190,9 +204,11 @@ def idle_in_trial(
     def found() -> Iterator[IdleLine]:
         for meter in meters:
             if meter.kind == "time":
-                yield from _idle_time(meter, used.unattended_s, (), why)
+                spell = spell_before(meter, used.unattended_s, None, used.after)
+                yield from _idle_time(meter, used.unattended_s, (), why, price(meter, spell))
             elif meter.kind in COUNTED and meter.name not in used.booked_ml:
-                rise = _Rise(*used.ends(meter.name), used.unattended_s, charged[meter.name])
+                spell = spell_before(meter, used.span_s(meter.name), used.before.get(meter.name), used.after)
+                rise = _Rise(*used.ends(meter.name), used.unattended_s, price(meter, spell), charged[meter.name])
                 yield from _idle(meter, rise, (), past, why)
 
     return tuple(found()) if used.unattended_s > 0 else ()
@@ -216,7 +232,7 @@ class Interlude:
     """What that trial was charged instead, by estimate."""
 
 
-def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: Sequence[PastLine]) -> tuple[IdleLine, ...]:
+def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: PastCosts) -> tuple[IdleLine, ...]:
     """Return what was used between two trials, from the last one's end to the next one's beginning.
 
     And what a trial used beyond its estimate, once a meter that was away after it can be read again.
@@ -227,12 +243,15 @@ def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: Sequence[Pas
         for meter in meters:
             booked = [line for line in gap.booked if line.meter == meter.name]
             if meter.kind == "time":
-                yield from _idle_time(meter, gap.rested_s, booked, BETWEEN)
+                spell = spell_before(meter, gap.rested_s, None, gap.after)
+                yield from _idle_time(meter, gap.rested_s, booked, BETWEEN, price(meter, spell))
             elif meter.kind in COUNTED and meter.name in known and meter.name in gap.after:
                 (was, seconds), now = known[meter.name], gap.after[meter.name]
                 if not now.valid:  # it will be read again before the next trial
                     continue
-                yield from _idle(meter, _Rise(was, now, seconds, gap.charged.get(meter.name)), booked, past, BETWEEN)
+                each = price(meter, spell_before(meter, seconds, was, gap.after))
+                rise = _Rise(was, now, seconds, each, gap.charged.get(meter.name))
+                yield from _idle(meter, rise, booked, past, BETWEEN)
 
     return tuple(found())
 
@@ -242,29 +261,30 @@ class _Rise:
     was: Reading | None
     now: Reading | None
     seconds: float
+    price: Decimal
+    """Mean price of all of it."""
     trial: LedgerLine | None = None
     """What of the rise is a trial's."""
 
-    def rest(self, rise: Decimal, price: Decimal) -> tuple[Decimal, Micros]:
+    def rest(self, rise: Decimal) -> tuple[Decimal, Micros]:
         """Return what is left for nobody, so that it and the trial's part together cost what the rise does."""
         trial = self.trial
         if trial is None:
-            return rise, to_micros(rise * price)
-        return max(Decimal(0), rise - decimal(trial.quantity or 0.0)), max(0, to_micros(rise * price) - trial.amount)
+            return rise, to_micros(rise * self.price)
+        left = max(Decimal(0), rise - decimal(trial.quantity or 0.0))
+        return left, max(0, to_micros(rise * self.price) - trial.amount)
 
 
-def _idle(
-    meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: Sequence[PastLine], why: str
-) -> Iterator[IdleLine]:
+def _idle(meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: PastCosts, why: str) -> Iterator[IdleLine]:
     """Book the counter's rise, at most what can have been used in that time, less what has been booked of it."""
     unit, rise = UNITS[meter.kind], risen(gap.was, gap.now)
     if isinstance(rise, str):
         if not booked:
             yield IdleLine(meter.name, meter.kind, None, unit, 0, f"{why}: not known, booked as zero: {rise}")
         return
-    (quantity, amount), most = gap.rest(rise, meter.price), _most_idle(meter, gap, past)
+    (quantity, amount), most = gap.rest(rise), _most_idle(meter, gap, past)
     if most is not None and quantity > most:
-        quantity, amount = most, to_micros(most * meter.price)
+        quantity, amount = most, to_micros(most * gap.price)
         why = f"{why}: limited, the counter rose by {rise} {unit}"
     quantity -= sum((decimal(line.quantity or 0.0) for line in booked), Decimal(0))
     amount -= sum(line.amount for line in booked)
@@ -272,24 +292,26 @@ def _idle(
         yield IdleLine(meter.name, meter.kind, float(quantity), unit, amount, why)
 
 
-def _most_idle(meter: MeterSpec, gap: _Rise, past: Sequence[PastLine]) -> Decimal | None:
+def _most_idle(meter: MeterSpec, gap: _Rise, past: PastCosts) -> Decimal | None:
     """Return the most that can have been used in an interruption; None where nothing says so."""
-    seconds, rates = max(gap.seconds, IDLE_LEAST_S), per_hour(past, meter.name)
+    seconds, rates = max(gap.seconds, IDLE_LEAST_S), past.on(meter.name)
     most, slack = rated(meter, seconds), 2 * step(gap.was, gap.now)
     if most is not None:
         return most * RATED_SLACK + slack
     if meter.kind != "energy":
         return None
-    if len(rates) >= ENOUGH and meter.price > 0 and any(rates):
+    if rates.telling and meter.price > 0:
         dearer = IDLE_DEARER if gap.trial is None else DEARER
-        return dearer * max(rates) * hours(seconds) / meter.price / MICROS_PER_UNIT + slack
+        return dearer * rates.dearest * hours(seconds) / meter.price / MICROS_PER_UNIT + slack
     return BENCH_KWH_PER_H * hours(seconds) + slack
 
 
-def _idle_time(meter: MeterSpec, seconds: float, booked: Sequence[IdleLine], why: str) -> Iterator[IdleLine]:
+def _idle_time(
+    meter: MeterSpec, seconds: float, booked: Sequence[IdleLine], why: str, each: Decimal
+) -> Iterator[IdleLine]:
     """Book the hours in which the campaign kept the rig from others, up to a limit, less those booked already."""
     quantity = hours(min(seconds, IDLE_LIMIT_S)) - sum((decimal(i.quantity or 0.0) for i in booked), Decimal(0))
     if quantity > LEAST_HOURS:
         why = f"{why}: limited, it took {seconds / 3600.0:.1f} h" if seconds > IDLE_LIMIT_S else why
-        amount = to_micros(quantity * meter.price)
+        amount = to_micros(quantity * each)
         yield IdleLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], amount, why)

@@ -14,7 +14,7 @@ unit was switched), is no longer believed at all: see `doubts`.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from math import floor, isfinite, log2
@@ -54,6 +54,57 @@ class PastLine:
     """Rig seconds between the two readings; 0 where that is not known."""
 
 
+@dataclass(slots=True)
+class Tally:
+    """Sums up past lines of one meter, in the order they were charged; mutable."""
+
+    lines: int = 0
+    amount: Micros = 0
+    timed: int = 0
+    """How many of them say how long it took."""
+    rates: Decimal = Decimal(0)
+    """The sum of what these cost, micro-units per rig hour."""
+    dearest: Decimal = Decimal(0)
+    """The highest of them."""
+
+    def add(self, line: PastLine) -> None:
+        self.lines += 1
+        self.amount += line.amount
+        if line.elapsed_s > 0:
+            rate = line.amount / hours(line.elapsed_s)
+            self.timed += 1
+            self.rates += rate
+            self.dearest = max(self.dearest, rate)
+
+    @property
+    def telling(self) -> bool:
+        """Tell whether something can be said of the next trial's rate: there are enough, and not all cost nothing."""
+        return self.timed >= ENOUGH and self.dearest > 0
+
+
+@dataclass(slots=True)
+class PastCosts:
+    """Sums up what earlier whole trials have cost: to ask it takes the same however many there are; mutable."""
+
+    _tallies: dict[tuple[str, tuple[str, ...] | None], Tally] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, lines: Iterable[PastLine]) -> PastCosts:
+        costs = cls()
+        for line in lines:
+            costs.add(line)
+        return costs
+
+    def add(self, line: PastLine) -> None:
+        """Take in one more line; they come in the order they were charged in."""
+        for key in ((line.meter, line.control_set), (line.meter, None)):
+            self._tallies.setdefault(key, Tally()).add(line)
+
+    def on(self, meter: str, control_set: tuple[str, ...] | None = None) -> Tally:
+        """Return the sums of one meter, of all trials or of those of one control set."""
+        return self._tallies.get((meter, control_set)) or Tally()
+
+
 @dataclass(frozen=True, slots=True)
 class Consumption:
     """Holds the evidence of one trial's cost."""
@@ -67,6 +118,8 @@ class Consumption:
     """By meter name: all doses of the trial, settled, where the meter is a doser's own counter."""
     unattended_s: float = 0.0
     """Rig seconds between the readings in which nobody was: the machine slept, or the process had died."""
+    began_s: float | None = None
+    """When the trial was armed, in the readings' time."""
 
     def ends(self, meter: str) -> tuple[Reading | None, Reading | None]:
         return self.before.get(meter), self.after.get(meter)
@@ -92,19 +145,17 @@ def decimal(value: float) -> Decimal:
     return Decimal(repr(float(value)))
 
 
-def believed(
-    meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine]
-) -> Decimal | str:
+def believed(meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: PastCosts) -> Decimal | str:
     """Return how far the counter rose; or why that is not known, or cannot be believed."""
     rise = risen(*used.ends(meter.name))
     return rise if isinstance(rise, str) else _contradiction(meter, used, control_set, past, rise) or rise
 
 
-def is_checked(meter: MeterSpec, used: Consumption, past: Sequence[PastLine]) -> bool:
+def is_checked(meter: MeterSpec, used: Consumption, past: PastCosts) -> bool:
     """Tell whether there is anything to check an energy meter's rise against, but for what no connection carries."""
     if meter.kind != "energy" or meter.max_per_trial is not None or meter.rated_per_h is not None:
         return True
-    return integral(meter, used) is not None or len(per_hour(past, meter.name)) >= ENOUGH
+    return integral(meter, used) is not None or past.on(meter.name).timed >= ENOUGH
 
 
 def risen(before: Reading | None, after: Reading | None) -> Decimal | str:
@@ -176,20 +227,11 @@ def hours(seconds: float) -> Decimal:
     return decimal(max(0.0, seconds)) / SECONDS_PER_HOUR
 
 
-def per_hour(past: Sequence[PastLine], meter: str, control_set: tuple[str, ...] | None = None) -> list[Decimal]:
-    """Return what earlier trials (of this set, or of all) have cost on a meter, micro-units per rig hour."""
-    return [
-        p.amount / hours(p.elapsed_s)
-        for p in past
-        if p.meter == meter and p.elapsed_s > 0 and control_set in (None, p.control_set)
-    ]
-
-
 # What contradicts a rise ------------------------------------------------------------------------------------------
 
 
 def _contradiction(
-    meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine], rise: Decimal
+    meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: PastCosts, rise: Decimal
 ) -> str:
     """Say why the rise cannot be believed; nothing if nothing speaks against it."""
     unit = used.after[meter.name].unit
@@ -215,23 +257,21 @@ def _against_power(rise: Decimal, power: Integral, smallest: Decimal) -> str:
 
 
 def _against_the_past(
-    meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: Sequence[PastLine], rise: Decimal
+    meter: MeterSpec, used: Consumption, control_set: tuple[str, ...], past: PastCosts, rise: Decimal
 ) -> str:
-    same, every = per_hour(past, meter.name, control_set), per_hour(past, meter.name)
+    same, every = past.on(meter.name, control_set), past.on(meter.name)
     took_h, smallest = hours(used.span_s(meter.name)), step(*used.ends(meter.name))
     rose = f"rose by {rise} {used.after[meter.name].unit}"
     per_unit = meter.price * MICROS_PER_UNIT
     if min(took_h, per_unit) <= 0:
         return ""
     bench = BENCH_KWH_PER_H * per_unit if meter.kind == "energy" else 0
-    ceilings = [
-        max(lowest, DEARER * max(c)) for c, lowest in ((same, 0), (every, bench)) if len(c) >= ENOUGH and any(c)
-    ]
+    ceilings = [max(lowest, DEARER * c.dearest) for c, lowest in ((same, 0), (every, bench)) if c.telling]
     unrated = meter.rated_per_h is None
     if unrated and rise > DEARER * smallest and any(rise * per_unit > ceiling * took_h for ceiling in ceilings):
         return f"{rose}, more than {DEARER} times what the dearest trial so far has used in that time"
-    if meter.kind == "energy" and len(same) >= ENOUGH:
-        usual = sum(same, Decimal(0)) / len(same) * took_h / per_unit
+    if meter.kind == "energy" and same.timed >= ENOUGH:
+        usual = same.rates / same.timed * took_h / per_unit
         if usual > RESOLVED * CHEAPER * smallest and rise < usual / CHEAPER:
             return f"{rose} only, less than 1/{CHEAPER} of what this control set has used in that time"
     return ""
@@ -241,7 +281,7 @@ def _against_the_past(
 
 
 def doubts(
-    meters: Sequence[MeterSpec], recent: Sequence[tuple[Consumption, tuple[str, ...]]], past: Sequence[PastLine]
+    meters: Sequence[MeterSpec], recent: Sequence[tuple[Consumption, tuple[str, ...]]], past: PastCosts
 ) -> Mapping[str, str]:
     """Return why, by meter, no trial should be charged by it before a person has looked at it.
 
@@ -266,7 +306,7 @@ def _switched(meter: MeterSpec, used: Consumption) -> str:
     return ""
 
 
-def _twice(meter: MeterSpec, recent: Sequence[tuple[Consumption, tuple[str, ...]]], past: Sequence[PastLine]) -> str:
+def _twice(meter: MeterSpec, recent: Sequence[tuple[Consumption, tuple[str, ...]]], past: PastCosts) -> str:
     """Say so if it moved on in two trials in a row and contradicted all else that is known."""
     whys = []
     for used, control_set in recent:

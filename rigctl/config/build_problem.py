@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 from rigctl.config.build_doses import otherwise_ml
@@ -42,6 +44,8 @@ COLUMNS = frozenset(
 """Of an export, beside those of the variables and outcomes, whose names must not be among them."""
 
 
+MOST_SAMPLE = 10_000_000
+"""Characters of a file with a sample of what varies naturally."""
 _NEEDED = ("variables", "control_sets", "outcome", "further_outcomes", "model", "budget", "cost_ceiling", "costs")
 """Sections that a problem is made of: where one has failed there is none, though others are checked on."""
 
@@ -319,11 +323,18 @@ def _declared(context: Context, path: KeyPath, section: DeclaredNatural, ranges:
     return attempt(path, None, natural_marginal, kind, described, ranges.setpoints, ranges.natural)
 
 
+def _sample(file: Path) -> str:
+    with file.open(newline="", encoding="utf-8-sig") as stream:
+        text = stream.read(MOST_SAMPLE + 1)
+    if len(text) > MOST_SAMPLE:
+        raise ValueError(f"it is larger than {MOST_SAMPLE // 1_000_000} MB")
+    return text
+
+
 def _column(context: Context, source: Mapping[str, str], path: KeyPath) -> list[float]:
     file, findings = context.folder / source["file"], context.findings
     try:
-        with file.open(newline="", encoding="utf-8-sig") as stream:
-            rows = list(csv.DictReader(stream))
+        rows = list(csv.DictReader(io.StringIO(_sample(file), newline="")))
     except (OSError, UnicodeDecodeError, csv.Error, ValueError) as error:
         why = error.strerror.lower() if isinstance(error, OSError) and error.strerror else str(error)
         what = f'got "{source["file"]}", must be a CSV file that can be read: {why}'

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from rigctl.config.build_calendar import build_hours
 from rigctl.config.build_doses import astray, unserved
 from rigctl.config.conditions import ToldElsewhere, UnitOf, can_hold, parse
 from rigctl.config.findings import Context, unknown
@@ -37,15 +38,17 @@ def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
             findings.add(path, f"{what}; remove it, or name {name} there")
     for name in config.safety.limits:
         known = context.known(("safety", "limits", name), name, ["devices"], "device: ")
-        if known and name not in context.pumps:
-            near = did_you_mean(name, sorted(context.pumps))
-            what = f"must be a pump under dosing, for caps are for pumps; remove it{near}"
+        if known and name not in ranges and all_known:
+            near = did_you_mean(name, sorted(ranges))
+            what = f"must be an actuator of a variable, of dosing or of trial.prepare; remove it{near}"
             findings.add(("safety", "limits", name), what)
     limits = {}
     for name, (low, high, unit) in ranges.items():
         state = _safe_state(context, name, unit, wired)
-        per_dose, per_day = _caps(context, name, config.safety.limits.get(name, LimitSection()))
-        limits[name] = ActuatorLimits(low, high, state, per_dose, per_day)
+        section = config.safety.limits.get(name, LimitSection())
+        per_dose, per_day = _caps(context, name, section)
+        allowed = build_hours(context, ("safety", "limits", name, "allowed"), section.allowed)
+        limits[name] = ActuatorLimits(low, high, state, per_dose, per_day, allowed)
     return limits
 
 
@@ -94,6 +97,8 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
 def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | None, float | None]:
     path: KeyPath = ("safety", "limits", name)
     is_pump = name in context.pumps - astray(context)
+    if name not in context.pumps:
+        _no_pump(context, path, section)
 
     def cap_ml(key: str, text: str | None) -> float | None:
         if text is None and is_pump:  # one wrong reading decides a dose: no pump goes without a cap
@@ -106,6 +111,14 @@ def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | N
             (*path, "per_dose"), f'got "{section.per_dose}", must be at most per_day: {section.per_day}'
         )
     return per_dose, per_day
+
+
+def _no_pump(context: Context, path: KeyPath, section: LimitSection) -> None:
+    """Find caps of what is no pump."""
+    for key in ("per_dose", "per_hour", "per_day", "per_trial", "per_campaign"):
+        if getattr(section, key) is not None:
+            near = did_you_mean(path[-1], sorted(context.pumps)) if isinstance(path[-1], str) else ""
+            context.findings.add((*path, key), f"must be left out, for caps are for pumps{near}")
 
 
 def range_of(context: Context, section: VariableSection) -> tuple[float, float]:

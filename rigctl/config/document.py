@@ -14,6 +14,7 @@ from typing import Any
 
 import yaml
 
+from rigctl.config.file import refuse_too_long
 from rigctl.config.slips import slip_of
 from rigctl.config.wording import shown
 from rigctl.errors import ConfigError, KeyPath, Mistake, dotted
@@ -21,6 +22,10 @@ from rigctl.errors import ConfigError, KeyPath, Mistake, dotted
 MAX_DEPTH = 30
 MAX_NUMBER_LENGTH = 40
 """Longer digit strings stay text: no quantity of a rig needs them, and Python refuses to read huge ones."""
+MOST_VALUES = 20_000
+"""Keys, values and list elements together; each costs time in every later check."""
+LONGEST_TEXT = 1_000
+"""Characters of one key or value: patterns and sentences are made for short ones."""
 
 _SCALARS: tuple[tuple[re.Pattern[str], Callable[[str], Any]], ...] = (
     (re.compile(r"~|null|Null|NULL|"), lambda _: None),
@@ -68,8 +73,9 @@ def parse(text: str, file: str) -> tuple[Document, list[Mistake]]:
     """Parse the document; return every mistake in its keys and scalars beside it.
 
     Raises:
-        ConfigError: it is no YAML, or no mapping at the top.
+        ConfigError: it is no YAML, no mapping at the top, or larger than any configuration.
     """
+    refuse_too_long(len(text), file)
     try:
         root = yaml.compose(text, Loader=_PlainLoader)
     except yaml.YAMLError as error:
@@ -93,6 +99,7 @@ class _PlainLoader(yaml.BaseLoader):
     """Composes nodes without resolving scalars; refuses what makes a document larger than its text."""
 
     depth = 0
+    values = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         event = self.peek_event()  # type: ignore[no-untyped-call]  # the stubs leave it untyped
@@ -101,8 +108,13 @@ class _PlainLoader(yaml.BaseLoader):
             what = "aliases are not supported; write the value out"
             raise yaml.composer.ComposerError(None, None, what, mark)
         self.depth += 1
+        self.values += 1
         if self.depth > MAX_DEPTH:
             raise yaml.composer.ComposerError(None, None, f"nested deeper than {MAX_DEPTH} levels", mark)
+        if self.values > MOST_VALUES:
+            raise yaml.composer.ComposerError(None, None, f"more than {MOST_VALUES} keys and values", mark)
+        if isinstance(event, yaml.ScalarEvent) and len(event.value) > LONGEST_TEXT:
+            raise yaml.composer.ComposerError(None, None, f"text of more than {LONGEST_TEXT} characters", mark)
         node = super().compose_node(parent, index)
         self.depth -= 1
         return node

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Final
 
 from rigctl.errors import ConfigError, Mistake
 from rigctl.plugins import did_you_mean
+
+MOST_BYTES: Final = 1_000_000
+"""Of a file: the largest rig described so far takes 30,000, and a parser takes seconds for each million."""
 
 
 def read(path: Path) -> str:
@@ -15,15 +19,24 @@ def read(path: Path) -> str:
         ConfigError: there is none, or it is no text.
     """
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise ConfigError([Mistake(str(path), _why(path, error), file=str(path))]) from error
+    refuse_too_long(len(data), str(path))
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         column = error.start - data.rfind(b"\n", 0, error.start)
         raise ConfigError([Mistake(f"{path}:{line}", _no_text(data, error), (), line, column, str(path))]) from error
+
+
+def refuse_too_long(length: int, file: str) -> None:
+    """Raise `ConfigError` for more text than a configuration can have, before anything reads it."""
+    if length > MOST_BYTES:
+        what = f"is larger than {MOST_BYTES // 1_000_000} MB, must be a configuration; is it the right file?"
+        raise ConfigError([Mistake(file, what, file=file)])
 
 
 def _why(path: Path, error: OSError | ValueError) -> str:

@@ -52,6 +52,8 @@ _TELLING: Final[tuple[tuple[str, bool, str], ...]] = (
     ),
     ("escape", False, "got a backslash in double quotes, must stand in single ones; write '...' around the value"),
     ("nested deeper", False, "is {problem}; no configuration needs that"),
+    ("keys and values", False, "got {problem}, must be fewer; is it the right file?"),
+    ("text of more than", False, "got {problem}, must be shorter; is a quote or a line end missing?"),
 )
 """What the parser says, whether the fault is where it began to read, and what that means (empty: look elsewhere)."""
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from rigctl.config.wording import quantity_meant, write
+from rigctl.config.wording import quantity_meant, shown, write
 from rigctl.core.money import Micros, to_micros
 from rigctl.plugins import nearest
 
@@ -20,6 +20,12 @@ _UNIT: Final = re.compile(r"[A-Za-zµμ°Ω%*/^·() 0-9.-]{0,60}")
 _CURRENCY: Final = re.compile(r"[A-Z]{3}")
 _POWER: Final = re.compile(r"(?<=[A-Za-z])(-?[1-9])(?![0-9])")
 _LONG_NUMBER: Final = re.compile(r"\d{3}")
+MOST_DIGITS: Final = 20
+"""Of a quantity: decimals compute with 28, and a price must stay exact."""
+LARGEST: Final = 30
+"""Power of ten of a quantity; every number made of it stays finite."""
+LARGEST_SUM: Final = 12
+"""Power of ten of an amount of money: the journal counts micro-units in 64 bits."""
 
 SCALES: Final = ("pH", "HB", "HV", "HRC", "NTU", "FNU", "PSU")
 """Instrument scales that convert to nothing else."""
@@ -135,6 +141,8 @@ class Units:
             raise ValueError(f'got "{value}", {must}{write(value.replace(code, self.currency))}')
         if amount < 0:
             raise ValueError(f'got "{value}", must not be negative')
+        if amount.adjusted() >= LARGEST_SUM:
+            raise ValueError(f'got "{value}", must be less than 1e{LARGEST_SUM} {code}')
         if per:
             try:
                 amount *= self._convert(Decimal(1), kind.unit, per)
@@ -183,8 +191,13 @@ def _unit_meant(text: str) -> str:
 def _split(value: str, what: str) -> tuple[Decimal, str]:
     found = _QUANTITY.fullmatch(value)
     if found is None:
-        raise ValueError(f'got "{value}", must be {what}{quantity_meant(value)}')
-    return Decimal(found[1]), found[2]
+        raise ValueError(f"got {shown(value)}, must be {what}{quantity_meant(value)}")
+    amount = Decimal(found[1])
+    if len(amount.as_tuple().digits) > MOST_DIGITS:
+        raise ValueError(f"got {shown(value)}, must have at most {MOST_DIGITS} digits")
+    if amount.adjusted() >= LARGEST:
+        raise ValueError(f"got {shown(value)}, must be less than 1e{LARGEST}")
+    return amount, found[2]
 
 
 def _short(price: Decimal) -> Decimal:

@@ -21,6 +21,10 @@ from rigctl.console.output import told
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import MICROS_PER_UNIT, Micros
 from rigctl.errors import UsageError
+from rigctl.printable import printable
+
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""What a cell begins with that spreadsheets work out."""
 
 
 def export(campaign: OpenCampaign, what: str, form: str, out: Path | None) -> None:
@@ -176,4 +180,11 @@ def _cell(value: Any) -> Any:
     """Return what stands in a CSV cell; floats in the shortest form that reads back the same."""
     if isinstance(value, Decimal):
         return f"{value:f}"
+    if isinstance(value, str):
+        return _text(value)
     return "" if value is None else repr(value) if isinstance(value, float) else value
+
+
+def _text(text: str) -> str:
+    """Return words as a spreadsheet shows them: what begins like a formula is quoted, so that none is worked out."""
+    return f"'{printable(text)}" if text.startswith(FORMULA) else printable(text)

@@ -14,6 +14,7 @@ import typer
 from rigctl.console.options import AsJson, Config, State, numbered
 from rigctl.console.output import print_json, tell
 from rigctl.errors import UsageError
+from rigctl.printable import printable
 
 Force = Annotated[bool, typer.Option("--force", help="Record what looks mistyped all the same.")]
 Which = Annotated[
@@ -119,7 +120,7 @@ def import_(
     plan = importing.planned(loaded, Path(which[-1]), reading)
     known_noise = importing.noise_of(loaded, noise, noise_factor)
     if not json:
-        typer.echo("\n".join(importing.preview(loaded, plan)))
+        typer.echo(printable("\n".join(importing.preview(loaded, plan))))
     answer = dict(importing.to_json(loaded, plan))
     if not dry_run:
         sure = _sure(force=force, ask=not json)
@@ -203,7 +204,7 @@ def _sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
     """Return what is told of doubts: it asks a person at a terminal, and refuses where there is none."""
 
     def sure(doubts: Sequence[str]) -> None:
-        told = "\n".join(f"  {doubt}" for doubt in doubts)
+        told = printable("\n".join(f"  {doubt}" for doubt in doubts))
         if force:
             typer.echo(f"rigctl: recorded all the same:\n{told}", err=True)
         elif ask and at_a_terminal():

@@ -21,6 +21,7 @@ from rigctl.config.writing import configuration
 from rigctl.console import next_steps, probing
 from rigctl.console.interview import Interview
 from rigctl.errors import ConfigError, UsageError, counted
+from rigctl.printable import printable
 
 T = TypeVar("T")
 BY_ID: Final = Path("/dev/serial/by-id")
@@ -63,7 +64,7 @@ class Terminal:
     stderr: bool
 
     def say(self, text: str) -> None:
-        typer.echo(text, err=self.stderr)
+        typer.echo(printable(text), err=self.stderr)
 
     def ask(self, question: str, reader: Callable[[str], T], default: str | None = None) -> T:
         """Ask until the answer holds.
@@ -155,7 +156,7 @@ def _found(places: Sequence[probing.Place], units: Sequence[int]) -> tuple[Devic
     seen = probing.sightings(places, units)
     devices = probing.devices_of(places, seen)
     for line in probing.told(places, seen, devices):
-        typer.echo(line, err=True)
+        typer.echo(printable(line), err=True)
     return devices
 
 

@@ -22,6 +22,9 @@ MaybeConfig = Annotated[
 ]
 State = Annotated[Path | None, typer.Option(metavar="DIR", help="State directory; default ./state/<rig>.")]
 Bus = Annotated[list[str] | None, typer.Option(metavar="NAME=URL", help="Use another URL for a bus; repeatable.")]
+IfLeftDriven = Annotated[
+    bool, typer.Option("--if-left-driven", help="Only what a campaign that died has left driven; else do nothing.")
+]
 Seed = Annotated[int | None, typer.Option(min=0, help="Instead of the configuration's.")]
 Budget = Annotated[
     str | None, typer.Option(metavar="MONEY", help='Instead of the configuration\'s, e.g. "20 EUR" or 20.')

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.codec import plain
 from rigctl.console.tables import wrapped
+from rigctl.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -49,13 +50,13 @@ def print_json_line(answer: Any) -> None:
 def print_fields(answer: Any) -> None:
     """One `name: value` per line on standard output."""
     for name, value in told(answer).items():
-        sys.stdout.write(f"{name.replace('_', ' ')}: {_shown(value)}\n")
+        sys.stdout.write(printable(f"{name.replace('_', ' ')}: {_shown(value)}\n"))
 
 
 def print_rows(answers: Sequence[Any]) -> None:
     """Print one line per answer on standard output, `name value, ...`."""
     for answer in told(answers):
-        sys.stdout.write(f"{_shown(answer)}\n")
+        sys.stdout.write(printable(f"{_shown(answer)}\n"))
 
 
 def _shown(value: Any) -> str:
@@ -68,9 +69,9 @@ def _shown(value: Any) -> str:
 
 def console(*, stderr: bool = False) -> Console:
     """Return the console that people read; lines for a pipe or a dumb terminal are not broken."""
-    from rich.console import Console  # noqa: PLC0415  # only when something is shown
+    from rigctl.console.screen import Screen  # noqa: PLC0415  # rich only when something is shown
 
-    made = Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    made = Screen(stderr=stderr, highlight=False, markup=False, emoji=False)
     if not made.is_terminal:
         made.width = PIPE_WIDTH
     elif made.is_dumb_terminal:  # rich takes 80 columns, whatever the terminal says
@@ -81,6 +82,11 @@ def console(*, stderr: bool = False) -> Console:
 def tell(answer: Any, json: bool) -> None:
     """Print an answer for a program, or its fields for a person."""
     (print_json if json else print_fields)(answer)
+
+
+def say(answer: Any, sentences: Iterable[str], json: bool) -> None:
+    """Print an answer for a program, or as sentences for a person."""
+    print_json(answer) if json else print_sentences(sentences)
 
 
 def print_sentences(sentences: Iterable[str]) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rigctl.campaign import control, hindsight
 from rigctl.campaign.acts import act_json
+from rigctl.campaign.alarms import Alarms, worst
 from rigctl.campaign.corrections import changes
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.rows import ByHand, TrialRow
@@ -56,6 +58,7 @@ def status(directory: Path) -> Mapping[str, Any]:
             "ended": starts[-1].ended if starts else None,
             **measured_front(row, trials),
             **_people(reader, trials),
+            **_alarms(reader),
         }
 
 
@@ -64,9 +67,21 @@ def _front(directory: Path) -> Mapping[str, Any]:
     try:
         with open_reader(directory) as reader:
             trials = reader.trials()
-            return {**measured_front(reader.campaign(), trials), **_people(reader, trials)}
+            return {**measured_front(reader.campaign(), trials), **_people(reader, trials), **_alarms(reader)}
     except (UsageError, JournalError):
         return {}
+
+
+def _alarms(reader: Reader) -> Mapping[str, Any]:
+    """Say how many alarms stand, and which is the worst; nothing while none does."""
+    rows, now = reader.alarm_rows, datetime.now(UTC)
+    found = Alarms().taken(rows.events()).shown(rows.now_s(), now.isoformat())
+    first = worst(found)
+    if first is None:
+        return {}
+    told = f"{first.source}: {first.message} (alarm {first.alarm}, {counted(first.count, 'time')})"
+    standing = sum(alarm.standing for alarm in found)
+    return {"standing_alarms": standing, "worst_alarm": f"{first.severity.name} {told}"}
 
 
 def _people(reader: Reader, trials: Sequence[TrialRow]) -> Mapping[str, Any]:

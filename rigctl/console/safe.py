@@ -44,6 +44,9 @@ class Done:
         return {**safe_json(self.report), "by": self.by, "notes": self.notes}
 
 
+_NOTHING = Done("nobody", SafeReport(()), ("nothing was left driven",))
+
+
 def safe_json(report: SafeReport) -> Mapping[str, Any]:
     return {"ok": report.ok, **told(report)}
 
@@ -109,6 +112,23 @@ def make_safe(config: Path | None, state: Path | None, buses: Mapping[str, str])
         return Done("the running campaign", told)
     devices, speedup, notes = _what(config, directory, buses)
     return Done("rigctl safe", go_safe(devices, speedup), notes)
+
+
+def make_left_safe(config: Path | None, state: Path | None, buses: Mapping[str, str]) -> Done:
+    """Bring to its safe state what a campaign that died has left driven; a running one is left alone.
+
+    What cannot be told counts as driven: where the word that was left cannot be read, all that is configured goes safe.
+    """
+    directory = state_of(config, state)
+    if directory is None or campaign_here(directory) is not None:
+        return _NOTHING
+    try:
+        left = safe_file.read(directory)
+    except RigctlError:
+        return make_safe(config, state, buses)
+    if left is None or not left.driven or left.writer.alive:
+        return _NOTHING
+    return Done("rigctl safe", go_safe(left.devices, left.speedup))
 
 
 def _by_campaign(directory: Path) -> SafeReport | None:

@@ -23,6 +23,7 @@ from typing import Any, Generic, TextIO, TypeVar
 import structlog
 
 from rigctl.errors import counted
+from rigctl.printable import printable_values
 
 T = TypeVar("T")
 
@@ -178,6 +179,7 @@ def configure_logs(*, debug: bool = False) -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *([] if terminal else [structlog.processors.dict_tracebacks]),
+            printable_values,
             render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(level),

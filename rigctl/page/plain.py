@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from rigctl.printable import printable
+
 
 def plain_page(title: str, sentences: Sequence[str], *, again_s: int = 0, form: str = "", up: str = "./") -> str:
     """Return a page that says this.
@@ -16,8 +18,9 @@ def plain_page(title: str, sentences: Sequence[str], *, again_s: int = 0, form: 
         form: HTML below them.
         up: where the campaign's page is from here, for a proxy may have put it anywhere.
     """
+    title = printable(title)
     refresh = f'<meta http-equiv="refresh" content="{again_s}">' if again_s else ""
-    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in sentences if sentence)
+    said = "".join(f"<p>{escape(printable(sentence))}</p>" for sentence in sentences if sentence)
     way_back = "" if again_s else f'<p><a href="{up}">Back to the page</a></p>'
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>{refresh}'

@@ -14,6 +14,7 @@ from rigctl.page.course import Tracks
 from rigctl.page.sections import SECTIONS, kept, view
 from rigctl.page.series import series
 from rigctl.page.shown import Facts, Study
+from rigctl.printable import printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -56,6 +57,11 @@ def sections(facts: Facts, study: Study | None, *, acting: str | None = None) ->
     return out
 
 
+def _printable(value: object) -> object:
+    # markup is ours, and made of texts that came through here
+    return printable(value) if type(value) is str else value
+
+
 @cache  # templates are compiled once per process
 def environment() -> Environment:
     from jinja2 import Environment, PackageLoader, StrictUndefined  # noqa: PLC0415 - only when something is shown
@@ -66,6 +72,7 @@ def environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        finalize=_printable,
     )
     found.globals.update(counted=counted, joined=joined, lasting=lasting)
     return found

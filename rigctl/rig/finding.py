@@ -25,6 +25,8 @@ LISTEN_S: Final = 1.2
 """Rig seconds: an EZO circuit as shipped speaks every second."""
 LEAST_S: Final = 0.25
 """Wall seconds of listening, however fast rig time runs."""
+MOST_HEARD: Final = 100_000
+"""Bytes; who speaks more than that is known well enough."""
 GLITCH: Final = 2
 """Bytes that a port may have heard merely from being opened."""
 QUIET: Final = "quiet=0.2"
@@ -137,7 +139,7 @@ def _heard(line: ByteLine) -> bytes:
     """Listen, and return what came unasked."""
     said, until = bytearray(), Deadline.after(max(LISTEN_S / line.clock.speedup, LEAST_S))
     with suppress(DeviceTimeout):
-        while True:
+        while len(said) <= MOST_HEARD:
             said += line.read_line(b"\r", until) + b"\r"
     line.resync()
     return bytes(said) + line.take_dropped()

@@ -21,7 +21,10 @@ from typing import ClassVar, Literal, Protocol, runtime_checkable
 from pydantic import BaseModel, ConfigDict
 
 from rigctl.errors import DeviceTimeout
+from rigctl.printable import one_line
 
+LONGEST_NAME = 200
+"""Characters that are taken of each thing an instrument says of itself."""
 LOOK_S = 0.05
 """A line that waits for an answer looks at its deadline at least this often, wall seconds."""
 
@@ -46,6 +49,10 @@ class Reading:
     """Rig time, seconds."""
     severity: Severity = Severity.NONE
     detail: str = ""
+
+    def __post_init__(self) -> None:
+        if self.detail:
+            object.__setattr__(self, "detail", one_line(self.detail))
 
     @classmethod
     def invalid(cls, unit: str, time_s: float, detail: str) -> Reading:
@@ -196,6 +203,10 @@ class Identity:
     model: str
     firmware: str = ""
     serial: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("model", "firmware", "serial"):
+            object.__setattr__(self, name, one_line(getattr(self, name), LONGEST_NAME))
 
 
 @runtime_checkable
@@ -359,6 +370,9 @@ class DoseLog(Protocol):
 
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         """Sum up all doses since this rig time, open intents in full; for the caps."""
+
+    async def given_ml(self, pumps: Sequence[str], since_s: float | None) -> float:
+        """Sum up all doses of these pumps since this rig time, open intents in full; None: of the trial under way."""
 
     async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
         """Record what the last dose of this pump did to the reading that judges it, the probe's units."""

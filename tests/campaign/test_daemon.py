@@ -10,7 +10,7 @@ import pytest
 
 from rigctl.campaign import control, watchman
 from rigctl.campaign.clock import RealClock, boot_id
-from rigctl.campaign.desk import Desk, notify
+from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import RigSeen
 from rigctl.campaign.lock import state_lock
 from rigctl.campaign.replay import replay
@@ -282,30 +282,7 @@ async def test_a_raised_budget_lets_a_spent_campaign_go_on(stage):
         assert [t.differences for t in replay(journal, make_spec(budget=2))] == [()] * again.trials
 
 
-# Service manager and tick -------------------------------------------------------------------------------------------
-
-
-async def test_the_service_manager_is_told(stage, tmp_path, monkeypatch):
-    """READY once everything is safe, WATCHDOG from the tick, STOPPING at the end."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
-        manager.bind(str(tmp_path / "notify"))
-        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
-        monkeypatch.setattr(watchman.Watchman, "run", one_tick)
-        await stage.run(make_spec(max_trials=1), fail={"measure": lambda: asyncio.sleep(0)})
-        manager.setblocking(False)
-        told = [manager.recv(64), manager.recv(64), manager.recv(64)]
-    assert sorted(told) == [b"READY=1", b"STOPPING=1", b"WATCHDOG=1"]
-    assert told[-1] == b"STOPPING=1"
-
-
-async def one_tick(self):
-    self.alive()
-
-
-def test_without_a_service_manager_nothing_is_sent(tmp_path):
-    """No address, or nobody listening there, is no error."""
-    addresses = [{}, {"NOTIFY_SOCKET": str(tmp_path / "nobody")}, {"NOTIFY_SOCKET": "@nobody"}]
-    assert [notify("READY=1", environment) for environment in addresses] == [False] * 3
+# Tick -----------------------------------------------------------------------------------------------------------------
 
 
 async def test_the_watch_measures_its_own_delay_and_beats_at_a_low_rate(tmp_path):
@@ -331,7 +308,7 @@ async def test_the_watch_measures_its_own_delay_and_beats_at_a_low_rate(tmp_path
     await looks.get()
     await looks.get()
     running.cancel()
-    assert watching.worst_delay_s >= 0.01
+    assert watching.lateness.worst_s >= 0.01
     assert beats == [1]
     assert len(told) >= 3
     assert {type(event) for event in told} == {RigSeen}

@@ -8,6 +8,7 @@ import pytest
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.journal.writer import ManualTrial
+from rigctl.campaign.plausibility import PastCosts
 from rigctl.campaign.trial import Event, State
 from rigctl.codec import from_json, to_json
 from rigctl.core.experiment.history import Observation
@@ -148,7 +149,7 @@ def test_a_trial_cut_short_is_charged_but_says_nothing_of_what_trials_cost(journ
     journal.finish(1, journal.read.trial(1).state, event, LINES, after=READINGS)
     (seen,) = journal.read.history(make_space()).observations
     assert (seen.x, seen.y, seen.cost, seen.cost_known) == (None, None, 80_000, False)
-    assert journal.past_lines() == ()
+    assert journal.costs() == PastCosts()
 
 
 def test_a_trial_done_by_hand_is_recorded_whole(journal):
@@ -275,6 +276,7 @@ def test_caps_hold_across_a_reboot(journal, clock):
     assert again.time.now_s() == 50_000.0
     assert again.doses.volume_since_ml("pump", 30.0 - 86_400.0) == 10.0
     assert again.doses.volume_since_ml("pump", 31.0) == 0.0
+    assert again.doses.given_ml(["pump"], -math.inf) == 10.0
     again.arm(1, {"power": Reading(1.0, "kWh", time_s=30.0)})
     assert again.read.meter_readings(1, "before")["power"].time_s == 50_000.0
     again.close()

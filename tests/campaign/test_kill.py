@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.journal.invariants import violations
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from tests.campaign.fakes import Stage, World, charged, make_spec, metered, open_journal, unsynced
@@ -67,6 +68,7 @@ def check_world(directory, kills):
         controls = world.count("control")
         assert controls <= TRIALS, "a trial's setting was imposed twice"
         assert [t.differences for t in replay(journal, SPEC)] == [()] * TRIALS
+        assert violations(journal) == ()
 
 
 @pytest.fixture(scope="module")

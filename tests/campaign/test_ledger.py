@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rigctl.campaign.ledger import Interlude, charge, idle_between, idle_in_trial, total
-from rigctl.campaign.plausibility import Consumption, PastLine
+from rigctl.campaign.plausibility import Consumption, PastCosts, PastLine
 from rigctl.core.money import to_micros
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
@@ -28,7 +28,7 @@ def kwh(value):
 def power_line(before, after, past=(), meter=POWER, control_set=("a",)):
     """The one line of a trial metered by `meter`."""
     used = Consumption({"power": before} if before else {}, {"power": after} if after else {}, 0.0)
-    (line,) = charge([meter], used, control_set, past)
+    (line,) = charge([meter], used, control_set, PastCosts.of(past))
     return line
 
 
@@ -36,7 +36,7 @@ def test_a_trial_costs_the_sum_of_its_exact_lines():
     """Energy, volume, time and fixed lines are decimal products of quantity and price."""
     before = {"power": kwh(12.1), "acid": Reading(100.0, "mL", 0.0)}
     after = {"power": kwh(12.3), "acid": Reading(107.5, "mL", 0.0)}
-    lines = charge([POWER, ACID, LABOUR, WATER], Consumption(before, after, 1800.0), ("a",), ())
+    lines = charge([POWER, ACID, LABOUR, WATER], Consumption(before, after, 1800.0), ("a",), PastCosts())
     assert [line.amount for line in lines] == [62_000, 31_500, 750_000, 50_000]
     assert [line.quantity for line in lines] == [0.2, 7.5, 0.5, 1.0]
     assert total(lines) == 893_500
@@ -85,7 +85,7 @@ def test_an_estimate_comes_from_the_nearest_evidence():
 
 def test_a_clock_that_seems_to_go_back_costs_nothing():
     """A negative duration is charged as none."""
-    (line,) = charge([LABOUR], Consumption({}, {}, -1.0), ("a",), ())
+    (line,) = charge([LABOUR], Consumption({}, {}, -1.0), ("a",), PastCosts())
     assert line.amount == 0
 
 
@@ -96,7 +96,7 @@ def ml(value):
 def acid_line(before, after, booked_ml, past=()):
     """The one line of a pump's own counter in a trial whose doses add up to `booked_ml`."""
     used = Consumption({"acid": before}, {"acid": after}, 0.0, {"acid": booked_ml})
-    (line,) = charge([ACID], used, ("a",), past)
+    (line,) = charge([ACID], used, ("a",), PastCosts.of(past))
     return line
 
 
@@ -138,7 +138,7 @@ reading = st.one_of(
 def test_no_reading_whatever_makes_a_negative_cost(before, after, elapsed, past):
     """For any pair of readings the lines are whole, non-negative micro-units that add up."""
     used = Consumption({"power": before} if before else {}, {"power": after} if after else {}, elapsed)
-    lines = charge([POWER, LABOUR, WATER], used, ("a",), [PastLine(("a",), "power", p) for p in past])
+    lines = charge([POWER, LABOUR, WATER], used, ("a",), PastCosts.of(PastLine(("a",), "power", p) for p in past))
     assert all(isinstance(line.amount, int) and line.amount >= 0 for line in lines)
     assert total(lines) == sum(line.amount for line in lines)
 
@@ -151,8 +151,8 @@ FREE = MeterSpec("power", "energy", "mains", Decimal("0.31"))
 def test_a_lost_trial_pays_its_share_of_the_time_and_the_rest_is_idle():
     """Died after six of sixty minutes: a tenth of the energy is the trial's, marked; both lines are the whole rise."""
     used = Consumption({"power": kwh(10.0)}, {"power": Reading(11.0, "kWh", 3600.0)}, 360.0, unattended_s=3240.0)
-    lines = charge([FREE, LABOUR, WATER], used, ("a",), ())
-    idle = idle_in_trial([FREE, LABOUR, WATER], used, lines, (), "nobody")
+    lines = charge([FREE, LABOUR, WATER], used, ("a",), PastCosts())
+    idle = idle_in_trial([FREE, LABOUR, WATER], used, lines, PastCosts(), "nobody")
     assert [(i.meter, i.quantity, i.amount, i.note) for i in idle] == [
         ("power", 0.9, 279_000, "nobody"),
         ("labour", 0.9, 1_350_000, "nobody"),
@@ -164,15 +164,15 @@ def test_a_lost_trial_pays_its_share_of_the_time_and_the_rest_is_idle():
 def test_a_pump_s_counter_belongs_to_the_trial_whose_doses_it_counts():
     """However long nobody was in charge: what was dispensed was dispensed for the trial."""
     used = Consumption({"acid": ml(0.0)}, {"acid": ml(8.0)}, 60.0, {"acid": 8.0}, unattended_s=86_400.0)
-    lines = charge([ACID], used, ("a",), ())
+    lines = charge([ACID], used, ("a",), PastCosts())
     assert (lines[0].quantity, lines[0].estimated) == (8.0, False)
-    assert idle_in_trial([ACID], used, lines, (), "nobody") == ()
+    assert idle_in_trial([ACID], used, lines, PastCosts(), "nobody") == ()
 
 
 def between(before, after, gap_s, meter=FREE, rested_s=0.0, booked=(), past=()):
     """What is idle on one meter between two trials."""
     gap = Interlude({meter.name: (before, gap_s)}, {meter.name: after}, rested_s, booked)
-    return idle_between([meter, LABOUR], gap, past)
+    return idle_between([meter, LABOUR], gap, PastCosts.of(past))
 
 
 @pytest.mark.parametrize(
@@ -232,8 +232,8 @@ def test_trials_and_idle_together_are_the_counter_s_rise(steps, start, price):
         else:
             asleep_s = 3600.0 * (1.0 - awake) if what == "slept" else 0.0
             used = Consumption({"power": before}, {"power": after}, 3600.0 - asleep_s, unattended_s=asleep_s)
-            charged = charge([meter], used, ("a",), ())
-            lines += [*charged, *idle_in_trial([meter], used, charged, (), "asleep")]
+            charged = charge([meter], used, ("a",), PastCosts())
+            lines += [*charged, *idle_in_trial([meter], used, charged, PastCosts(), "asleep")]
     assert sum(line.amount for line in lines) == exact
     assert math.fsum(line.quantity for line in lines) == pytest.approx((counter - start) / 1000, abs=1e-9)
     assert all(line.amount >= 0 for line in lines)

@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from rigctl.campaign.ledger import IdleLine, Interlude, LedgerLine, charge, idle_between, idle_in_trial, total
-from rigctl.campaign.plausibility import Consumption, PastLine
+from rigctl.campaign.plausibility import Consumption, PastCosts, PastLine
 from rigctl.rig.metering import by_power
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
@@ -37,7 +37,7 @@ def line_of(meter, before, after, elapsed_s=0.0, past=(), *, power=None, dense=T
     if power is not None:
         first[by_power(meter.name)] = kwh(7.0)
         last[by_power(meter.name)] = kwh(7.0 + power, 0.0, Severity.NONE if dense else Severity.MINOR)
-    (line,) = charge([meter], Consumption(first, last, elapsed_s, **used), ("a",), past)
+    (line,) = charge([meter], Consumption(first, last, elapsed_s, **used), ("a",), PastCosts.of(past))
     return line
 
 
@@ -47,7 +47,7 @@ def line_of(meter, before, after, elapsed_s=0.0, past=(), *, power=None, dense=T
 def test_every_kind_of_meter_makes_a_whole_line():
     """Name, kind, quantity, unit, amount, no estimate, and a word only where nothing could be checked."""
     used = Consumption({"power": kwh(1.0), "acid": ml(2.0)}, {"power": kwh(1.5), "acid": ml(4.0)}, 1800.0)
-    lines = charge([POWER, ACID, LABOUR, WATER], used, ("a",), ())
+    lines = charge([POWER, ACID, LABOUR, WATER], used, ("a",), PastCosts())
     assert lines == (
         LedgerLine("power", "energy", 0.5, "kWh", 155_000, False, UNCHECKED),
         LedgerLine("acid", "volume", 2.0, "mL", 8_400, False, ""),
@@ -201,8 +201,8 @@ def test_idle_in_a_trial_is_what_is_left_of_every_meter():
     flow = replace(ACID, name="flow", price=Decimal("0.001"))
     used = Consumption(before, after, 900.0, {"acid": 8.0}, 2700.0)
     meters = [WATER, LABOUR, ACID, POWER, flow]
-    lines = charge(meters, used, ("a",), ())
-    assert idle_in_trial(meters, used, lines, (), "while nobody looked") == (
+    lines = charge(meters, used, ("a",), PastCosts())
+    assert idle_in_trial(meters, used, lines, PastCosts(), "while nobody looked") == (
         IdleLine("labour", "time", 0.75, "h", 1_125_000, "while nobody looked"),
         IdleLine("power", "energy", 0.75, "kWh", 232_500, "while nobody looked"),
         IdleLine("flow", "volume", 30.0, "mL", 30_000, "while nobody looked"),
@@ -213,7 +213,7 @@ def test_idle_in_a_trial_is_what_is_left_of_every_meter():
 def test_without_an_interruption_nothing_is_idle(unattended_s, meters):
     """Half a second is one."""
     used = Consumption({}, {}, 900.0, unattended_s=unattended_s)
-    assert len(idle_in_trial([LABOUR], used, charge([LABOUR], used, ("a",), ()), (), "why")) == meters
+    assert len(idle_in_trial([LABOUR], used, charge([LABOUR], used, ("a",), PastCosts()), PastCosts(), "why")) == meters
 
 
 @pytest.mark.parametrize("unattended_s", [0.0, -1.0])
@@ -222,16 +222,16 @@ def test_what_a_coarse_counter_rose_beyond_its_power_is_nobody_s_idling(unattend
     first = {"power": kwh(412.7), by_power("power"): kwh(7.0)}
     last = {"power": kwh(412.9, HOUR_S), by_power("power"): kwh(7.1, HOUR_S)}
     used = Consumption(first, last, HOUR_S, unattended_s=unattended_s)
-    lines = charge([POWER], used, ("a",), ())
+    lines = charge([POWER], used, ("a",), PastCosts())
     assert lines[0].quantity == 0.1
-    assert idle_in_trial([POWER], used, lines, (), "why") == ()
+    assert idle_in_trial([POWER], used, lines, PastCosts(), "why") == ()
 
 
 def between(gap_s=HOUR_S, meter=POWER, was=12.25, now=12.5, **changes):
     """What is idle on one meter between two trials."""
     reading = ml if meter.kind == "volume" else kwh
     gap = Interlude({meter.name: (reading(was), gap_s)}, {meter.name: reading(now)}, 0.0)
-    return idle_between([meter], replace(gap, **changes), changes.pop("past", ()))
+    return idle_between([meter], replace(gap, **changes), PastCosts.of(changes.pop("past", ())))
 
 
 def test_idle_between_trials_is_the_whole_rise():
@@ -248,7 +248,7 @@ def test_a_meter_that_cannot_be_read_keeps_no_other_from_being_booked():
     meters = [replace(POWER, name=name) for name in names]
     known = {name: (kwh(12.25), HOUR_S) for name in ("dead", "absent", "power")}
     gap = Interlude(known, {"dead": DEAD, "unknown": kwh(5.0), "power": kwh(12.5)}, 0.0)
-    assert [line.meter for line in idle_between(meters, gap, ())] == ["power"]
+    assert [line.meter for line in idle_between(meters, gap, PastCosts())] == ["power"]
 
 
 def test_a_counter_that_fell_is_told_once():
@@ -293,14 +293,14 @@ def test_a_trial_that_was_estimated_pays_before_anything_is_idle(quantity, amoun
     """Once its meter can be read again: what it was charged is taken off, never below nothing."""
     charged = {"power": LedgerLine("power", "energy", quantity, "kWh", amount, True, "estimated")}
     gap = Interlude({}, {"power": kwh(12.5)}, 0.0, (), {"power": (kwh(12.25), HOUR_S)}, charged)
-    found = idle_between([POWER], gap, ())
+    found = idle_between([POWER], gap, PastCosts())
     assert [(line.quantity, line.amount) for line in found] == ([idle] if idle else [])
 
 
 def test_a_meter_without_a_charge_to_go_with_is_not_booked_from_before_its_trial():
     """Where the trial was metered after all, what lies before it is its own."""
     gap = Interlude({}, {"power": kwh(12.5)}, 0.0, (), {"power": (kwh(12.25), HOUR_S)}, {})
-    assert idle_between([POWER], gap, ()) == ()
+    assert idle_between([POWER], gap, PastCosts()) == ()
 
 
 RATED = replace(POWER, rated_per_h=2.0)
@@ -330,13 +330,13 @@ def test_no_more_is_booked_as_idle_than_can_have_been_used(meter, gap_s, past, m
     """1.1 times its rating, three times the dearest hour, or 30 kW; a minute at least; and two steps of the counter."""
     reading = ml if meter.kind == "volume" else kwh
     gap = Interlude({meter.name: (reading(12.3), gap_s)}, {meter.name: reading(1e6 + 0.3)}, 0.0)
-    (line,) = idle_between([meter], gap, past)
+    (line,) = idle_between([meter], gap, PastCosts.of(past))
     limit = Decimal(most) + Decimal("0.2")
     assert line.quantity == pytest.approx(float(limit), rel=1e-12)
     assert line.amount == pytest.approx(float(limit * meter.price * 1_000_000), abs=1)
     assert line.note == f"between trials: limited, the counter rose by 999988.0 {line.unit}"
     within = Interlude(gap.before, {meter.name: reading(round(12.3 + math.floor(limit * 10) / 10, 1))}, 0.0)
-    assert "limited" not in idle_between([meter], within, past)[0].note
+    assert "limited" not in idle_between([meter], within, PastCosts.of(past))[0].note
 
 
 def test_a_flow_meter_without_a_rating_has_no_limit():
@@ -349,14 +349,14 @@ def test_what_a_trial_used_beyond_its_estimate_may_be_twenty_times_the_dearest()
     """A trial is in it: not three times only."""
     charged = {"power": LedgerLine("power", "energy", None, "kWh", 0, True, "")}
     gap = Interlude({}, {"power": kwh(1e6 + 0.3)}, 0.0, (), {"power": (kwh(12.3), HOUR_S)}, charged)
-    (line,) = idle_between([POWER], gap, DEAREST)
+    (line,) = idle_between([POWER], gap, PastCosts.of(DEAREST))
     assert line.quantity == pytest.approx(40.2)
 
 
 def test_the_counter_s_step_is_that_of_either_reading():
     """Two steps are forgiven beyond the limit, of the finer digit that was shown."""
     gap = Interlude({"power": (kwh(12.3), HOUR_S)}, {"power": kwh(99.25)}, 0.0)
-    (line,) = idle_between([POWER], gap, ())
+    (line,) = idle_between([POWER], gap, PastCosts())
     assert line.quantity == pytest.approx(30.02)
 
 
@@ -380,6 +380,6 @@ def test_the_counter_s_step_is_that_of_either_reading():
 def test_idle_hours_are_booked_up_to_a_day_and_once(rested_s, booked_h, quantity, note):
     """A day itself is whole; a billionth of an hour is the rounding of what was booked before."""
     booked = [IdleLine("labour", "time", booked_h, "h", 0, ""), IdleLine("labour", "time", None, "h", 0, "")]
-    found = idle_between([LABOUR], Interlude({}, {}, rested_s, booked), ())
+    found = idle_between([LABOUR], Interlude({}, {}, rested_s, booked), PastCosts())
     hours = [] if quantity is None else [IdleLine("labour", "time", quantity, "h", round(quantity * 1_500_000), note)]
     assert list(found) == hours

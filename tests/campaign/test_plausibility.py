@@ -9,7 +9,16 @@ from decimal import Decimal
 import pytest
 
 from rigctl.campaign.ledger import charge
-from rigctl.campaign.plausibility import Consumption, PastLine, believed, doubts, slept_s, slept_through, step
+from rigctl.campaign.plausibility import (
+    Consumption,
+    PastCosts,
+    PastLine,
+    believed,
+    doubts,
+    slept_s,
+    slept_through,
+    step,
+)
 from rigctl.rig.metering import ASLEEP, by_power
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
@@ -64,10 +73,10 @@ USUAL = tuple(an_hour(rise) for rise in (0.4, 0.5, 0.6))
 )
 def test_fault_69_a_rise_that_contradicts_what_is_known_is_not_believed(meter, used, past, why):
     """Rating, power times time, a connection's capacity, the trials before: each finds a jump or a wrong unit."""
-    said = believed(meter, used, ("a",), past)
+    said = believed(meter, used, ("a",), PastCosts.of(past))
     assert isinstance(said, str)
     assert why in said
-    (line,) = charge([meter], used, ("a",), past)
+    (line,) = charge([meter], used, ("a",), PastCosts.of(past))
     assert line.estimated
     assert 0 <= line.amount <= 1_000_000
 
@@ -91,7 +100,7 @@ def test_fault_69_a_rise_that_contradicts_what_is_known_is_not_believed(meter, u
 def test_a_rise_that_nothing_contradicts_is_believed(meter, used, past):
     """Factors leave room for what differs from trial to trial."""
     name = meter.name
-    assert believed(meter, used, ("a",), past) == Decimal(repr(used.after[name].value)) - Decimal(
+    assert believed(meter, used, ("a",), PastCosts.of(past)) == Decimal(repr(used.after[name].value)) - Decimal(
         repr(used.before[name].value)
     )
 
@@ -99,23 +108,23 @@ def test_a_rise_that_nothing_contradicts_is_believed(meter, used, past):
 def test_power_times_time_stands_in_for_a_counter_that_cannot_be_believed():
     """The line is what the power says, marked; earlier trials are asked only where the power was sampled too seldom."""
     jumped = trial(412.75, 412.75 + JUMP_KWH, by_power_kwh=0.5)
-    (line,) = charge([POWER], jumped, ("a",), [an_hour(0.25)])
+    (line,) = charge([POWER], jumped, ("a",), PastCosts.of([an_hour(0.25)]))
     assert (line.quantity, line.amount, line.estimated) == (0.5, 155_000, True)
     assert line.note.endswith("; power times time")
     seldom = trial(412.75, 412.75 + JUMP_KWH, by_power_kwh=0.5, dense=False)
-    (line,) = charge([POWER], seldom, ("a",), [an_hour(0.25)])
+    (line,) = charge([POWER], seldom, ("a",), PastCosts.of([an_hour(0.25)]))
     assert (line.amount, line.estimated) == (77_500, True)
-    (line,) = charge([POWER], seldom, ("a",), ())
+    (line,) = charge([POWER], seldom, ("a",), PastCosts())
     assert (line.quantity, line.amount, line.estimated) == (0.5, 155_000, True)
 
 
 def test_a_first_trial_s_estimate_is_what_can_have_been_used_at_most():
     """Nothing has been learned yet: rating times time, else the largest plausible amount; not zero."""
     fell = trial(412.7, 0.2, hours=0.5)
-    (line,) = charge([RATED], fell, ("a",), ())
+    (line,) = charge([RATED], fell, ("a",), PastCosts())
     assert (line.amount, line.estimated) == (310_000, True)
     assert line.note.endswith("its rating times the time")
-    (line,) = charge([replace(POWER, max_per_trial=5.0)], fell, ("a",), ())
+    (line,) = charge([replace(POWER, max_per_trial=5.0)], fell, ("a",), PastCosts())
     assert (line.amount, line.estimated) == (1_550_000, True)
 
 
@@ -141,14 +150,17 @@ def test_a_counter_s_step_is_read_off_its_values(values, expected):
 def test_a_counter_too_coarse_for_a_trial_is_replaced_by_power_times_time():
     """At 100 000 kWh float32 moves in steps of 8 Wh: a trial of 5 Wh is measured by its power, not booked as zero."""
     stood = trial(single(100_000.02), single(100_000.02), by_power_kwh=0.005)
-    (line,) = charge([POWER], stood, ("a",), ())
+    (line,) = charge([POWER], stood, ("a",), PastCosts())
     assert (round(line.quantity, 6), line.amount, line.estimated) == (0.005, 1550, False)
     assert "too coarse for a trial" in line.note
 
 
 def test_a_rise_that_nothing_can_be_checked_against_says_so():
     """Believed all the same, or nothing would ever be learned; the note is honest about it."""
-    notes = [charge([m], trial(1.25, 1.75), ("a",), past)[0] for m, past in ((POWER, ()), (RATED, ()), (POWER, USUAL))]
+    notes = [
+        charge([m], trial(1.25, 1.75), ("a",), PastCosts.of(past))[0]
+        for m, past in ((POWER, ()), (RATED, ()), (POWER, USUAL))
+    ]
     assert [(line.estimated, bool(line.note)) for line in notes] == [(False, True), (False, False), (False, False)]
     assert "nothing to check it against" in notes[0].note
 
@@ -171,7 +183,7 @@ FINE = trial(412.7, 413.2, by_power_kwh=0.5)
 )
 def test_fault_41_a_counter_in_another_unit_is_not_believed_any_more(recent, why):
     """Caught in the trial in which it is switched, or after two trials that cost a thousandth."""
-    found = doubts([POWER, FLOW], [(used, ("a",)) for used in recent], ())
+    found = doubts([POWER, FLOW], [(used, ("a",)) for used in recent], PastCosts())
     assert list(found) == ["power"]
     assert why in found["power"]
 
@@ -191,14 +203,14 @@ def test_fault_41_a_counter_in_another_unit_is_not_believed_any_more(recent, why
 )
 def test_one_reset_or_jump_makes_no_meter_unbelievable(recent):
     """What happens once is estimated, and the campaign goes on."""
-    assert doubts([POWER, FLOW], [(used, ("a",)) for used in recent], ()) == {}
+    assert doubts([POWER, FLOW], [(used, ("a",)) for used in recent], PastCosts()) == {}
 
 
 def test_without_any_power_reading_a_switched_unit_is_seen_in_the_trials_before():
     """Two trials at a thousandth of what this control set has used."""
     recent = [(trial(0.4127, 0.4132), ("a",))] * 2
-    assert "two trials in a row" in doubts([POWER], recent, USUAL)["power"]
-    assert doubts([POWER], recent, ()) == {}
+    assert "two trials in a row" in doubts([POWER], recent, PastCosts.of(USUAL))["power"]
+    assert doubts([POWER], recent, PastCosts()) == {}
 
 
 # Suspend ----------------------------------------------------------------------------------------------------------

@@ -41,11 +41,11 @@ def test_what_was_said_to_flip_decisions_flips_them():
 
 
 @pytest.mark.slow
-def test_what_was_said_to_flip_hundreds_of_decisions_flips_them():
+def test_what_was_said_to_flip_dozens_of_decisions_flips_them():
     """The long form in the gate; `python -m tests.core.flips 10000` is the longest."""
-    tally = run(120)
+    tally = run(70)
     assert set(tally.flips) == set(KINDS)
-    assert sum(tally.flips.values()) > 70
+    assert sum(tally.flips.values()) > 40
     assert tally.wrong == []
 
 

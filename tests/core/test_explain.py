@@ -80,11 +80,11 @@ def test_no_sentence_contradicts_the_rows_beside_it():
 
 
 @pytest.mark.slow
-def test_no_sentence_contradicts_the_rows_over_thousands_of_decisions():
+def test_no_sentence_contradicts_the_rows_over_hundreds_of_decisions():
     """The long form."""
-    made, wrong = held_against_their_rows(range(3, 8))
+    made, wrong = held_against_their_rows(range(3, 6))
     assert not wrong, wrong[:5]
-    assert made["decisions"] > 1200
+    assert made["decisions"] > 700
     assert len(made) > 12  # claims of every kind but the rarest two
 
 

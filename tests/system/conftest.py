@@ -18,6 +18,16 @@ def sim(tmp_path_factory) -> Iterator[SimHandle]:
     handle.stop()
 
 
+@pytest.fixture(autouse=True)
+def safe_after(request, record_property) -> Iterator[None]:
+    """Record how long it took, at most, until the rig said that it was safe; `python -m tests.system.rows` reads it."""
+    yield
+    for sim in (value for value in request.node.funcargs.values() if isinstance(value, SimHandle)):
+        if sim.safe_after_s:
+            record_property("safe_after_s", max(sim.safe_after_s))
+            sim.safe_after_s.clear()
+
+
 @pytest.fixture
 def stack(sim, tmp_path) -> Iterator[Stack]:
     """Starts `rigctl` on that rig, which is in order before and after; processes are ended."""

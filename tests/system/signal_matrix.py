@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.campaign import safe_file
-from tests.simulated import SimHandle, start_sim
+from tests.simulated import SimHandle, at_rest, start_sim
 from tests.system.stack import WITH_CALCIUM, Process, Stack, greenhouse, wait_until
 
 SIGNALS = ("SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGKILL")
@@ -105,10 +105,7 @@ def until(run: Process, happened: Callable[[], Any], what: str) -> None:
 
 def is_safe(sim: SimHandle) -> bool:
     """What the rig says of itself: every coil off, every pump at rest."""
-    state = sim.state()
-    plant = state["plant"]
-    on = plant["setpoints"] or plant["softener"] or plant["alkaliser"] or plant["refill_commanded"]
-    return not on and all(dose["ended_s"] is not None for dose in state["doses"])
+    return at_rest(sim.state())
 
 
 def catches(run: Process) -> bool:
@@ -237,6 +234,7 @@ def tried(bench: Bench, phase: str, name: str) -> Cell:
         run = bench.run(config)
     wait_until(lambda: is_safe(bench.sim), f"{phase}, {name}: all safe", SOON_S)
     safe_s = time.monotonic() - began_s
+    bench.sim.safe_after_s.append(safe_s)
     if name == "SIGKILL":
         until(run, lambda: catches(run), "a handler")
         run.process.terminate()

@@ -79,8 +79,9 @@ def test_fault_32_without_a_journal_nothing_is_actuated(sim, stack, tmp_path, di
     run = stack.run(greenhouse(tmp_path / "rig.yaml"), state)
     next_trial(run, "RECORDED")
     disk.fill()
+    sim.fault_begins()
     run.until(lambda: run.alarms("journal", "goes safe and waits", severity="MAJOR"), "the alarm")
-    waits = sim.wait_for(lambda s: not s["plant"]["setpoints"] and not s["plant"]["refilling"], "its safe state")
+    waits = sim.wait_until_safe()
     (last,) = run.rows("SELECT max(trial) AS trial FROM trials WHERE state IN ('RECORDED', 'ABANDONED')")
     disk.free()
     run.until(lambda: run.alarms("journal", "can be written again"), "the journal to be back")
@@ -160,8 +161,9 @@ def test_fault_73_another_program_holds_the_journals_lock(sim, stack, tmp_path):
     before = next_trial(run, "RECORDED")["trial"]
     with closing(sqlite3.connect(state / "journal.sqlite", isolation_level=None, timeout=25.0)) as other:
         other.execute("BEGIN IMMEDIATE")
+        sim.fault_begins()
         run.until(lambda: run.alarms("another program holds its lock", severity="MAJOR"), "the alarm")
-        sim.wait_for(lambda s: not s["plant"]["setpoints"] and not s["plant"]["refilling"], "its safe state")
+        sim.wait_until_safe()
         other.execute("ROLLBACK")
     next_trial(run, "RECORDED", after=before)
     run.process.terminate()

@@ -73,6 +73,7 @@ def test_fault_30_a_campaign_that_hangs_is_ended_by_its_watchdog_and_made_safe_b
         run.process.send_signal(signal.SIGKILL)
         run.process.wait()
     assert sim.state()["plant"]["setpoints"] != {}
+    sim.fault_begins()
     again = stack.run(config, tmp_path / "state")
-    sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "let go")
+    sim.wait_until_safe()
     assert again.until(lambda: again.count("LOST"), "the lost trial closed") == 1

@@ -51,7 +51,9 @@ def test_fault_29_sigterm_while_settling_is_safe_within_two_seconds(sim, stack, 
     run.until(lambda: run.count("RUNNING"), "a trial that settles")
     assert set(sim.state()["plant"]["setpoints"]) == {"b", "nh4", "k"}
     told_s = rig_time_s()
+    sim.fault_begins()
     run.process.send_signal(signal.SIGTERM)
+    sim.wait_until_safe()
     assert run.wait() == 0
     state = sim.state()
     assert state["plant"]["setpoints"] == {}
@@ -72,8 +74,9 @@ def test_fault_29_sigterm_in_mid_dose_stops_the_pump(sim, stack, tmp_path):
     run = stack.run(config, tmp_path / "state")
     run.until(lambda: dosing(sim.state()), "a dose")
     told_s = rig_time_s()
+    sim.fault_begins()
     run.process.send_signal(signal.SIGTERM)
-    stands = sim.wait_for(lambda s: not dosing(s), "a pump that stands")
+    stands = sim.wait_until_safe()
     assert (stands["time_s"] - told_s) / SPEED < PROMISE_S + MARGIN_S
     assert run.wait() == 0
     assert dosing(sim.state()) == []

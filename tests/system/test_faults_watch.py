@@ -60,7 +60,9 @@ def test_fault_61_a_valve_switched_off_at_the_plc_fails_the_trial_within_a_few_l
     trial = settling(run)
     with closing(another_hand(sim)) as plc:
         assert plc.write_single_coil(B_VALVE, False)
+    sim.fault_begins()
     next_trial(run, "FAILED")
+    sim.wait_until_safe()
     assert "b_valve reads back released" in because(run, trial)
     assert run.alarms("read-back", "b_valve", severity="MAJOR")
     assert run.rows("SELECT 1 FROM trials WHERE state = 'RECORDED'") == []
@@ -72,6 +74,7 @@ def test_fault_62_a_pump_that_starts_by_itself_is_stopped_and_booked(sim, stack,
     trial = settling(run)
     sim.control({"fault": "button", "bus": "acid", "ml": 50.0})  # 51 s at its rate
     next_trial(run, "FAILED")
+    sim.wait_until_safe()
     dose = sim.state()["doses"][-1]
     assert dose["ended_s"] is not None
     assert dose["dispensed_ml"] < 30.0
@@ -104,6 +107,7 @@ def test_a_probe_that_goes_silent_fires_the_interlock_over_it(sim, stack, tmp_pa
     run = stack.run(config, tmp_path / "state")
     settling(run)
     sim.control({"fault": "drop_reply", "bus": "ph", "count": 9999})
+    sim.wait_until_safe()
     assert run.wait() == 3
     assert sim.state()["plant"]["setpoints"] == {}
     assert "interlock acid" in run.said
@@ -117,8 +121,9 @@ def test_fault_68_a_file_deleted_under_the_campaign_is_noticed(sim, stack, tmp_p
     run = stack.run(at_real_pace(tmp_path / "rig.yaml", settle="10 min"), tmp_path / "state")
     settling(run)
     (tmp_path / "state" / name).unlink()
+    sim.fault_begins()
     run.until(lambda: run.alarms("files", severity="MAJOR"), "the alarm")
-    sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "let go")
+    sim.wait_until_safe()
     assert run.alive
 
 
@@ -141,8 +146,9 @@ def test_fault_73_a_journal_locked_by_another_program_is_waited_for(sim, stack, 
     done = next_trial(run, "RECORDED")["trial"]
     with closing(sqlite3.connect(tmp_path / "state" / "journal.sqlite", isolation_level=None, timeout=30)) as stranger:
         stranger.execute("BEGIN IMMEDIATE")
+        sim.fault_begins()
         run.until(lambda: run.alarms("journal", severity="MAJOR"), "the alarm")
-        sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "let go")
+        sim.wait_until_safe()
         stranger.execute("ROLLBACK")
     assert next_trial(run, "RECORDED", after=done)["trial"] > done
     assert run.alive

@@ -114,7 +114,7 @@ def test_fault_16_17_an_unplugged_pump_is_found_again(sim, campaign):
     try:
         lost = next_trial(campaign, "FAILED")["trial"]
         assert "acid_pump" in because(campaign, lost)
-        sim.wait_for(lambda s: s["plant"]["setpoints"] == {}, "its safe state")
+        sim.wait_until_safe()
         assert campaign.alarms("ph_doser", "not confirmed in its safe state", severity="MAJOR")
     finally:
         sim.control({"fault": "replug", "bus": "acid"})

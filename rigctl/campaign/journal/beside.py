@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from typing import TypeVar
 
-from rigctl.campaign.journal.database import fetch
+from rigctl.campaign.journal.database import ask, fetch
 from rigctl.campaign.journal.rows import DeciderRow, IdleRow, Pin
 from rigctl.campaign.journal.schema import has_table
 from rigctl.core.money import Micros
@@ -26,13 +26,33 @@ class IdleRows:
         return _all(self._connection, IdleRow, "idle")
 
     def spent(self) -> Micros:
-        return sum(row.amount for row in self.rows())
+        if not has_table(self._connection, "idle"):
+            return 0
+        return int(ask(self._connection, "SELECT coalesce(sum(amount_micros), 0) AS spent FROM idle")[0]["spent"])
 
     def since_last_trial(self) -> tuple[IdleRow, ...]:
         """Return what has been booked since the last trial that was metered."""
         sql = "SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1"
         (last,) = self._connection.execute(sql).fetchone() or (0,)
-        return tuple(row for row in self.rows() if row.before_trial > last)
+        return _all(self._connection, IdleRow, "idle", "WHERE before_trial > ?", last)
+
+
+class Charged:
+    """The sum of the trials' ledger, kept: its lines come and are never changed, so each is summed up once."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._last = 0
+        """The last line that was summed up."""
+        self._sum: Micros = 0
+
+    def sum(self) -> Micros:
+        sql = "SELECT coalesce(max(id), ?1) AS last, coalesce(sum(amount_micros), 0) AS more FROM ledger WHERE id > ?1"
+        (found,) = ask(self._connection, sql, self._last)
+        charged = self._sum + int(found["more"])
+        if not self._connection.in_transaction:  # else it may never have been
+            self._last, self._sum = int(found["last"]), charged
+        return charged
 
 
 class Beside:
@@ -57,7 +77,10 @@ class Beside:
         return rows[0] if rows else None
 
 
-def _all(connection: sqlite3.Connection, kind: type[T], table: str) -> tuple[T, ...]:
+def _all(
+    connection: sqlite3.Connection, kind: type[T], table: str, which: str = "", *parameters: object
+) -> tuple[T, ...]:
     if not has_table(connection, table):
         return ()
-    return fetch(connection, kind, f"SELECT * FROM {table} ORDER BY id")  # noqa: S608 - our own words
+    sql = f"SELECT * FROM {table} {which} ORDER BY id"  # noqa: S608 - our own words
+    return fetch(connection, kind, sql, *parameters)

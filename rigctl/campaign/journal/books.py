@@ -58,7 +58,8 @@ class AnswerBook:
         with transaction(self._connection):
             changed = self._connection.execute(
                 "INSERT INTO answers (dose, probe, moved, expected, answered) "
-                "SELECT id, ?, ?, ?, ? FROM doses WHERE id = (SELECT max(id) FROM doses WHERE actuator = ?) "
+                "SELECT id, ?, ?, ?, ? FROM doses WHERE id = "
+                "(SELECT id FROM doses WHERE +actuator = ? ORDER BY id DESC LIMIT 1) "  # from the end, not all of them
                 "AND state IN ('DONE', 'UNKNOWN') AND id NOT IN (SELECT dose FROM answers)",
                 (probe, moved, expected, answered, actuator),
             ).rowcount
@@ -69,9 +70,11 @@ class AnswerBook:
         """Return the doses since the last one that was answered; those forgiven do not count."""
         (row,) = ask(
             self._connection,
-            "SELECT count(*) AS doses, count(DISTINCT trial) AS trials FROM answers JOIN doses ON doses.id = dose "
-            "WHERE actuator = ?1 AND probe = ?2 AND NOT forgiven AND dose > coalesce((SELECT max(dose) FROM answers "
-            "JOIN doses ON doses.id = dose WHERE actuator = ?1 AND probe = ?2 AND answered), 0)",
+            "SELECT count(*) AS doses, count(DISTINCT trial) AS trials FROM answers "
+            "CROSS JOIN doses ON doses.id = dose "  # from the last answer on, not by pump
+            "WHERE +actuator = ?1 AND probe = ?2 AND NOT forgiven AND dose > coalesce((SELECT dose FROM answers "
+            "CROSS JOIN doses ON doses.id = dose WHERE +actuator = ?1 AND probe = ?2 AND answered "
+            "ORDER BY dose DESC LIMIT 1), 0)",
             actuator,
             probe,
         )

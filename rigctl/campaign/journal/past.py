@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
 
-from rigctl.campaign.journal.database import ask
+from rigctl.campaign.journal.database import ask, decoder
 from rigctl.campaign.journal.time import CampaignTime
-from rigctl.campaign.plausibility import LITTLE_SLEEP_S
-from rigctl.rig.metering import ASLEEP, KnowsSuspend, is_own
+from rigctl.campaign.plausibility import LITTLE_SLEEP_S, PastCosts, PastLine
+from rigctl.rig.metering import ASLEEP, AT, KnowsSuspend, is_own
 from rigctl.rig.protocols import Reading, Severity
 
 _LAST_METERED = """
@@ -19,6 +19,34 @@ _LAST_METERED = """
     WHERE e.trial = (SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1)
     AND e.state NOT IN ('PROPOSED', 'ARMED', 'RUNNING') ORDER BY e.id LIMIT 1"""
 """The event that came with the last trial's readings `after`."""
+
+
+_COSTS = """
+    SELECT l.id, t.control_set, l.meter, l.amount_micros, coalesce(a.at_s - b.at_s, 0.0) AS elapsed_s
+    FROM ledger l JOIN trials t USING (trial)
+    LEFT JOIN meter_readings b ON b.trial = l.trial AND b.meter = l.meter AND b.phase = 'before'
+    LEFT JOIN meter_readings a ON a.trial = l.trial AND a.meter = l.meter AND a.phase = 'after'
+    WHERE l.id > ? AND NOT l.estimated AND EXISTS (SELECT 1 FROM measurements WHERE trial = l.trial) ORDER BY l.id"""
+"""Lines of whole trials, estimates left out, from which the next one can be judged and estimated."""
+
+
+@dataclass(slots=True)
+class SummedCosts:
+    """Keeps what whole trials have cost; mutable. Lines come and are never changed, so each is read once."""
+
+    sums: PastCosts = field(default_factory=PastCosts)
+    _last: int = 0
+    """The last line that was taken in."""
+
+    def take_in(self, connection: sqlite3.Connection) -> None:
+        """Add the lines that were committed since."""
+        if connection.in_transaction:
+            raise AssertionError("unreachable: what is not committed may never have been")
+        cursor = connection.execute(_COSTS, (self._last,))
+        decode = decoder(PastLine, cursor)
+        for row in cursor:
+            self.sums.add(decode(row))
+            self._last = row[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +81,7 @@ class Past:
         last = self._last()
         if last is None or not last["ours"] or self._waited_s() > 0:
             return {}
-        left = {name: reading for name, (reading, _) in self._left().items()}
+        left = {name: reading for name, (reading, _) in self._left().items() if AT not in name}
         return {} if self._slept_s(left) > LITTLE_SLEEP_S else left
 
     def last_meters(self) -> dict[str, tuple[Reading, float]]:
@@ -146,12 +174,15 @@ class Past:
 
     def _waited_s(self) -> float:
         """Return the rig seconds in which this campaign held or waited since the last metered trial."""
+        last = self._last()
         rows = ask(
             self.connection,
             "SELECT p.phase, p.at_s, p.start, (SELECT max(seen_s) FROM starts WHERE id = p.start) AS seen_s, "
-            "(SELECT max(id) FROM starts) AS now FROM phases p ORDER BY p.id",
+            "(SELECT max(id) FROM starts) AS now FROM phases p "
+            # what was over before that trial was is none of it
+            "WHERE p.id >= coalesce((SELECT id FROM phases WHERE at_s <= ? ORDER BY id DESC LIMIT 1), 0) ORDER BY p.id",
+            0.0 if last is None else last["at_s"],
         )
-        last = self._last()
         waited_s = 0.0
         for row, after in pairwise([*rows, None]):
             if last is None or row is None or row["phase"] == "RUNNING":

@@ -8,9 +8,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
+from rigctl.campaign.alarms import shelf_argument
 from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal.alarms import AlarmRows
 from rigctl.campaign.journal.database import ask, fetch, transaction
 from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.journal.inserts import Statements
@@ -32,8 +34,8 @@ from rigctl.codec import fields_of, row
 from rigctl.core.money import Micros
 from rigctl.errors import JournalError
 
-_CORRECTIONS: Final = "SELECT *, id AS correction FROM corrections WHERE id <= ? ORDER BY id"
 _ALL: Final = 2**62
+Shelving = Literal["shelve", "unshelve"]
 
 
 class PeopleBook:
@@ -57,11 +59,27 @@ class PeopleBook:
         """
         with transaction(self._connection):
             if not ask(self._connection, "SELECT 1 FROM alarms WHERE id = ?", alarm):
-                raise JournalError(f"alarm {alarm}: not in this journal; `rigctl export --records alarms` lists them")
+                raise JournalError(f"alarm {alarm}: not in this journal; `rigctl alarms --all` lists them")
             for first in ask(self._connection, "SELECT who, utc FROM acknowledgements WHERE alarm = ?", alarm):
                 raise JournalError(f"alarm {alarm}: {first['who']} has acknowledged it already, {first['utc']}")
             self._do.insert("acknowledgements", {"alarm": alarm, "who": who, "note": note, **self._now()})
             self._do.add_act("ack", who, f"alarm {alarm}", note, "acknowledged")
+
+    def mind_alarm(
+        self, verb: Literal["shelve", "unshelve"], alarm: int, who: str, why: str, seconds: float = 0.0
+    ) -> str:
+        """Record that nobody is to be told of an alarm for a while, or is again; return what is kept, in words.
+
+        Raises:
+            JournalError: there is no such alarm.
+            UsageError: nobody may shelve for so long.
+        """
+        AlarmRows(self._connection).words(alarm)
+        shelving = verb == "shelve"
+        argument = shelf_argument(alarm, seconds) if shelving else f"alarm {alarm}"
+        outcome = "nobody is told of it until then" if shelving else "people are told of it again"
+        self.act(verb, who, argument, why, outcome)
+        return f"{argument}: {outcome}"
 
     def suggest(self, decision: Decision) -> int:
         """Keep a decision that is handed to a person, once; return its number."""
@@ -115,6 +133,17 @@ class PeopleRows:
             return ()
         return fetch(self._connection, ActRow, "SELECT *, id AS act FROM acts ORDER BY id")
 
+    def paused_since(self, trial: int) -> ActRow | None:
+        """Return the last pause that somebody asked for after this trial was decided."""
+        if not has_table(self._connection, "acts"):
+            return None
+        sql = (
+            "SELECT *, id AS act FROM acts WHERE verb = 'pause' AND at_s >= (SELECT min(at_s) FROM events "
+            "WHERE trial = ?) ORDER BY id DESC LIMIT 1"
+        )
+        rows = fetch(self._connection, ActRow, sql, trial)
+        return rows[0] if rows else None
+
     def suggestions(self) -> Mapping[int, SuggestionRow]:
         """Return every decision that was handed to a person, by its number."""
         if not has_table(self._connection, "suggestions"):
@@ -138,15 +167,18 @@ class PeopleRows:
         """Return what is known besides of trials that a person did (of one, or of all), by trial."""
         if not has_table(self._connection, "by_hand"):
             return {}
-        sql = "SELECT *, import AS imported FROM by_hand WHERE trial = coalesce(?, trial) ORDER BY trial"
-        numbers = [cells["trial"] for cells in ask(self._connection, sql, trial)]
-        return dict(zip(numbers, fetch(self._connection, ByHand, sql, trial), strict=True))
+        which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
+        sql = f"SELECT *, import AS imported FROM by_hand {which} ORDER BY trial"  # noqa: S608 - our own words
+        numbers = [cells["trial"] for cells in ask(self._connection, sql, *of)]
+        return dict(zip(numbers, fetch(self._connection, ByHand, sql, *of), strict=True))
 
-    def corrections(self, last: int | None = None) -> tuple[CorrectionRow, ...]:
-        """Return what was corrected, in order, up to the correction of this number; None: all."""
+    def corrections(self, last: int | None = None, trial: int | None = None) -> tuple[CorrectionRow, ...]:
+        """Return what was corrected (of one trial, or of all), in order, up to the correction of this number."""
         if not has_table(self._connection, "corrections"):
             return ()
-        return fetch(self._connection, CorrectionRow, _CORRECTIONS, _ALL if last is None else last)
+        which, of = ("", ()) if trial is None else ("AND trial = ?", (trial,))
+        sql = f"SELECT *, id AS correction FROM corrections WHERE id <= ? {which} ORDER BY id"  # noqa: S608 - as above
+        return fetch(self._connection, CorrectionRow, sql, _ALL if last is None else last, *of)
 
     def last_correction(self) -> int:
         """Return the number of the last correction; 0: none was made."""
@@ -156,8 +188,11 @@ class PeopleRows:
 
     def adjustment(self) -> Micros:
         """Return by how much amended costs exceed what the ledger says, imported trials left out: nobody pays them."""
+        corrections = self.corrections()
+        if not corrections:
+            return 0
         imported = {trial for trial, known in self.by_hand().items() if known.imported is not None}
-        return sum((c.becomes.amount or 0) - (c.was.amount or 0) for c in self.corrections() if c.trial not in imported)
+        return sum((c.becomes.amount or 0) - (c.was.amount or 0) for c in corrections if c.trial not in imported)
 
 
 def by_trial(corrections: Sequence[CorrectionRow]) -> Mapping[int, tuple[CorrectionRow, ...]]:

@@ -13,7 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rigctl.campaign.journal.beside import Beside, IdleRows
+from rigctl.campaign.journal.alarms import AlarmRows
+from rigctl.campaign.journal.beside import Beside, Charged, IdleRows
 from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.glance import Glance
@@ -33,6 +34,7 @@ from rigctl.campaign.journal.rows import (
 from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.journal.summary import Summary
+from rigctl.campaign.journal.upkeep import UpkeepRows
 from rigctl.campaign.trial import TRANSITIONS, State
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
@@ -58,8 +60,17 @@ _TRIALS = f"""
 
 _BESIDE_THE_OUTCOME = """
     SELECT trial, name, value, outcome FROM measurements
-    WHERE trial = coalesce(?, trial) AND outcome <> 1 AND severity < 3 ORDER BY trial, outcome, name"""
+    WHERE {which} AND outcome <> 1 AND severity < 3 ORDER BY trial, outcome, name"""
 """Variables (outcome = 0) and further outcomes (from 2 on)."""
+
+
+_DOSES_OF_TRIAL = """
+    WITH RECURSIVE pumps (pump) AS (
+        SELECT min(actuator) FROM doses
+        UNION ALL SELECT (SELECT min(actuator) FROM doses WHERE actuator > pump) FROM pumps WHERE pump IS NOT NULL)
+    SELECT *, id AS dose FROM doses WHERE actuator IN (SELECT pump FROM pumps)
+    AND at_s >= (SELECT min(at_s) FROM events WHERE trial = ?1) AND trial = ?1 ORDER BY id"""
+"""By pump and time, of which there is an index: no dose is older than its trial."""
 
 
 _ALARMS = """
@@ -162,12 +173,15 @@ class Reader:
     """Typed questions to one open journal; answers are frozen."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+        self.connection = self._connection = connection
         self.beside = Beside(connection)
+        self.alarm_rows = AlarmRows(connection)
         self.idle = IdleRows(connection)
         self.people = PeopleRows(connection)
         self.glance = Glance(connection)
         self.summary = Summary(connection)
+        self.upkeep = UpkeepRows(connection)
+        self.charged = Charged(connection)
 
     def campaign(self) -> CampaignRow:
         """Return what the journal is about.
@@ -180,8 +194,8 @@ class Reader:
             CampaignRow,
             "SELECT *, "
             "coalesce((SELECT config FROM starts ORDER BY id DESC LIMIT 1), '') AS config_text, "
-            "(SELECT coalesce(sum(amount_micros), 0) FROM ledger) + ? AS spent FROM campaign",
-            self.idle.spent() + self.people.adjustment(),
+            "? AS spent FROM campaign",
+            self.charged.sum() + self.idle.spent() + self.people.adjustment(),
         )
         if not rows:
             raise UsageError("no campaign has been started in this journal")
@@ -229,14 +243,12 @@ class Reader:
 
     def events(self, trial: int | None = None) -> tuple[EventRow, ...]:
         """Return every step of one trial or of all, in order."""
-        return fetch(
-            self._connection, EventRow, "SELECT * FROM events WHERE trial = coalesce(?, trial) ORDER BY id", trial
-        )
+        return _of_trial(self._connection, EventRow, "SELECT * FROM events", "id", trial)
 
     def measurements(self, trial: int | None = None) -> tuple[MeasurementRow, ...]:
         """Return what was measured in one trial or in all."""
-        sql = "SELECT *, outcome AS is_outcome FROM measurements WHERE trial = coalesce(?, trial) ORDER BY trial, name"
-        return fetch(self._connection, MeasurementRow, sql, trial)
+        sql = "SELECT *, outcome AS is_outcome FROM measurements"
+        return _of_trial(self._connection, MeasurementRow, sql, "trial, name", trial)
 
     def meter_readings(self, trial: int, phase: Phase) -> dict[str, Reading]:
         """Return the counters before or after a trial, by meter name; their times are campaign time."""
@@ -247,21 +259,13 @@ class Reader:
 
     def ledger(self, trial: int | None = None) -> tuple[LedgerRow, ...]:
         """Return every ledger line of one trial or of all, in order."""
-        return fetch(
-            self._connection,
-            LedgerRow,
-            "SELECT * FROM ledger WHERE trial = coalesce(?, trial) ORDER BY trial, id",
-            trial,
-        )
+        return _of_trial(self._connection, LedgerRow, "SELECT * FROM ledger", "trial, id", trial)
 
     def doses(self, trial: int | None = None) -> tuple[DoseRow, ...]:
         """Return every dose of one trial or of all, in order."""
-        return fetch(
-            self._connection,
-            DoseRow,
-            "SELECT *, id AS dose FROM doses WHERE ?1 IS NULL OR trial = ?1 ORDER BY id",
-            trial,
-        )
+        if trial is None:
+            return fetch(self._connection, DoseRow, "SELECT *, id AS dose FROM doses ORDER BY id")
+        return fetch(self._connection, DoseRow, _DOSES_OF_TRIAL, trial)
 
     def alarms(self) -> tuple[AlarmRow, ...]:
         known = has_table(self._connection, "acknowledgements")
@@ -274,7 +278,7 @@ class Reader:
     def _corrected(
         self, rows: tuple[TrialRow, ...], last: int | None = None, only: int | None = None
     ) -> tuple[TrialRow, ...]:
-        known, corrections = self.people.by_hand(only), by_trial(self.people.corrections(last))
+        known, corrections = self.people.by_hand(only), by_trial(self.people.corrections(last, only))
         first = self.campaign().outcome if corrections else ""
         return tuple(
             corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first)
@@ -284,13 +288,21 @@ class Reader:
         )
 
 
+def _of_trial(connection: sqlite3.Connection, kind: type[T], sql: str, order: str, trial: int | None) -> tuple[T, ...]:
+    """Return the rows of one trial, by its index, or of all."""
+    if trial is None:
+        return fetch(connection, kind, f"{sql} ORDER BY {order}")
+    return fetch(connection, kind, f"{sql} WHERE trial = ? ORDER BY {order}", trial)
+
+
 def _trials(
     connection: sqlite3.Connection, which: str, number: int | None, *parameters: object, decisions: bool = True
 ) -> tuple[TrialRow, ...]:
     """Return trials; without `decisions` how they were decided is left out, which takes longest to read."""
     measured: dict[int, dict[str, float]] = {}
     further: dict[int, dict[str, float]] = {}
-    for trial, name, value, outcome in connection.execute(_BESIDE_THE_OUTCOME, (number,)):
+    one, of = ("TRUE", ()) if number is None else ("trial = ?", (number,))
+    for trial, name, value, outcome in connection.execute(_BESIDE_THE_OUTCOME.format(which=one), of):
         (further if outcome else measured).setdefault(trial, {})[name] = value
     cursor = connection.execute(f"{_TRIALS} {which}", parameters)
     decode = decoder(TrialRow, cursor)

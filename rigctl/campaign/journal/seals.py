@@ -95,6 +95,12 @@ def unsealed(connection: sqlite3.Connection) -> bool:
     return bool(sealed <= len(_tables(connection)))
 
 
+def void_seals(connection: sqlite3.Connection) -> tuple[str, ...]:
+    """Return the tables that another program has changed since they were sealed; before version 3 nobody could say."""
+    seals = _seals(connection) if has_table(connection, "seals") else {}
+    return tuple(name for name, sums in seals.items() if sums is None)
+
+
 def broken_seal(connection: sqlite3.Connection) -> str:
     """Say what is not as it was sealed; empty if everything is."""
     seals = _seals(connection)

@@ -15,16 +15,17 @@ from pathlib import Path
 
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.books import AnswerBook, IdleBook, PinBook, TripBook
-from rigctl.campaign.journal.database import ask, close_in_good_order, fetch, guarded, open_for_writing, transaction
+from rigctl.campaign.journal.database import ask, close_in_good_order, guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
 from rigctl.campaign.journal.inserts import Statements
-from rigctl.campaign.journal.past import Past
+from rigctl.campaign.journal.past import Past, SummedCosts
 from rigctl.campaign.journal.people import PeopleBook
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
 from rigctl.campaign.journal.rows import ByHand, CampaignPhase, Source
 from rigctl.campaign.journal.time import Wall, continued, utc_now
+from rigctl.campaign.journal.upkeep import UpkeepBook
 from rigctl.campaign.ledger import IdleLine, LedgerLine
-from rigctl.campaign.plausibility import PastLine
+from rigctl.campaign.plausibility import PastCosts
 from rigctl.campaign.spec import CampaignSpec, check_resumable
 from rigctl.campaign.trial import Event, State, advance
 from rigctl.codec import fields_of
@@ -81,7 +82,9 @@ class Journal:
         self.answers = AnswerBook(self._connection)
         self.idle = IdleBook(self._connection, self.time)
         self.people = PeopleBook(self._connection, self.time)
+        self.upkeep = UpkeepBook(self._connection, self.time)
         self._do = Statements(self._connection, self.time)
+        self._costs = SummedCosts()
         self._start: int | None = None
         self._closed = False
 
@@ -267,14 +270,10 @@ class Journal:
                     line = LedgerLine("manual", "manual", None, "trial", manual.cost)
                     self._do.add_lines(decision.trial, [line])
 
-    def past_lines(self) -> tuple[PastLine, ...]:
-        """Return what whole trials have cost, meter by meter, estimates left out."""
-        return fetch(
-            self._connection,
-            PastLine,
-            "SELECT t.control_set, l.meter, l.amount_micros, coalesce(a.at_s - b.at_s, 0.0) AS elapsed_s "
-            "FROM ledger l JOIN trials t USING (trial) "
-            "LEFT JOIN meter_readings b ON b.trial = l.trial AND b.meter = l.meter AND b.phase = 'before' "
-            "LEFT JOIN meter_readings a ON a.trial = l.trial AND a.meter = l.meter AND a.phase = 'after' "
-            "WHERE NOT l.estimated AND EXISTS (SELECT 1 FROM measurements WHERE trial = l.trial) ORDER BY l.id",
-        )
+    def costs(self) -> PastCosts:
+        """Return what whole trials have cost, meter by meter, estimates left out; no line is ever changed.
+
+        To be asked outside transactions: what has been summed up is kept.
+        """
+        self._costs.take_in(self._connection)
+        return self._costs.sums

@@ -1,0 +1,398 @@
+"""What holds in every journal, whatever has happened to the process that wrote it: checks over rows. Pure.
+
+Each check looks at rows as they stand in their tables, not at what is made of them, and names what it finds by table
+and row. None of them may find anything in a journal that only rigctl has written, at whatever instant it was killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from itertools import pairwise
+from math import inf, isfinite
+from types import MappingProxyType
+from typing import Any, Final
+
+from rigctl.campaign.journal.database import ask
+from rigctl.campaign.journal.documents import UPGRADERS, loaded
+from rigctl.campaign.journal.reader import Reader
+from rigctl.campaign.journal.rows import Amendment
+from rigctl.campaign.journal.stored import (
+    AMEND,
+    LOOK,
+    Caps,
+    Row,
+    Rows,
+    Violation,
+    document,
+    is_usable,
+    known_state,
+    violation,
+)
+from rigctl.campaign.trial import TRANSITIONS, Event, IllegalTransition, State, advance
+from rigctl.codec import typed
+from rigctl.core.money import to_micros
+from rigctl.core.policy import Proposal
+from rigctl.errors import RigctlError
+from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import DAY_S
+
+Check = Callable[[Rows], Iterator[Violation]]
+UNASKED: Final = "not asked for by us"
+"""Begins the note of a dose that the watch has found: no guard has let it pass."""
+_NEAR: Final = 1e-9
+_BORN: Final = (Event.PROPOSE, Event.INGEST, Event.INGEST_FAILED)
+_BY_HAND: Final = (Event.INGEST, Event.INGEST_FAILED)
+
+
+def violations(
+    reader: Reader, caps: Caps = MappingProxyType({}), checks: Iterable[Check] | None = None
+) -> tuple[Violation, ...]:
+    """Return every row that cannot be as it stands; of a journal that is being written, in a transaction.
+
+    Where `caps` say nothing of a pump, its doses are not held against any; `checks` are all of `CHECKS`.
+    """
+    rows = Rows(reader.connection, caps)
+    return tuple(found for check in (CHECKS if checks is None else checks) for found in _all_of(check, rows))
+
+
+def _all_of(check: Check, rows: Rows) -> Iterator[Violation]:
+    try:
+        yield from check(rows)
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
+        name = getattr(check, "__name__", "check")
+        yield Violation(name, "", f"a value is not of the kind it must be ({type(error).__name__}: {error})")
+
+
+# What every row needs -------------------------------------------------------------------------------------------------
+
+
+def references(rows: Rows) -> Iterator[Violation]:
+    """Find rows that name another one that is not there."""
+    for table in rows.tables:
+        for key in ask(rows.connection, f"PRAGMA foreign_key_list({table})"):
+            there = {row[key["to"]] for row in rows[key["table"]]}
+            for row in rows[table]:
+                if row[key["from"]] is not None and row[key["from"]] not in there:
+                    yield violation(row, table, f"names {key['table']} {row[key['from']]}, which is not there")
+
+
+def documents(rows: Rows) -> Iterator[Violation]:
+    """Find JSON that does not read as what it is."""
+    kinds = {"proposal": Proposal, "was": Amendment, "becomes": Amendment, "control_set": tuple[str, ...]}
+    for table in rows.tables:
+        columns = [name for name in UPGRADERS if rows[table] and name in rows[table][0].keys()]  # noqa: SIM118
+        for row in rows[table]:
+            for name in columns:
+                if row[name] is None:
+                    continue
+                try:
+                    typed(kinds.get(name, dict[str, Any]), loaded(name, row[name]))
+                except (ValueError, TypeError, KeyError, AttributeError, RigctlError) as error:
+                    yield violation(row, table, f"{name} does not read: {type(error).__name__}: {error}")
+
+
+# Trials and their steps -----------------------------------------------------------------------------------------------
+
+
+def steps(rows: Rows) -> Iterator[Violation]:
+    """Find trials whose steps are not those of the table of transitions, or that have no end, or more than one."""
+    for trial, events in rows.events.items():
+        state: State | None = None
+        for row in events:
+            try:
+                state = advance(state, Event(row["event"]))
+            except (ValueError, IllegalTransition) as error:
+                yield violation(row, "events", f"trial {trial}: {error}")
+                state = known_state(row["state"])
+            if state is not None and row["state"] != state:
+                yield violation(row, "events", f"trial {trial}: {row['event']} leads to {state}, not {row['state']}")
+    for row in rows["trials"]:
+        events = rows.events.get(row["trial"], ())
+        if not events:
+            yield violation(row, "trials", "has no event: nothing says how it came about")
+        elif events[-1]["state"] != row["state"]:
+            yield violation(row, "trials", f"is {row['state']}, but its last event says {events[-1]['state']}")
+        ends = [e["event"] for e in events if (s := known_state(e["state"])) is not None and s.final]
+        if len(ends) > 1:
+            yield violation(row, "trials", f"has {len(ends)} ends: {', '.join(ends)}")
+
+
+def order(rows: Rows) -> Iterator[Violation]:
+    """Find trials that are missing, begun before the one before was over, and steps that go back in time."""
+    numbers = [row["trial"] for row in rows["trials"]]
+    for number, expected in zip(numbers, range(1, len(numbers) + 1), strict=True):
+        if number != expected:
+            yield Violation("trials", f"trial {expected}", f"is missing: the next one is {number}")
+            break
+    for before, after in pairwise(numbers):
+        ended, begun = rows.events.get(before, ()), rows.events.get(after, ())
+        if ended and begun and begun[0]["id"] < ended[-1]["id"]:
+            yield Violation("events", f"trial {after}", f"began before trial {before} was over")
+    for row in rows["trials"][:-1]:
+        if (state := known_state(row["state"])) is None or not state.final:
+            yield violation(row, "trials", f"is {row['state']}, though later ones have begun")
+    for table in ("events", "starts"):
+        for earlier, later in pairwise(rows[table]):
+            if later["at_s"] < earlier["at_s"] - _NEAR:
+                yield violation(later, table, f"goes back in time, by {earlier['at_s'] - later['at_s']:g} s")
+
+
+def evidence(rows: Rows) -> Iterator[Violation]:
+    """Find what only a later step of its trial could have written, and steps without what they write."""
+    needs: tuple[tuple[str, str, tuple[Event, ...]], ...] = (
+        ("states", "", (Event.RUN,)),
+        ("measurements", "", (Event.MEASURE, *_BY_HAND)),
+        ("meter_readings", "before", (Event.ARM,)),
+        ("meter_readings", "after", (Event.ARM,)),
+    )
+    for table, phase, events in needs:
+        for trial, found in rows.by_trial(table).items():
+            here = [row for row in found if not phase or row["phase"] == phase]
+            if here and not any(event in rows.said(trial) for event in events):
+                yield violation(here[0], table, f"trial {trial} never came to {' or '.join(events)}")
+    outcomes = [name for name in (rows.identity.get("outcome.name"),) if name]
+    needed = {*rows.identity.get("variables.names", ()), *outcomes}
+    measured = rows.by_trial("measurements")
+    for trial in (t for t in rows.events if Event.RECORD in rows.said(t)):
+        usable = {row["name"] for row in measured.get(trial, ()) if is_usable(row)}
+        if not needed <= usable:
+            missing = ", ".join(sorted(needed - usable))
+            yield Violation("measurements", f"trial {trial}", f"is RECORDED without a value of {missing}")
+    for row in rows["measurements"]:
+        if not 0 <= row["severity"] <= Severity.INVALID or (
+            row["value"] is None and row["severity"] < Severity.INVALID
+        ):
+            yield violation(row, "measurements", f"has the value {row['value']} at severity {row['severity']}")
+
+
+def chosen(rows: Rows) -> Iterator[Violation]:
+    """Find setpoints outside what was decided, and what was driven though it was not chosen."""
+    sets, identity = rows.identity.get("control_sets"), rows.identity
+    imposed = rows.by_trial("states")
+    for row in rows["trials"]:
+        members, setpoints = document(row, "control_set"), document(row, "setpoints")
+        if members is None or setpoints is None:
+            continue  # told as a document
+        if row["origin"] != "manual" and sets is not None and "+".join(members) not in sets:
+            yield violation(row, "trials", f"its control set {'+'.join(members)} is none of the campaign's")
+        if not set(setpoints) <= set(members) or (row["origin"] != "manual" and set(setpoints) != set(members)):
+            yield violation(
+                row, "trials", f"has setpoints of {', '.join(setpoints)}, but controls {', '.join(members)}"
+            )
+        for name, value in setpoints.items():
+            low, high = (identity.get(f"variables.{name}.{end}") for end in ("low", "high"))
+            slack = _NEAR * (abs(low or 0.0) + abs(high or 0.0))
+            inside = low is None or high is None or low - slack <= value <= high + slack
+            if row["origin"] != "manual" and not inside:
+                yield violation(row, "trials", f"its setpoint {name} = {value:g} is outside {low:g} to {high:g}")
+        for state in imposed.get(row["trial"], ()):
+            wanted = setpoints.get(state["variable"])
+            if bool(state["controlled"]) != (wanted is not None) or state["setpoint"] != wanted:
+                said = "let go" if wanted is None else f"set to {wanted:g}"
+                yield violation(
+                    state, "states", f"{state['variable']} reads {state['setpoint']}, was to be {said}", LOOK
+                )
+
+
+def decisions(rows: Rows) -> Iterator[Violation]:
+    """Find decisions made with another seed than the campaign's, or on another history than all trials before."""
+    campaign = next(iter(rows["campaign"]), None)
+    if campaign is None:
+        if rows["trials"]:
+            yield Violation("campaign", "", "is missing, though there are trials")
+        return
+    for row in (row for row in rows["trials"] if row["origin"] != "manual"):
+        if row["seed"] != campaign["seed"]:
+            yield violation(row, "trials", f"was decided with seed {row['seed']}, not {campaign['seed']}")
+        if row["history_length"] != row["trial"] - 1:
+            yield violation(row, "trials", f"was decided on {row['history_length']} trials, not all before it")
+
+
+# Money ----------------------------------------------------------------------------------------------------------------
+
+
+def budget(rows: Rows) -> Iterator[Violation]:
+    """Find processes and decisions that knew a larger budget than there is, or decided with nothing left to spend."""
+    most = max((row["budget_micros"] for row in rows["campaign"]), default=0)
+    for table in ("starts", "trials"):
+        for row in rows[table]:
+            if row["budget_micros"] > most and (table == "starts" or row["origin"] != "manual"):
+                yield violation(row, table, f"knew a budget of {row['budget_micros']}, more than the campaign's {most}")
+    if any(c["kind"] == "amend" for c in rows["corrections"]):
+        return  # what was spent then is not what is charged now
+    lines, spent = rows.by_trial("ledger"), 0
+    for row in rows["trials"]:
+        if row["origin"] != "manual" and most >= row["budget_micros"] and spent >= row["budget_micros"]:
+            yield violation(row, "trials", f"was decided though {spent} of {row['budget_micros']} was spent", AMEND)
+        spent += sum(line["amount_micros"] for line in lines.get(row["trial"], ()))
+
+
+def ledger(rows: Rows) -> Iterator[Violation]:
+    """Find trials charged too early, by other meters than there are, or wrongly for what they used."""
+    names = rows.identity.get("meters.names")
+    lines = rows.by_trial("ledger")
+    for trial, found in lines.items():
+        state = known_state(rows.events[trial][-1]["state"]) if trial in rows.events else None
+        if state is not None and not state.final:
+            yield violation(found[0], "ledger", f"trial {trial} is charged, but it is {state}", AMEND)
+        elif trial in rows.imported:
+            yield violation(found[0], "ledger", f"trial {trial} is from before the campaign, yet it is charged", AMEND)
+        meters = [line["meter"] for line in found]
+        if len(set(meters)) < len(meters):
+            yield violation(found[0], "ledger", f"trial {trial} is charged twice by one meter", AMEND)
+    for row in rows["trials"]:
+        said, state = rows.said(row["trial"]), known_state(row["state"])
+        charged = {line["meter"] for line in lines.get(row["trial"], ())}
+        owed = set(names or charged) if Event.ARM in said else set()
+        if any(event in said for event in _BY_HAND) and row["trial"] not in rows.imported:
+            owed = {"manual"}
+        if state is not None and state.final and charged != owed:
+            odd = ", ".join(sorted(charged ^ owed))
+            yield Violation("ledger", f"trial {row['trial']}", f"its lines and the meters differ in {odd}", AMEND)
+    for table in ("ledger", "idle"):
+        for line in rows[table]:
+            yield from _line(rows, table, line)
+
+
+def _line(rows: Rows, table: str, line: Row) -> Iterator[Violation]:
+    quantity, amount = line["quantity"], line["amount_micros"]
+    if not isinstance(amount, int) or amount < 0 or (quantity is not None and not 0 <= quantity < inf):
+        yield violation(line, table, f"{line['meter']}: {quantity} {line['unit']} for {amount} cannot be", AMEND)
+        return
+    prefix = f"meters.{line['meter']}."
+    keys = {key.removeprefix(prefix) for key in rows.identity if key.startswith(prefix)}
+    if table != "ledger" or quantity is None or line["estimated"] or keys != {"kind", "device", "price"}:
+        return  # no one price that it must have been charged by
+    due = to_micros(Decimal(repr(float(quantity))) * Decimal(str(rows.identity[f"{prefix}price"])))
+    if abs(due - amount) > 1:
+        yield violation(
+            line, table, f"{line['meter']}: {quantity:g} {line['unit']} cost {due}, charged is {amount}", AMEND
+        )
+
+
+def sums(rows: Rows) -> Iterator[Violation]:
+    """Find corrections that do not go on from what was charged, and files that brought other trials than they say."""
+    costs: dict[int, int | None] = {row["trial"]: row["amount_micros"] for row in rows["by_hand"] if row["import"]}
+    for line in rows["ledger"]:
+        costs[line["trial"]] = (costs.get(line["trial"]) or 0) + line["amount_micros"]
+    for row in rows["corrections"]:
+        was, becomes = (document(row, column) for column in ("was", "becomes"))
+        if row["kind"] != "amend" or was is None or becomes is None or becomes.get("amount") is None:
+            continue
+        before = costs.get(row["trial"], None if row["trial"] in rows.imported else 0)
+        if was.get("amount") != before:
+            yield violation(row, "corrections", f"says the cost was {was.get('amount')}, but it was {before}", AMEND)
+        costs[row["trial"]] = becomes["amount"]
+    for row in rows["imports"]:
+        brought = sum(known["import"] == row["id"] for known in rows["by_hand"])
+        if brought != row["trials"]:
+            yield violation(row, "imports", f"brought {row['trials']} trials, but {brought} are there")
+    last = rows["trials"][-1]["trial"] if rows["trials"] else 0
+    for row in rows["idle"]:
+        if not 1 <= row["before_trial"] <= last + 1:
+            yield violation(row, "idle", f"comes before trial {row['before_trial']}, which cannot be the next", AMEND)
+
+
+# Doses ----------------------------------------------------------------------------------------------------------------
+
+
+def doses(rows: Rows) -> Iterator[Violation]:
+    """Find doses without an end that later steps needed, or booked as less than is certain, or outside their trial."""
+    armed = [(row["trial"], row["id"], row["at_s"]) for row in rows["events"] if row["event"] == Event.ARM]
+    for row in rows["doses"]:
+        is_open, volume, given = row["state"] in ("INTENT", "SENT"), row["volume_ml"], row["dispensed_ml"]
+        if not (isfinite(volume) and volume >= 0):
+            yield violation(row, "doses", f"{row['actuator']}: was to be {volume:g} mL", LOOK)
+        if is_open != (given is None) or is_open != (row["settled_s"] is None):
+            yield violation(row, "doses", f"{row['actuator']}: is {row['state']} and booked as {given} mL", LOOK)
+        elif not is_open and not (isfinite(given) and given >= 0 and row["settled_s"] >= row["at_s"] - _NEAR):
+            yield violation(
+                row, "doses", f"{row['actuator']}: {given} mL, settled at {row['settled_s']} s, cannot be", LOOK
+            )
+        elif row["state"] == "UNKNOWN" and given < volume - _NEAR:
+            yield violation(
+                row, "doses", f"{row['actuator']}: its end is not known, but of {volume:g} mL only {given:g}", LOOK
+            )
+        if is_open and any(at_s > row["at_s"] and trial != row["trial"] for trial, _, at_s in armed):
+            yield violation(row, "doses", f"{row['actuator']}: has no end, though a later trial has begun", LOOK)
+        yield from _in_its_trial(rows, row)
+    settled = {row["id"] for row in rows["doses"] if row["state"] in ("DONE", "UNKNOWN")}
+    for row in rows["answers"]:
+        if row["dose"] not in settled:
+            yield violation(row, "answers", f"judges dose {row['dose']}, which has not ended", LOOK)
+
+
+def _in_its_trial(rows: Rows, dose: Row) -> Iterator[Violation]:
+    if dose["trial"] is None:
+        return
+    events = rows.events.get(dose["trial"], ())
+    armed_s = next((e["at_s"] for e in events if e["event"] == Event.ARM), None)
+    ended_s = next((e["at_s"] for e in events if e["state"] not in TRANSITIONS), None)
+    if armed_s is None or dose["at_s"] < armed_s - _NEAR or (ended_s is not None and dose["at_s"] > ended_s + _NEAR):
+        yield violation(dose, "doses", f"{dose['actuator']}: trial {dose['trial']} was not under way then", LOOK)
+
+
+def caps(rows: Rows) -> Iterator[Violation]:
+    """Find doses beyond what a single dose, or any 24 hours, were allowed by the configuration of their process."""
+    starts = [(row["at_s"], row["id"]) for row in rows["starts"]]
+    by_pump: dict[str, list[Row]] = {}
+    for row in rows["doses"]:
+        earlier = by_pump.setdefault(row["actuator"], [])
+        start = max((number for at_s, number in starts if at_s <= row["at_s"] + _NEAR), default=0)
+        limits = rows.caps.get(start, {}).get(row["actuator"])
+        if limits is not None and not row["note"].startswith(UNASKED):
+            volume, per_dose, per_day = row["volume_ml"], limits.per_dose_ml, limits.per_day_ml
+            if per_dose is not None and volume > per_dose + _NEAR:
+                yield violation(
+                    row, "doses", f"{row['actuator']}: {volume:g} mL, allowed {per_dose:g} mL per dose", LOOK
+                )
+            day_ml = sum(_booked_ml(e) for e in earlier if e["at_s"] >= row["at_s"] - DAY_S)
+            if per_day is not None and day_ml + volume > per_day + _NEAR:
+                told = f"{row['actuator']}: {volume:g} mL after {day_ml:g} mL in 24 h, allowed {per_day:g} mL"
+                yield violation(row, "doses", told, LOOK)
+        earlier.append(row)
+
+
+def _booked_ml(dose: Row) -> float:
+    return float(dose["volume_ml"] if dose["dispensed_ml"] is None else dose["dispensed_ml"])
+
+
+# The campaign itself, and people --------------------------------------------------------------------------------------
+
+
+def phases(rows: Rows) -> Iterator[Violation]:
+    """Find phases that cannot follow each other: each process begins RUNNING, and ENDED is the last it says."""
+    for before, row in pairwise([None, *rows["phases"]]):
+        if row is None:
+            continue
+        first = before is None or before["start"] != row["start"]
+        if first and row["phase"] not in ("RUNNING", "ENDED"):
+            yield violation(row, "phases", f"process {row['start']} begins with {row['phase']}")
+        if before is not None and not first and before["phase"] == "ENDED":
+            yield violation(row, "phases", f"{row['phase']} follows ENDED in the same process")
+        if before is not None and (before["start"] or 0) > (row["start"] or 0):
+            yield violation(row, "phases", f"process {row['start']} speaks after {before['start']}")
+        if (row["until_s"] is not None) != (row["phase"] == "WAITING"):
+            yield violation(row, "phases", f"{row['phase']} until {row['until_s']} s cannot be")
+
+
+def people(rows: Rows) -> Iterator[Violation]:
+    """Find what people did that stands in no audit."""
+    acts = {(row["verb"], row["argument"]) for row in rows["acts"]}
+    for row in rows["acknowledgements"]:
+        if ("ack", f"alarm {row['alarm']}") not in acts:
+            yield violation(row, "acknowledgements", f"{row['who']} has acknowledged it, but no act says so")
+    for row in rows["corrections"]:
+        if (row["kind"], f"trial {row['trial']}") not in acts:
+            yield violation(row, "corrections", f"{row['who']} has corrected trial {row['trial']}, but no act says so")
+        if (state := known_state(rows.events[row["trial"]][-1]["state"] if row["trial"] in rows.events else "")) and (
+            not state.final
+        ):
+            yield violation(row, "corrections", f"trial {row['trial']} is corrected, but it is {state}")
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    *(references, documents, steps, order, evidence, chosen, decisions),
+    *(budget, ledger, sums, doses, caps, phases, people),
+)

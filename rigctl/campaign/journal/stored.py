@@ -1,0 +1,111 @@
+"""A journal's rows as they stand in their tables, and how one that cannot be so is told."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
+from typing import Any, Final
+
+from rigctl.campaign.journal.database import ask
+from rigctl.campaign.journal.documents import loaded
+from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
+from rigctl.campaign.trial import State
+from rigctl.errors import RigctlError
+from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import ActuatorLimits
+
+Caps = Mapping[int, Mapping[str, ActuatorLimits]]
+"""By the process's number (`starts.id`): what its configuration allowed each pump."""
+
+RESTORE: Final = "restore a backup, or run `rigctl recover`"
+AMEND: Final = "`rigctl amend` puts a cost right, and keeps who did it"
+LOOK: Final = "find out what was dosed before you run again; then restore a backup, or run `rigctl recover`"
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One row that cannot be as it stands."""
+
+    table: str
+    row: str
+    """Its key, e.g. `trial 12`; empty for a table as a whole."""
+    what: str
+    remedy: str = RESTORE
+
+    def __str__(self) -> str:
+        where = f"{self.table}, {self.row}" if self.row else self.table
+        return f"{where}: {self.what}; {self.remedy}"
+
+
+Row = sqlite3.Row
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of one journal by table, each read once."""
+
+    connection: sqlite3.Connection
+    caps: Caps = field(default_factory=dict)
+    _read: dict[str, tuple[Row, ...]] = field(default_factory=dict)
+
+    def __getitem__(self, table: str) -> tuple[Row, ...]:
+        if table not in self._read:
+            there = has_table(self.connection, table)
+            rows = ask(self.connection, f"SELECT * FROM {table} ORDER BY 1, 2") if there else ()  # noqa: S608
+            self._read[table] = tuple(rows)
+        return self._read[table]
+
+    def by_trial(self, table: str) -> Mapping[int, Sequence[Row]]:
+        rows = sorted((r for r in self[table] if r["trial"] is not None), key=lambda r: r["trial"])
+        return {trial: list(group) for trial, group in groupby(rows, lambda r: int(r["trial"]))}
+
+    @cached_property
+    def tables(self) -> tuple[str, ...]:
+        return tuple(table for table in SEALED_TABLES if has_table(self.connection, table))
+
+    @cached_property
+    def events(self) -> Mapping[int, Sequence[Row]]:
+        return self.by_trial("events")
+
+    @cached_property
+    def identity(self) -> Mapping[str, Any]:
+        """What must not change of the campaign, by dotted key; nothing where it cannot be read."""
+        try:
+            texts = loaded("identity", self["campaign"][0]["identity"])
+            return {key: json.loads(text) for key, text in texts.items()}
+        except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
+            return {}
+
+    @cached_property
+    def imported(self) -> frozenset[int]:
+        return frozenset(row["trial"] for row in self["by_hand"] if row["import"] is not None)
+
+    def said(self, trial: int) -> Mapping[str, Row]:
+        """Return the last event of each kind of one trial."""
+        return {row["event"]: row for row in self.events.get(trial, ())}
+
+
+def violation(row: Row, table: str, what: str, remedy: str = RESTORE) -> Violation:
+    keys = row.keys()
+    trial = f", trial {row['trial']}" if "trial" in keys[1:] and row["trial"] is not None else ""
+    beside = f" {row[1]}" if keys[0] == "trial" and table in ("states", "measurements", "meter_readings") else ""
+    return Violation(table, f"{keys[0]} {row[0]}{beside}{trial}", what, remedy)
+
+
+def known_state(name: str) -> State | None:
+    return State(name) if name in State.__members__ else None
+
+
+def is_usable(row: Row) -> bool:
+    return row["value"] is not None and row["severity"] < Severity.INVALID
+
+
+def document(row: Row, column: str) -> Any:
+    try:
+        return loaded(column, row[column])
+    except (ValueError, TypeError, KeyError, AttributeError, RigctlError):
+        return None

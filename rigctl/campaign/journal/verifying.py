@@ -1,0 +1,120 @@
+"""Whether a journal holds as a whole: its file, its log, its checksums, and every invariant over its rows."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rigctl.campaign.journal.database import ask, fetch, guarded, open_for_reading, snapshot
+from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_file, lost_its_log
+from rigctl.campaign.journal.invariants import violations
+from rigctl.campaign.journal.log import damaged_log
+from rigctl.campaign.journal.reader import Reader
+from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
+from rigctl.campaign.journal.seals import void_seals
+from rigctl.campaign.journal.stored import RESTORE, Caps, Violation
+from rigctl.core.money import Micros
+from rigctl.errors import JournalCorrupt, RigctlError
+
+FILE: Final = "file"
+"""Stands for the table where it is the file as a whole."""
+PUT_BACK: Final = "put the log back, or run `rigctl recover`"
+BY_OTHERS: Final = "find out who did it; the next `rigctl run` seals it as it is then"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a journal holds."""
+
+    rows: Mapping[str, int]
+    """By table."""
+    last_event: int
+    spent: Micros
+    """The sum of all lines, as they were written."""
+
+    @property
+    def trials(self) -> int:
+        return self.rows.get("trials", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """What a process was started with."""
+
+    start: int
+    config: str
+
+
+CapsOf = Callable[[tuple[Config, ...]], Caps]
+"""From what the processes were started with to what that allowed their pumps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What was found in a journal."""
+
+    violations: tuple[Violation, ...]
+    held: Held | None
+    """None where the file cannot be read at all."""
+
+
+def verified(path: Path, caps_of: CapsOf = lambda _: {}) -> Verdict:
+    """Look at everything in a journal, also while a daemon writes it; nothing is changed.
+
+    Raises:
+        UsageError: there is none.
+        JournalNewer: a newer rigctl wrote it.
+    """
+    log = log_of(path)
+    if lost_its_file(path):
+        return _unreadable(path, f"is missing or empty, but its log {log.name} is there")
+    if path.exists() and (broken := damaged_header(path) or damaged_log(log)):
+        return _unreadable(path, f"is damaged: {broken}")
+    try:
+        with closing(open_for_reading(path, whole=False)) as connection, guarded(path), snapshot(connection):
+            return _verdict(connection, path, caps_of)
+    except JournalCorrupt as error:
+        return _unreadable(path, f"cannot be read: {error}")
+
+
+def _verdict(connection: sqlite3.Connection, path: Path, caps_of: CapsOf) -> Verdict:
+    found = []
+    if broken := damage(connection):
+        found.append(Violation(FILE, path.name, f"is damaged: {broken}"))
+    if lost_its_log(connection, path):
+        lost = f"was not closed, and its log {log_of(path).name} is missing: what was written last is not there"
+        found.append(Violation(FILE, path.name, lost, PUT_BACK))
+    changed = () if broken else void_seals(connection)
+    found += [
+        Violation(table, "", "was changed by another program since it was sealed", BY_OTHERS) for table in changed
+    ]
+    try:
+        starts = fetch(connection, Config, "SELECT id AS start, config FROM starts ORDER BY id")
+        found += violations(Reader(connection), caps_of(starts))
+        return Verdict(tuple(found), held(connection))
+    except (sqlite3.Error, RigctlError, ValueError, MemoryError) as error:
+        if not broken:
+            raise
+        told = f"cannot be checked further ({type(error).__name__}: {error})"
+        return Verdict((*found, Violation(FILE, path.name, told)), None)
+
+
+def held(connection: sqlite3.Connection) -> Held:
+    """Return what an open journal holds."""
+
+    def one(sql: str) -> int:
+        return int(ask(connection, sql)[0][0])
+
+    there = [table for table in SEALED_TABLES if has_table(connection, table)]
+    rows = {table: one(f"SELECT count(*) FROM {table}") for table in there}  # noqa: S608 - our own names
+    paid = [table for table in ("ledger", "idle") if table in there]
+    spent = sum(one(f"SELECT coalesce(sum(amount_micros), 0) FROM {table}") for table in paid)  # noqa: S608
+    return Held(rows, one("SELECT coalesce(max(id), 0) FROM events"), spent)
+
+
+def _unreadable(path: Path, what: str) -> Verdict:
+    return Verdict((Violation(FILE, path.name, what, RESTORE),), None)

@@ -1,0 +1,132 @@
+"""What `rigctl verify`, `backup` and `recover` do, and how they tell it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from rigctl.campaign.journal.backup import Backup, back_up, keep_newest, named
+from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.journal.stored import Caps
+from rigctl.campaign.journal.verifying import Config, Verdict, verified
+from rigctl.config.load import load_text
+from rigctl.core.money import to_units
+from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.rig.spec import ActuatorLimits
+
+BACKUPS: Final = "backups"
+"""In the state directory."""
+
+
+@dataclass(slots=True)
+class Allowed:
+    """Works out what pumps were allowed, each configuration once; mutable, for what it could not read."""
+
+    unread: list[int] = field(default_factory=list)
+    """Processes whose configuration does not hold any more."""
+    _known: dict[str, Mapping[str, ActuatorLimits] | None] = field(default_factory=dict)
+
+    def of(self, starts: Sequence[Config]) -> Caps:
+        found: dict[int, Mapping[str, ActuatorLimits]] = {}
+        for start in starts:
+            if start.config not in self._known:
+                self._known[start.config] = _limits(start.config)
+            limits = self._known[start.config]
+            if limits is None:
+                self.unread.append(start.start)
+            else:
+                found[start.start] = limits
+        return found
+
+
+def _limits(text: str) -> Mapping[str, ActuatorLimits] | None:
+    try:
+        return load_text(text, Path(f"{FILE_NAME} (configuration)")).rig.limits
+    except RigctlError:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What `rigctl verify` found."""
+
+    path: Path
+    verdict: Verdict
+    unread: tuple[int, ...]
+    """Processes whose doses could not be held against caps."""
+
+    @property
+    def ok(self) -> bool:
+        return not self.verdict.violations
+
+
+def verify(path: Path) -> Verification:
+    """Look at everything in the journal at `path`, a file or a state directory.
+
+    Raises:
+        UsageError: there is none.
+        JournalNewer: a newer rigctl wrote it.
+    """
+    file, allowed = (path / FILE_NAME if path.is_dir() else path), Allowed()
+    verdict = verified(file, allowed.of)
+    return Verification(file, verdict, tuple(allowed.unread))
+
+
+def verification_json(found: Verification) -> Mapping[str, Any]:
+    held = found.verdict.held
+    known = {} if held is None else {"trials": held.trials, "charged": to_units(held.spent), "rows": held.rows}
+    return {
+        "file": found.path,
+        "ok": found.ok,
+        **known,
+        "violations": found.verdict.violations,
+        "caps_not_checked_of_processes": found.unread,
+    }
+
+
+def verification_lines(found: Verification) -> Sequence[str]:
+    """Say what is wrong, and in one last line how much was looked at."""
+    held, lines = found.verdict.held, [str(violation) for violation in found.verdict.violations]
+    if found.unread:
+        numbers = ", ".join(map(str, found.unread))
+        lines.append(f"caps not checked for process {numbers}: its configuration does not load here any more")
+    size = "" if held is None else f"{counted(held.trials, 'trial')}, {counted(sum(held.rows.values()), 'row')}: "
+    wrong = len(found.verdict.violations)
+    return [*lines, f"{found.path}: {size}{'everything holds' if not wrong else counted(wrong, 'violation')}"]
+
+
+def backup(directory: Path, to: Path | None, keep: int | None, now: datetime) -> Backup:
+    """Copy a state directory's journal, by default to `backups` in it; remove all but the newest if `keep` says so.
+
+    Raises:
+        UsageError: there is no journal, or something has the name already.
+        JournalError: it is damaged, or cannot be copied.
+    """
+    target = directory / BACKUPS if to is None else to
+    if to is None and (directory / FILE_NAME).exists():
+        target.mkdir(mode=0o700, exist_ok=True)
+    is_folder = target.is_dir()
+    if keep is not None and not is_folder:
+        raise UsageError(f"--keep {keep}: {target} is no directory; give one, in which backups are named by their time")
+    made = back_up(directory / FILE_NAME, named(target, now) if is_folder else target)
+    return made if keep is None else replace(made, removed=keep_newest(target, keep))
+
+
+def backup_json(made: Backup) -> Mapping[str, Any]:
+    return {
+        "file": made.file,
+        "bytes": made.size,
+        "trials": made.trials,
+        "charged": to_units(made.charged),
+        "last_event": made.last_event,
+        "verified": True,
+        "removed": made.removed,
+    }
+
+
+def backup_lines(made: Backup) -> Sequence[str]:
+    gone = f"; {counted(len(made.removed), 'older backup')} removed" if made.removed else ""
+    return [f"{made.file}: {made.size / 1e6:.1f} MB, {counted(made.trials, 'trial')}, verified{gone}"]

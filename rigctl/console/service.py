@@ -1,0 +1,159 @@
+"""`rigctl service`: a configuration -> a unit, where it is kept, and what to run next."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import pwd
+import re
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rigctl
+from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.config.load import LoadedConfig, Overrides, load
+from rigctl.console import service_files
+from rigctl.console.assemble import require_devices, state_directory
+from rigctl.console.checking import checked
+from rigctl.console.service_unit import Service, doubled, unit
+from rigctl.errors import UsageError
+from rigctl.rig.places import taken_apart
+
+_ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """Holds a unit, and where it belongs."""
+
+    service: Service
+    text: str
+    path: Path
+
+    def install(self, *, force: bool) -> None:
+        """Write it there; see `service_files.install`."""
+        service_files.install(self.path, self.text, force=force)
+
+    def next_steps(self, *, installed: bool) -> tuple[str, ...]:
+        """Say what to run next."""
+        name, own = self.service.name, self.service.own
+        if not installed:
+            user = " --user" if own else f" --as {self.service.account}"
+            sudo = "" if own else "sudo "
+            return (f"Next: {sudo}rigctl service {shlex.quote(str(self.service.config))}{user} --install",)
+        user, sudo = (" --user", "") if own else ("", "sudo ")
+        steps = [] if own or _known(self.service.account) else [_new_account(self.service)]
+        steps += [f"{sudo}systemctl{user} daemon-reload", f"{sudo}systemctl{user} enable --now {name}"]
+        steps += ["sudo loginctl enable-linger   (or it ends when you log out)"] if own else []
+        steps += [f"{sudo}journalctl{user} -fu {name}"]
+        return ("Next:", *(f"  {step}" for step in steps))
+
+    def to_json(self, *, installed: bool) -> Mapping[str, Any]:
+        steps = self.next_steps(installed=installed)
+        return {
+            "name": self.service.name,
+            "path": self.path,
+            "installed": installed,
+            "unit": self.text,
+            "next": [step.removeprefix("Next:").strip() for step in steps if step != "Next:"],
+        }
+
+
+def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account: str = "", own: bool = False) -> Made:
+    """Return the unit that runs a configuration.
+
+    Args:
+        config: what is run.
+        state: where its state is; None: where it has begun, else where systemd keeps the state of services.
+        buses: URLs to use instead of the configured ones, by name.
+        account: who it runs as; empty: who asks.
+        own: whether it is for the asking person's own service manager.
+
+    Raises:
+        ConfigError: the configuration does not hold, so nothing can be derived from it.
+        UsageError: it has no devices, a port by a relative path, or a name that no unit can hold.
+    """
+    loaded = load(config, Overrides(buses), to_run=True)
+    require_devices(loaded)
+    if account and own:
+        raise UsageError("--as: a unit for your own service manager runs as you; leave out --as or --user")
+    who = "" if own else account or _asking()
+    if who and _ACCOUNT.fullmatch(who) is None:
+        raise UsageError(f'--as: got "{who}", must be an account such as rigctl')
+    _require_absolute(loaded)
+    speaks_out, listening, written = _telling(loaded)
+    service = Service(
+        rig=loaded.name,
+        config=_absolute(config),
+        state=_state(state, loaded.name),
+        command=_command(),
+        options=tuple(doubled(part) for name, url in buses.items() for part in ("--bus", f"{name}={url}")),
+        account=who,
+        urls=tuple(dict.fromkeys([*(device.url for device in loaded.rig.devices.values()), *listening])),
+        speaks_out=speaks_out,
+        times=checked(loaded).times,
+        look_every_s=loaded.rig.watch.every_s,
+        needed=_needed(),
+        written=written,
+    )
+    text = service_files.marked(unit(service), service.config)
+    return Made(service, text, service_files.folder(own=own) / f"{service.name}.service")
+
+
+def _require_absolute(loaded: LoadedConfig) -> None:
+    for device in loaded.rig.devices.values():
+        scheme, place = taken_apart(device.url)
+        if "tcp" not in scheme and not place.startswith("/"):
+            what = f'got "{device.url}", must begin at / for a service, which has another working directory'
+            raise UsageError(f"{loaded.path}: devices.{device.name}: {what}; or give --bus NAME={scheme}:///dev/...")
+
+
+def _absolute(path: Path) -> Path:
+    return Path(os.path.abspath(path))  # noqa: PTH100  # a link that a person has made stays one
+
+
+def _state(given: Path | None, rig: str) -> Path | None:
+    """Return the state directory, unless systemd is to keep it: a campaign that has begun goes on where it is."""
+    begun = state_directory(given, rig)
+    return _absolute(begun) if given is not None or (begun / FILE_NAME).exists() else None
+
+
+def _command() -> tuple[str, ...]:
+    """Return how this very rigctl is started, independently of directory and search path."""
+    program = Path(sys.prefix) / "bin" / "rigctl"
+    return (doubled(str(program)),) if program.exists() else (doubled(sys.executable), "-P", "-m", "rigctl")
+
+
+def _needed() -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(map(Path, (sys.prefix, sys.base_prefix, *rigctl.__path__))))
+
+
+def _telling(loaded: LoadedConfig) -> tuple[bool, tuple[str, ...], tuple[Path, ...]]:
+    """Return whether people are told over the network, what listens on this machine, and where files are written."""
+    metrics = loaded.document.data.get("metrics") or {}
+    listening = ("tcp://localhost",) if metrics.get("port") else ()
+    written = (Path(metrics["textfile"]).parent,) if metrics.get("textfile") else ()
+    return bool(loaded.document.data.get("notify")), listening, written
+
+
+def _asking() -> str:
+    """Return who asks, before sudo; for root itself an account of its own is the better one."""
+    who = os.environ.get("SUDO_USER") or getpass.getuser()
+    return "rigctl" if who == "root" else who
+
+
+def _known(account: str) -> bool:
+    try:
+        pwd.getpwnam(account)
+    except KeyError:
+        return False
+    return True
+
+
+def _new_account(service: Service) -> str:
+    groups = " --groups dialout" if service.ports else ""
+    return f"sudo useradd --system{groups} {service.account}"

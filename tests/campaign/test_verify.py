@@ -1,0 +1,136 @@
+"""`rigctl verify`: nothing is found in a journal that rigctl has written, and each thing that cannot be is."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+import yaml
+
+from rigctl.campaign.corrections import amend, void
+from rigctl.campaign.journal import Journal, Reader
+from rigctl.campaign.journal.invariants import CHECKS, violations
+from rigctl.campaign.journal.rows import Amendment, ByHand, Source
+from rigctl.campaign.journal.verifying import verified
+from rigctl.campaign.journal.writer import ManualTrial
+from rigctl.errors import DeviceFault
+from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import ActuatorLimits
+from rigctl.rig.values import Alarm
+from tests.campaign.fakes import FakeClock, Stage, make_spec
+from tests.campaign.records import make_decision
+
+PUMP = ActuatorLimits(0.0, 10.0, "off", per_dose_ml=25.0, per_day_ml=100.0)
+CAPS = {1: {"pump": PUMP}, 2: {"pump": PUMP}}
+
+
+def by_hand(trial, **known):
+    """A trial that a person did."""
+    decision = make_decision(trial, origin="manual", setpoints={}, proposal=None, policy_state=None)
+    return ManualTrial(decision, {"a": 5.0, "b": 0.5}, 3.75, 250_000, known=ByHand(**known))
+
+
+def of_people(journal):
+    """Something of everything that people do."""
+    journal.alarm(Alarm(Severity.MINOR, "pump", "slow"))
+    journal.people.acknowledge(1, "Ada", "seen")
+    journal.ingest([by_hand(7)], ("y",))
+    journal.ingest([by_hand(8, amount=500_000)], ("y",), Source("old.csv", "0" * 64, 0.5, 1.0, "Ada"))
+    void(journal, 2, "Ada", "tap open")
+    for trial, cost in ((1, 1_000_000), (1, 2_000_000), (8, 600_000)):
+        amend(journal, trial, Amendment(amount=cost), "Ada", "found the bill")
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    """The journal of a campaign in two parts, one of whose trials fails, and of people, closed in good order."""
+    stage = Stage(tmp_path_factory.mktemp("verify"))
+    faults = iter([None, None, DeviceFault("jammed", device="pump")])
+
+    def once():
+        if (fault := next(faults, None)) is not None:
+            raise fault
+
+    for trials in (3, 6):
+        asyncio.run(stage.run(make_spec(max_trials=trials), fail={"control": once}, idle_kwh=1 / 64))
+    with closing(Journal(stage.state, FakeClock(stage.world), "boot-1")) as journal:
+        of_people(journal)
+        journal.answers.keep("pump", "a_probe", 0.1, 0.1, answered=True)
+    return stage.state / "journal.sqlite"
+
+
+def found(path, check=None):
+    with closing(sqlite3.connect(path)) as connection:
+        return [str(v) for v in violations(Reader(connection), CAPS, None if check is None else [check])]
+
+
+def doctored(path, *statements):
+    """Changed as no rigctl would: without keys and checks, and past what keeps rows as they were written."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as file:
+        kept = file.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in kept:
+            file.execute(f"DROP TRIGGER {name}")
+        file.execute("PRAGMA ignore_check_constraints = ON")
+        file.executescript(";".join(statements))
+        assert file.total_changes, statements
+        for _, sql in kept:
+            file.execute(sql)
+
+
+def test_nothing_is_found_in_what_rigctl_wrote(sound):
+    """And everything was looked at: no check finds its tables empty."""
+    verdict = verified(sound, lambda _: CAPS)
+    assert verdict.violations == ()
+    assert verdict.held.trials == 8
+    few = {name for name, rows in verdict.held.rows.items() if not rows}
+    assert few <= {"trips", "pins", "suggestions"}
+
+
+CASES = yaml.safe_load((Path(__file__).parent / "doctored.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['check']}: {case['told']}")
+def test_each_thing_that_cannot_be_is_found(sound, tmp_path, case):
+    """By the check that is there for it, which names table and row, and says what to do."""
+    path = shutil.copy(sound, tmp_path)
+    doctored(path, *case["sql"])
+    check = next(c for c in CHECKS if c.__name__ == case["check"])
+    said = [line for line in found(path, check) if case["told"] in line]
+    assert said, found(path)
+    assert any(words in said[0] for words in ("restore a backup", "rigctl amend"))
+
+
+def test_every_check_can_fail():
+    """A check that finds nothing whatever is changed would be none."""
+    assert {case["check"] for case in CASES} == {check.__name__ for check in CHECKS}
+
+
+def test_a_file_that_others_changed_or_damaged_or_whose_log_is_gone_is_told(sound, tmp_path):
+    """By its seals, SQLite's own check, and what it says of itself."""
+    path = Path(shutil.copy(sound, tmp_path))
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE ledger SET note = 'by the neighbour' WHERE id = 1")
+        file.execute("UPDATE starts SET closed = 0")
+    told = [str(v) for v in verified(path).violations]
+    assert [line.split(":")[0] for line in told] == ["file, journal.sqlite", "ledger", "starts"]
+    assert "its log journal.sqlite-wal is missing" in told[0]
+    data = sound.read_bytes()
+    position = data.rindex(b"tap open")
+    path.write_bytes(data[:position] + b"T" + data[position + 1 :])
+    (damaged,) = verified(path).violations
+    assert "checksum of its table corrections does not hold" in str(damaged)
+    path.write_bytes(b"SQLite format 4" + data[15:])
+    assert "its header is not SQLite's" in str(verified(path).violations[0])
+    path.write_bytes(data[: len(data) // 2])
+    assert verified(path).violations
+
+
+def test_a_journal_that_has_lost_its_file_is_told(tmp_path):
+    """A log without a file is no journal, and no reason to begin one."""
+    path = tmp_path / "journal.sqlite"
+    path.with_name("journal.sqlite-wal").write_bytes(b"x")
+    assert "is missing or empty" in str(verified(path).violations[0])

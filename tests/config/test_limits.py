@@ -1,0 +1,49 @@
+"""What no configuration can be is refused before anything spends time on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rigctl.config.document import LONGEST_TEXT, MAX_DEPTH, MOST_VALUES
+from rigctl.config.file import MOST_BYTES
+from rigctl.config.load import load
+from rigctl.errors import ConfigError
+from tests.config.conftest import SMALL, loaded
+
+PRICE = "price: 4.2 EUR/L"
+HUGE = {
+    "keys": (SMALL + "\n".join(f"k{i}: 1" for i in range(MOST_VALUES)), f"more than {MOST_VALUES} keys and values"),
+    "a list": (f"{SMALL}x: [{'1,' * MOST_VALUES}1]", f"more than {MOST_VALUES} keys and values"),
+    "a word": (f"{SMALL}x: {'y' * (LONGEST_TEXT + 1)}", f"more than {LONGEST_TEXT} characters"),
+    "a key": (f"{SMALL}? {'y' * (LONGEST_TEXT + 1)}\n: 1", f"more than {LONGEST_TEXT} characters"),
+    "depth": (f"{SMALL}x: {'[' * 1000}", f"nested deeper than {MAX_DEPTH} levels"),
+    "text": ("#" * (MOST_BYTES + 1), "larger than 1 MB"),
+    "digits": (SMALL.replace(PRICE, f"price: {'9' * 400} EUR/L"), "at most 20 digits"),
+    "an exponent": (SMALL.replace(PRICE, "price: 1e400 EUR/L"), "must be less than 1e30"),
+    "a price": (SMALL.replace(PRICE, "price: 1e15 EUR/L"), "must be less than 1e12 EUR"),
+    "a time": (SMALL.replace("20 min", "1e400 s"), "must be less than 1e30"),
+}
+
+
+@pytest.mark.parametrize("kind", HUGE)
+def test_what_is_too_much_is_told_in_plain_words(kind):
+    """Each says what was got and what is allowed, and repeats but the beginning of what was written."""
+    text, what = HUGE[kind]
+    with pytest.raises(ConfigError, match=what) as refused:
+        loaded(text)
+    assert len(str(refused.value)) < 500
+
+
+def test_a_file_without_end_is_not_read_to_its_end():
+    """As much is read as a configuration may have, and a byte."""
+    with pytest.raises(ConfigError, match="/dev/zero: is larger than 1 MB"):
+        load(Path("/dev/zero"))
+
+
+def test_a_sample_without_end_is_not_read_to_its_end():
+    """The same of a file that a configuration names."""
+    text = SMALL.replace("natural: uniform", "natural: {empirical: {file: /dev/zero, column: ca}}")
+    with pytest.raises(ConfigError, match="it is larger than 10 MB"):
+        loaded(text)

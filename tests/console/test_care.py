@@ -1,0 +1,63 @@
+"""`rigctl verify`: what people and programs are told of a journal."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+
+import pytest
+
+from tests.console.conftest import TRIALS
+
+JOURNAL = "state/bench/journal.sqlite"
+
+
+@pytest.fixture
+def kept(bench):
+    """A bench with five trials done by hand."""
+    bench.rigctl("ingest", "bench.yaml", bench.write("trials.csv", TRIALS))
+    return bench
+
+
+def test_a_journal_is_verified_by_its_configuration_its_directory_or_its_file(kept):
+    """Whatever names it; exit 0 while everything holds."""
+    for which in (("bench.yaml",), ("--state", "state/bench"), (JOURNAL,), ()):
+        told = kept.rigctl("verify", *which)
+        assert told.out == "state/bench/journal.sqlite: 5 trials, 35 rows: everything holds\n"
+    told = kept.rigctl("verify", "--json").json
+    assert told["ok"]
+    assert told["trials"] == 5
+    assert told["charged"] == 2.1
+    assert told["violations"] == []
+    kept.rigctl("verify", "nothing.sqlite", code=2)
+
+
+def test_each_violation_says_table_row_what_and_remedy(kept):
+    """For a person one per line, for a program as fields; exit 1."""
+    with closing(sqlite3.connect(kept.folder / JOURNAL)) as file, file:
+        file.execute("DELETE FROM ledger WHERE trial = 3")
+        file.execute("UPDATE starts SET config = 'rig: ['")
+    told = kept.rigctl("verify", code=1).out
+    assert "ledger, trial 3: its lines and the meters differ in manual; `rigctl amend` puts a cost right" in told
+    assert "caps not checked for process 1: its configuration does not load here any more" in told
+    assert told.endswith("3 violations\n")
+    found = kept.rigctl("verify", "--json", code=1).json
+    assert {"table": "ledger", "row": "trial 3"}.items() <= found["violations"][-1].items()
+    assert found["caps_not_checked_of_processes"] == [1]
+
+
+def test_a_backup_says_file_size_and_trials_and_old_ones_go(kept):
+    """By default beside the journal, named by its time; `--keep` is for a timer."""
+    told = kept.rigctl("backup", "bench.yaml").out
+    assert " MB, 5 trials, verified\n" in told
+    (first,) = (kept.folder / "state/bench/backups").iterdir()
+    assert first.name in told
+    first.rename(first.with_name("20200101T000000Z.sqlite"))
+    again = kept.rigctl("backup", "--keep", "1", "--json").json
+    assert again["removed"] == ["state/bench/backups/20200101T000000Z.sqlite"]
+    assert (again["trials"], again["charged"], again["verified"]) == (5, 2.1, True)
+    kept.rigctl("verify", again["file"])
+    kept.rigctl("backup", "--to", "mine.sqlite")
+    assert "replaces nothing" in kept.rigctl("backup", "--to", "mine.sqlite", code=2).err
+    assert "is no directory" in kept.rigctl("backup", "--to", "other.sqlite", "--keep", "3", code=2).err
+    assert "no journal here" in kept.rigctl("backup", "--state", "nowhere", code=2).err
