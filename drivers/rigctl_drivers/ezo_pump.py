@@ -55,7 +55,7 @@ class EzoPump:
         self.min_dose_ml = options.min_dose_ml
         self.max_rate_ml_per_min = options.max_rate_ml_per_min
         self._channel = channel = EzoChannel(line, "PMP", late_s=SETTING_LATE_S)
-        self.identify, self.simulated = channel.identify, channel.simulated
+        self.identify, self.simulated, self.calibration = channel.identify, channel.simulated, channel.calibration
         self._rate_known = False
 
     def pace(self) -> Pace:
@@ -108,6 +108,12 @@ class EzoPump:
         if not volume_ml >= 0.0:
             return Reading.invalid(self.meter_unit, now_s, f"the pump cannot have dispensed {volume_ml} mL")
         return Reading(volume_ml, self.meter_unit, now_s)
+
+    def calibrate(self, volume_ml: float, deadline: Deadline) -> None:
+        """Send `Cal,v`: what its last dose was in truth, as somebody has measured it."""
+        if not (math.isfinite(volume_ml) and volume_ml > 0):
+            raise DeviceFault(f"got {volume_ml} mL, must be > 0; nothing was sent")
+        self._channel.command(f"Cal,{volume_ml:.2f}", deadline)
 
     total = total_volume_ml  # as a meter it starts again at 0 when the pump loses power
 

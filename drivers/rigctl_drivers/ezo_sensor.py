@@ -76,7 +76,7 @@ class EzoSensor:
         self.unit = options.unit or UNITS[options.model.casefold()]
         self._options = options
         self._channel = channel = EzoChannel(line, options.model, late_s=LATE_S)
-        self.identify, self.simulated = channel.identify, channel.simulated
+        self.identify, self.simulated, self.calibration = channel.identify, channel.simulated, channel.calibration
         self._prepared = False
 
     def read(self, deadline: Deadline) -> Reading:
