@@ -9,12 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, IdentityMismatch
-from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import ByteLine, Deadline, Identity
 from rigctl_drivers.numerals import as_number
 from rigctl_drivers.wire import NOW
@@ -188,7 +186,6 @@ class EzoChannel:
         self._talk = Talk(line, late_s)
         self.events, self.listen = self._talk.events, self._talk.listen
         self._model = model
-        self._has_slopes = model.casefold() == "ph"
         self._given_name: str | None = None
         """What people named the circuit (`Name`); None until it was asked."""
 
@@ -257,26 +254,6 @@ class EzoChannel:
             raise self._spoilt(text)
         self._until_accepted(text, deadline)
         return answer
-
-    def calibration(self, deadline: Deadline) -> Calibration:
-        """Ask `Cal,?`, and `Slope,?` where the circuit knows it (pH): percent of an ideal probe's, acid and base."""
-        fields = self._if_known("Cal,?", deadline)
-        if fields is None:
-            return Calibration(None)
-        points = self.number("Cal,?", fields)
-        if not (points >= 0 and points == int(points)):
-            raise self.garbled(f"Cal,?: got {','.join(fields)!r}, must be a whole number")
-        told = self._if_known("Slope,?", deadline) if self._has_slopes else None
-        slopes = () if told is None else tuple(self.number("Slope,?", told, at) for at in range(2))
-        said = ["Cal", *fields, *([] if told is None else ["Slope", *told])]
-        return Calibration(int(points), slopes, ",".join(said))
-
-    def _if_known(self, question: str, deadline: Deadline) -> tuple[str, ...] | None:
-        """Ask what not every circuit knows; None if it is refused twice: once may come of noise on the line."""
-        for _ in range(2):
-            with suppress(DeviceFault):
-                return self.query(question, deadline)
-        return None
 
     def interject(self, text: str, deadline: Deadline) -> bool:
         """Send at once, whatever is under way; tell whether there was a sign (`*OK`, `*DONE`) in time that it arrived.

@@ -12,9 +12,10 @@ from typing import ClassVar
 from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout
-from rigctl.rig.abilities import Pace
+from rigctl.rig.abilities import Calibration, Pace
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, DoseStatus, Line, Reading
 from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel
+from rigctl_drivers.ezo_calibration import calibration_of
 
 ANSWER_S = 0.35
 """Rig seconds that the pump takes over any command (300 ms) and its answer on the wire."""
@@ -55,7 +56,7 @@ class EzoPump:
         self.min_dose_ml = options.min_dose_ml
         self.max_rate_ml_per_min = options.max_rate_ml_per_min
         self._channel = channel = EzoChannel(line, "PMP", late_s=SETTING_LATE_S)
-        self.identify, self.simulated, self.calibration = channel.identify, channel.simulated, channel.calibration
+        self.identify, self.simulated = channel.identify, channel.simulated
         self._rate_known = False
 
     def pace(self) -> Pace:
@@ -108,6 +109,9 @@ class EzoPump:
         if not volume_ml >= 0.0:
             return Reading.invalid(self.meter_unit, now_s, f"the pump cannot have dispensed {volume_ml} mL")
         return Reading(volume_ml, self.meter_unit, now_s)
+
+    def calibration(self, deadline: Deadline) -> Calibration:
+        return calibration_of(self._channel, deadline)
 
     def calibrate(self, volume_ml: float, deadline: Deadline) -> None:
         """Send `Cal,v`: what its last dose was in truth, as somebody has measured it."""

@@ -13,7 +13,7 @@ from typing import Any
 from rigctl.campaign.control import Answer, Request, Verbs
 from rigctl.campaign.corrections import amend, restore, void
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import AlarmShelved
+from rigctl.campaign.events import AlarmMinded
 from rigctl.campaign.journal.people import Shelving
 from rigctl.campaign.journal.rows import ActRow, Amendment
 from rigctl.campaign.journal.thread import JournalThread
@@ -98,6 +98,8 @@ class Acts:
     async def _acknowledge(self, request: Request) -> Answer:
         alarm = request.number("alarm")
         await self.journal.call(lambda j: j.people.acknowledge(alarm, request.who, request.why))
+        source, message = await self.journal.call(lambda j: j.read.alarm_rows.words(alarm))
+        self.desk.tell(AlarmMinded("ack", source, message, 0.0, request.who, request.why))
         return {"acknowledged": alarm}
 
     async def _shelve(self, request: Request) -> Answer:
@@ -107,7 +109,7 @@ class Acts:
         source, message = await self.journal.call(lambda j: j.read.alarm_rows.words(alarm))
         verb: Shelving = "shelve" if request.verb == "shelve" else "unshelve"
         said = await self.journal.call(lambda j: j.people.mind_alarm(verb, alarm, request.who, request.why, seconds))
-        self.desk.tell(AlarmShelved(source, message, seconds, request.who, request.why))
+        self.desk.tell(AlarmMinded(verb, source, message, seconds, request.who, request.why))
         return {"alarm": alarm, "outcome": said}
 
     async def _void(self, request: Request) -> Answer:

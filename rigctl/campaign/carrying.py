@@ -230,24 +230,26 @@ class TrialRun:
     # caps ------------------------------------------------------------------------------------------------------------
 
     async def _until_caps_have_room(self, trial: TrialRow) -> None:
+        """Wait until what the trial is likely to take fits: what its pumps give by plan, or the most they ever gave."""
         rig = self.spec.rig
-        volumes = given_volumes(rig, trial.setpoints)
-        dosed = [p for v in rig.variables if v.name in trial.control_set for p in rig.pumps_of(v) if p not in volumes]
-        for pump, most_ml in await self.journal.call(lambda j: [(p, j.doses.dearest_trial_ml(p)) for p in dosed]):
-            await self.until_window(pump, most_ml)
-        for pump, volume_ml in volumes.items():
-            await self.until_window(pump, volume_ml)
+        given = given_volumes(rig, trial.setpoints)
+        dosed = [p for v in rig.variables if v.name in trial.control_set for p in rig.pumps_of(v) if p not in given]
+        most = await self.journal.call(lambda j: {p: j.doses.dearest_trial_ml(p) for p in dosed})
+        await self.until_room({**most, **given})
 
-    async def until_window(self, pump: str, volume_ml: float) -> None:
-        """Wait until so much more fits the pump's cap of 24 hours."""
-        limits = self.spec.rig.limits.get(pump)
-        cap_ml = None if limits is None else limits.per_day_ml
-        if cap_ml is None:
-            return
-        needed_ml = min(volume_ml, cap_ml)
-        free_s = await self.journal.call(lambda j: j.doses.room_at_s(pump, needed_ml, cap_ml))
-        why = f"{pump}: {needed_ml:g} mL more would be beyond its cap of {cap_ml:g} mL in 24 h"
-        await self.patience.wait_until(free_s, why)
+    async def until_room(self, volumes_ml: Mapping[str, float]) -> None:
+        """Wait until so much more, by pump, fits the caps of an hour and of 24 hours."""
+        for cap in self.spec.rig.capped:
+            more_ml = sum(volumes_ml.get(pump, 0.0) for pump in cap.pumps)
+            for span_s, most_ml, words in cap.windows if more_ml > 0 else ():
+                needed_ml = min(more_ml, most_ml)
+                free_s = await self.journal.call(_room_at_s, cap.pumps, needed_ml, most_ml, span_s)
+                why = f"{cap.name}: {needed_ml:g} mL more would be beyond its cap of {most_ml:g} mL in {words}"
+                await self.patience.wait_until(free_s, why)
+
+
+def _room_at_s(journal: Journal, pumps: Sequence[str], volume_ml: float, cap_ml: float, span_s: float) -> float:
+    return journal.doses.room_at_s(pumps, volume_ml, cap_ml, span_s)
 
 
 # Sensors that say the same trial after trial, while everything else changes -------------------------------------

@@ -250,7 +250,7 @@ class Runner:
         report = await self.rig.safe()
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, str(cap))
         await self._hold(report)
-        await self.trials.until_window(cap.actuator, cap.volume_ml)
+        await self.trials.until_room({cap.actuator: cap.volume_ml})
         return row
 
     async def _count_failures(self, row: TrialRow) -> None:

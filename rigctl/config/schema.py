@@ -27,7 +27,7 @@ from rigctl.config.fields import (
     Volume,
     one_of,
 )
-from rigctl.config.sections import NaturalSection, OpenSection, Section
+from rigctl.config.sections import MetricsSection, NaturalSection, NotifySection, OpenSection, Section
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
 
@@ -249,8 +249,29 @@ class LimitSection(Section):
     """Largest single dose."""
     per_day: Volume | None = None
     """Most in any 24 hours of rig time."""
+    per_hour: Volume | None = None
+    """Most in any hour of rig time."""
+    per_trial: Volume | None = None
+    """Most in one trial; a trial that needs more fails."""
+    per_campaign: Volume | None = None
+    """Most in the whole campaign; then nothing that needs it is chosen any more."""
     allowed: HoursOfWeek | None = None
     """When it may be driven: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; default: always."""
+
+
+class TankSection(Section):
+    """Caps of all pumps together that feed one tank, or draw from it."""
+
+    pumps: list[str] = Field(min_length=1)
+    """The pumps."""
+    per_hour: Volume | None = None
+    """Most in any hour of rig time, all together."""
+    per_day: Volume | None = None
+    """Most in any 24 hours of rig time, all together."""
+    per_trial: Volume | None = None
+    """Most in one trial, all together."""
+    per_campaign: Volume | None = None
+    """Most in the whole campaign, all together."""
 
 
 class InterlockSection(Section):
@@ -295,6 +316,8 @@ class SafetySection(Section):
     """Wall time within which everything must be told to go safe: a rig that cannot is refused."""
     limits: dict[str, LimitSection] = Field(default_factory=dict)
     """Per pump its caps; per actuator when it may be driven."""
+    tanks: dict[Name, TankSection] = Field(default_factory=dict)
+    """Per tank the caps of its pumps together."""
     unanswered_doses: int = Field(default=6, ge=1)
     """Doses of one pump that change nothing, over all trials, after which it is latched."""
     interlocks: list[InterlockSection] = Field(default_factory=list)
@@ -365,3 +388,7 @@ class RigConfig(Section):
     """Per pump that brings a variable to its setpoint."""
     safety: SafetySection = SafetySection()
     """Safe states and caps."""
+    notify: NotifySection | None = None
+    """Who is told what."""
+    metrics: MetricsSection | None = None
+    """Numbers for other programs."""

@@ -94,6 +94,7 @@ def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account:
         urls=tuple(dict.fromkeys([*(device.url for device in loaded.rig.devices.values()), *listening])),
         speaks_out=speaks_out,
         times=checked(loaded).times,
+        look_every_s=loaded.rig.watch.every_s,
         needed=_needed(),
         written=written,
     )

@@ -33,7 +33,7 @@ NAMES: Mapping[str, str] = {
     "pareto_trials": "trials that no other beats in every outcome",
     "hypervolume": "hypervolume, measured",
 }
-FOR_PROGRAMS = ("ok", "speedup")
+FOR_PROGRAMS = ("ok", "speedup", "watch", "buses", "decision_s")
 
 
 def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
