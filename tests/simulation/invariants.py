@@ -139,7 +139,7 @@ class Witness:
     def glance(self, running: Running, bound_s: float) -> None:
         """Look in passing: nothing stays driven for longer than `bound_s` while no trial is under way."""
         kernel = self.kernel
-        driven = self.driven()
+        driven = [name for name in self.driven() if name not in self.mischief.touched]
         if not driven or not self.calm or running.life.dead or self._under_way():
             self._driven_since_s = None
             return
@@ -160,6 +160,7 @@ class Witness:
         async def safe(rig: Rig) -> SafeReport:
             began_s = witness.kernel.now_s
             report = await really(rig)
+            witness.mischief.touched -= set(report.reached)
             if witness.kernel.now_s - witness.mischief.hand_at_s > CALM_S:
                 lied = [name for name in report.reached if not witness.is_safe(name)]
                 if lied and witness.calm:
@@ -193,7 +194,8 @@ class Witness:
                 check_sends(pump, sent, intents_of(connection, pump))
             self._told(running, self.books.alarms(connection))
         self._delivered()
-        if running.ending and self.calm and (driven := self.driven()):
+        driven = [name for name in self.driven() if name not in self.mischief.touched]
+        if running.ending and self.calm and driven:
             raise Violation(f"it ended ({running.ending}), and {', '.join(driven)} is driven")
 
     def _told(self, running: Running, kept: set[tuple[str, str]]) -> None:
