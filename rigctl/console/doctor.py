@@ -122,8 +122,8 @@ def examined(
 def _subject(config: Path | None, state: Path | None, buses: Mapping[str, str], machine: Machine) -> Subject:
     directory = state_of(config, state)
     if state is None and directory is not None and not directory.is_dir():
-        service_s = machine.at(f"{SERVICES_STATE}/{directory.name}")
-        directory = service_s if service_s.is_dir() else directory
+        kept = machine.at(f"{SERVICES_STATE}/{directory.name}")
+        directory = kept if kept.is_dir() else directory
     if config is None:
         return Subject(None, directory)
     try:
