@@ -17,7 +17,7 @@ from rigctl import errors
 from rigctl.campaign import safe_file
 from rigctl.campaign.safe_file import Driven, SafeFile, Writer
 from rigctl.config.load import Overrides, load
-from rigctl.console import service, service_files
+from rigctl.console import safe, service, service_files
 from rigctl.console.cli import app
 from rigctl.console.service_unit import (
     NOT_MENDED_BY_TRYING,
@@ -270,7 +270,7 @@ def left(directory, *, driven, writer):
     safe_file.write(directory, SafeFile("rig", driven, 1.0, (valve,), writer))
 
 
-def test_safe_afterwards_needs_nothing_and_leaves_the_living_alone(bench):
+def test_safe_afterwards_needs_nothing_and_leaves_the_living_alone(bench, monkeypatch):
     """`safe --if-left-driven`: nothing there, or not driven, or driven by who lives: done; left by the dead: driven."""
     state = bench.folder / "state-dir"
     call = ("safe", "--if-left-driven", "--state", str(state), "--json")
@@ -282,3 +282,5 @@ def test_safe_afterwards_needs_nothing_and_leaves_the_living_alone(bench):
     assert bench.rigctl(*call).json["by"] == "nobody"
     left(state, driven=True, writer=dead)
     assert list(bench.rigctl(*call, code=1).json["failed"]) == ["valve"]
+    monkeypatch.setattr(safe, "campaign_here", lambda _: 4711)  # it has begun, and not driven anything yet
+    assert bench.rigctl(*call).json["by"] == "nobody"
