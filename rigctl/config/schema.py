@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from rigctl.config.care import CalibrationSection, InventorySection, TubingSection
 from rigctl.config.fields import (
     Actuators,
     ControlSets,
@@ -214,6 +215,12 @@ class DeviceSection(OpenSection):
     """A bus from `buses`, or a URL such as serial:///dev/serial/by-id/usb-..."""
     timeout: Duration = "2 s"
     """Longest wait for one answer, wall time."""
+    inventory: InventorySection | None = None
+    """What is in a pump's bottle; default: nobody counts it."""
+    tubing: TubingSection | None = None
+    """What a pump's tubing is good for; default: nobody counts it."""
+    calibration: CalibrationSection | None = None
+    """How often it is calibrated, and what of its calibration is good enough; default: never due."""
 
 
 class DosingSection(Section):
