@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Verdict = Literal["ok", "warn", "bad"]
 COMMAND_S: Final = 5.0
 """Wall seconds that a command of the system may take."""
+SERVICES_STATE: Final = "/var/lib/rigctl"
+"""Where systemd keeps the state of `rigctl service`."""
 STYLES: Final[Mapping[Verdict, str]] = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 
 
@@ -106,7 +108,7 @@ def examined(
     from rigctl.console.doctor_ports import CHECKS as OF_PORTS  # noqa: PLC0415
     from rigctl.console.doctor_state import CHECKS as OF_STATE  # noqa: PLC0415
 
-    subject = _subject(config, state, buses)
+    subject = _subject(config, state, buses, machine)
     found: list[Finding] = []
     for check in (*OF_STATE, *OF_PORTS, *OF_THE_MACHINE):
         try:
@@ -117,8 +119,11 @@ def examined(
     return tuple(found)
 
 
-def _subject(config: Path | None, state: Path | None, buses: Mapping[str, str]) -> Subject:
+def _subject(config: Path | None, state: Path | None, buses: Mapping[str, str], machine: Machine) -> Subject:
     directory = state_of(config, state)
+    if state is None and directory is not None and not directory.is_dir():
+        kept = machine.at(f"{SERVICES_STATE}/{directory.name}")
+        directory = kept if kept.is_dir() else directory
     if config is None:
         return Subject(None, directory)
     try:
