@@ -128,6 +128,12 @@ def test_an_acknowledgement_of_an_earlier_time_settles_no_later_one():
     assert told(first, end, minded(3, "ack", first), again, minded(5, "ack", first)) == [(4, "stands", 1)]
 
 
+def test_what_an_instrument_has_sent_moves_no_terminal():
+    """Escapes and line ends are blanks in what people are shown."""
+    (state,) = seen(raised(1, "ph", "garbled: \x1b[2J\x07ok\r\n (hold)"))
+    assert state.message == "garbled:  [2J ok  "
+
+
 def test_the_journal_gives_the_same_in_one_look_or_in_many(tmp_path):
     """What is read on from a mark is taken in as if all had been read at once; shelves outlive the process."""
     clock, book, mark = SetClock(), Alarms(), None

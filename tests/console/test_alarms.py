@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from contextlib import closing
 from pathlib import Path
 
@@ -99,6 +100,25 @@ def test_the_list_is_whole_at_any_width(alarmed, width):
     text = " ".join(out.getvalue().split())
     assert "acid: ph < 4.5 pH: ph reads 4.1 pH" in text
     assert max(map(len, out.getvalue().splitlines())) <= width
+
+
+def test_following_shows_every_change_once(alarmed, monkeypatch):
+    """A line of JSON when it begins and one when something has changed, until Ctrl-C."""
+    looks = []
+
+    def sleep(_):
+        looks.append(1)
+        if len(looks) == 2:
+            with closing(Journal(STATE, RealClock(), boot_id())) as journal:
+                journal.alarm(Alarm(Severity.MAJOR, "ec_probe", "no answer (stands)"))
+        if len(looks) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("rigctl.console.alarms.time.sleep", sleep)
+    answer = alarmed.rigctl("alarms", "--follow", "--json", code=130)
+    first, second = map(json.loads, answer.out.splitlines())
+    assert [a["alarm"] for a in first["alarms"]] == [2, 3]
+    assert [a["alarm"] for a in second["alarms"]] == [5, 2, 3]
 
 
 def test_without_alarms_it_says_so(ingested):
