@@ -60,7 +60,7 @@ def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed):
 
 def test_a_shelved_alarm_is_shown_as_such(alarmed):
     """With its end, after those that are not; `unshelve` ends that at once, and all of it is in the audit."""
-    alarmed.rigctl("shelve", "2", "--for", "2 h", "--why", "new probe is on order")
+    alarmed.rigctl("shelve", "2", "--for", "2", "h", "--why", "new probe is on order")
     assert listed(alarmed, code=0) == (False, [(3, "stands", 1), (2, "stands", 2)])
     shelved = alarmed.rigctl("alarms", "--json").json["alarms"][1]["shelved"]
     assert shelved["why"] == "new probe is on order"
