@@ -95,6 +95,8 @@ def charge(
         if meter.kind == "time":
             return _exact(meter, hours(used.elapsed_s), used)
         rise, doses_ml = believed(meter, used, control_set, past), used.booked_ml.get(meter.name)
+        if doses_ml is not None and used.ends(meter.name) == (None, None):  # the pump was out of service throughout
+            return _exact(meter, decimal(doses_ml), used)
         if isinstance(rise, str):
             why = rise
         elif doses_ml is None or rise >= decimal(doses_ml) - decimal(SLACK_ML):

@@ -7,6 +7,7 @@ a trip is never waited out.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -35,6 +36,8 @@ LONGEST_CALL_S = 10.0
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 10.0
 """Wall seconds between two attempts to make everything safe; they double likewise."""
+AGAIN_S = 30.0
+"""Wall seconds between two looks whether instruments can be used again."""
 STEADY_CALLS = 5
 """Roll calls in a row without a fault, after which a device counts as steady."""
 REMEMBERED = 20
@@ -58,6 +61,8 @@ class Patience:
     """Whether a person has asked to end."""
     paused: Callable[[], str] = lambda: ""
     """Who has paused the campaign, and why; empty: nobody."""
+    changed: Callable[[], bool] = lambda: False
+    """Whether a person has done something to an instrument that was not looked at yet."""
     make_safe: Callable[[], Awaitable[object]] | None = None
     """How everything is made safe; set by whoever runs the trials."""
     phase: CampaignPhase = "RUNNING"
@@ -120,6 +125,24 @@ class Patience:
         if self.phase == "PAUSED":
             await self.enter("RUNNING", "a person has resumed it" if not why else "it ends")
 
+    async def until_playable(self, nothing_left: Callable[[], str], look: Callable[[], Awaitable[object]]) -> None:
+        """Hold while no control set can be played; look again when a person has done something, and now and then."""
+        pause_s = 0.0
+        while (why := nothing_left()) and not self.enough() and not self.paused():
+            if self.phase != "HOLDING":
+                await self.enter("HOLDING", why)
+                self.desk.alarm(Alarm(Severity.MAJOR, "campaign", f"everything is safe and waits: {why}"))
+            self.refuse_if_tripping()
+            if self.watchman.demanding("hold", "fail", "safe"):
+                return
+            await meanwhile(self.clock, self.watchman.next_look())
+            pause_s += self.watchman.period_s
+            if self.changed() or pause_s >= AGAIN_S:
+                pause_s = 0.0
+                await look()
+        if self.phase == "HOLDING":
+            await self.enter("RUNNING", "what it held for is over")
+
     def refuse_if_tripping(self) -> None:
         """Raise `Tripped` if a finding that stands demands it."""
         for finding in self.watchman.demanding("trip"):
@@ -179,7 +202,7 @@ class Patience:
             await self.enter("WAITING", f"until {until:%Y-%m-%d %H:%M:%S}: {why}", until_s)
         while (left_s := self._left_s(until_s, end_s)) > 0 and not self.enough():
             self.refuse_if_tripping()
-            if self.watchman.demanding("hold", "safe") or self.paused():
+            if self.watchman.demanding("hold", "safe") or self.paused() or self.changed():
                 break
             await rest(self.clock, min(left_s, 1.0) * self.clock.speedup)
         if told and self.phase == "WAITING":
@@ -190,15 +213,21 @@ class Patience:
 
         It may return before they are: because the watch or a person demands something.
         """
-        civil, now_s = civil_of(self.clock), civil_now(self.clock)
-        if hours is None or civil is None or now_s is None or self.enough() or self.watchman.demanding("safe"):
+        now_s = civil_now(self.clock)
+        if hours is None or now_s is None or self.enough() or self.watchman.demanding("safe"):
             return False
         opens_s = hours.opens_s(now_s, for_s)
         if opens_s <= now_s:
             return False
         why = f"trials may run {hours}; the next may begin on {told(hours.zone, opens_s)}"
-        await self.wait_until(civil.rig_s(opens_s), why)
+        await self.until_civil(opens_s, why)
         return True
+
+    async def until_civil(self, civil_s: float, why: str) -> None:
+        """Wait for an instant of civil time, as `wait_until`; not at all if it is never, or nobody knows the time."""
+        civil = civil_of(self.clock)
+        if civil is not None and civil_s < math.inf:
+            await self.wait_until(civil.rig_s(civil_s), why)
 
     def _left_s(self, until_s: float, end_s: float) -> float:
         # a stepped clock may stand still meanwhile: then nobody knows at what wall time it will be so late

@@ -37,12 +37,12 @@ class Snapshot:
     """Wall seconds the journal's oldest call has been waiting."""
     missing: str = ""
     """What is wrong with the files under us: journal or lock deleted or replaced."""
-    untold: str = ""
-    """Why people cannot be told of anything."""
     civil_s: float | None = None
     """Civil time, seconds since 1970; None: it is not known."""
     wall: str = ""
     """What is wrong with the wall clock."""
+    untold: str = ""
+    """Why people cannot be told of anything."""
     free_bytes: float = math.inf
     disk_bytes: float = math.inf
 

@@ -113,9 +113,9 @@ class Watchman:
             rig=Glance() if self.rig is None else self.rig(),
             late_s=late_s,
             journal_s=self.journal_s(),
-            untold=self.untold(),
             civil_s=civil_now(self.clock),
             wall="" if self.wall is None else self.wall.look(),
+            untold=self.untold(),
         )
         verdict = look(self.rules, self.standing, seen)
         self.standing = verdict.standing

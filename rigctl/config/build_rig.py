@@ -11,6 +11,8 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from rigctl.config.build_calendar import build_begins, build_hours, build_tariff
+from rigctl.config.build_caps import build_caps
+from rigctl.config.build_care import build_care
 from rigctl.config.build_doses import build_dosing, build_volumes, check_pair
 from rigctl.config.build_safety import build_limits, build_watch, natural_range_of, range_of
 from rigctl.config.findings import Context, unknown
@@ -73,11 +75,13 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         limits=build_limits(context, wired),
         dosing=dosing,
         volumes=volumes,
+        care=build_care(context),
         plausible=_plausible(context),
         speedup=config.clock.speedup,
         watch=build_watch(context, devices, registry),
         safe_within_s=within,
         unanswered_doses=config.safety.unanswered_doses,
+        caps=build_caps(context),
         starts=StartsSpec(config.safety.starts.at_most, good_after_s),
         allowed=build_hours(context, ("allowed",), config.allowed),
         begins_s=build_begins(context),

@@ -115,7 +115,7 @@ def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | N
 
 def _no_pump(context: Context, path: KeyPath, section: LimitSection) -> None:
     """Find caps of what is no pump."""
-    for key in ("per_dose", "per_day"):
+    for key in ("per_dose", "per_hour", "per_day", "per_trial", "per_campaign"):
         if getattr(section, key) is not None:
             near = did_you_mean(path[-1], sorted(context.pumps)) if isinstance(path[-1], str) else ""
             context.findings.add((*path, key), f"must be left out, for caps are for pumps{near}")

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from rigctl.config.care import CalibrationSection, InventorySection, TubingSection
 from rigctl.config.fields import (
     Actuators,
     ControlSets,
@@ -214,6 +215,12 @@ class DeviceSection(OpenSection):
     """A bus from `buses`, or a URL such as serial:///dev/serial/by-id/usb-..."""
     timeout: Duration = "2 s"
     """Longest wait for one answer, wall time."""
+    inventory: InventorySection | None = None
+    """What is in a pump's bottle; default: nobody counts it."""
+    tubing: TubingSection | None = None
+    """What a pump's tubing is good for; default: nobody counts it."""
+    calibration: CalibrationSection | None = None
+    """How often it is calibrated, and what of its calibration is good enough; default: never due."""
 
 
 class DosingSection(Section):
@@ -242,8 +249,29 @@ class LimitSection(Section):
     """Largest single dose."""
     per_day: Volume | None = None
     """Most in any 24 hours of rig time."""
+    per_hour: Volume | None = None
+    """Most in any hour of rig time."""
+    per_trial: Volume | None = None
+    """Most in one trial; a trial that needs more fails."""
+    per_campaign: Volume | None = None
+    """Most in the whole campaign; then nothing that needs it is chosen any more."""
     allowed: HoursOfWeek | None = None
     """When it may be driven: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; default: always."""
+
+
+class TankSection(Section):
+    """Caps of all pumps together that feed one tank, or draw from it."""
+
+    pumps: list[str] = Field(min_length=1)
+    """The pumps."""
+    per_hour: Volume | None = None
+    """Most in any hour of rig time, all together."""
+    per_day: Volume | None = None
+    """Most in any 24 hours of rig time, all together."""
+    per_trial: Volume | None = None
+    """Most in one trial, all together."""
+    per_campaign: Volume | None = None
+    """Most in the whole campaign, all together."""
 
 
 class InterlockSection(Section):
@@ -288,6 +316,8 @@ class SafetySection(Section):
     """Wall time within which everything must be told to go safe: a rig that cannot is refused."""
     limits: dict[str, LimitSection] = Field(default_factory=dict)
     """Per pump its caps; per actuator when it may be driven."""
+    tanks: dict[Name, TankSection] = Field(default_factory=dict)
+    """Per tank the caps of its pumps together."""
     unanswered_doses: int = Field(default=6, ge=1)
     """Doses of one pump that change nothing, over all trials, after which it is latched."""
     interlocks: list[InterlockSection] = Field(default_factory=list)

@@ -24,9 +24,16 @@ def add_acts(app: typer.Typer) -> None:
         app.command()(verb)
 
 
-def pause(config: MaybeConfig = None, state: State = None, why: Why = "", *, json: AsJson = False) -> None:
+def pause(
+    config: MaybeConfig = None,
+    state: State = None,
+    why: Why = "",
+    now: Annotated[bool, typer.Option("--now", help="Break off the trial under way; it is charged.")] = False,
+    *,
+    json: AsJson = False,
+) -> None:
     """Let a running campaign begin no trial, everything safe, until `resume`; also after a restart."""
-    tell(_ask(config, state, "pause", why=why), json)
+    tell(_ask(config, state, "pause", why=why, now=now), json)
 
 
 def resume(config: MaybeConfig = None, state: State = None, why: Why = "", *, json: AsJson = False) -> None:

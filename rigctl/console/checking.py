@@ -169,8 +169,8 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
             "confirmed_s": times.confirmed_s,
             "buses": {url: {"told_s": t, "confirmed_s": c} for url, (t, c) in times.by_bus.items()},
         },
-        "tells": telling.told(loaded),
         "starts": rig.starts,
+        "tells": telling.told(loaded),
         "warnings": found.warnings,
         "probe": {name: said for name, (_, said) in found.answers.items()} if probed else None,
     }

@@ -19,6 +19,7 @@ CONFIG_SUFFIXES = (".yaml", ".yml")
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Begin": ("demo", "init", "check"),
     "Run a rig": ("run", "status", "serve", "stop", "pause", "resume", "safe", "alarms", "notify"),
+    "Look after the rig": ("manual", "out-of-service", "in-service", "refilled", "replaced", "calibrated"),
     "By hand": ("suggest", "ingest", "import"),
     "What came of it": ("recommend", "report", "explain", "export", "replay"),
     "Put right": ("ack", "shelve", "unshelve", "void", "amend", "reset-trip", "accept-device"),

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, cast
 from weakref import WeakSet
 
-from rigctl.errors import CapReached, GuardRefused, Tripped
+from rigctl.errors import CapReached, CapSpent, GuardRefused, Tripped
 from rigctl.rig.abilities import SafeTogether
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Actuator, Clock, Deadline, DoseLog, Doser
-from rigctl.rig.spec import ActuatorLimits
-
-DAY_S = 86400.0
+from rigctl.rig.spec import DAY_S, HOUR_S, ActuatorLimits, CapSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +33,43 @@ class Command:
 
 
 @dataclass(frozen=True, slots=True)
+class Booked:
+    """What the pumps of a cap have given, mL; open intents in full, what is admitted with this dose included."""
+
+    cap: CapSpec
+    hour_ml: float = 0.0
+    day_ml: float = 0.0
+    trial_ml: float = 0.0
+    campaign_ml: float = 0.0
+
+    def beyond(self, volume_ml: float) -> str | None:
+        """Say which cap so much more would exceed."""
+        cap, of = self.cap, "" if len(self.cap.pumps) == 1 else f" from {self.cap.name}"
+        held = (
+            (cap.per_campaign_ml, self.campaign_ml, "in the campaign"),
+            (cap.per_trial_ml, self.trial_ml, "in a trial"),
+            (cap.per_day_ml, self.day_ml, "in 24 h"),
+            (cap.per_hour_ml, self.hour_ml, "in 1 h"),
+        )
+        for most_ml, booked_ml, span in held:
+            if most_ml is not None and booked_ml + volume_ml > most_ml:
+                return f"got {volume_ml:g} mL after {booked_ml:g} mL{of} {span}, allowed {most_ml:g} mL {span}"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a check may know of the actuator."""
 
     limits: ActuatorLimits
     dispensed_24h_ml: float = 0.0
     """Booked in the last 24 h of rig time, open intents in full."""
+    booked: tuple[Booked, ...] = ()
+    """By cap that the pump has a part in."""
+
+    def later(self) -> Facts:
+        """Return the facts once every window of time has come free."""
+        return Facts(self.limits, 0.0, tuple(replace(b, hour_ml=0.0, day_ml=0.0) for b in self.booked))
 
 
 Check = Callable[[Command, Facts], str | None]
@@ -72,7 +101,14 @@ def within_dose_caps(command: Command, facts: Facts) -> str | None:
     return None
 
 
-CHECKS: tuple[Check, ...] = (is_number, within_range, within_dose_caps)
+def within_shared_caps(command: Command, facts: Facts) -> str | None:
+    """Object to what one of the pump's other caps does not let through: its own, or its tank's."""
+    if command.kind != "dose":
+        return None
+    return next((said for booked in facts.booked if (said := booked.beyond(command.value)) is not None), None)
+
+
+CHECKS: tuple[Check, ...] = (is_number, within_range, within_dose_caps, within_shared_caps)
 
 
 def objections(command: Command, facts: Facts, checks: Sequence[Check] = CHECKS) -> tuple[str, ...]:
@@ -91,9 +127,15 @@ class Guard:
     """Passes commands on to actuators, or refuses them."""
 
     def __init__(
-        self, limits: Mapping[str, ActuatorLimits], doses: DoseLog, clock: Clock, checks: Sequence[Check] = CHECKS
+        self,
+        limits: Mapping[str, ActuatorLimits],
+        doses: DoseLog,
+        clock: Clock,
+        checks: Sequence[Check] = CHECKS,
+        caps: Sequence[CapSpec] = (),
     ) -> None:
         self._limits = limits
+        self._caps = tuple(caps)
         self._doses = doses
         self._clock = clock
         self._checks = tuple(checks)
@@ -118,7 +160,7 @@ class Guard:
 
     def check_setpoint(self, actuator: str, value: float, unit: str) -> None:
         """Raise `Tripped`, or `GuardRefused` unless it is a number, in range, and the actuator has limits."""
-        self._decide(Command(actuator, "setpoint", value, unit), 0.0)
+        self._decide(Command(actuator, "setpoint", value, unit))
 
     async def apply(self, actuator: Handle[Actuator], value: float) -> None:
         """Impose a setpoint, sent once. Raises as `check_setpoint`, and what the device raises."""
@@ -132,19 +174,45 @@ class Guard:
 
         await actuator.tell(unless_tripped, f"apply {value:g} {device.unit}")
 
-    async def admit_dose(self, doser: Handle[Doser], volume_ml: float) -> DosePermit:
-        """Check a dose against the caps; counts what the log has booked in the last 24 h of rig time.
+    async def admit_dose(
+        self, doser: Handle[Doser], volume_ml: float, besides: Sequence[tuple[Handle[Doser], float]] = ()
+    ) -> DosePermit:
+        """Check a dose against the caps; counts what the log has booked, and doses `besides` that go with it.
 
         Raises:
             Tripped: the trip is latched.
-            CapReached: it does not fit these 24 hours any more.
-            GuardRefused: not a positive number or over the cap of a single dose.
+            CapReached: it does not fit this hour or these 24 hours any more; it will later.
+            CapSpent: it does not fit what the pump, or its tank, may give in the campaign.
+            GuardRefused: not a positive number, over the cap of a single dose, or over what a trial may take.
         """
-        booked_ml = await self._doses.volume_since_ml(doser.name, self._clock.now_s() - DAY_S)
-        self._decide(Command(doser.name, "dose", volume_ml, "mL"), booked_ml)
+        now_s, name = self._clock.now_s(), doser.name
+        own_ml = sum(ml for other, ml in besides if other.name == name)
+        booked_ml = own_ml + await self._doses.volume_since_ml(name, now_s - DAY_S)
+        shared = tuple([await self._booked(cap, now_s, besides) for cap in self._caps if name in cap.pumps])
+        self._decide(Command(name, "dose", volume_ml, "mL"), booked_ml, shared)
         permit = DosePermit(doser, volume_ml)
         self._permits.add(permit)
         return permit
+
+    async def admit_doses(self, volumes: Sequence[tuple[Handle[Doser], float]]) -> Sequence[DosePermit]:
+        """Admit doses that belong together, each as if those before were given; raises as `admit_dose`."""
+        return [await self.admit_dose(doser, ml, volumes[:i]) for i, (doser, ml) in enumerate(volumes)]
+
+    async def _booked(self, cap: CapSpec, now_s: float, besides: Sequence[tuple[Handle[Doser], float]]) -> Booked:
+        with_it_ml = sum(ml for other, ml in besides if other.name in cap.pumps)
+
+        async def since(most_ml: float | None, span_s: float | None) -> float:
+            if most_ml is None:
+                return 0.0
+            return with_it_ml + await self._doses.given_ml(cap.pumps, None if span_s is None else now_s - span_s)
+
+        return Booked(
+            cap,
+            await since(cap.per_hour_ml, HOUR_S),
+            await since(cap.per_day_ml, DAY_S),
+            await since(cap.per_trial_ml, None),
+            await since(cap.per_campaign_ml, math.inf),
+        )
 
     async def start_dose(self, permit: DosePermit) -> None:
         """Send an admitted dose, once.
@@ -193,15 +261,20 @@ class Guard:
         first = cast("SafeTogether", group[0].device)
         return partial(first.safe_all, [h.device for h in group])
 
-    def _decide(self, command: Command, dispensed_24h_ml: float) -> None:
+    def _decide(self, command: Command, dispensed_24h_ml: float = 0.0, booked: tuple[Booked, ...] = ()) -> None:
         what = f"{command.actuator}: {command.kind} {command.value:g} {command.unit}"
         self.refuse_if_tripped(what)
         limits = self._limits.get(command.actuator)
         if limits is None:
             raise GuardRefused(f"{what}: refused, it has no limits. Declare them under safety.limits")
-        against = objections(command, Facts(limits, dispensed_24h_ml), self._checks)
+        facts = Facts(limits, dispensed_24h_ml, booked)
+        against = objections(command, facts, self._checks)
         if not against:
             return
         message = f"{what}: refused: {'; '.join(against)}"
-        today_only = not objections(command, Facts(limits), self._checks)
-        raise CapReached(message, command.actuator, command.value) if today_only else GuardRefused(message)
+        if not objections(command, facts.later(), self._checks):
+            raise CapReached(message, command.actuator, command.value)
+        fits = tuple(replace(b, hour_ml=0.0, day_ml=0.0, campaign_ml=0.0) for b in booked)
+        if not objections(command, Facts(limits, 0.0, fits), self._checks):
+            raise CapSpent(message, command.actuator, command.value)
+        raise GuardRefused(message)

@@ -12,13 +12,14 @@ from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, together
 from rigctl.rig.protocols import Actuator, ActuatorState, Clock, Doser, Severity
 from rigctl.rig.resting import Rest, beside
-from rigctl.rig.spec import PrepareStep, RigSpec
+from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
 from rigctl.rig.titration import Evidence, Partner, Side, Titration
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
 ON = 1.0
+_NOTHING = VariableWiring("", "", None, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +57,17 @@ class Imposer:
 
     async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
         plan = self._planned(setpoints)
-        idle = [a for n, a in self.wiring.actuators.items() if n not in plan.imposed]
-        idle_pumps = [d for n, d in self.wiring.dosers.items() if n not in plan.moving]
-        await together(*(self._impose(a, None) for a in idle), *(self._still(d) for d in idle_pumps))
-        await together(*(self._impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()))
+        actuators, dosers = self.wiring.in_service(self.wiring.actuators), self.wiring.in_service(self.wiring.dosers)
+        idle = [a for n, a in actuators.items() if n not in plan.imposed]
+        idle_pumps = [d for n, d in dosers.items() if n not in plan.moving]
+        await together(*(self.impose(a, None) for a in idle), *(self._still(d) for d in idle_pumps))
+        await together(*(self.impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()))
         for step in self.spec.timing.prepare:
             await self._prepare(step)
         await self._give(plan.volumes)
         await self._titrate(plan.dosed)
         await together(
-            *(self._confirm(a, plan.imposed.get(n)) for n, a in self.wiring.actuators.items()),
+            *(self.confirm(a, plan.imposed.get(n)) for n, a in actuators.items()),
             *(self._still(d) for d in idle_pumps),
         )
         imposed = {name: ActuatorState(True, value) for name, value in plan.chosen.items()}
@@ -74,6 +76,9 @@ class Imposer:
     def _planned(self, setpoints: Mapping[str, float]) -> _Plan:
         """Plan which actuator does what; nothing moves before the guard has let every setpoint pass."""
         wired = {v.name: v for v in self.spec.variables if v.actuators}
+        aside = sorted(self.wiring.aside & {name for v in setpoints for name in wired.get(v, _NOTHING).actuators})
+        if aside:
+            raise GuardRefused(f"{', '.join(aside)}: out of service; `rigctl in-service` puts it back")
         unknown = sorted(set(setpoints) - set(wired))
         if unknown:
             raise GuardRefused(f"no actuator for {', '.join(unknown)}; variables with one: {', '.join(wired)}")
@@ -103,7 +108,7 @@ class Imposer:
         probe = self.wiring.dosing_probes.get(actuator)
         return self.wiring.actuators[actuator].device.unit if probe is None else probe.handle.device.unit
 
-    async def _impose(self, actuator: Handle[Actuator], value: float | None) -> None:
+    async def impose(self, actuator: Handle[Actuator], value: float | None) -> None:
         """Apply a value, or release (None). If the answer is lost, nothing is sent again: the read-back decides."""
         self.driven.pop(actuator.name, None)
         try:
@@ -117,11 +122,12 @@ class Imposer:
             doing = "release" if value is None else f"apply {value:g}"
             message = f"{doing}: unknown whether it arrived, not sent again, reading back: {error}"
             self.on_alarm(Alarm(Severity.MINOR, actuator.name, message))
-            await self._confirm(actuator, value)
+            await self.confirm(actuator, value)
         if value is not None:
             self.driven[actuator.name] = value
 
-    async def _confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
+    async def confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
+        """Raise `ReadBackMismatch` unless the instrument says that it holds `value`, or is released (None)."""
         denied = await self.denial(actuator, value)
         if denied:
             message = f"{self._serves(actuator.name)}: {actuator.name} {denied}"
@@ -140,7 +146,7 @@ class Imposer:
         return f"reads back {told(state, unit)}, wanted {wanted}"
 
     async def verify(self) -> Mapping[str, str]:
-        actuators = self.wiring.actuators
+        actuators = self.wiring.in_service(self.wiring.actuators)
         said = await together(*(self._deviation(a, self.driven.get(n)) for n, a in actuators.items()))
         return {name: text for name, text in zip(actuators, said, strict=True) if text}
 
@@ -165,9 +171,9 @@ class Imposer:
 
     async def _prepare(self, step: PrepareStep) -> None:
         actuator = self.wiring.actuators[step.actuator]
-        await self._impose(actuator, step.value)
+        await self.impose(actuator, step.value)
         await self.rest(step.wait_s)
-        await self._impose(actuator, None)
+        await self.impose(actuator, None)
 
     async def _give(self, volumes: Mapping[str, float]) -> None:
         """Give every volume that is a variable's, once; what was given is what is measured of it."""

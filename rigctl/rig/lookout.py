@@ -114,11 +114,13 @@ class Lookout:
 
     async def _round(self, bus: Bus, beat: _Beat) -> None:
         """Ask all that is due; a device that does not answer keeps no other from being asked."""
-        began_s, answered = time.monotonic(), True
-        due: list[Callable[[], Awaitable[object]]] = [partial(self._confirm, actuator) for actuator in beat.actuators]
+        began_s, answered, aside = time.monotonic(), True, self.wiring.aside
+        due: list[Callable[[], Awaitable[object]]] = [
+            partial(self._confirm, actuator) for actuator in beat.actuators if actuator.name not in aside
+        ]
         if began_s >= beat.pumps_next_s:
             beat.pumps_next_s = began_s + PUMPS_EVERY_S
-            due += [partial(self._idle, pump) for pump in beat.pumps]
+            due += [partial(self._idle, pump) for pump in beat.pumps if pump.name not in aside]
         due += [probe.read for probe in beat.probes if self._due(probe, began_s)]
         for ask in due:
             try:

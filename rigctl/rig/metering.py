@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
@@ -102,7 +102,8 @@ class PowerIntegral:
 class Metering:
     """The meters of one rig, by their names; the `timing` of a trial says how often their power is sampled.
 
-    `tariffs`: of all meters that have one, also those without a counter.
+    `tariffs`: of all meters that have one, also those without a counter. Devices that are `aside` (a set that may
+    change) are not asked: their meters are left out.
     """
 
     def __init__(
@@ -112,8 +113,11 @@ class Metering:
         clock: Clock,
         on_alarm: Callable[[Alarm], None],
         tariffs: Mapping[str, Tariff] | None = None,
+        *,
+        aside: Container[str] = (),
     ) -> None:
         self._meters = meters
+        self._aside = aside
         self._clock = clock
         self._on_alarm = on_alarm
         self._powers = {
@@ -130,8 +134,9 @@ class Metering:
 
     async def read(self) -> Mapping[str, Reading]:
         """Read all counters, our own among them; a meter's that cannot be read is INVALID, ours are left out then."""
-        readings = await together(*(self._total(n, h) for n, h in self._meters.items()))
-        found = dict(zip(self._meters, readings, strict=True))
+        asked = {name: handle for name, handle in self._meters.items() if handle.name not in self._aside}
+        readings = await together(*(self._total(n, h) for n, h in asked.items()))
+        found = dict(zip(asked, readings, strict=True))
         try:
             sampled = await self._sample()
         except Exception as error:  # noqa: BLE001 - as in `_total`

@@ -14,6 +14,7 @@ from rigctl.rig.calendar import Hours, Tariff
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import DeviceOptions
 
+HOUR_S, DAY_S = 3600.0, 86_400.0
 Statistic = Literal["median", "mean"]
 
 
@@ -72,6 +73,41 @@ class ActuatorLimits:
     per_day_ml: float | None = None
     allowed: Hours | None = None
     """When it may be driven; None: always."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapSpec:
+    """What one pump, or all pumps of one tank together, may give; mL."""
+
+    name: str
+    """Of the pump or the tank."""
+    pumps: tuple[str, ...]
+    per_hour_ml: float | None = None
+    per_day_ml: float | None = None
+    per_trial_ml: float | None = None
+    per_campaign_ml: float | None = None
+
+    @property
+    def windows(self) -> tuple[tuple[float, float, str], ...]:
+        """Return the caps that come free again: rig seconds, mL, and in words."""
+        caps = ((HOUR_S, self.per_hour_ml, "1 h"), (DAY_S, self.per_day_ml, "24 h"))
+        return tuple((span_s, most_ml, words) for span_s, most_ml, words in caps if most_ml is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class CareSpec:
+    """What wears out or runs out at one device; None: nobody counts it."""
+
+    bottle_ml: float | None = None
+    """What is in a pump's full bottle."""
+    warn_doses: int = 0
+    """So many doses left are worth a word."""
+    tubing_ml: float | None = None
+    """What a pump's tubing is good for."""
+    calibrate_every_s: float | None = None
+    """Rig seconds between two calibrations."""
+    slope: tuple[float, float] = (85.0, 105.0)
+    """What a probe's slopes must be, percent of an ideal probe's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +277,10 @@ class RigSpec:
     """Doses of one pump without response, over all trials since the last that had one, after which it is latched."""
     further: tuple[OutcomeWiring, ...] = ()
     """Outcomes besides the first, in the order policies know them by."""
+    caps: tuple[CapSpec, ...] = ()
+    """Of pumps and tanks, beside those in `limits`."""
+    care: Mapping[str, CareSpec] = field(default_factory=dict)
+    """Per device of which something is counted."""
     starts: StartsSpec | None = None
     """None: however often it dies, the next start goes on."""
     allowed: Hours | None = None
@@ -270,6 +310,12 @@ class RigSpec:
     def pumps(self) -> tuple[str, ...]:
         """Return every pump, each once: those of variables first, then those that dose along with them."""
         return tuple(dict.fromkeys([*self.partners, *(p for along in self.partners.values() for p in along)]))
+
+    @property
+    def capped(self) -> tuple[CapSpec, ...]:
+        """Return all caps but those of single doses."""
+        daily = {n: limits.per_day_ml for n, limits in self.limits.items() if limits.per_day_ml is not None}
+        return (*(CapSpec(name, (name,), per_day_ml=most_ml) for name, most_ml in daily.items()), *self.caps)
 
     def pumps_of(self, variable: VariableWiring) -> tuple[str, ...]:
         """Return the pumps that move while this variable is controlled."""

@@ -27,6 +27,7 @@ from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import Glance, Measurement, SafeReport
+from tests.campaign.fake_hands import FakeHands
 
 ML_PER_UNIT = 2.0
 SETTLE_S = 60.0
@@ -131,6 +132,7 @@ class FakeRig:
     """What reads back something else at the end of a trial."""
     calls: list = field(default_factory=list)
     tripped: str | None = None
+    hands: FakeHands = field(default_factory=FakeHands)
 
     async def _op(self, name):
         self.calls.append(name)
@@ -187,6 +189,7 @@ class FakeRig:
     async def safe(self):
         await self._op("safe")
         self.world.do("safe")
+        self.hands.driven = {}
         failed = self.unsafe.pop(0) if self.unsafe else {}
         return SafeReport(tuple(n for n in ("pump", "valve") if n not in failed), failed)
 
@@ -344,6 +347,7 @@ class Stage:
 
         def factory(doses, on_alarm):
             self.rig = FakeRig(self.world, doses, on_alarm, **faults)
+            self.rig.hands.rig = self.rig
             return self.rig
 
         return factory

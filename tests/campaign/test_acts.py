@@ -7,9 +7,8 @@ import os
 import pytest
 
 from rigctl.campaign import control
-from rigctl.campaign.acts import paused_by
 from rigctl.campaign.events import AlarmMinded, PhaseChanged
-from rigctl.campaign.people import person
+from rigctl.campaign.people import paused_by, person
 from rigctl.campaign.trial import State
 from rigctl.errors import RigctlError, Tripped
 from rigctl.rig.conditions import Compare
@@ -132,16 +131,17 @@ async def test_a_pause_asked_for_in_mid_trial_is_known_after_a_crash(stage):
     assert known == ["paused by anna"]
 
 
-async def test_a_pause_while_a_decision_is_made_leaves_the_proposal_for_later(stage):
-    """Nothing of the trial has moved when the pause comes: the same proposal is carried out after it."""
+async def test_a_pause_while_a_decision_is_made_leaves_nothing_queued(stage):
+    """Nothing has moved when the pause comes: the decision is dropped, and made anew when trials go on."""
 
     class Interrupted(ThreadDecider):
         async def decide(self, question, limit_s):
-            if not question.history.observations:
+            decisions.append(question.trial)
+            if len(decisions) == 1:
                 await ask(stage, "pause")
             return await super().decide(question, limit_s)
 
-    waiting = []
+    waiting, decisions = [], []
 
     async def resume():
         await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
@@ -153,10 +153,10 @@ async def test_a_pause_while_a_decision_is_made_leaves_the_proposal_for_later(st
     resuming = asyncio.create_task(resume())
     result = await stage.run(watched(max_trials=1), decider=Interrupted())
     await resuming
-    assert [row.state for row in waiting] == [State.PROPOSED]
+    assert (waiting, decisions) == ([], [1, 1])
     with stage.journal() as journal:
         (row,) = journal.trials()
-    assert (result.trials, row.state, row.proposal) == (1, State.RECORDED, waiting[0].proposal)
+    assert (result.trials, row.state) == (1, State.RECORDED)
 
 
 async def test_safe_ends_a_paused_campaign(stage):

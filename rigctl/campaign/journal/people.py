@@ -133,6 +133,17 @@ class PeopleRows:
             return ()
         return fetch(self._connection, ActRow, "SELECT *, id AS act FROM acts ORDER BY id")
 
+    def paused_since(self, trial: int) -> ActRow | None:
+        """Return the last pause that somebody asked for after this trial was decided."""
+        if not has_table(self._connection, "acts"):
+            return None
+        sql = (
+            "SELECT *, id AS act FROM acts WHERE verb = 'pause' AND at_s >= (SELECT min(at_s) FROM events "
+            "WHERE trial = ?) ORDER BY id DESC LIMIT 1"
+        )
+        rows = fetch(self._connection, ActRow, sql, trial)
+        return rows[0] if rows else None
+
     def suggestions(self) -> Mapping[int, SuggestionRow]:
         """Return every decision that was handed to a person, by its number."""
         if not has_table(self._connection, "suggestions"):

@@ -34,6 +34,7 @@ from rigctl.campaign.journal.rows import (
 from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.journal.summary import Summary
+from rigctl.campaign.journal.upkeep import UpkeepRows
 from rigctl.campaign.trial import TRANSITIONS, State
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
@@ -179,6 +180,7 @@ class Reader:
         self.people = PeopleRows(connection)
         self.glance = Glance(connection)
         self.summary = Summary(connection)
+        self.upkeep = UpkeepRows(connection)
         self.charged = Charged(connection)
 
     def campaign(self) -> CampaignRow:
