@@ -8,13 +8,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.eligibility import DeviceState, objections, unavailable
+from rigctl.campaign.eligibility import HOURS, SPENT, DeviceState, objections, unavailable
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.upkeep import out_of_service, states_now
+from rigctl.campaign.windows import limited, over, reopens_s
 from rigctl.rig.abilities import Calibration
+from rigctl.rig.civil import civil_now
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.values import Alarm
 
@@ -38,6 +40,14 @@ class Caretaker:
     barred: Mapping[int, str] = field(default_factory=dict)
     """Control sets that cannot be played, and why."""
     states: Mapping[str, DeviceState] = field(default_factory=dict)
+    exhausted: set[str] = field(default_factory=set)
+    """Pumps that have met a cap of the campaign."""
+    over: str = ""
+    """Why nothing can be played any more, whoever waits."""
+    for_good: bool = False
+    """Whether nothing but caps of the campaign keeps anything from being played."""
+    reopens_s: float = math.inf
+    """Civil time at which something can be played again that only its hours keep from it."""
     _told: set[tuple[str, str]] = field(default_factory=set)
     _read_s: float = -math.inf
     _useless: Mapping[int, str] | None = None
@@ -95,11 +105,15 @@ class Caretaker:
 
     async def _judge(self, *, first: bool) -> None:
         rig, sets = self.spec.rig, self.spec.problem.space.control_sets
-        self.states = await self.journal.call(states_now, rig)
+        civil_s = civil_now(self.clock)
+        known = await self.journal.call(states_now, rig)
+        self.states = await self.journal.call(limited, rig, known, civil_s, self.exhausted)
         found = objections(rig, self.states)
+        self.for_good = all(objection.kind == SPENT for objection in found if objection.forbids)
+        self.over, self.reopens_s = over(rig, sets, found), reopens_s(rig, sets, found, civil_s)
         self.barred = unavailable(rig, sets, found)
         for objection in found:
-            if (objection.device, objection.kind) not in self._told and objection.kind != "out":
+            if (objection.device, objection.kind) not in self._told and objection.kind not in ("out", HOURS):
                 message = f"{objection.why}; {objection.remedy}"
                 self.desk.alarm(Alarm(objection.severity, objection.device, message))
         self._told = {(o.device, o.kind) for o in found}

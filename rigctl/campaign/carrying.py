@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -73,6 +74,15 @@ class TrialRun:
         # who begins anew looks again at what people have done meanwhile
         return None if self.care.changed or await self.had_to_wait() else await self._carry_out(trial)
 
+    async def until_reopened(self) -> None:
+        """Wait while nothing can be played because its instruments may not be driven at this hour."""
+        while (opens_s := self.care.reopens_s) < math.inf:
+            before = self.care.reopens_s
+            await self.patience.until_civil(opens_s, self.care.nothing_left())
+            await self.care.look()
+            if self.care.reopens_s == before:  # whoever broke it off is heard first
+                return
+
     async def had_to_wait(self) -> bool:
         """Wait until trials may run at this hour; return whether that was needed, or a person has paused them."""
         rig = self.spec.rig
@@ -132,7 +142,7 @@ class TrialRun:
 
     async def waits_for_instruments(self, history: History) -> bool:
         """Tell whether the policy, which proposes nothing now, would if all control sets could be played."""
-        if not self.care.barred:
+        if not self.care.barred or self.care.for_good:
             return False
         state = await self.journal.call(lambda j: j.read.policy_state())
         problem = replace(self.spec.problem, budget=self.spec.problem.budget - self.idle)

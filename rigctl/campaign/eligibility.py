@@ -17,6 +17,8 @@ from rigctl.rig.spec import CareSpec, RigSpec
 
 Use = Literal["any", "dosing"]
 """What a control set may need a device for: for whatever it does; to judge doses by."""
+HOURS, SPENT = "hours", "cap"
+"""Kinds of objections that time alone ends, and that nothing ends as long as this process runs."""
 DUE_SOON = 0.9
 """Share of the time between two calibrations after which the next is worth a word."""
 
@@ -41,6 +43,11 @@ class DeviceState:
     """Percent of an ideal probe's."""
     calibrated_ago_s: float | None = None
     """Rig seconds since it was last calibrated, as far as is known."""
+
+    closed: str = ""
+    """When it may be driven, if that is not now for as long as a trial takes."""
+    spent: str = ""
+    """What it may give in the whole campaign, if a trial may take more than is left of it."""
 
     @property
     def doses_left(self) -> int | None:
@@ -87,6 +94,10 @@ def _about(device: str, state: DeviceState, care: CareSpec, *, judges: bool) -> 
         yield Objection(device, "out", f"is out of service, {state.out}", f"`rigctl in-service {device}`", _ANY)
         return
     yield from _runs_out(device, state, care)
+    if state.closed:
+        yield Objection(device, HOURS, f"may be driven {state.closed} only", "wait, or allow more hours", _ANY)
+    if state.spent:
+        yield Objection(device, SPENT, state.spent, "raise the cap of the campaign, and start it again", _ANY)
     forbids = _DOSING if judges else _NONE
     calibrate = f"calibrate it, then `rigctl calibrated {device}`"
     if state.points == 0:

@@ -7,6 +7,7 @@ a trip is never waited out.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -212,15 +213,21 @@ class Patience:
 
         It may return before they are: because the watch or a person demands something.
         """
-        civil, now_s = civil_of(self.clock), civil_now(self.clock)
-        if hours is None or civil is None or now_s is None or self.enough() or self.watchman.demanding("safe"):
+        now_s = civil_now(self.clock)
+        if hours is None or now_s is None or self.enough() or self.watchman.demanding("safe"):
             return False
         opens_s = hours.opens_s(now_s, for_s)
         if opens_s <= now_s:
             return False
         why = f"trials may run {hours}; the next may begin on {told(hours.zone, opens_s)}"
-        await self.wait_until(civil.rig_s(opens_s), why)
+        await self.until_civil(opens_s, why)
         return True
+
+    async def until_civil(self, civil_s: float, why: str) -> None:
+        """Wait for an instant of civil time, as `wait_until`; not at all if it is never, or nobody knows the time."""
+        civil = civil_of(self.clock)
+        if civil is not None and civil_s < math.inf:
+            await self.wait_until(civil.rig_s(civil_s), why)
 
     def _left_s(self, until_s: float, end_s: float) -> float:
         # a stepped clock may stand still meanwhile: then nobody knows at what wall time it will be so late

@@ -23,7 +23,16 @@ from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import LASTING, Interrupted, Watchman
 from rigctl.core.experiment.history import History
 from rigctl.core.policy import BudgetSpent, Finished
-from rigctl.errors import CapReached, DeviceError, GuardRefused, JournalUnwritable, RigctlError, Tripped, counted
+from rigctl.errors import (
+    CapReached,
+    CapSpent,
+    DeviceError,
+    GuardRefused,
+    JournalUnwritable,
+    RigctlError,
+    Tripped,
+    counted,
+)
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import OVER, STANDS, Alarm, SafeReport
@@ -124,6 +133,8 @@ class Runner:
             return "interlock", str(finding)
         if history.spent + self.trials.idle >= self.spec.problem.budget:
             return "budget", "all of it is spent"
+        if self.trials.care.over:
+            return "finished", f"the caps of the campaign are reached: {self.trials.care.over}"
         if limit is not None and (done := len(history) - history.uncharged) >= limit:
             return "trials", f"{done} of {counted(limit, 'trial')} done"
         return None
@@ -239,7 +250,9 @@ class Runner:
                 await self.desk.tell_of_end(cancelled)
             await self.patience.until_resumed()
             await self.patience.until_clear()
-            await self.patience.until_playable(self.trials.care.nothing_left, self.trials.look_again)
+            await self.trials.until_reopened()
+            care = self.trials.care
+            await self.patience.until_playable(lambda: "" if care.over else care.nothing_left(), self.trials.look_again)
         except Tripped as tripped:
             await self.rig.trip(tripped.reason)
             self.desk.latch(tripped.reason)
@@ -250,7 +263,11 @@ class Runner:
         report = await self.rig.safe()
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, str(cap))
         await self._hold(report)
-        await self.trials.until_room({cap.actuator: cap.volume_ml})
+        if isinstance(cap, CapSpent):
+            self.trials.care.exhausted.add(cap.actuator)
+            self.trials.care.changed = True
+        else:
+            await self.trials.until_room({cap.actuator: cap.volume_ml})
         return row
 
     async def _count_failures(self, row: TrialRow) -> None:

@@ -120,8 +120,7 @@ def load_text(
     problem, today = build_problem(context), build_today(context)
     telling = build_telling(context)
     registry = registry or Registry.installed()
-    rig = build_rig(context, registry)
-    rig = with_windows(context, rig, problem)
+    rig = with_windows(context, build_rig(context, registry), problem)
     if to_run and rig.devices:
         inspect_rig(context, rig, problem, registry)
     if to_run and problem is not None:

@@ -26,7 +26,7 @@ from rigctl.console.safe import safe_json
 from rigctl.core.money import to_units
 from rigctl.core.recommend import Recommendation
 from rigctl.errors import PolicyError, counted
-from rigctl.notify.notifier import telling_people
+from rigctl.notify.notifier import LAST_WORDS_S, telling_people
 from rigctl.notify.setup import Setup
 from rigctl.page.campaign import campaign_spec
 from rigctl.signals import INTERRUPTED_EXIT
@@ -92,6 +92,7 @@ def run_campaign(
         spec = campaign_spec(loaded)
         campaign = daemon.run_campaign(spec, directory, factory, clock, listener, signals=signals, untold=untold)
         result = asyncio.run(campaign)
+        notify(f"EXTEND_TIMEOUT_USEC={round(2e6 * LAST_WORDS_S)}")  # for the last messages to people
     notify(f"EXTEND_TIMEOUT_USEC={round(RECOMMENDING_S * 1e6)}")  # nothing looks on any more, for all is safe
     with open_reader(directory) as reader:
         ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())

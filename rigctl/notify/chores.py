@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign import control
-from rigctl.campaign.alarms import Alarms, pressing, worst
+from rigctl.campaign.alarms import pressing, worst
 from rigctl.campaign.journal.integrity import log_of
 from rigctl.campaign.journal.look import looking
 from rigctl.campaign.journal.reader import FILE_NAME
@@ -55,14 +55,12 @@ class Looker:
         now = datetime.now(UTC)
         with looking(self.directory) as reader:
             self.facts = gather(reader, None, status, now, before=self.facts)
-            rows = reader.alarm_rows
-            alarms = Alarms().taken(rows.events()).shown(rows.now_s(), now.isoformat())
             dosed = dict(reader.glance.dosed_ml(0.0))
         free = None
         with suppress(OSError):
             found = os.statvfs(self.directory)
             free = found.f_bavail * found.f_frsize
-        self.numbers = Numbers(self.facts, alarms, dosed, status, free, self._size())
+        self.numbers = Numbers(self.facts, self.facts.alarms, dosed, status, free, self._size())
         return self.numbers
 
     def _status(self) -> dict[str, Any] | None:

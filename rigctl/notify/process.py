@@ -277,6 +277,7 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         signal.signal(number, signal.SIG_IGN)  # it ends with the controller, and has something to say about that
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core would hold secrets
+    os.umask(0o022)  # the numbers are for others to read, and nothing else is written
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("800", encoding="ascii")
     setup = typed(Setup, json.loads(sys.stdin.buffer.readline()))

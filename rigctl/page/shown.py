@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from rigctl.campaign.alarms import Alarms, AlarmState
+from rigctl.campaign.journal.alarms import Mark
 from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.core.recommend import Recommendation
 
@@ -245,8 +247,10 @@ class Facts:
     """Trials that are over."""
     asks: bool = False
     """Whether a campaign runs that can be asked to do something, also one that has not answered just now."""
-    unseen: int = 0
-    """Warnings that nobody has acknowledged."""
+    alarms: tuple[AlarmState, ...] = ()
+    """All of them, each once; those that stand first."""
+    heard: tuple[Alarms, Mark] = field(default=(Alarms(), Mark()), repr=False, compare=False)
+    """What they are made of, and up to where the journal was read for it."""
     version: str = ""
     bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Between what nine in ten readings lie when a variable is left alone, where this is declared."""
@@ -258,6 +262,11 @@ class Facts:
     def behind(self, study: Study) -> int:
         """Return how many trials that are over a study does not know yet."""
         return self.charged - study.trials
+
+    @property
+    def unseen(self) -> int:
+        """Return how many warnings there are that nobody has acknowledged."""
+        return sum(alarm.condition in ("stands", "over") and not alarm.note for alarm in self.alarms)
 
     @property
     def recorded(self) -> tuple[CourseRow, ...]:

@@ -10,10 +10,11 @@ import pytest
 from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.trial import Event, State
 from rigctl.campaign.wall import Wall
+from rigctl.core.experiment.space import Space
 from rigctl.errors import UsageError
 from rigctl.rig.calendar import Hours, hours_of_week, instant, told
 from rigctl.rig.civil import Civil
-from rigctl.rig.spec import ActuatorLimits, WatchSpec
+from rigctl.rig.spec import ActuatorLimits, CapSpec, WatchSpec
 from rigctl.rig.testing import ManualClock
 from rigctl.rig.values import Glance
 from tests.campaign.fakes import RestingClock, make_rig_spec, make_spec
@@ -89,6 +90,51 @@ async def test_hours_that_close_by_surprise_end_the_trial(restful):
         row = journal.trials()[0]
     assert row.state is State.FAILED
     assert "valve may be driven Mon-Fri 08:00-16:00 (Europe/Berlin) only" in row.because
+
+
+def limited(**allowed):
+    """A campaign without hours of its own, whose actuators have some; three trials."""
+    limits = {name: ActuatorLimits(0.0, 10.0, "off", allowed=hours) for name, hours in allowed.items()}
+    spec = office(limits=limits)
+    return replace(spec, rig=replace(spec.rig, allowed=None), max_trials=3)
+
+
+def chosen(stage):
+    with stage.journal() as journal:
+        return [row.control_set for row in journal.trials()]
+
+
+async def test_control_sets_whose_actuator_may_not_be_driven_are_not_offered(restful):
+    """Too late on Friday for the valve, so the pump's set is played again and again; nobody waits."""
+    result = await restful.run(limited(valve=OFFICE), fail=takes(restful, 40))
+    assert result.recorded == 3
+    assert chosen(restful)[1:] == [("a",), ("a",)]
+    assert began(restful)[-1] == "Fri 2026-10-23 16:25 CEST"
+
+
+async def test_a_campaign_waits_for_the_first_actuator_that_may_be_driven(restful):
+    """With both closed on the weekend, the valve's hours come first: Sunday at noon."""
+    sunday = Hours(BERLIN, (*OFFICE.daily, hours_of_week("Sun 12:00-13:00")), "Mon-Fri 08:00-16:00, Sun 12:00-13:00")
+    await restful.run(limited(valve=sunday, pump=OFFICE), fail=takes(restful, 40))
+    assert began(restful)[1] == "Sun 2026-10-25 12:00 CET"
+    assert chosen(restful)[1] == ("b",)
+
+
+@pytest.mark.parametrize("others", [True, False])
+async def test_sets_whose_pump_has_given_all_it_may_are_over(restful, others):
+    """Once less is left than a trial may take, its sets are not chosen; if there are no others, the campaign ends."""
+    spec = limited()
+    spec = replace(spec, rig=replace(spec.rig, caps=(CapSpec("pump", ("pump",), per_campaign_ml=30.0),)), max_trials=6)
+    if not others:
+        space = Space.of(spec.problem.space.variables, [["a"], ["a", "b"]])
+        spec = replace(spec, problem=replace(spec.problem, space=space))
+    result = await restful.run(spec)
+    assert restful.world.total("dose", "ml") <= 30.0
+    if others:
+        assert (result.ending, chosen(restful)[-3:]) == ("trials", [("b",)] * 3)
+    else:
+        assert (result.ending, 0 < result.recorded < 6) == ("finished", True)
+        assert "the caps of the campaign are reached: pump may give" in result.reason
 
 
 async def test_hours_need_a_clock_that_carries_civil_time(restful):
