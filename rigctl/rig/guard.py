@@ -212,7 +212,8 @@ class Guard:
         now_s, name = self._clock.now_s(), doser.name
         own_ml = sum(ml for other, ml in besides if other.name == name)
         booked_ml = own_ml + await self._doses.volume_since_ml(name, now_s - DAY_S)
-        shared = tuple([await self._booked(cap, now_s, besides) for cap in self._caps if name in cap.pumps])
+        caps = [cap for cap in self._caps if name in cap.pumps]
+        shared = tuple([await _booked(self._doses, cap, now_s, besides) for cap in caps])
         self._decide(Command(name, "dose", volume_ml, "mL"), booked_ml, shared)
         permit = DosePermit(doser, volume_ml)
         self._permits.add(permit)
@@ -221,22 +222,6 @@ class Guard:
     async def admit_doses(self, volumes: Sequence[tuple[Handle[Doser], float]]) -> Sequence[DosePermit]:
         """Admit doses that belong together, each as if those before were given; raises as `admit_dose`."""
         return [await self.admit_dose(doser, ml, volumes[:i]) for i, (doser, ml) in enumerate(volumes)]
-
-    async def _booked(self, cap: CapSpec, now_s: float, besides: Sequence[tuple[Handle[Doser], float]]) -> Booked:
-        with_it_ml = sum(ml for other, ml in besides if other.name in cap.pumps)
-
-        async def since(most_ml: float | None, span_s: float | None) -> float:
-            if most_ml is None:
-                return 0.0
-            return with_it_ml + await self._doses.given_ml(cap.pumps, None if span_s is None else now_s - span_s)
-
-        return Booked(
-            cap,
-            await since(cap.per_hour_ml, HOUR_S),
-            await since(cap.per_day_ml, DAY_S),
-            await since(cap.per_trial_ml, None),
-            await since(cap.per_campaign_ml, math.inf),
-        )
 
     async def start_dose(self, permit: DosePermit) -> None:
         """Send an admitted dose, once.
@@ -312,3 +297,21 @@ class Guard:
         if not objections(command, replace(facts.later(), booked=fits), self._checks):
             raise CapSpent(message, command.actuator, command.value)
         raise GuardRefused(message)
+
+
+async def _booked(doses: DoseLog, cap: CapSpec, now_s: float, besides: Sequence[tuple[Handle[Doser], float]]) -> Booked:
+    """Return what counts against a cap now; spans without a cap are not asked for."""
+    with_it_ml = sum(ml for other, ml in besides if other.name in cap.pumps)
+
+    async def since(most_ml: float | None, span_s: float | None) -> float:
+        if most_ml is None:
+            return 0.0
+        return with_it_ml + await doses.given_ml(cap.pumps, None if span_s is None else now_s - span_s)
+
+    return Booked(
+        cap,
+        await since(cap.per_hour_ml, HOUR_S),
+        await since(cap.per_day_ml, DAY_S),
+        await since(cap.per_trial_ml, None),
+        await since(cap.per_campaign_ml, math.inf),
+    )
