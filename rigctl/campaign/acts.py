@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rigctl.campaign.control import Answer, Request, Verbs
+from rigctl.campaign.control import LARGEST, Answer, Request, Verbs
 from rigctl.campaign.corrections import amend, restore, void
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import AlarmShelved
+from rigctl.campaign.events import AlarmMinded
 from rigctl.campaign.journal.people import Shelving
 from rigctl.campaign.journal.rows import ActRow, Amendment
 from rigctl.campaign.journal.thread import JournalThread
@@ -24,6 +24,7 @@ from rigctl.campaign.runner import StopRequest
 from rigctl.campaign.tending import KINDS, Tending, check, tend
 from rigctl.codec import typed
 from rigctl.errors import JournalError, RigctlError, UsageError
+from rigctl.printable import one_line
 
 NOTED = ("denied", "login", "token")
 """What others do beside a campaign and have it keep: the page's server and `rigctl token` write no journal."""
@@ -98,6 +99,8 @@ class Acts:
     async def _acknowledge(self, request: Request) -> Answer:
         alarm = request.number("alarm")
         await self.journal.call(lambda j: j.people.acknowledge(alarm, request.who, request.why))
+        source, message = await self.journal.call(lambda j: j.read.alarm_rows.words(alarm))
+        self.desk.tell(AlarmMinded("ack", source, message, 0.0, request.who, request.why))
         return {"acknowledged": alarm}
 
     async def _shelve(self, request: Request) -> Answer:
@@ -107,7 +110,7 @@ class Acts:
         source, message = await self.journal.call(lambda j: j.read.alarm_rows.words(alarm))
         verb: Shelving = "shelve" if request.verb == "shelve" else "unshelve"
         said = await self.journal.call(lambda j: j.people.mind_alarm(verb, alarm, request.who, request.why, seconds))
-        self.desk.tell(AlarmShelved(source, message, seconds, request.who, request.why))
+        self.desk.tell(AlarmMinded(verb, source, message, seconds, request.who, request.why))
         return {"alarm": alarm, "outcome": said}
 
     async def _void(self, request: Request) -> Answer:
@@ -118,10 +121,7 @@ class Acts:
 
     async def _amend(self, request: Request) -> Answer:
         trial = request.number("trial")
-        try:
-            becomes = typed(Amendment, request.arguments["becomes"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UsageError(f"amend: trial {trial}: becomes: must be what is amended, by field ({error})") from error
+        becomes = _amendment(trial, request.arguments.get("becomes"))
         said = await self.journal.call(amend, trial, becomes, request.who, request.why)
         self.stop.corrected = True
         return {"trial": trial, "outcome": said}
@@ -157,6 +157,25 @@ class Acts:
     def _keep(self, request: Request, argument: str = "", outcome: str = "") -> None:
         """Have an act kept without waiting: a journal that does not return must not delay it."""
         self.desk.keep("act", lambda j: _act(j, request, argument, outcome))
+
+
+def _amendment(trial: int, given: Any) -> Amendment:
+    """Return what somebody wants amended; what it says is checked where the trial is known.
+
+    Raises:
+        UsageError: it has not the form of an amendment.
+    """
+    try:
+        becomes = typed(Amendment, given)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"amend: trial {trial}: becomes: must be what is amended, by field ({error})") from error
+    named = (becomes.values, becomes.outcomes)
+    amount = 0 if becomes.amount is None else becomes.amount
+    if not (all(isinstance(values, Mapping) for values in named) and isinstance(becomes.note, str | None)):
+        raise UsageError(f"amend: trial {trial}: becomes: values and outcomes must be by name, and note text")
+    if not isinstance(amount, int) or isinstance(amount, bool) or abs(amount) > LARGEST:
+        raise UsageError(f"amend: trial {trial}: cost: got {amount!r:.40}, must be whole micro-units of money")
+    return replace(becomes, note=None if becomes.note is None else one_line(becomes.note))
 
 
 def _act(journal: Journal, request: Request, argument: str, outcome: str) -> None:

@@ -172,7 +172,7 @@ class Alarms:
         held = {key: shelf for key, shelf in self.shelves.items() if shelf.holds(now_s, now_utc)}
         found = [replace(state, shelf=held.get(key)) for key, state in self.states.items()]
         found.sort(key=lambda a: (a.last, a.alarm), reverse=True)
-        return tuple(sorted(found, key=lambda a: (_ORDER.index(a.condition), a.shelf is not None, -a.severity)))
+        return tuple(sorted(found, key=lambda a: (_place(a), -a.severity)))
 
     def shelved(self, source: str, message: str, now_s: float, now_utc: str) -> bool:
         """Tell whether people are not to be told of what is raised in these words now."""
@@ -182,6 +182,12 @@ class Alarms:
 
 _RANK: Final[Mapping[type, int]] = {Begun: 0, Raised: 1, Minded: 2}
 _ORDER: Final[tuple[Condition, ...]] = get_args(Condition)
+
+
+def _place(alarm: AlarmState) -> float:
+    """Return where an alarm is shown: a shelved one after all others that stand."""
+    place = _ORDER.index(alarm.condition)
+    return place if alarm.shelf is None or not alarm.standing else _ORDER.index("acknowledged") + 0.5
 
 
 def alarms_of(events: Iterable[AlarmEvent], now_s: float, now_utc: str) -> tuple[AlarmState, ...]:

@@ -73,6 +73,7 @@ async def run_campaign(
     open_journal: Callable[[Path, Clock], Journal] | None = None,
     signals: Signals | None = None,
     decider: Decider | None = None,
+    untold: Callable[[], str] = lambda: "",
     person: Person | None = None,
 ) -> CampaignResult:
     """Start the campaign, or resume it where the journal says it was; return when it has ended and all is safe.
@@ -86,6 +87,7 @@ async def run_campaign(
         open_journal: opens the journal in a directory; None: `Journal`.
         signals: what is caught already, and what came before; None: signals are caught while the campaign runs.
         decider: is asked for decisions; None: a process of its own.
+        untold: says why people cannot be told of anything; empty: they can.
         person: drives single instruments by hand; no trial begins, and the process ends when they are done.
 
     Raises:
@@ -114,6 +116,7 @@ async def run_campaign(
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
         session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
         session.describe = lambda: {**status.answer(), **session.acts.manual.status()}
+        session.watchman.untold = untold
         if person is not None:
             session.stop.pause = "driven by hand"
         return await _supervise(session, state_dir, signals or Signals(), person)
@@ -121,7 +124,12 @@ async def run_campaign(
 
 async def _supervise(session: Session, state_dir: Path, signals: Signals, person: Person | None) -> CampaignResult:
     verbs: Verbs = {
-        "status": lambda _: {**session.describe(), "paused": session.stop.pause, "standing": session.standing()},
+        "status": lambda _: {
+            **session.describe(),
+            "paused": session.stop.pause,
+            "standing": session.standing(),
+            "watch": session.watchman.lateness.to_json(),
+        },
         **session.acts.verbs(),
     }
     try:
@@ -178,7 +186,7 @@ class Session:
         )
         self.task: asyncio.Task[CampaignResult] | None = None
         self.describe: Callable[[], Mapping[str, Any]] = lambda: {"phase": "starting"}
-        self._manager = ServiceManager()
+        self._manager = ServiceManager(spec.rig.watch.every_s)
         self._word = Word(spec.rig, journal)
         self.starts = Starts(spec.rig.starts, journal, desk)
         self._decider = decider
@@ -345,7 +353,7 @@ class Session:
             budget=self.spec.problem.budget,
             safe=self._report,
             recorded=states.count(State.RECORDED),
-            worst_tick_delay_s=self.watchman.worst_delay_s,
+            worst_tick_delay_s=self.watchman.lateness.worst_s,
             safe_after_s=safe_after_s,
         )
         self._log.info("campaign ended", ending=ending, reason=reason, trials=result.trials, safe=self._report.ok)

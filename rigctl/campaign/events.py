@@ -78,6 +78,8 @@ class RigSeen:
     readings: Mapping[str, Seen]
     late_s: float = 0.0
     """Wall seconds by which the look came late."""
+    exchanges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """As `Glance.exchanges`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +109,15 @@ class AlarmRaised:
 
 
 @dataclass(frozen=True, slots=True)
-class AlarmShelved:
-    """Nobody is to be told of an alarm for so long."""
+class AlarmMinded:
+    """A person has seen an alarm, has shelved it, or ended that."""
 
+    verb: str
+    """`ack`, `shelve` or `unshelve`."""
     source: str
     message: str
     seconds: float
-    """Rig time; 0: people are to be told of it again."""
+    """Rig time for which it is shelved."""
     who: str
     why: str
 
@@ -154,7 +158,7 @@ CampaignEvent = (
     | TrialEnded
     | PhaseChanged
     | AlarmRaised
-    | AlarmShelved
+    | AlarmMinded
     | CampaignEnded
 )
 Listener = Callable[[CampaignEvent], None]

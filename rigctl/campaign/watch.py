@@ -41,6 +41,8 @@ class Snapshot:
     """Civil time, seconds since 1970; None: it is not known."""
     wall: str = ""
     """What is wrong with the wall clock."""
+    untold: str = ""
+    """Why people cannot be told of anything."""
     free_bytes: float = math.inf
     disk_bytes: float = math.inf
 
@@ -138,6 +140,7 @@ def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
         Rule("wall clock", "warn", lambda s: {"": s.wall} if s.wall else {}),
         Rule("disk", "warn", lambda s: _space(s, min(LOW_BYTES, LOW_SHARE * s.disk_bytes))),
         Rule("disk full", "hold", lambda s: _space(s, min(FULL_BYTES, FULL_SHARE * s.disk_bytes))),
+        Rule("telling", "warn", lambda s: {"": s.untold} if s.untold else {}),
         Rule("watch late", "warn", lambda s: _late(s, LATE_S)),
         Rule("watch very late", "hold", lambda s: _late(s, VERY_LATE_S)),
     )

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import RigSeen
+from rigctl.campaign.lateness import Lateness
 from rigctl.campaign.wall import Wall
 from rigctl.campaign.watch import Finding, Rule, Snapshot, Standing, look
 from rigctl.errors import RigctlError
@@ -73,6 +74,8 @@ class Watchman:
     beats_every_s: float = 30.0
     rig: Callable[[], Glance] | None = None
     """Set from the moment the rig is open."""
+    untold: Callable[[], str] = lambda: ""
+    """Why people cannot be told of anything; empty: they can."""
     demand: Callable[[Finding], None] | None = None
     """Told of every finding that asks for more than an alarm."""
     wall: Wall | None = None
@@ -82,7 +85,7 @@ class Watchman:
     """What has demanded a hold, the end or the trip, and was not acted upon yet; over or not, it is owed."""
     looked: asyncio.Event = field(default_factory=asyncio.Event)
     """Set after every look; whoever waits for the next one clears it."""
-    worst_delay_s: float = 0.0
+    lateness: Lateness = field(default_factory=Lateness)
 
     def __post_init__(self) -> None:
         self.standing = look(self.rules, Standing(), Snapshot(0.0)).standing  # nothing is seen, nothing judged yet
@@ -96,7 +99,7 @@ class Watchman:
             await asyncio.sleep(self.period_s)
             now = loop.time()
             late_s = now - due
-            self.worst_delay_s = max(self.worst_delay_s, late_s)
+            self.lateness.add(late_s)
             self.look(late_s)
             self.alive()
             if now >= next_beat:
@@ -112,10 +115,11 @@ class Watchman:
             journal_s=self.journal_s(),
             civil_s=civil_now(self.clock),
             wall="" if self.wall is None else self.wall.look(),
+            untold=self.untold(),
         )
         verdict = look(self.rules, self.standing, seen)
         self.standing = verdict.standing
-        self.desk.tell(RigSeen(seen.now_s, seen.rig.readings, max(0.0, late_s)))
+        self.desk.tell(RigSeen(seen.now_s, seen.rig.readings, max(0.0, late_s), seen.rig.exchanges))
         for finding in verdict.new:
             severity = Severity.MINOR if finding.then == "warn" else Severity.MAJOR
             self.desk.alarm(Alarm(severity, *_told(finding, f"({finding.then})")))

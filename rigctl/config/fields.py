@@ -128,6 +128,12 @@ def or_words(*words: str) -> Callable[[dict[str, Any]], None]:
     return rewritten
 
 
+def _time(value: Any) -> str:
+    if not isinstance(value, str) or re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", value) is None:
+        raise ValueError('must be a time of day such as "08:00"')
+    return value.zfill(5)
+
+
 def _actuators(value: Any) -> str | list[str]:
     two = isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value)
     if isinstance(value, str) or two:
@@ -154,6 +160,9 @@ def _price(value: Any) -> str | list[dict[str, Any]]:
 
 Name = Annotated[str, Field(pattern=NAME)]
 Duration = Annotated[str, PlainValidator(_text_of(DURATION)), _form(DURATION)]
+Time = Annotated[
+    str, PlainValidator(_time), WithJsonSchema({"type": "string", "pattern": r"^([01]?\d|2[0-3]):[0-5]\d$"})
+]
 Volume = Annotated[str, PlainValidator(_text_of(VOLUME)), _form(VOLUME)]
 Money = Annotated[str, PlainValidator(_text_of(PER_TRIAL)), _form(PER_TRIAL)]
 _HOURS: Final = {"type": "string", "examples": ["08:00-18:00", "Mon-Fri 08:00-18:00"]}

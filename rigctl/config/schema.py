@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from rigctl.config.care import CalibrationSection, InventorySection, TubingSection
 from rigctl.config.fields import (
     Actuators,
     ControlSets,
@@ -26,7 +27,7 @@ from rigctl.config.fields import (
     Volume,
     one_of,
 )
-from rigctl.config.sections import NaturalSection, OpenSection, Section
+from rigctl.config.sections import MetricsSection, NaturalSection, NotifySection, OpenSection, Section
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
 
@@ -214,6 +215,12 @@ class DeviceSection(OpenSection):
     """A bus from `buses`, or a URL such as serial:///dev/serial/by-id/usb-..."""
     timeout: Duration = "2 s"
     """Longest wait for one answer, wall time."""
+    inventory: InventorySection | None = None
+    """What is in a pump's bottle; default: nobody counts it."""
+    tubing: TubingSection | None = None
+    """What a pump's tubing is good for; default: nobody counts it."""
+    calibration: CalibrationSection | None = None
+    """How often it is calibrated, and what of its calibration is good enough; default: never due."""
 
 
 class DosingSection(Section):
@@ -385,3 +392,7 @@ class RigConfig(Section):
     """Per pump that brings a variable to its setpoint."""
     safety: SafetySection = SafetySection()
     """Safe states and caps."""
+    notify: NotifySection | None = None
+    """Who is told what."""
+    metrics: MetricsSection | None = None
+    """Numbers for other programs."""

@@ -20,7 +20,7 @@ from rigctl.console.assemble import own_journal
 from rigctl.console.output import lines, print_json_line
 from rigctl.console.tables import INDENT, Column, table, wrapped
 from rigctl.errors import UsageError, counted
-from rigctl.page.words import SEVERITIES, clock
+from rigctl.page.words import SEVERITIES, alarm_words, clock
 from rigctl.rig.protocols import Severity
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def show(found: Sequence[AlarmState], console: Console, *, every: bool = False) 
         Column("from", [a.source for a in listed], left=True),
         Column("since", [clock(a.since, now) for a in listed], left=True, spare=1),
         Column("times", [str(a.count) for a in listed], spare=2),
-        Column("is", [condition_words(a, now) for a in listed], left=True),
+        Column("is", [alarm_words(a, now) for a in listed], left=True),
         Column("says", [a.message for a in listed], left=True),
     )
     *short, says = columns
@@ -109,19 +109,6 @@ def show(found: Sequence[AlarmState], console: Console, *, every: bool = False) 
 def severity_words(severity: Severity) -> str:
     """Return sign and word of a severity."""
     return " ".join(SEVERITIES.get(severity.name, (severity.name.lower(),)))
-
-
-def condition_words(alarm: AlarmState, now: datetime) -> str:
-    """Say how an alarm stands, and who has seen or shelved it."""
-    words = {
-        "stands": "stands",
-        "acknowledged": f"stands, seen by {alarm.acknowledged}",
-        "over": "over, seen by nobody",
-        "settled": f"seen by {alarm.acknowledged}" if alarm.acknowledged else "over",
-    }[alarm.condition]
-    if alarm.shelf is None:
-        return words
-    return f"{words}, shelved until {clock(alarm.shelf.until_utc, now)} by {alarm.shelf.who}"
 
 
 def to_json(found: Sequence[AlarmState], *, every: bool = False) -> Mapping[str, Any]:

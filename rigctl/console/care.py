@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from rigctl.campaign.journal.backup import Backup, back_up, keep_newest, named
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.journal.stored import Caps
 from rigctl.campaign.journal.verifying import Config, Verdict, verified
 from rigctl.config.load import load_text
 from rigctl.core.money import to_units
-from rigctl.errors import RigctlError, counted
+from rigctl.errors import RigctlError, UsageError, counted
 from rigctl.rig.spec import ActuatorLimits
+
+BACKUPS: Final = "backups"
+"""In the state directory."""
 
 
 @dataclass(slots=True)
@@ -91,3 +96,37 @@ def verification_lines(found: Verification) -> Sequence[str]:
     size = "" if held is None else f"{counted(held.trials, 'trial')}, {counted(sum(held.rows.values()), 'row')}: "
     wrong = len(found.verdict.violations)
     return [*lines, f"{found.path}: {size}{'everything holds' if not wrong else counted(wrong, 'violation')}"]
+
+
+def backup(directory: Path, to: Path | None, keep: int | None, now: datetime) -> Backup:
+    """Copy a state directory's journal, by default to `backups` in it; remove all but the newest if `keep` says so.
+
+    Raises:
+        UsageError: there is no journal, or something has the name already.
+        JournalError: it is damaged, or cannot be copied.
+    """
+    target = directory / BACKUPS if to is None else to
+    if to is None and (directory / FILE_NAME).exists():
+        target.mkdir(mode=0o700, exist_ok=True)
+    is_folder = target.is_dir()
+    if keep is not None and not is_folder:
+        raise UsageError(f"--keep {keep}: {target} is no directory; give one, in which backups are named by their time")
+    made = back_up(directory / FILE_NAME, named(target, now) if is_folder else target)
+    return made if keep is None else replace(made, removed=keep_newest(target, keep))
+
+
+def backup_json(made: Backup) -> Mapping[str, Any]:
+    return {
+        "file": made.file,
+        "bytes": made.size,
+        "trials": made.trials,
+        "charged": to_units(made.charged),
+        "last_event": made.last_event,
+        "verified": True,
+        "removed": made.removed,
+    }
+
+
+def backup_lines(made: Backup) -> Sequence[str]:
+    gone = f"; {counted(len(made.removed), 'older backup')} removed" if made.removed else ""
+    return [f"{made.file}: {made.size / 1e6:.1f} MB, {counted(made.trials, 'trial')}, verified{gone}"]

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from rigctl.console.options import AsJson, State
+from rigctl.console.options import AsJson, MaybeConfig, State
 from rigctl.console.output import print_json, print_sentences
 from rigctl.console.verbs import CONFIG_SUFFIXES
 
@@ -21,8 +21,31 @@ ConfigOrFile = Annotated[
 
 def add_care(app: typer.Typer) -> None:
     """Add them to the command line."""
-    for verb in (verify,):
+    for verb in (backup, verify):
         app.command()(verb)
+
+
+def backup(
+    config: MaybeConfig = None,
+    state: State = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE|DIR", help="A new file, or a directory; default: `backups` in the state directory."),
+    ] = None,
+    keep: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="In a directory, remove all but the newest N backups.")
+    ] = None,
+    *,
+    json: AsJson = False,
+) -> None:
+    """Copy the journal to a new file and verify the copy, also while a campaign runs; nothing is ever overwritten."""
+    from datetime import UTC, datetime
+
+    from rigctl.console import care
+    from rigctl.console.assemble import find_state
+
+    made = care.backup(find_state(config, state), to, keep, datetime.now(UTC))
+    print_json(care.backup_json(made)) if json else print_sentences(care.backup_lines(made))
 
 
 def verify(which: ConfigOrFile = None, state: State = None, *, json: AsJson = False) -> None:

@@ -12,6 +12,7 @@ from rigctl.campaign.clock import RealClock
 from rigctl.campaign.going_safe import NoDoses
 from rigctl.config.load import LoadedConfig
 from rigctl.console import plan as planned
+from rigctl.console import telling
 from rigctl.console.assemble import require_devices
 from rigctl.console.output import duration
 from rigctl.console.plan import Plan, plan
@@ -169,6 +170,7 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
             "buses": {url: {"told_s": t, "confirmed_s": c} for url, (t, c) in times.by_bus.items()},
         },
         "starts": rig.starts,
+        "tells": telling.told(loaded),
         "warnings": found.warnings,
         "probe": {name: said for name, (_, said) in found.answers.items()} if probed else None,
     }
@@ -194,6 +196,8 @@ def show(found: Checked, console: Console) -> None:
     for interlock in rig.watch.interlocks:
         lasting = f" for {interlock.for_s:g} s" if interlock.for_s else ""
         console.print(f"interlock {interlock.name}: {interlock.when}{lasting}: {interlock.then}", soft_wrap=True)
+    for line in telling.lines(telling.told(loaded), troubles=False):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
     for text in found.warnings:
         console.print(f"warning: {text}", style="yellow", soft_wrap=True, markup=False)
     for name, (well, said) in found.answers.items():

@@ -13,7 +13,7 @@ import structlog
 from rigctl.campaign import daemon
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.desk import notify
-from rigctl.campaign.events import CampaignResult
+from rigctl.campaign.events import CampaignEvent, CampaignResult
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.lock import open_to_others, unseen_by_others
 from rigctl.config.load import LoadedConfig
@@ -26,6 +26,8 @@ from rigctl.console.safe import safe_json
 from rigctl.core.money import to_units
 from rigctl.core.recommend import Recommendation
 from rigctl.errors import PolicyError, counted
+from rigctl.notify.notifier import LAST_WORDS_S, telling_people
+from rigctl.notify.setup import Setup
 from rigctl.page.campaign import campaign_spec
 from rigctl.signals import INTERRUPTED_EXIT
 
@@ -78,9 +80,19 @@ def run_campaign(
     factory = rig_factory(loaded, clock)
     if wide := open_to_others(directory):
         structlog.get_logger("rigctl.console").warning(wide)
-    with unseen_by_others(), watching(loaded, console) as listener:
-        campaign = daemon.run_campaign(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
+    setup = Setup(loaded.name, loaded.currency, str(directory.absolute()), loaded.telling)
+    with unseen_by_others(), telling_people(setup, clock) as people, watching(loaded, console) as show:
+
+        def listener(event: CampaignEvent) -> None:
+            if people is not None:
+                people.put(event)
+            show(event)
+
+        untold = people.trouble if people is not None else lambda: ""
+        spec = campaign_spec(loaded)
+        campaign = daemon.run_campaign(spec, directory, factory, clock, listener, signals=signals, untold=untold)
         result = asyncio.run(campaign)
+        notify(f"EXTEND_TIMEOUT_USEC={round(2e6 * LAST_WORDS_S)}")  # for the last messages to people
     notify(f"EXTEND_TIMEOUT_USEC={round(RECOMMENDING_S * 1e6)}")  # nothing looks on any more, for all is safe
     with open_reader(directory) as reader:
         ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())

@@ -21,6 +21,7 @@ from rigctl.console.assemble import require_devices, state_directory
 from rigctl.console.checking import checked
 from rigctl.console.service_unit import Service, doubled, unit
 from rigctl.errors import UsageError
+from rigctl.rig.places import taken_apart
 
 _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
@@ -74,7 +75,7 @@ def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account:
 
     Raises:
         ConfigError: the configuration does not hold, so nothing can be derived from it.
-        UsageError: it has no devices, or a name is none that a unit can hold.
+        UsageError: it has no devices, a port by a relative path, or a name that no unit can hold.
     """
     loaded = load(config, Overrides(buses), to_run=True)
     require_devices(loaded)
@@ -83,6 +84,7 @@ def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account:
     who = "" if own else account or _asking()
     if who and _ACCOUNT.fullmatch(who) is None:
         raise UsageError(f'--as: got "{who}", must be an account such as rigctl')
+    _require_absolute(loaded)
     speaks_out, listening, written = _telling(loaded)
     service = Service(
         rig=loaded.name,
@@ -94,11 +96,20 @@ def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account:
         urls=tuple(dict.fromkeys([*(device.url for device in loaded.rig.devices.values()), *listening])),
         speaks_out=speaks_out,
         times=checked(loaded).times,
+        look_every_s=loaded.rig.watch.every_s,
         needed=_needed(),
         written=written,
     )
     text = service_files.marked(unit(service), service.config)
     return Made(service, text, service_files.folder(own=own) / f"{service.name}.service")
+
+
+def _require_absolute(loaded: LoadedConfig) -> None:
+    for device in loaded.rig.devices.values():
+        scheme, place = taken_apart(device.url)
+        if "tcp" not in scheme and not place.startswith("/"):
+            what = f'got "{device.url}", must begin at / for a service, which has another working directory'
+            raise UsageError(f"{loaded.path}: devices.{device.name}: {what}; or give --bus NAME={scheme}:///dev/...")
 
 
 def _absolute(path: Path) -> Path:

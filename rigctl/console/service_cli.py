@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from rigctl.console.options import AsJson, Bus, Config, State, buses
-from rigctl.console.output import print_json
+from rigctl.console.options import AsJson, Bus, Config, MaybeConfig, State, buses
+from rigctl.console.output import console, print_json
 
 Account = Annotated[
     str, typer.Option("--as", metavar="ACCOUNT", help="Who it runs as; default: you, or rigctl for root.")
@@ -21,7 +21,8 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite a unit that some
 
 def add_service(app: typer.Typer) -> None:
     """Add them to the command line."""
-    app.command()(service)
+    for verb in (service, doctor):
+        app.command()(verb)
 
 
 def service(
@@ -47,3 +48,15 @@ def service(
     typer.echo(f"written: {made.path}" if install else made.text, nl=install)
     for line in made.next_steps(installed=install):
         typer.echo(line, err=not install)
+
+
+def doctor(config: MaybeConfig = None, state: State = None, bus: Bus = None, *, json: AsJson = False) -> None:
+    """Look at this machine: ports, accounts, clocks, power, disk, watchdog; say what to mend. Asks no instrument."""
+    from rigctl.console import doctor as examining
+
+    found = examining.examined(config, state, buses(bus), examining.Machine())
+    if json:
+        print_json(examining.to_json(found))
+    else:
+        examining.show(found, console())
+    raise typer.Exit(0 if examining.well(found) else 1)

@@ -22,6 +22,8 @@ from rigctl.rig.values import SafeTimes
 
 WATCHDOG_S: Final = 30.0
 """Without a completed look for so long a process hangs: a look that is 10 s late holds the campaign already."""
+MISSED_LOOKS: Final = 3
+"""Or as many in a row, where looks are rare."""
 STARTING_S: Final = 180.0
 STOPPING_S: Final = 90.0
 """Wall seconds for what a slow board does besides making everything safe: to import, to check and close the journal."""
@@ -57,6 +59,8 @@ class Service:
     speaks_out: bool
     """Whether it is to reach others than its instruments: notifications, a ping."""
     times: SafeTimes
+    look_every_s: float
+    """Wall seconds between two looks of the watch."""
     needed: tuple[Path, ...] = ()
     """What must be readable besides the configuration: the program."""
     written: tuple[Path, ...] = ()
@@ -167,7 +171,7 @@ def _service(service: Service) -> Lines:
     yield f"ExecStart={command_line(run)}"
     yield "# Whatever ended it: what it left driven goes safe at once, not only at the next start."
     yield f"ExecStopPost={command_line(safe)}"
-    yield f"WatchdogSec={WATCHDOG_S:g}"
+    yield f"WatchdogSec={max(WATCHDOG_S, MISSED_LOOKS * service.look_every_s):g}"
     told = (
         f"# Everything is safe within {service.times.confirmed_s:.2f} s; a process that still works asks for more time."
     )

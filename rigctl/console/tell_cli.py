@@ -1,4 +1,4 @@
-"""`rigctl alarms`, `ack`, `shelve`, `unshelve`: what a person is told, and what they say to it."""
+"""`rigctl alarms`, `ack`, `shelve`, `unshelve`, `notify`: what a person is told, and what they say to it."""
 
 # ruff: noqa: PLC0415  # imports stand in the verbs, so that `--help` needs none of them
 
@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from rigctl.console.options import AsJson, MaybeConfig, State, numbered
-from rigctl.console.output import console, print_json, tell
+from rigctl.console.options import AsJson, Config, MaybeConfig, State, numbered
+from rigctl.console.output import console, print_json, print_sentences, tell
 
 Why = Annotated[str, typer.Option(metavar="TEXT", help="For whoever reads it later.")]
 Which = Annotated[list[str], typer.Argument(metavar="[CONFIG] ALARM", help="Its number, as `rigctl alarms` shows it.")]
@@ -17,7 +17,7 @@ Which = Annotated[list[str], typer.Argument(metavar="[CONFIG] ALARM", help="Its 
 
 def add_tell_verbs(app: typer.Typer) -> None:
     """Add them to the command line."""
-    for verb in (alarms, ack, shelve, unshelve):
+    for verb in (alarms, ack, shelve, unshelve, notify):
         app.command()(verb)
 
 
@@ -79,3 +79,25 @@ def unshelve(which: Which, state: State = None, why: Why = "", *, json: AsJson =
 
     config, alarm = numbered("unshelve", which, "ALARM")
     tell(listing.unshelve(find_state(config, state), alarm, why), json)
+
+
+def notify(
+    config: Config,
+    *,
+    test: Annotated[bool, typer.Option("--test", help="Send everybody a test message, and a sign of life.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Say who is told of alarms, or with --test tell them; exit 1 if one of them could not be told."""
+    from rigctl.config.load import load
+    from rigctl.console import telling
+
+    loaded = load(config)
+    if test:
+        sent = telling.test(loaded)
+        tell(sent, json)
+        raise typer.Exit(0 if all(how == "sent" for how in sent.values()) else 1)
+    found = telling.told(loaded)
+    if json:
+        print_json(found)
+    else:
+        print_sentences(list(telling.lines(found)) or ["Nobody is told of anything."])

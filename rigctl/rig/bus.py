@@ -140,6 +140,8 @@ class Bus:
         self.url = line.url
         self.repeated_reads = 0
         """Reads asked again after a garbled or busy answer."""
+        self.failed_exchanges = 0
+        """Without an answer, or with one that is none; those that were asked again among them."""
         self._timing = timing or BusTiming()
         self._link = Link(line, self._timing, now or time.monotonic)
         self._on_alarm = on_alarm
@@ -196,14 +198,19 @@ class Bus:
             try:
                 answer: T = await self._once(exchange)
             except GarbledReply as error:
+                self.failed_exchanges += 1
                 if error.repeated or not garbled_left:
                     raise
                 garbled_left -= 1
             except DeviceBusy as error:
+                self.failed_exchanges += 1
                 pause_s = next(pauses, None)
                 if error.repeated or pause_s is None:
                     raise
                 await asyncio.sleep(pause_s)
+            except DeviceError:
+                self.failed_exchanges += 1
+                raise
             else:
                 return answer
             self.repeated_reads += 1

@@ -101,6 +101,7 @@ class Lookout:
             steps={p.name: f"{p.name} {p.record.step}" for p in self.wiring.probes if p.record.step},
             driven=dict(self.driven()),
             stuck={bus.url: bus.stuck for bus in self._beats if bus.stuck},
+            exchanges={bus.url: (bus.failed_exchanges, bus.repeated_reads) for bus in self._beats},
         )
 
     async def close(self) -> None:

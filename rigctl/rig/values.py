@@ -122,3 +122,5 @@ class Glance:
     """What is imposed now, by actuator."""
     stuck: Mapping[str, str] = field(default_factory=dict)
     """Buses whose driver has overrun its deadline and holds the line."""
+    exchanges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Exchanges that failed, and reads that were repeated, by bus, since the rig was opened."""

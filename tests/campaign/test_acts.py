@@ -7,7 +7,7 @@ import os
 import pytest
 
 from rigctl.campaign import control
-from rigctl.campaign.events import AlarmShelved, PhaseChanged
+from rigctl.campaign.events import AlarmMinded, PhaseChanged
 from rigctl.campaign.people import paused_by, person
 from rigctl.campaign.trial import State
 from rigctl.errors import RigctlError, Tripped
@@ -316,8 +316,8 @@ async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_peopl
     with stage.journal() as journal:
         acts = [(a.verb, a.who, a.argument) for a in journal.people.acts()]
     assert acts == [("shelve", "anna", "alarm 1 for 600 s"), ("unshelve", "ben", "alarm 1")]
-    told = [(e.source, e.message, e.seconds) for e in stage.told if isinstance(e, AlarmShelved)]
-    assert told == [("lamp", "flickers 3 times", 600.0), ("lamp", "flickers 3 times", 0.0)]
+    told = [(e.verb, e.source, e.message, e.seconds) for e in stage.told if isinstance(e, AlarmMinded)]
+    assert told == [("shelve", "lamp", "flickers 3 times", 600.0), ("unshelve", "lamp", "flickers 3 times", 0.0)]
 
 
 async def test_who_does_not_say_so_is_named_by_the_kernel(stage):

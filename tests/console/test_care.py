@@ -44,3 +44,20 @@ def test_each_violation_says_table_row_what_and_remedy(kept):
     found = kept.rigctl("verify", "--json", code=1).json
     assert {"table": "ledger", "row": "trial 3"}.items() <= found["violations"][-1].items()
     assert found["caps_not_checked_of_processes"] == [1]
+
+
+def test_a_backup_says_file_size_and_trials_and_old_ones_go(kept):
+    """By default beside the journal, named by its time; `--keep` is for a timer."""
+    told = kept.rigctl("backup", "bench.yaml").out
+    assert " MB, 5 trials, verified\n" in told
+    (first,) = (kept.folder / "state/bench/backups").iterdir()
+    assert first.name in told
+    first.rename(first.with_name("20200101T000000Z.sqlite"))
+    again = kept.rigctl("backup", "--keep", "1", "--json").json
+    assert again["removed"] == ["state/bench/backups/20200101T000000Z.sqlite"]
+    assert (again["trials"], again["charged"], again["verified"]) == (5, 2.1, True)
+    kept.rigctl("verify", again["file"])
+    kept.rigctl("backup", "--to", "mine.sqlite")
+    assert "replaces nothing" in kept.rigctl("backup", "--to", "mine.sqlite", code=2).err
+    assert "is no directory" in kept.rigctl("backup", "--to", "other.sqlite", "--keep", "3", code=2).err
+    assert "no journal here" in kept.rigctl("backup", "--state", "nowhere", code=2).err

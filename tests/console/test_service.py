@@ -172,6 +172,15 @@ def test_a_port_by_its_kind_if_it_may_come_back_under_another_number(tmp_path):
     assert allowed_nodes(missing) == ("char-ttyUSB", "char-ttyACM", missing)
 
 
+def test_what_no_service_can_run_is_refused(bench, real):
+    """A bench by hand, a port by a path from here, an account that is none, an account for one's own service."""
+    assert "no devices" in bench.rigctl("service", "bench.yaml", code=2).err
+    near = on({**SERIAL, "ph": "serial://sim/ph"})
+    assert 'ph_probe: got "serial://sim/ph", must begin at /' in bench.rigctl("service", real, *near, code=2).err
+    assert "must be an account" in bench.rigctl("service", real, "--as", "a b", *on(SERIAL), code=2).err
+    assert "leave out --as" in bench.rigctl("service", real, "--as", "anna", "--user", *on(SERIAL), code=2).err
+
+
 # installing ---------------------------------------------------------------------------------------------------------
 
 
@@ -206,10 +215,12 @@ def analyzed(*arguments):
 
 
 @pytest.mark.parametrize("buses", [SERIAL, OVER_NETWORK], ids=["serial and network", "network"])
-def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses):
+def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses, monkeypatch):
     """`verify` has nothing to say, and `security` no more than is stated; a wrong unit is told from a right one."""
     installed = service.made(Path(real), None, buses, account="rigctl").service
     where = Path('/srv/my "rig" 100% $HOME/växthus.yaml')  # the tests' own directories are temporary
+    assert settings(unit(replace(installed, look_every_s=1.0)))["WatchdogSec"] == ["30"]
+    assert settings(unit(replace(installed, look_every_s=60.0)))["WatchdogSec"] == ["180"]
     text = unit(replace(installed, config=where, command=("/bin/sh",), needed=()))
     path = bench.folder / "rigctl-greenhouse.service"
     path.write_text(text, encoding="utf-8")
@@ -217,6 +228,10 @@ def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses):
     assert (verified.returncode, verified.stderr) == (0, "")
     scored = analyzed("security", "--offline=true", f"--threshold={MOST_EXPOSED * 10:.0f}", "--no-pager", str(path))
     assert scored.returncode == 0, scored.stdout[-300:]
+    path.write_text(unit(replace(installed, config=where, command=("/bin/sh",), account="")), encoding="utf-8")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(bench.folder))
+    verified = analyzed("verify", "--user", "--man=no", str(path))
+    assert (verified.returncode, verified.stderr) == (0, "")
     path.write_text(text.replace("WatchdogSec=", "WatchDogSec="), encoding="utf-8")
     assert "WatchDogSec" in analyzed("verify", "--man=no", str(path)).stderr
 

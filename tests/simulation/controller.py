@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal import database as journal_database
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
+from rigctl.console import assemble
 from rigctl.console.assemble import rig_factory
 from rigctl.console.safe import safe_first
 from rigctl.errors import RigctlError
@@ -29,6 +29,7 @@ from rigctl.rig.protocols import Clock
 from rigctl.rig.values import Alarm
 from rigctl.signals import Signals
 from rigctl_drivers import byte_line, modbus_line
+from tests.simulation.disk import Disk, SimulatedCrash
 from tests.simulation.kernel import Kernel, Life
 from tests.simulation.plant import Plant
 from tests.simulation.policies import HereDecider, Wander
@@ -64,9 +65,13 @@ class Running:
     directory: Path
     signals: SimulatedSignals = field(default_factory=SimulatedSignals)
     verbs: Verbs = field(default_factory=dict)
+    loop: asyncio.AbstractEventLoop | None = None
+    """While it can be asked for something."""
+    asked: list[asyncio.Future[None]] = field(default_factory=list)
     ending: str = ""
     """How it ended by itself; empty while it has not."""
-    alarms: list[Alarm] = field(default_factory=list)
+    alarms: list[tuple[float, Alarm]] = field(default_factory=list)
+    """What it has told of, and when, true time."""
     safe_first_s: float | None = None
     """True time at which what was left driven had been made safe."""
 
@@ -75,15 +80,28 @@ class Controller:
     """Starts lives on one state directory."""
 
     def __init__(
-        self, kernel: Kernel, plant: Plant, loaded: LoadedConfig, spec: CampaignSpec, state: Path, point: Point
+        self,
+        kernel: Kernel,
+        plant: Plant,
+        loaded: LoadedConfig,
+        spec: CampaignSpec,
+        state: Path,
+        disk: Disk,
+        point: Point,
     ) -> None:
         self.kernel = kernel
         self.plant = plant
         self.loaded = loaded
         self.spec = spec
         self.state = state
+        self.disk = disk
+        self.disk.on_operation = self._operation
         self.point = point
+        self.commit_s: Callable[[], float] = lambda: 0.0
+        """Draws how long the disk takes for the next commit."""
         self.lives = 0
+        self.heard: Callable[[Running, CampaignEvent], None] = lambda _running, _event: None
+        self.running: Running | None = None
         self._pids: dict[int, Life] = {}
         self._descriptors: set[int] = set()
 
@@ -92,27 +110,45 @@ class Controller:
         self.lives += 1
         life = Life(f"#{self.lives}", pid=1000 + self.lives)
         self._pids[life.pid] = life
-        running = Running(life, self.state)
+        self.running = running = Running(life, self.state)
         self._descriptors = _descriptors()
         asyncio._set_running_loop(None)
         self.kernel.trace(f"{self.kernel.now_s:.6f} {life.name} starts")
         self.kernel.spawn(life, "main", lambda: self._main(running))
         return running
 
+    def alone(self, name: str, work: Callable[[], object]) -> Life:
+        """Begin a short process beside the controller's: another command."""
+        life = Life(name, pid=5000 + len(self._pids))
+        self._pids[life.pid] = life
+        self._descriptors = _descriptors()
+
+        def run() -> None:
+            try:
+                self.kernel.trace(f"{self.kernel.now_s:.6f} {name}: {work()}")
+            except RigctlError as error:
+                self.kernel.trace(f"{self.kernel.now_s:.6f} {name}: {error}")
+            life.dead = True
+
+        self.kernel.spawn(life, name, run)
+        return life
+
     def abandoned(self) -> None:
-        """Take over what a dead life has left: its files as they are, without the locks it held."""
+        """Take over what a dead life has left: its files as the disk has them, without the locks it held."""
+        self.disk.kill()
         for number in _descriptors() - self._descriptors:
             with suppress(OSError):
                 os.close(number)
         asyncio._set_running_loop(None)
-        # SQLite remembers, by inode, which locks this process holds: those of the dead are not to be met again
-        left = self.state.with_name(f"{self.state.name}.{self.lives}")
-        self.state.rename(left)
-        self.state.mkdir()
-        for file in sorted(left.iterdir()):
-            if file.name != "control.sock" and not file.name.endswith("-shm"):
-                shutil.copy2(file, self.state / file.name)
-        shutil.rmtree(left)
+        self.disk.revive()
+
+    def _operation(self, operation: str, name: str) -> None:
+        life = self.kernel.life
+        if life is None:
+            return
+        self.point(f"{operation} of {name}")
+        if life.dead:
+            raise SimulatedCrash
 
     def _main(self, running: Running) -> None:
         kernel, life = self.kernel, running.life
@@ -144,8 +180,9 @@ class Controller:
         kernel.trace(f"{kernel.now_s:.6f} {life.name} has ended: {running.ending}")
 
     def _heard(self, running: Running, event: CampaignEvent) -> None:
+        self.heard(running, event)
         if isinstance(event, AlarmRaised):
-            running.alarms.append(event.alarm)
+            running.alarms.append((self.kernel.now_s, event.alarm))
             alarm = event.alarm
             told = f"{alarm.severity.name} {alarm.source}: {alarm.message}"
             self.kernel.trace(f"{self.kernel.now_s:.6f} {running.life.name} alarm {told}")
@@ -165,9 +202,13 @@ class Controller:
         """Put this rig's lines, this computer's boots and processes in the place of the real ones."""
         kernel, point = self.kernel, self.point
 
+        def slow() -> float:
+            return self.commit_s() if kernel.strand is not None else 0.0
+
         class Connection(journal_database.SealingConnection):
             def execute(self, sql: str, *parameters: Any) -> Any:
                 if sql.startswith("COMMIT"):
+                    kernel.sleep(slow())
                     point("before commit")
                     done = super().execute(sql, *parameters)
                     point("after commit")
@@ -180,8 +221,14 @@ class Controller:
 
         @asynccontextmanager
         async def serving(_directory: Path, verbs: Verbs) -> AsyncIterator[None]:
-            self.serving(verbs)
-            yield
+            running = self.running
+            if running is None:
+                raise AssertionError("nobody is served")
+            running.verbs, running.loop = verbs, asyncio.get_running_loop()
+            try:
+                yield
+            finally:
+                running.loop = None
 
         physical, number = bus_lock.physical, os.getpid()
 
@@ -199,6 +246,7 @@ class Controller:
             (alive, "_started"): started,
             (alive, "boot_id"): boot,
             (clock, "boot_id"): boot,
+            (assemble, "boot_id"): boot,
             (bus_lock, "physical"): physical_here,  # others simulate beside us
             (daemon, "serving"): serving,
             (journal_database, "SealingConnection"): Connection,
@@ -206,14 +254,14 @@ class Controller:
         with ExitStack() as stack:
             for (where, name), what in replaced.items():
                 stack.enter_context(patch.object(where, name, what))
+            stack.enter_context(self.disk.installed(self.state))
             yield
 
-    def serving(self, verbs: Verbs) -> None:
-        """Note what may be asked for; the socket itself is left out."""
-        self.verbs = verbs
-
-    async def ask(self, verb: str, why: str = "", **arguments: Any) -> Mapping[str, Any]:
-        answer = self.verbs[verb](Request(verb, "operator", why, arguments))
+    async def ask(self, running: Running, verb: str, why: str = "", **arguments: Any) -> Mapping[str, Any]:
+        """Ask for something as the control socket does; in the life's event loop."""
+        if verb not in running.verbs:
+            return {}
+        answer = running.verbs[verb](Request(verb, "operator", why, arguments))
         return answer if isinstance(answer, Mapping) else await answer
 
 

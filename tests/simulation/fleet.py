@@ -12,7 +12,8 @@ import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 
-from tests.simulation.seed import Outcome, simulate
+from tests.simulation.seed import CRASHES, Outcome, simulate
+from tests.simulation.worlds import PACES, SCENARIOS, world
 
 YEAR_S = 365.25 * 86400.0
 LONGEST_S = 300.0
@@ -51,6 +52,15 @@ class Sum:
             self.failed.append(outcome)
 
 
+def warm_up() -> None:
+    """Have ready what every seed needs, before any is forked."""
+    for scenario in SCENARIOS:
+        for pace in PACES:
+            world(scenario, pace)
+    gc.collect()
+    gc.freeze()
+
+
 def alone(seed: int) -> tuple[int, int]:
     """Begin a seed in a child; return its process and where its outcome comes from."""
     reading, writing = os.pipe()
@@ -87,6 +97,7 @@ def outcome_of(seed: int) -> Outcome:
 def fleet(order: Order) -> int:
     """Run seeds until the time is over; return 1 if an invariant did not hold."""
     began_s, seed, total = time.monotonic(), order.first, Sum()
+    warm_up()
     running: dict[int, tuple[int, int, float]] = {}
     while True:
         while len(running) < order.jobs and time.monotonic() - began_s < order.seconds:
@@ -117,7 +128,7 @@ def tell(outcome: Outcome) -> None:
 
 
 def told(total: Sum, seconds: float, first: int) -> None:
-    crashes = sum(count for kind, count in total.ends.items() if kind in ("commit", "line", "instant", "kill"))
+    crashes = sum(count for kind, count in total.ends.items() if kind in CRASHES)
     print(f"{total.seeds} seeds from {first} on in {seconds:.0f} s")
     print(f"{total.rig_s / YEAR_S:.3f} rig-years, {total.rig_s / YEAR_S / seconds * 3600.0:.3f} an hour")
     print(f"{total.trials} trials")

@@ -35,13 +35,16 @@ class Stuck(RuntimeError):
 class Trace:
     """What happens, as lines; their sum is kept always, the lines if somebody wants to read them."""
 
-    def __init__(self, listener: Callable[[str], object] | None = None) -> None:
+    def __init__(self, listener: Callable[[str], object] | None = None, without: str = "") -> None:
         self.lines = 0
+        self._without = without
+        """What differs from run to run: where the files are."""
         self._sum = hashlib.blake2b(digest_size=16)
         self._listener = listener
 
     def __call__(self, line: str) -> None:
         self.lines += 1
+        line = line.replace(self._without, "...") if self._without else line
         self._sum.update(line.encode())
         if self._listener is not None:
             self._listener(line)
@@ -140,6 +143,8 @@ class Kernel:
         self.ended: Callable[[Life, str], None] = lambda _life, _why: None
         """Told when a life ends itself."""
         self.events = 0
+        self.failure: BaseException | None = None
+        """What somebody has found out who could not raise it: whoever runs the kernel is told."""
         self._heap: list[tuple[float, float, int, Planned]] = []
         self._order = itertools.count()
         self._hub = getcurrent()
@@ -163,9 +168,13 @@ class Kernel:
         self.now_s += TICK_S
         return self.now_s - self.computer.ahead_s
 
+    def past(self, until_s: float) -> bool:
+        """Tell whether a monotonic instant has come; what rounding does is forgiven."""
+        return self.mono_s >= until_s - TICK_S
+
     def sleep(self, seconds: float) -> None:
         until_s = self.mono_s + seconds
-        while self.mono_s < until_s:
+        while not self.past(until_s):
             self.park(until_s)
 
     # what happens ---------------------------------------------------------------------------------------------------
@@ -203,6 +212,8 @@ class Kernel:
                 raise Stuck(f"time stands still at {self.now_s:.6f} s: somebody spins")
             self.now_s = max(self.now_s, when_s)
             planned.call()
+            if self.failure is not None:
+                raise self.failure
         return True
 
     # strands --------------------------------------------------------------------------------------------------------
@@ -240,7 +251,7 @@ class Kernel:
 
     def _resume_at(self, strand: Strand, serial: int, until_s: float) -> None:
         def due() -> None:
-            if self.mono_s >= until_s - TICK_S:
+            if self.past(until_s):
                 self._resume(strand, serial)
             elif strand.waiting and strand.parked == serial:  # the computer has slept meanwhile
                 self._resume_at(strand, serial, until_s)
@@ -273,12 +284,12 @@ class Kernel:
         while True:
             self._leave()
 
-    def kill(self, life: Life, why: str) -> None:
-        """End it here and now; who calls may be one of its own strands, which does not come back then."""
+    def kill(self, life: Life, why: str, *, goes_on: bool = False) -> None:
+        """End it here and now. One of its own strands does not come back, unless it `goes_on` to where it must wait."""
         if not life.dead:
             life.dead = True
             self._graves.append(life)
             self.trace(f"{self.now_s:.6f} {life.name} ends: {why}")
             self.ended(life, why)
-        if self.life is life and getcurrent() is not self._hub:
+        if self.life is life and not goes_on:
             self.never_again()

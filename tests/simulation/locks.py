@@ -33,7 +33,7 @@ class Lock:
         self._waiting.append(kernel.strand)
         try:
             while self._held:
-                if kernel.mono_s >= until_s:
+                if kernel.past(until_s):
                     return False
                 kernel.park(until_s)
         finally:
@@ -140,7 +140,7 @@ class Thread:
     def join(self, timeout: float | None = None) -> None:
         until_s = math.inf if timeout is None else self._kernel.mono_s + timeout
         strand, me = self._strand, self._kernel.strand
-        while strand is not None and not strand.done and self._kernel.mono_s < until_s:
+        while strand is not None and not strand.done and not self._kernel.past(until_s):
             if me is None:
                 raise Stuck(f"{self.name}: the simulator itself would wait for its end")
             strand.joining.append(me)

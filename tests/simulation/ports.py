@@ -58,7 +58,7 @@ class MemoryPort:
             return True
         until_s = kernel.mono_s + seconds
         while not (self._inbox or self.broken or self.ended):
-            if kernel.mono_s >= until_s:
+            if kernel.past(until_s):
                 return False
             self._waiting = kernel.strand
             kernel.park(until_s)

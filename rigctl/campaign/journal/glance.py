@@ -186,13 +186,6 @@ class Glance:
             return fetch(self._connection, AlarmRow, f"SELECT *, id AS alarm FROM alarms {which}", trial, last)  # noqa: S608
         return fetch(self._connection, AlarmRow, f"{_ALARMS} {which}", trial, last)
 
-    def unacknowledged(self) -> int:
-        """Return how many alarms that are no mere notes nobody has acknowledged."""
-        if not self._has("acknowledgements"):
-            return 0
-        sql = "SELECT count(*) AS n FROM alarms WHERE severity > 1 AND id NOT IN (SELECT alarm FROM acknowledgements)"
-        return int(ask(self._connection, sql)[0]["n"])
-
     def acts(self, last: int) -> tuple[ActRow, ...]:
         """Return the last so many acts of people, the newest first."""
         if not self._has("acts"):
