@@ -69,9 +69,7 @@ class Promises:
 
         def tell(what: str, **more: object) -> None:
             if what in ("suspended", "disk full", "disk slow", "disk error"):
-                self._upset_s = self._kernel.now_s + (
-                    float(str(more.get("seconds", 0.0))) if what == "suspended" else 0.0
-                )
+                self._upset_s = self._kernel.now_s + (float(str(more.get("seconds", 0.0))) if what == "suspended" else 0.0)
             elif what in ("network down", "half_open", "word_swap", "reset"):
                 self._troubled_s[PLC] = self._kernel.now_s
             elif "bus" in more:
