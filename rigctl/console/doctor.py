@@ -41,7 +41,7 @@ class Finding:
 def _run(words: Sequence[str]) -> str:
     """Return what a command prints; empty if it is not there, fails or takes long."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_S, check=False)  # noqa: S603
+        done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_S, check=False)  # noqa: S603 - our words
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
