@@ -128,7 +128,10 @@ async def serving(directory: Path, verbs: Verbs) -> AsyncIterator[None]:
             while request := await reader.readline():
                 writer.write(json.dumps(await _answer(request, verbs, asker)).encode() + b"\n")
                 await writer.drain()
-        except (OSError, ValueError):  # the asker went away, sent nothing, or a line without end
+        except ValueError:  # a line without end: the rest of it is not waited for
+            told = {"ok": False, "error": f"got more than {MAX_REQUEST_BYTES} bytes on one line, must be a request"}
+            writer.write(json.dumps(told).encode() + b"\n")
+        except OSError:  # the asker went away, or sent nothing
             return
         finally:
             writer.close()
