@@ -198,12 +198,16 @@ class GuardRefused(RigctlError):
 
 
 class CapReached(GuardRefused):
-    """A dose does not fit what the pump may still dispense in these 24 hours; it will later."""
+    """A dose does not fit what may still be dispensed in this hour or these 24 hours; it will later."""
 
     def __init__(self, message: str, actuator: str = "", volume_ml: float = 0.0) -> None:
         self.actuator = actuator
         self.volume_ml = volume_ml
         super().__init__(message)
+
+
+class CapSpent(CapReached):
+    """A dose does not fit what a pump, or its tank, may give in the whole campaign; it never will."""
 
 
 class Tripped(RigctlError):

@@ -20,7 +20,7 @@ from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.protocols import Clock, Deadline
 from rigctl_drivers.port_holder import holder_of, other_user_of
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, positive
-from rigctl_drivers.wire import PATIENCE_S, OpenPort, Port, Wire
+from rigctl_drivers.wire import PATIENCE_S, Opened, OpenPort, Wire
 
 SCPI_PORT = 5025
 DEFAULT_QUIET_S = 0.5
@@ -139,7 +139,7 @@ class SolePort:
 
 def serial_opener(where: LineUrl) -> OpenPort:
 
-    def open_port(patience_s: float) -> Port:
+    def open_port(patience_s: float) -> Opened:
         import serial  # noqa: PLC0415 - only where a port is really opened
 
         try:
@@ -167,7 +167,7 @@ def serial_opener(where: LineUrl) -> OpenPort:
 def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
     host, number = where.host_port(default_port)
 
-    def open_port(patience_s: float) -> Port:
+    def open_port(patience_s: float) -> Opened:
         try:
             connection = socket.create_connection((host, number), timeout=min(patience_s, PATIENCE_S))
         except OSError as problem:

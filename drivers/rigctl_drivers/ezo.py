@@ -27,8 +27,8 @@ ACCEPTED = "*OK"
 RESTARTED = "*RS"
 ASLEEP = "*SL"
 WOKEN = "*WA"
-MOST_HEARD = 1000
-"""Lines taken in at a time; whoever sends more is not listened to for ever."""
+MOST_HEARD = 16_384
+"""Bytes taken in at a time; whoever sends more is not listened to for ever."""
 UNASKED = (RESTARTED, "*RE", ASLEEP, WOKEN, "*OV", "*UV", "*DONE", "*TOOFAST", "*MINVOL", "*MAXVOL")
 """Codes that are no answer; `*TOOFAST` and `*MINVOL` announce the `*ER` that follows."""
 LEAST_LATE_S = 0.05
@@ -125,8 +125,11 @@ class Talk:
         for line in self.line.take_dropped().split(END)[:-1]:
             self._overhear(line)
         try:
-            for _ in range(MOST_HEARD):
-                self._overhear(self.line.read_line(END, deadline))
+            heard = 0
+            while heard < MOST_HEARD:
+                line = self.line.read_line(END, deadline)
+                heard += len(line) + len(END)
+                self._overhear(line)
         except DeviceTimeout:  # that was all
             return
 

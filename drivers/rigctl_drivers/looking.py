@@ -42,6 +42,9 @@ EZO_S: Final = 1.2
 LEAST_S: Final = 0.25
 """Wall seconds that every answer gets, however fast rig time runs."""
 EZO_LATE_S: Final = 1.0
+LONGEST_MODEL: Final = 20
+LONGEST_IDENTITY: Final = 200
+"""Characters; IEEE 488.2 allows an answer to `*IDN?` no more than 72."""
 TERMINATORS: Final = ("\n", "\r\n", "\r")
 
 UNIT_S: Final = 0.35
@@ -73,7 +76,7 @@ def look_scpi(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence
         except (DeviceTimeout, GarbledReply):
             continue
         fields = [field.strip() for field in told[0].split(",")]
-        if told[0] == told[1] and len(fields) >= 3 and fields[0][:1].isalpha():
+        if told[0] == told[1] and len(fields) >= 3 and fields[0][:1].isalpha() and len(told[0]) <= LONGEST_IDENTITY:
             maker, model, serial, firmware = (*fields, "")[:4]
             options = {"model": model} | ({} if end == "\n" else {"terminator": end})
             return (Found("scpi", options, Identity(f"{maker} {model}", firmware, serial), name=model),)
@@ -85,7 +88,7 @@ def look_ezo(line: Line, _units: Sequence[int], deadline: Deadline) -> Sequence[
     if not isinstance(line, ByteLine):
         return ()
     fields = _ezo_fields(line, deadline)
-    if not fields or not fields[0]:
+    if not fields or not 0 < len(fields[0]) <= LONGEST_MODEL:
         return ()
     model, firmware = (*fields, "")[:2]
     channels: tuple[tuple[dict[str, Any], str], ...] = ()
@@ -106,7 +109,7 @@ def _ezo_fields(line: ByteLine, deadline: Deadline) -> list[str]:
             talk.write("i", deadline)
             until = _within(line, EZO_S, deadline)
             while not (answer := talk.next("i", until)).casefold().startswith("?i,"):
-                continue
+                until.check("i")
             talk.listen(_within(line, EZO_S, deadline))  # answers to what others asked before may still come
             return [field.strip() for field in answer.split(",")[1:]]
         except DeviceFault:  # what another question left in its buffer has spoilt this one

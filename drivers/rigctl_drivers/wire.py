@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from rigctl.errors import DeviceTimeout, PortUnavailable
 from rigctl.rig.protocols import LOOK_S, Deadline
@@ -28,8 +28,8 @@ PATIENCE_S = 3.0
 """How long opening may take where no deadline says so, wall seconds."""
 
 
-class Port(Protocol):
-    """An open serial port or socket, not blocking."""
+class Opened(Protocol):
+    """A serial port or socket that the system has opened, not blocking."""
 
     def fileno(self) -> int:
         """Its file descriptor."""
@@ -38,9 +38,48 @@ class Port(Protocol):
         """Give it back."""
 
 
+@runtime_checkable
+class Port(Protocol):
+    """What a wire needs of its port; none of it blocks but `ready`."""
+
+    def ready(self, event: int, seconds: float) -> bool:
+        """Wait so long, at most, until `POLLIN` or `POLLOUT` holds; infinite is for ever. Also ready: broken."""
+
+    def read(self) -> bytes:
+        """Return what has arrived, empty once the other end has closed; `OSError`, also `BlockingIOError`."""
+
+    def write(self, data: memoryview) -> int:
+        """Send what there is room for, and return how much; raises as `read`."""
+
+    def close(self) -> None:
+        """Give it back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Descriptor:
+    """A `Port` of the system's."""
+
+    opened: Opened
+
+    def ready(self, event: int, seconds: float) -> bool:
+        poll = select.poll()
+        poll.register(self.opened.fileno(), event)
+        # Rounded up: poll counts whole milliseconds, and rounding down would spin through the last one.
+        return bool(poll.poll(None if math.isinf(seconds) else int(seconds * 1000) + (seconds > 0)))
+
+    def read(self) -> bytes:
+        return os.read(self.opened.fileno(), CHUNK)
+
+    def write(self, data: memoryview) -> int:
+        return os.write(self.opened.fileno(), data)
+
+    def close(self) -> None:
+        self.opened.close()
+
+
 NOW = Deadline(0.0)
 """Only what has arrived already."""
-OpenPort = Callable[[float], Port]
+OpenPort = Callable[[float], Opened | Port]
 """Opens the port within so many wall seconds; raises `PortUnavailable`."""
 
 
@@ -134,7 +173,7 @@ class Wire:
                 what = f"only {taken} of {len(data)} bytes could be sent: the port blocks"
                 raise DeviceTimeout(what, bus=self.url)
             try:
-                rest = rest[os.write(self._fileno(), rest) :]
+                rest = rest[self._opened().write(rest) :]
             except BlockingIOError:  # poll promised more room than there is
                 continue
             except OSError as problem:
@@ -146,7 +185,7 @@ class Wire:
             if not self._ready(select.POLLIN, until):
                 return b""
             try:
-                data = os.read(self._fileno(), CHUNK)
+                data = self._opened().read()
             except BlockingIOError:  # somebody else's byte: nothing for us yet
                 continue
             except OSError as problem:
@@ -187,29 +226,28 @@ class Wire:
 
     def _try_open(self, patience_s: float) -> None:
         try:
-            self._port = self._open_port(patience_s)
+            opened = self._open_port(patience_s)
         except PortUnavailable:
             self._back_off.failed()
             raise
+        self._port = opened if isinstance(opened, Port) else Descriptor(opened)
         self._heard = False
 
     def _ready(self, event: int, until: Deadline) -> bool:
         """Tell whether the port is ready in time; looks up now and then if the deadline may come nearer meanwhile."""
-        poll = select.poll()
-        poll.register(self._fileno(), event)
+        port = self._opened()
         slice_s = math.inf if until.hurry is None else LOOK_S
         while True:
             left_s = until.remaining_s
-            # Rounded up: poll counts whole milliseconds, and rounding down would spin through the last one.
-            if poll.poll(int(min(left_s, slice_s) * 1000) + (left_s > 0)):
+            if port.ready(event, min(left_s, slice_s)):
                 return True
             if left_s <= slice_s:
                 return False
 
-    def _fileno(self) -> int:
+    def _opened(self) -> Port:
         if self._port is None:
             raise LineLost("the connection is closed", bus=self.url)
-        return self._port.fileno()
+        return self._port
 
     def _lost(self, problem: OSError | None) -> LineLost:
         self.close()

@@ -10,15 +10,21 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rigctl.campaign.control import Answer, Request, Verbs
+from rigctl.campaign.control import LARGEST, Answer, Request, Verbs
 from rigctl.campaign.corrections import amend, restore, void
 from rigctl.campaign.desk import Desk
+from rigctl.campaign.events import AlarmMinded
+from rigctl.campaign.journal.people import Shelving
 from rigctl.campaign.journal.rows import ActRow, Amendment
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
+from rigctl.campaign.manual import Manual
+from rigctl.campaign.people import paused_words
 from rigctl.campaign.runner import StopRequest
+from rigctl.campaign.tending import KINDS, Tending, check, tend
 from rigctl.codec import typed
 from rigctl.errors import JournalError, RigctlError, UsageError
+from rigctl.printable import one_line
 
 NOTED = ("denied", "login", "token")
 """What others do beside a campaign and have it keep: the page's server and `rigctl token` write no journal."""
@@ -36,6 +42,9 @@ class Acts:
     """Ends the campaign after the trial under way; why."""
     go_safe: Callable[[str], Awaitable[Answer]]
     """Ends it now, everything safe; why."""
+    break_off: Callable[[str], None]
+    """Ends the trial under way, everything safe, and nothing else; why."""
+    manual: Manual
 
     def verbs(self) -> Verbs:
         """Return what may be asked for, by name."""
@@ -45,9 +54,13 @@ class Acts:
             "pause": self._pause,
             "resume": self._resume,
             "ack": self._acknowledge,
+            "shelve": self._shelve,
+            "unshelve": self._shelve,
             "void": self._void,
             "amend": self._amend,
             "note": self._note,
+            "manual": self._manual,
+            **dict.fromkeys(KINDS, self._tend),
         }
 
     def _stop(self, request: Request) -> Answer:
@@ -63,9 +76,13 @@ class Acts:
     async def _pause(self, request: Request) -> Answer:
         if self.stop.pause:
             raise UsageError(f"pause: {self.stop.pause}; `rigctl resume` lets it go on")
+        now = request.arguments.get("now") is True
         self.stop.pause = paused_words(request.who, request.why)
+        if now:
+            self.break_off(self.stop.pause)
+        outcome = f"{'breaks off the trial under way; ' if now else ''}begins no trial until it is resumed"
         try:
-            await self.journal.call(_act, request, "", "begins no trial until it is resumed")
+            await self.journal.call(_act, request, "now" if now else "", outcome)
         except JournalError as error:
             raise RigctlError(f"pause: {NOT_KEPT}, so a restart would not know of it: {error}") from error
         return {"paused": self.stop.pause}
@@ -73,6 +90,7 @@ class Acts:
     async def _resume(self, request: Request) -> Answer:
         if not self.stop.pause:
             raise UsageError("resume: nobody has paused this campaign; `rigctl status` says what it does")
+        await self.manual.end("resumed")
         was = self.stop.pause
         await self.journal.call(_act, request, "", f"goes on; was {was}")
         self.stop.pause = ""
@@ -81,7 +99,19 @@ class Acts:
     async def _acknowledge(self, request: Request) -> Answer:
         alarm = request.number("alarm")
         await self.journal.call(lambda j: j.people.acknowledge(alarm, request.who, request.why))
+        source, message = await self.journal.call(lambda j: j.read.alarm_rows.words(alarm))
+        self.desk.tell(AlarmMinded("ack", source, message, 0.0, request.who, request.why))
         return {"acknowledged": alarm}
+
+    async def _shelve(self, request: Request) -> Answer:
+        alarm, seconds = request.number("alarm"), 0.0
+        if request.verb == "shelve":
+            seconds = float(request.number("seconds"))
+        source, message = await self.journal.call(lambda j: j.read.alarm_rows.words(alarm))
+        verb: Shelving = "shelve" if request.verb == "shelve" else "unshelve"
+        said = await self.journal.call(lambda j: j.people.mind_alarm(verb, alarm, request.who, request.why, seconds))
+        self.desk.tell(AlarmMinded(verb, source, message, seconds, request.who, request.why))
+        return {"alarm": alarm, "outcome": said}
 
     async def _void(self, request: Request) -> Answer:
         trial, do = request.number("trial"), restore if request.arguments.get("undo") is True else void
@@ -91,13 +121,31 @@ class Acts:
 
     async def _amend(self, request: Request) -> Answer:
         trial = request.number("trial")
-        try:
-            becomes = typed(Amendment, request.arguments["becomes"])
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise UsageError(f"amend: trial {trial}: becomes: must be what is amended, by field ({error})") from error
+        becomes = _amendment(trial, request.arguments.get("becomes"))
         said = await self.journal.call(amend, trial, becomes, request.who, request.why)
         self.stop.corrected = True
         return {"trial": trial, "outcome": said}
+
+    async def _tend(self, request: Request) -> Answer:
+        care = self.manual.care
+        volume_ml, age_s = request.arguments.get("volume_ml"), request.arguments.get("age_s", 0.0)
+        for name, value in (("volume_ml", volume_ml), ("age_s", age_s)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+                raise UsageError(f"{request.verb}: {name}: got {value!r}, must be a number")
+        device, part = request.text("device"), request.text("part")
+        asked = Tending(request.verb, device, request.why, part, volume_ml, float(age_s))
+        check(care.spec.rig, asked)
+        if asked.verb == "in-service":
+            await care.recognise(device)
+        outcome = await self.journal.call(tend, care.spec.rig, asked, request.who)
+        care.changed = True
+        if not care.under_way():
+            await care.look()
+            care.changed = True  # who waits for it decides anew
+        return {"device": device, "outcome": outcome}
+
+    async def _manual(self, request: Request) -> Answer:
+        return await self.manual.act(request)
 
     def _note(self, request: Request) -> Answer:
         verb = request.text("act")
@@ -111,23 +159,31 @@ class Acts:
         self.desk.keep("act", lambda j: _act(j, request, argument, outcome))
 
 
+def _amendment(trial: int, given: Any) -> Amendment:
+    """Return what somebody wants amended; what it says is checked where the trial is known.
+
+    Raises:
+        UsageError: it has not the form of an amendment.
+    """
+    try:
+        becomes = typed(Amendment, given)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UsageError(f"amend: trial {trial}: becomes: must be what is amended, by field ({error})") from error
+    named = (becomes.values, becomes.outcomes)
+    amount = 0 if becomes.amount is None else becomes.amount
+    if not (all(isinstance(values, Mapping) for values in named) and isinstance(becomes.note, str | None)):
+        raise UsageError(f"amend: trial {trial}: becomes: values and outcomes must be by name, and note text")
+    if not isinstance(amount, int) or isinstance(amount, bool) or abs(amount) > LARGEST:
+        raise UsageError(f"amend: trial {trial}: cost: got {amount!r:.40}, must be whole micro-units of money")
+    return replace(becomes, note=None if becomes.note is None else one_line(becomes.note))
+
+
 def _act(journal: Journal, request: Request, argument: str, outcome: str) -> None:
     journal.act(request.verb, request.who, argument, request.why, outcome)
 
 
 def _reason(what: str, request: Request) -> str:
     return f"{what}: {request.why}" if request.why else what
-
-
-def paused_words(who: str, why: str) -> str:
-    """Say who has paused a campaign, and why."""
-    return f"paused by {who}: {why}" if why else f"paused by {who}"
-
-
-def paused_by(acts: tuple[ActRow, ...]) -> str:
-    """Return who has paused the campaign, and why, as the journal has it; empty: nobody."""
-    last = next((act for act in reversed(acts) if act.verb in ("pause", "resume")), None)
-    return "" if last is None or last.verb == "resume" else paused_words(last.who, last.why)
 
 
 def act_json(act: ActRow) -> Mapping[str, Any]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.closing import arm, record
 from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
 from rigctl.campaign.decider import Decider
@@ -18,11 +20,13 @@ from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.ledger import COUNTED
 from rigctl.campaign.patience import Patience
+from rigctl.campaign.people import paused_words
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.spec import CampaignSpec
-from rigctl.campaign.trial import State
+from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.history import History
 from rigctl.core.money import Micros
+from rigctl.core.policy import Finished
 from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch
 from rigctl.rig.imposing import given_volumes
 from rigctl.rig.protocols import Clock, Reading, Severity
@@ -42,6 +46,7 @@ class TrialRun:
     desk: Desk
     decider: Decider
     patience: Patience
+    care: Caretaker
     idle: Micros = 0
     """What was used beside trials so far."""
     apart: bool = False
@@ -54,7 +59,7 @@ class TrialRun:
     """By the last decision: what holds for many trials is an alarm once."""
 
     async def carried_out(self, history: History) -> TrialRow | None:
-        """Return the next trial's row, once it is over; None if a pause came before it began: its proposal stays.
+        """Return the next trial's row, once it is over; None if it had to wait before it began, or none can be played.
 
         Raises:
             BudgetSpent, Finished: there is none.
@@ -62,16 +67,58 @@ class TrialRun:
             DeviceError, GuardRefused, Tripped: it cannot be finished; whoever calls makes safe and closes it.
             JournalError: something cannot be recorded; the same holds.
         """
-        trial = await self._propose(history)
+        await self.care.look(first=True)
+        if self.care.nothing_left() or (trial := await self._propose(history)) is None:
+            return None
         await self._until_caps_have_room(trial)
-        return None if self.patience.paused() else await self._carry_out(trial)
+        # who begins anew looks again at what people have done meanwhile
+        return None if self.care.changed or await self.had_to_wait() else await self._carry_out(trial)
 
-    async def _propose(self, history: History) -> TrialRow:
-        """Return the trial that a process left behind before anything moved, else commit a new decision."""
+    async def until_reopened(self) -> None:
+        """Wait while nothing can be played because its instruments may not be driven at this hour."""
+        while (opens_s := self.care.reopens_s) < math.inf:
+            before = self.care.reopens_s
+            await self.patience.until_civil(opens_s, self.care.nothing_left())
+            await self.care.look()
+            if self.care.reopens_s == before:  # whoever broke it off is heard first
+                return
+
+    async def had_to_wait(self) -> bool:
+        """Wait until trials may run at this hour; return whether that was needed, or a person has paused them."""
+        rig = self.spec.rig
+        return bool(self.patience.paused()) or await self.patience.until_open(rig.allowed, rig.expected_s)
+
+    async def cancel_queued(self) -> TrialRow | None:
+        """Close a trial that was decided, but has moved nothing, if a pause or an instrument is against it (row 45).
+
+        It is not taken up again: when trials go on, another decision is made. Returns the trial, if there was one.
+        """
+        trial = await self.journal.call(lambda j: j.read.open_trial())
+        if trial is None or trial.state is not State.PROPOSED:
+            return None
+        number = self.spec.problem.space.index_of(trial.control_set)
+        act = await self.journal.call(lambda j: j.read.people.paused_since(trial.trial))
+        asked = "" if act is None else paused_words(act.who, act.why)
+        why = self.patience.paused() or asked or self.care.barred.get(number, "")
+        if not why:
+            return None
+        because = f"cancelled before anything moved: {why}"
+        await self.journal.call(lambda j: j.finish(trial.trial, State.PROPOSED, Event.ABANDON, (), detail=because))
+        return await self.journal.call(lambda j: j.read.trial(trial.trial))
+
+    async def _propose(self, history: History) -> TrialRow | None:
+        """Return the trial that a process left behind before anything moved, else commit a new decision.
+
+        None if that trial had to be cancelled: it is part of the history now.
+        """
+        if await self.cancel_queued() is not None:
+            return None
         trial = waiting = await self.journal.call(lambda j: j.read.open_trial())
         started = time.monotonic()
         if trial is None:
             decision = await self._decide(history)
+            if self.patience.paused():
+                return None
             await self.journal.call(lambda j: j.propose(decision))
             trial = await self.journal.call(lambda j: j.read.trial(decision.trial))
         if trial.proposal is None:
@@ -89,10 +136,31 @@ class TrialRun:
         )
         return trial
 
+    async def look_again(self) -> None:
+        """Find out, while nothing can be played, whether something can by now; ask the instruments, too."""
+        await self.care.look(read=True)
+
+    async def waits_for_instruments(self, history: History) -> bool:
+        """Tell whether the policy, which proposes nothing now, would if all control sets could be played."""
+        if not self.care.barred or self.care.for_good:
+            return False
+        state = await self.journal.call(lambda j: j.read.policy_state())
+        problem = replace(self.spec.problem, budget=self.spec.problem.budget - self.idle)
+        question = Question(self.spec.policy, problem, self.spec.seed, history, state)
+        try:
+            await self.decider.decide(question, self.spec.decision_limit_s)
+        except Finished:
+            return False
+        except NoAnswer:
+            pass  # it has not said that it is over
+        self.care.nothing_useful()
+        return True
+
     async def _decide(self, history: History) -> Decision:
         spec = self.spec
         state = await self.journal.call(lambda j: j.read.policy_state())
-        problem = replace(spec.problem, budget=spec.problem.budget - self.idle)  # what is left for trials
+        # what is left for trials
+        problem = replace(spec.problem, budget=spec.problem.budget - self.idle, unavailable=self.care.barred)
         question = Question(spec.policy, problem, spec.seed, history, state)
         try:
             decision = await self.decider.decide(question, spec.decision_limit_s)
@@ -108,19 +176,21 @@ class TrialRun:
                 self.desk.alarm(Alarm(Severity.MINOR, f"policy {spec.policy_name}", f"trial {decision.trial}: {note}"))
             self._noted = notes
             return decision
-        self._unusable += 1
+        self._unusable += not problem.unavailable  # a policy may not know that something cannot be played
         message = f"trial {decision.trial}: {decision.note}; {done_instead(decision)} instead"
         self.desk.alarm(Alarm(Severity.MAJOR, f"policy {spec.policy_name}", message, decision.traceback))
         if self._unusable >= spec.max_failures:
             raise PolicyError(f"{self._unusable} decisions in a row could not be used; the last: {decision.note}")
         return decision
 
-    async def _carry_out(self, trial: TrialRow) -> TrialRow:
+    async def _carry_out(self, trial: TrialRow) -> TrialRow | None:
         number, spec = trial.trial, self.spec
         before = await self._before()
         unread = [f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid]
         if unread:
             raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
+        if self.patience.paused():
+            return None
         await self.journal.call(arm, spec.rig, number, before)
         self.apart = False
         now_s, timing = self.clock.now_s(), spec.rig.timing
@@ -170,24 +240,26 @@ class TrialRun:
     # caps ------------------------------------------------------------------------------------------------------------
 
     async def _until_caps_have_room(self, trial: TrialRow) -> None:
+        """Wait until what the trial is likely to take fits: what its pumps give by plan, or the most they ever gave."""
         rig = self.spec.rig
-        volumes = given_volumes(rig, trial.setpoints)
-        dosed = [p for v in rig.variables if v.name in trial.control_set for p in rig.pumps_of(v) if p not in volumes]
-        for pump, most_ml in await self.journal.call(lambda j: [(p, j.doses.dearest_trial_ml(p)) for p in dosed]):
-            await self.until_window(pump, most_ml)
-        for pump, volume_ml in volumes.items():
-            await self.until_window(pump, volume_ml)
+        given = given_volumes(rig, trial.setpoints)
+        dosed = [p for v in rig.variables if v.name in trial.control_set for p in rig.pumps_of(v) if p not in given]
+        most = await self.journal.call(lambda j: {p: j.doses.dearest_trial_ml(p) for p in dosed})
+        await self.until_room({**most, **given})
 
-    async def until_window(self, pump: str, volume_ml: float) -> None:
-        """Wait until so much more fits the pump's cap of 24 hours."""
-        limits = self.spec.rig.limits.get(pump)
-        cap_ml = None if limits is None else limits.per_day_ml
-        if cap_ml is None:
-            return
-        needed_ml = min(volume_ml, cap_ml)
-        free_s = await self.journal.call(lambda j: j.doses.room_at_s(pump, needed_ml, cap_ml))
-        why = f"{pump}: {needed_ml:g} mL more would be beyond its cap of {cap_ml:g} mL in 24 h"
-        await self.patience.wait_until(free_s, why)
+    async def until_room(self, volumes_ml: Mapping[str, float]) -> None:
+        """Wait until so much more, by pump, fits the caps of an hour and of 24 hours."""
+        for cap in self.spec.rig.capped:
+            more_ml = sum(volumes_ml.get(pump, 0.0) for pump in cap.pumps)
+            for span_s, most_ml, words in cap.windows if more_ml > 0 else ():
+                needed_ml = min(more_ml, most_ml)
+                free_s = await self.journal.call(_room_at_s, cap.pumps, needed_ml, most_ml, span_s)
+                why = f"{cap.name}: {needed_ml:g} mL more would be beyond its cap of {most_ml:g} mL in {words}"
+                await self.patience.wait_until(free_s, why)
+
+
+def _room_at_s(journal: Journal, pumps: Sequence[str], volume_ml: float, cap_ml: float, span_s: float) -> float:
+    return journal.doses.room_at_s(pumps, volume_ml, cap_ml, span_s)
 
 
 # Sensors that say the same trial after trial, while everything else changes -------------------------------------

@@ -8,11 +8,12 @@ import itertools
 import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
 
+from rigctl.rig.civil import Civil
 from rigctl.rig.protocols import Clock
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ class RealClock:
     """
 
     speedup: float = 1.0
+    civil: Civil = field(default_factory=Civil, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.speedup > 0:
@@ -65,6 +67,7 @@ class SteppedClock:
 
     def __init__(self, speedup: float, go_to: Callable[[float], Awaitable[None]]) -> None:
         self.speedup = speedup
+        self.civil = Civil()
         self.boot = f"stepped {uuid4()}"
         """Its times can be compared with no other clock's."""
         self._go_to = go_to

@@ -17,7 +17,7 @@ from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import Micros
 from rigctl.errors import DeviceError
-from rigctl.rig.metering import is_own
+from rigctl.rig.metering import CIVIL, is_own
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.values import Alarm
@@ -169,11 +169,12 @@ def _lost(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Readi
     last = next(s for s in reversed(journal.read.starts()) if s.at_s <= armed_s)
     before = journal.read.meter_readings(number, "before")
     return Consumption(
-        {name: reading for name, reading in before.items() if not is_own(name)},
+        {name: reading for name, reading in before.items() if not is_own(name) or name == CIVIL},
         _in_campaign_time(journal, after),
         alive_s - armed_s,
         _booked_ml(journal, rig, number),
         unattended_s=journal.past.unattended_s(alive_s, last.start),
+        began_s=armed_s,
     )
 
 
@@ -187,9 +188,11 @@ def _broken_off(
 def _attended(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading], ended_s: float) -> Consumption:
     """Return what a trial of this process has used; while the machine slept nobody was in charge of it."""
     before = journal.read.meter_readings(number, "before")
-    took_s = ended_s - _event_s(journal, number, Event.ARM)
+    armed_s = _event_s(journal, number, Event.ARM)
+    took_s = ended_s - armed_s
     asleep_s = min(max(0.0, took_s), slept_s(before, after))
-    return Consumption(before, after, took_s - asleep_s, _booked_ml(journal, rig, number), unattended_s=asleep_s)
+    booked_ml = _booked_ml(journal, rig, number)
+    return Consumption(before, after, took_s - asleep_s, booked_ml, unattended_s=asleep_s, began_s=armed_s)
 
 
 def _in_campaign_time(journal: Journal, readings: Mapping[str, Reading]) -> dict[str, Reading]:

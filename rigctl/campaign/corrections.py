@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isfinite
 
 from rigctl.campaign.journal.rows import Amendment, CampaignRow, TrialRow
 from rigctl.campaign.journal.writer import Journal
@@ -17,6 +16,8 @@ from rigctl.campaign.trial import State
 from rigctl.core.money import to_units
 from rigctl.errors import UsageError
 
+MOST = 1e300
+"""No quantity is larger; what is not finite is not below it either."""
 _MEASURABLE = (State.RECORDED, State.FAILED)
 
 
@@ -124,8 +125,8 @@ def _check(row: TrialRow, becomes: Amendment, names: tuple[Sequence[str], Sequen
             if name not in known:
                 raise UsageError(f"amend: {name}: is no {kind} of this campaign; known: {', '.join(known)}")
     for name, value in {**becomes.values, **becomes.outcomes}.items():
-        if value is not None and not (isinstance(value, int | float) and isfinite(value)):
-            raise UsageError(f"amend: {name}: got {value}, must be a finite number")
+        if value is not None and not (isinstance(value, int | float) and abs(value) <= MOST):
+            raise UsageError(f"amend: {name}: got {value!r:.40}, must be a finite number")
     if becomes.amount is not None and not isinstance(becomes.amount, int):
         raise UsageError(f"amend: cost: got {becomes.amount!r}, must be whole micro-units of money")
     if becomes.amount is not None and becomes.amount < 0:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -17,8 +17,9 @@ from typing import Any
 
 import structlog
 
-from rigctl.campaign.acts import Acts, paused_by
+from rigctl.campaign.acts import Acts
 from rigctl.campaign.bus_lock import bus_locks
+from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.clock import epoch
 from rigctl.campaign.closing import close_open_trial
@@ -36,16 +37,20 @@ from rigctl.campaign.events import (
 )
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.lock import state_lock
+from rigctl.campaign.manual import Manual
 from rigctl.campaign.patience import Patience, standing
+from rigctl.campaign.people import paused_by
 from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
-from rigctl.campaign.runner import Runner, StopRequest
+from rigctl.campaign.runner import BY_A_PERSON, Runner, StopRequest, trial_under_way
 from rigctl.campaign.safe_file import Word
 from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.starts import Starts
 from rigctl.campaign.status import Status
 from rigctl.campaign.trial import Event, State
-from rigctl.campaign.watch import rules_of
+from rigctl.campaign.wall import begin_civil
+from rigctl.campaign.watch import Finding, hours_rule, rules_of
 from rigctl.campaign.watchman import Surroundings, Watchman
 from rigctl.errors import JournalError, RigctlError, Tripped
 from rigctl.rig.protocols import Clock, Severity
@@ -68,6 +73,8 @@ async def run_campaign(
     open_journal: Callable[[Path, Clock], Journal] | None = None,
     signals: Signals | None = None,
     decider: Decider | None = None,
+    untold: Callable[[], str] = lambda: "",
+    person: Person | None = None,
 ) -> CampaignResult:
     """Start the campaign, or resume it where the journal says it was; return when it has ended and all is safe.
 
@@ -80,6 +87,8 @@ async def run_campaign(
         open_journal: opens the journal in a directory; None: `Journal`.
         signals: what is caught already, and what came before; None: signals are caught while the campaign runs.
         decider: is asked for decisions; None: a process of its own.
+        untold: says why people cannot be told of anything; empty: they can.
+        person: drives single instruments by hand; no trial begins, and the process ends when they are done.
 
     Raises:
         Locked: another process runs it, or drives one of its buses.
@@ -106,14 +115,17 @@ async def run_campaign(
         rig = rig_factory(doses, desk.alarm)
         around = Surroundings(state_dir, lambda: journal.still_there() or lock.trouble())
         session = Session(spec, rig, journal, clock, desk, decider=decider or ProcessDecider(), surroundings=around)
-        session.describe = status.answer
-        return await _supervise(session, status, state_dir, signals or Signals())
+        session.describe = lambda: {**status.answer(), **session.acts.manual.status()}
+        session.watchman.untold = untold
+        if person is not None:
+            session.stop.pause = "driven by hand"
+        return await _supervise(session, state_dir, signals or Signals(), person)
 
 
-async def _supervise(session: Session, status: Status, state_dir: Path, signals: Signals) -> CampaignResult:
+async def _supervise(session: Session, state_dir: Path, signals: Signals, person: Person | None) -> CampaignResult:
     verbs: Verbs = {
         "status": lambda _: {
-            **status.answer(),
+            **session.describe(),
             "paused": session.stop.pause,
             "standing": session.standing(),
             "watch": session.watchman.lateness.to_json(),
@@ -126,12 +138,21 @@ async def _supervise(session: Session, status: Status, state_dir: Path, signals:
             campaign = group.create_task(session.run())
             session.task = campaign
             campaign.add_done_callback(lambda _: ticking.cancel())
+            if person is not None:
+                acting = group.create_task(person(session))
+                campaign.add_done_callback(lambda _: acting.cancel())
             with signals.caught(), signals.told(session.obey, asyncio.get_running_loop().call_soon_threadsafe):
                 await asyncio.wait([campaign])
     except BaseExceptionGroup as group_error:
         # One error ends a campaign; the group is only how the event loop hands it over.
         raise group_error.exceptions[0] from None
     return campaign.result()
+
+
+async def until_at_hand(session: Session) -> None:
+    """Wait until single instruments can be driven."""
+    while _no_hands(session):
+        await session.watchman.next_look()
 
 
 class Session:
@@ -154,7 +175,7 @@ class Session:
         self.desk = desk
         self.stop = StopRequest()
         self.watchman = Watchman(
-            rules=rules_of(spec.rig.watch),
+            rules=(*rules_of(spec.rig.watch), hours_rule(spec.rig)),
             clock=clock,
             desk=desk,
             surroundings=surroundings,
@@ -165,10 +186,17 @@ class Session:
         )
         self.task: asyncio.Task[CampaignResult] | None = None
         self.describe: Callable[[], Mapping[str, Any]] = lambda: {"phase": "starting"}
-        self._manager = ServiceManager()
+        self._manager = ServiceManager(spec.rig.watch.every_s)
         self._word = Word(spec.rig, journal)
+        self.starts = Starts(spec.rig.starts, journal, desk)
         self._decider = decider
-        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe)
+        self.care = Caretaker(spec, rig, journal, clock, desk, lambda: trial_under_way(self.runner))
+
+        def break_off(why: str) -> None:
+            self.runner.interrupt(Finding(BY_A_PERSON, "", "hold", why))
+
+        manual = Manual(rig, journal, desk, self.care, lambda: _no_hands(self))
+        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe, break_off, manual)
         patience = Patience(
             journal,
             clock,
@@ -177,19 +205,18 @@ class Session:
             spec.rig.watch.clear_for_s,
             lambda: self.stop.finish is not None,
             lambda: self.stop.pause,
+            lambda: self.care.changed,
         )
-        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience)
-        self._runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
+        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care)
+        self.runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True
         self._was_left_safe = False
-        self._untouched = False
-        self._past_is_settled = False
+        self._untouched = self.past_is_settled = False
         self._report = SafeReport(())
-        self._safe_was_tried = asyncio.Event()
-        self._interrupted = False
-        self._leaving = False
+        self.safe_was_tried = asyncio.Event()
+        self._interrupted = self._leaving = False
 
     def standing(self) -> list[dict[str, str]]:
         """Return what the watch finds wrong now, for programs."""
@@ -212,7 +239,7 @@ class Session:
     async def go_safe(self, why: str) -> Mapping[str, Any]:
         """Do as `abandon` does, and return what is confirmed safe once that has been tried."""
         self.abandon(why)
-        await self._safe_was_tried.wait()
+        await self.safe_was_tried.wait()
         return {"reached": list(self._report.reached), "failed": dict(self._report.failed)}
 
     def obey(self, signal: str) -> None:
@@ -228,7 +255,7 @@ class Session:
 
         The journal is good at any instant; the next start settles what was in flight.
         """
-        if self._safe_was_tried.is_set():
+        if self.safe_was_tried.is_set():
             os._exit(INTERRUPTED_EXIT)
         if not self._leaving:
             self._leaving = True
@@ -241,7 +268,7 @@ class Session:
             ending, reason = await self._until_safe()
             safe_after_s = time.monotonic() - self._asked_s if ending == "abandoned" else None
             # What an earlier process left in flight is not ours to abandon: the next start settles it.
-            if ending == "abandoned" and self._past_is_settled:
+            if ending == "abandoned" and self.past_is_settled:
                 row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, reason)
                 if row is not None:
                     await self.desk.tell_of_end(row)
@@ -250,14 +277,14 @@ class Session:
                 self.desk.latch(error.reason)
             if not self._report.ok and standing(self._report) not in str(error):
                 error.extend(f"; {standing(self._report)}")
-            await self._last_words(f"{type(error).__name__}: {error}")
+            await self._last_words(f"{type(error).__name__}: {error}", well=isinstance(error, Tripped))
             raise
         finally:
             self._manager.stopping()
             self.watchman.rig = self.watchman.demand = None
             await self._decider.close()
             await self.rig.close()
-        await self._last_words(ending)
+        await self._last_words(ending, well=ending != "interlock")
         return await self._result(ending, reason, safe_after_s)
 
     async def _until_safe(self) -> tuple[Ending, str]:
@@ -278,7 +305,7 @@ class Session:
         """Make everything safe for the last time, opened or not, unless the rig is as safe as it was found."""
         if not self._untouched:
             self._report = await self.rig.safe()
-        self._safe_was_tried.set()
+        self.safe_was_tried.set()
         if self._leaving:
             os._exit(INTERRUPTED_EXIT)
         if not self._report.ok:
@@ -291,16 +318,20 @@ class Session:
     async def _trials(self) -> tuple[Ending, str]:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
         await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
+        self.watchman.wall = await begin_civil(self.journal, self.spec.rig, self.watchman.clock)
         if (trip := await self.journal.call(lambda j: j.trips.latched())) is not None:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
         await self._decider.start(self.spec.policy, self.spec.problem)
+        await self.care.begin()
         found = await self.rig.open()
         await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
+        held = await self.starts.begin()
+        self.stop.pause = "; ".join(filter(None, (self.stop.pause, held)))
         await self._word.leave()
         self.watchman.rig = self.rig.look
         self._untouched = False
         recovered = await recover(self.spec, self.rig, self.journal)
-        self._past_is_settled = True
+        self.past_is_settled = True
         campaign = await self.journal.call(lambda j: j.read.campaign())
         trials = await self.journal.call(lambda j: len(j.read.history(self.spec.problem.space)))
         self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
@@ -308,7 +339,7 @@ class Session:
         # whoever has paused it did not mean this process only; one that asked since is not overruled
         self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))
         self._manager.ready()
-        return await self._runner.run()
+        return await self.runner.run()
 
     async def _result(self, ending: Ending, reason: str, safe_after_s: float | None) -> CampaignResult:
         history = await self.journal.call(lambda j: j.read.history(self.spec.problem.space))
@@ -329,18 +360,33 @@ class Session:
         self.desk.tell(CampaignEnded(result))
         return result
 
-    async def _last_words(self, why: str) -> None:
+    async def _last_words(self, why: str, *, well: bool) -> None:
         # What an unsafe process left behind and nobody has settled is still to be settled by the next one.
-        safe = self._report.ok and (self._past_is_settled or self._was_left_safe)
+        safe = self._report.ok and (self.past_is_settled or self._was_left_safe)
         # If the journal is what failed, the error on its way out says so.
         with suppress(JournalError):
-            if self._past_is_settled:
+            if self.past_is_settled:
                 await self.journal.call(lambda j: j.phase("ENDED", why))
             await self.journal.call(lambda j: j.beat(ended=why, safe=safe))
+        self.starts.end(well=well and safe)
 
     def _alive(self) -> None:
         """Feed the service manager's watchdog after every look, and at the end do not wait for a disk for ever."""
         self._manager.looked(self.describe())
-        if self._safe_was_tried.is_set() and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
+        self.starts.looked(self.stop.pause)
+        if self.safe_was_tried.is_set() and self.journal.oldest_call_s() > JOURNAL_GIVEN_UP_S:
             self._log.error("leaving: the journal does not return; the next start settles what is open")
             os._exit(1)
+
+
+def _no_hands(session: Session) -> str:
+    """Return why a person cannot drive single instruments now, with the remedy; empty if they can."""
+    if not session.past_is_settled or session.safe_was_tried.is_set():
+        return "the campaign is starting or ending; try again when it is paused"
+    if trial_under_way(session.runner):
+        return "a trial is under way; `rigctl pause` lets it end first, `rigctl pause --now` breaks it off"
+    return "" if session.stop.pause else "the campaign runs trials; `rigctl pause` first"
+
+
+Person = Callable[[Session], Coroutine[Any, Any, None]]
+"""What is done by hand while a campaign runs no trials."""

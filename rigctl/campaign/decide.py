@@ -103,6 +103,13 @@ def last_that_worked(trials: Iterable[TrialRow]) -> Proposal | None:
     return own[-1] if own else None
 
 
+def as_decided(problem: Problem, decision: Decision) -> Problem:
+    """Return the problem as a past decision knew it: what was left of the budget, and what could not be played."""
+    labels = {c.label: i for i, c in enumerate(problem.space.control_sets)}
+    unavailable = {labels[label]: why for label, why in decision.unavailable.items() if label in labels}
+    return replace(problem, budget=decision.budget, unavailable=unavailable)
+
+
 def _fruitless(history: History) -> int | None:
     """Return the control set that the last few trials were all of, if none of them gave an outcome."""
     last = history.observations[-FRUITLESS:]
@@ -135,5 +142,6 @@ def _decision(
         history_length=len(question.history),
         budget=question.problem.budget,
         corrections=question.history.corrections,
+        unavailable={space.control_sets[i].label: why for i, why in sorted(question.problem.unavailable.items())},
         note=note,
     )

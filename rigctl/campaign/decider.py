@@ -58,6 +58,8 @@ LAST_WORDS_S = 0.5
 END_S = 5.0
 """Within which the kernel ends a process, unless that waits for a disk."""
 CHUNK_BYTES = 4096
+TOLD = ("budget", "unavailable")
+"""Parts of a problem that are others with each question."""
 
 
 class ProcessDecider:
@@ -101,10 +103,10 @@ class ProcessDecider:
             await ready.result().end()
 
     def _is_about(self, question: Question) -> bool:
-        """Tell whether it knows this policy and problem; the budget is told with each question, for it shrinks."""
+        """Tell whether it knows this policy and problem, but for what is told with each question."""
         if self._subject is None or self._subject[0] is not question.policy:
             return False
-        parts = (f.name for f in fields(Problem) if f.name != "budget")
+        parts = (f.name for f in fields(Problem) if f.name not in TOLD)
         return all(getattr(self._subject[1], part) is getattr(question.problem, part) for part in parts)
 
     async def _ask(self, question: Question, limit_s: float) -> Decision:
@@ -167,7 +169,13 @@ class _Child:
         known = len(self._known) if observations[: len(self._known)] == self._known else 0
         self._known = observations
         answer = await self._exchange(
-            (question.seed, question.problem.budget, known, observations[known:], question.state)
+            (
+                question.seed,
+                {part: getattr(question.problem, part) for part in TOLD},
+                known,
+                observations[known:],
+                question.state,
+            )
         )
         if isinstance(answer, Exception):
             raise answer

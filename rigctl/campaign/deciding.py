@@ -79,7 +79,12 @@ class _Respondent:
         return None
 
     def decide(
-        self, seed: int, budget: int, known: int, fresh: tuple[Observation, ...], state: Mapping[str, Any] | None
+        self,
+        seed: int,
+        now: Mapping[str, Any],
+        known: int,
+        fresh: tuple[Observation, ...],
+        state: Mapping[str, Any] | None,
     ) -> object:
         from rigctl.campaign.decide import Question, decide  # noqa: PLC0415
         from rigctl.core.experiment.history import History  # noqa: PLC0415
@@ -94,7 +99,7 @@ class _Respondent:
                 self._history = self._history.append(observation)
         policy, problem = self._subject
         try:
-            return decide(Question(policy, replace(problem, budget=budget), seed, self._history, state))
+            return decide(Question(policy, replace(problem, **now), seed, self._history, state))
         except Finished as finished:  # a plug-in's own kind of it might not survive the way back
             return (BudgetSpent if isinstance(finished, BudgetSpent) else Finished)(str(finished))
 

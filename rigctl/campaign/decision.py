@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from rigctl.core.money import Micros
@@ -33,6 +33,8 @@ class Decision:
     """Budget the decision knew."""
     corrections: int = 0
     """The last correction of earlier trials that the decision knew; 0: none had been made."""
+    unavailable: Mapping[str, str] = field(default_factory=dict)
+    """Control sets that could not be played then, by label, and why."""
     note: str = ""
     traceback: str = ""
     """Of a policy that failed; goes into the alarm, not into the trial."""

@@ -18,7 +18,7 @@ from rigctl.rig.protocols import Severity
 from rigctl.rig.values import Alarm
 
 MORE_TIME_S: Final = 30.0
-"""What each completed look asks for while the process starts or ends, wall seconds."""
+"""What each look asks for while the process starts or ends, wall seconds; or three looks, where they are rare."""
 MOST_LOOKS: Final = 600
 """So many of them at most: a start or an end that never comes to its end is the service manager's to end."""
 
@@ -68,8 +68,9 @@ class ServiceManager:
     Its watchdog is fed by `looked` alone, which the watch calls after a completed look.
     """
 
-    def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
+    def __init__(self, look_every_s: float = 1.0, environment: Mapping[str, str] = os.environ) -> None:
         self._environment = environment
+        self._more_us = round(max(MORE_TIME_S, 3 * look_every_s) * 1e6)
         self._said = ""
         self._running = False
         self._asked = 0
@@ -89,7 +90,7 @@ class ServiceManager:
         self._tell("WATCHDOG=1")
         if not self._running and self._asked < MOST_LOOKS:
             self._asked += 1
-            self._tell(f"EXTEND_TIMEOUT_USEC={round(MORE_TIME_S * 1e6)}")
+            self._tell(f"EXTEND_TIMEOUT_USEC={self._more_us}")
         said = _in_short(standing)
         if said != self._said:
             self._said = said

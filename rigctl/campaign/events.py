@@ -76,6 +76,10 @@ class RigSeen:
     now_s: float
     """Rig time."""
     readings: Mapping[str, Seen]
+    late_s: float = 0.0
+    """Wall seconds by which the look came late."""
+    exchanges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """As `Glance.exchanges`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +106,20 @@ class AlarmRaised:
     """Something a person should know."""
 
     alarm: Alarm
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmMinded:
+    """A person has seen an alarm, has shelved it, or ended that."""
+
+    verb: str
+    """`ack`, `shelve` or `unshelve`."""
+    source: str
+    message: str
+    seconds: float
+    """Rig time for which it is shelved."""
+    who: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +158,7 @@ CampaignEvent = (
     | TrialEnded
     | PhaseChanged
     | AlarmRaised
+    | AlarmMinded
     | CampaignEnded
 )
 Listener = Callable[[CampaignEvent], None]

@@ -83,5 +83,8 @@ class NoDoses(DoseLog):
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:  # noqa: ARG002  # the protocol's signature
         return 0.0
 
+    async def given_ml(self, pumps: Sequence[str], since_s: float | None) -> float:  # noqa: ARG002  # as above
+        return 0.0
+
     async def unanswered(self, actuator: str, probe: str) -> Unanswered:  # noqa: ARG002  # the protocol's signature
         return Unanswered(0, 0)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from rigctl.campaign.decide import Question, decide
+from rigctl.campaign.decide import Question, as_decided, decide
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import TrialRow
 from rigctl.campaign.spec import CampaignSpec
@@ -28,7 +26,7 @@ def situation_before(reader: Reader, spec: CampaignSpec, row: TrialRow) -> Situa
     further = [f.name for f in spec.problem.further]
     known = reader.history(spec.problem.space, further, corrections=row.corrections)  # as it was known then
     history = History.of((o for o in known.observations if o.trial < row.trial), corrections=known.corrections)
-    problem = replace(spec.problem, budget=row.budget)
+    problem = as_decided(spec.problem, row)
     return Situation(spec.policy, reader.policy_state(before=row.trial), problem, history, row.seed)
 
 

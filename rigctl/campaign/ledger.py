@@ -33,6 +33,7 @@ from rigctl.campaign.plausibility import (
     risen,
     step,
 )
+from rigctl.campaign.tariffs import Cost, cost, price, spell_before, spell_of
 from rigctl.core.money import MICROS_PER_UNIT, Micros, to_micros
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
@@ -90,10 +91,12 @@ def charge(
 
     def line(meter: MeterSpec) -> LedgerLine:
         if meter.kind == "fixed":
-            return _exact(meter, Decimal(1))
+            return _exact(meter, Decimal(1), used)
         if meter.kind == "time":
-            return _exact(meter, hours(used.elapsed_s))
+            return _exact(meter, hours(used.elapsed_s), used)
         rise, doses_ml = believed(meter, used, control_set, past), used.booked_ml.get(meter.name)
+        if doses_ml is not None and used.ends(meter.name) == (None, None):  # the pump was out of service throughout
+            return _exact(meter, decimal(doses_ml), used)
         if isinstance(rise, str):
             why = rise
         elif doses_ml is None or rise >= decimal(doses_ml) - decimal(SLACK_ML):
@@ -103,7 +106,7 @@ def charge(
         if doses_ml is None:
             return _estimate(meter, why, used, control_set, past)
         # a doser that restarted counts from zero again; what it dispensed is known all the same
-        return _exact(meter, decimal(doses_ml), f"{why}; the sum of the trial's doses")
+        return _exact(meter, decimal(doses_ml), used, f"{why}; the sum of the trial's doses")
 
     return tuple(map(line, meters))
 
@@ -113,23 +116,36 @@ def total(lines: Sequence[LedgerLine]) -> Micros:
     return sum(line.amount for line in lines)
 
 
-def _exact(meter: MeterSpec, quantity: Decimal, doubt: str = "") -> LedgerLine:
+def _exact(
+    meter: MeterSpec, quantity: Decimal, used: Consumption, doubt: str = "", *, power: bool = False
+) -> LedgerLine:
     """Price this quantity; with a doubt it is estimated, for it may be another trial's or nobody's in part."""
-    amount = to_micros(quantity * meter.price)
-    return LedgerLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], amount, bool(doubt), doubt)
+    if meter.tariff is None:
+        found = Cost(to_micros(quantity * meter.price), "")
+    else:
+        found = cost(meter, meter.tariff, quantity, spell_of(meter, used, power=power))
+    doubt = "; ".join(filter(None, (doubt, found.doubt)))
+    note = "; ".join(filter(None, (found.rates, doubt)))
+    return LedgerLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], found.amount, bool(doubt), note)
 
 
 def _metered(meter: MeterSpec, used: Consumption, rise: Decimal, past: PastCosts) -> LedgerLine:
     share = _share(meter, used)
     if share < 1:
-        return _exact(meter, rise * share, f"its share, by time, of {rise} {UNITS[meter.kind]}; the rest was idle")
+        return _exact(
+            meter, rise * share, used, f"its share, by time, of {rise} {UNITS[meter.kind]}; the rest was idle"
+        )
     before, after = used.ends(meter.name)
     doubt, power, smallest = _doubt(before) or _doubt(after), integral(meter, used), step(before, after)
     if power is not None and power.dense and power.kwh <= RESOLVED * smallest and not doubt:
-        note = f"power times time: the counter's steps of {smallest:.1g} kWh are too coarse for a trial"
-        return replace(_exact(meter, power.kwh), note=note)
-    line = _exact(meter, rise, doubt)
-    return line if doubt or is_checked(meter, used, past) else replace(line, note=UNCHECKED)
+        why = f"power times time: the counter's steps of {smallest:.1g} kWh are too coarse for a trial"
+        return _noted(_exact(meter, power.kwh, used, power=True), why)
+    line = _exact(meter, rise, used, doubt)
+    return line if doubt or is_checked(meter, used, past) else _noted(line, UNCHECKED)
+
+
+def _noted(line: LedgerLine, why: str) -> LedgerLine:
+    return replace(line, note="; ".join(filter(None, (line.note, why))))
 
 
 def _share(meter: MeterSpec, used: Consumption) -> Decimal:
@@ -156,7 +172,7 @@ def _estimate(
         return round(Fraction(of.amount, of.lines)) if of.lines else None
 
     def priced(quantity: Decimal | None) -> Micros | None:
-        return None if quantity is None else to_micros(quantity * meter.price)
+        return None if quantity is None else to_micros(quantity * price(meter, spell_of(meter, used)))
 
     power = integral(meter, used)
     measured = power.kwh if power is not None and power.dense else None
@@ -188,9 +204,11 @@ def idle_in_trial(
     def found() -> Iterator[IdleLine]:
         for meter in meters:
             if meter.kind == "time":
-                yield from _idle_time(meter, used.unattended_s, (), why)
+                spell = spell_before(meter, used.unattended_s, None, used.after)
+                yield from _idle_time(meter, used.unattended_s, (), why, price(meter, spell))
             elif meter.kind in COUNTED and meter.name not in used.booked_ml:
-                rise = _Rise(*used.ends(meter.name), used.unattended_s, charged[meter.name])
+                spell = spell_before(meter, used.span_s(meter.name), used.before.get(meter.name), used.after)
+                rise = _Rise(*used.ends(meter.name), used.unattended_s, price(meter, spell), charged[meter.name])
                 yield from _idle(meter, rise, (), past, why)
 
     return tuple(found()) if used.unattended_s > 0 else ()
@@ -225,12 +243,15 @@ def idle_between(meters: Sequence[MeterSpec], gap: Interlude, past: PastCosts) -
         for meter in meters:
             booked = [line for line in gap.booked if line.meter == meter.name]
             if meter.kind == "time":
-                yield from _idle_time(meter, gap.rested_s, booked, BETWEEN)
+                spell = spell_before(meter, gap.rested_s, None, gap.after)
+                yield from _idle_time(meter, gap.rested_s, booked, BETWEEN, price(meter, spell))
             elif meter.kind in COUNTED and meter.name in known and meter.name in gap.after:
                 (was, seconds), now = known[meter.name], gap.after[meter.name]
                 if not now.valid:  # it will be read again before the next trial
                     continue
-                yield from _idle(meter, _Rise(was, now, seconds, gap.charged.get(meter.name)), booked, past, BETWEEN)
+                each = price(meter, spell_before(meter, seconds, was, gap.after))
+                rise = _Rise(was, now, seconds, each, gap.charged.get(meter.name))
+                yield from _idle(meter, rise, booked, past, BETWEEN)
 
     return tuple(found())
 
@@ -240,15 +261,18 @@ class _Rise:
     was: Reading | None
     now: Reading | None
     seconds: float
+    price: Decimal
+    """Mean price of all of it."""
     trial: LedgerLine | None = None
     """What of the rise is a trial's."""
 
-    def rest(self, rise: Decimal, price: Decimal) -> tuple[Decimal, Micros]:
+    def rest(self, rise: Decimal) -> tuple[Decimal, Micros]:
         """Return what is left for nobody, so that it and the trial's part together cost what the rise does."""
         trial = self.trial
         if trial is None:
-            return rise, to_micros(rise * price)
-        return max(Decimal(0), rise - decimal(trial.quantity or 0.0)), max(0, to_micros(rise * price) - trial.amount)
+            return rise, to_micros(rise * self.price)
+        left = max(Decimal(0), rise - decimal(trial.quantity or 0.0))
+        return left, max(0, to_micros(rise * self.price) - trial.amount)
 
 
 def _idle(meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: PastCosts, why: str) -> Iterator[IdleLine]:
@@ -258,9 +282,9 @@ def _idle(meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: PastCo
         if not booked:
             yield IdleLine(meter.name, meter.kind, None, unit, 0, f"{why}: not known, booked as zero: {rise}")
         return
-    (quantity, amount), most = gap.rest(rise, meter.price), _most_idle(meter, gap, past)
+    (quantity, amount), most = gap.rest(rise), _most_idle(meter, gap, past)
     if most is not None and quantity > most:
-        quantity, amount = most, to_micros(most * meter.price)
+        quantity, amount = most, to_micros(most * gap.price)
         why = f"{why}: limited, the counter rose by {rise} {unit}"
     quantity -= sum((decimal(line.quantity or 0.0) for line in booked), Decimal(0))
     amount -= sum(line.amount for line in booked)
@@ -282,10 +306,12 @@ def _most_idle(meter: MeterSpec, gap: _Rise, past: PastCosts) -> Decimal | None:
     return BENCH_KWH_PER_H * hours(seconds) + slack
 
 
-def _idle_time(meter: MeterSpec, seconds: float, booked: Sequence[IdleLine], why: str) -> Iterator[IdleLine]:
+def _idle_time(
+    meter: MeterSpec, seconds: float, booked: Sequence[IdleLine], why: str, each: Decimal
+) -> Iterator[IdleLine]:
     """Book the hours in which the campaign kept the rig from others, up to a limit, less those booked already."""
     quantity = hours(min(seconds, IDLE_LIMIT_S)) - sum((decimal(i.quantity or 0.0) for i in booked), Decimal(0))
     if quantity > LEAST_HOURS:
         why = f"{why}: limited, it took {seconds / 3600.0:.1f} h" if seconds > IDLE_LIMIT_S else why
-        amount = to_micros(quantity * meter.price)
+        amount = to_micros(quantity * each)
         yield IdleLine(meter.name, meter.kind, float(quantity), UNITS[meter.kind], amount, why)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shlex
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,6 +18,9 @@ from rigctl.errors import JournalUnwritable, Locked
 FILE_NAME = "lock"
 UNKNOWN = "(unknown)"
 LOCKS = Path("/proc/locks")
+PRIVATE_DIRECTORY = 0o700
+OTHERS = 0o077
+"""What nobody but the owner may do with what a campaign writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,8 @@ def state_lock(directory: Path) -> Iterator[Held]:
     """
     path = directory / FILE_NAME
     try:
-        directory.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        directory.mkdir(PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise _unwritable(directory, error) from error
     try:
@@ -71,6 +76,28 @@ def state_lock(directory: Path) -> Iterator[Held]:
         yield Held.of(path, descriptor)
     finally:
         os.close(descriptor)
+
+
+@contextmanager
+def unseen_by_others() -> Iterator[None]:
+    """Make whatever this process writes meanwhile its owner's alone: journal, word of what is driven, lock."""
+    before = os.umask(OTHERS)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def open_to_others(directory: Path) -> str:
+    """Say what others may do with a state directory, and the remedy; empty: nothing, or it is not there."""
+    try:
+        mode = stat.S_IMODE(directory.stat().st_mode)
+    except OSError:
+        return ""
+    if not mode & OTHERS:
+        return ""
+    may = "replace or delete its files" if mode & (stat.S_IWGRP | stat.S_IWOTH) else "read what is in it"
+    return f"{directory}: others on this machine may {may} (mode {mode:o}); `chmod 700 {shlex.quote(str(directory))}`"
 
 
 def _unwritable(directory: Path, error: OSError) -> JournalUnwritable:

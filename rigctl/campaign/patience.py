@@ -7,6 +7,7 @@ a trip is never waited out.
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
@@ -20,9 +21,11 @@ from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.watchman import Watchman
 from rigctl.errors import Tripped
+from rigctl.rig.calendar import Hours, told
+from rigctl.rig.civil import civil_now, civil_of
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.resting import Stepped, meanwhile, rest
-from rigctl.rig.values import Alarm, SafeReport
+from rigctl.rig.values import OVER, STANDS, Alarm, SafeReport
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 600.0
@@ -33,6 +36,8 @@ LONGEST_CALL_S = 10.0
 FIRST_RETRY_S = 1.0
 LONGEST_RETRY_S = 10.0
 """Wall seconds between two attempts to make everything safe; they double likewise."""
+AGAIN_S = 30.0
+"""Wall seconds between two looks whether instruments can be used again."""
 STEADY_CALLS = 5
 """Roll calls in a row without a fault, after which a device counts as steady."""
 REMEMBERED = 20
@@ -56,6 +61,8 @@ class Patience:
     """Whether a person has asked to end."""
     paused: Callable[[], str] = lambda: ""
     """Who has paused the campaign, and why; empty: nobody."""
+    changed: Callable[[], bool] = lambda: False
+    """Whether a person has done something to an instrument that was not looked at yet."""
     make_safe: Callable[[], Awaitable[object]] | None = None
     """How everything is made safe; set by whoever runs the trials."""
     phase: CampaignPhase = "RUNNING"
@@ -118,6 +125,24 @@ class Patience:
         if self.phase == "PAUSED":
             await self.enter("RUNNING", "a person has resumed it" if not why else "it ends")
 
+    async def until_playable(self, nothing_left: Callable[[], str], look: Callable[[], Awaitable[object]]) -> None:
+        """Hold while no control set can be played; look again when a person has done something, and now and then."""
+        pause_s = 0.0
+        while (why := nothing_left()) and not self.enough() and not self.paused():
+            if self.phase != "HOLDING":
+                await self.enter("HOLDING", why)
+                self.desk.alarm(Alarm(Severity.MAJOR, "campaign", f"everything is safe and waits: {why}"))
+            self.refuse_if_tripping()
+            if self.watchman.demanding("hold", "fail", "safe"):
+                return
+            await meanwhile(self.clock, self.watchman.next_look())
+            pause_s += self.watchman.period_s
+            if self.changed() or pause_s >= AGAIN_S:
+                pause_s = 0.0
+                await look()
+        if self.phase == "HOLDING":
+            await self.enter("RUNNING", "what it held for is over")
+
     def refuse_if_tripping(self) -> None:
         """Raise `Tripped` if a finding that stands demands it."""
         for finding in self.watchman.demanding("trip"):
@@ -133,16 +158,15 @@ class Patience:
         pause_s = FIRST_CALL_S
         listing = "; ".join(f"{name}: {why}" for name, why in found.items())
         await self.enter("HOLDING", listing)
-        self.desk.alarm(
-            Alarm(Severity.MAJOR, ", ".join(found), f"everything is safe and waits until this is mended: {listing}")
-        )
+        source, waits = ", ".join(found), "everything is safe and waits until this is mended"
+        self.desk.alarm(Alarm(Severity.MAJOR, source, f"{waits}: {listing} {STANDS}"))
         while found and not self.enough():
             self.refuse_if_tripping()
             await rest(self.clock, pause_s * self.clock.speedup)
             pause_s = min(2 * pause_s, LONGEST_CALL_S)
             found = await wrong()
         if not found:
-            self.desk.alarm(Alarm(Severity.MINOR, "campaign", "what it held for is mended; it goes on"))
+            self.desk.alarm(Alarm(Severity.MINOR, source, f"what the campaign held for is mended; it goes on {OVER}"))
             await self.enter("RUNNING", "mended")
         return True
 
@@ -150,7 +174,7 @@ class Patience:
         """Hold until a device that keeps failing has answered every call for a while."""
         why = f"{device} has failed {UNRELIABLE} of the last {REMEMBERED} trials; it must answer steadily first"
         await self.enter("HOLDING", why)
-        self.desk.alarm(Alarm(Severity.MAJOR, device, f"everything is safe and waits: {why}"))
+        self.desk.alarm(Alarm(Severity.MAJOR, device, f"everything is safe and waits: {why} {STANDS}"))
         since_s, calls = time.monotonic(), 0
         steady_s = self.clear_for_s / self.clock.speedup
         while not self.enough() and (time.monotonic() - since_s < steady_s or calls < STEADY_CALLS):
@@ -159,6 +183,8 @@ class Patience:
             calls += 1
             if await wrong():
                 since_s, calls = time.monotonic(), 0
+        if not self.enough():
+            self.desk.alarm(Alarm(Severity.MINOR, device, f"it answers steadily; the campaign goes on {OVER}"))
         await self.enter("RUNNING", f"{device} answers steadily")
 
     async def back_off(self, failures: int) -> None:
@@ -176,11 +202,32 @@ class Patience:
             await self.enter("WAITING", f"until {until:%Y-%m-%d %H:%M:%S}: {why}", until_s)
         while (left_s := self._left_s(until_s, end_s)) > 0 and not self.enough():
             self.refuse_if_tripping()
-            if self.watchman.demanding("hold", "safe") or self.paused():
+            if self.watchman.demanding("hold", "safe") or self.paused() or self.changed():
                 break
             await rest(self.clock, min(left_s, 1.0) * self.clock.speedup)
         if told and self.phase == "WAITING":
             await self.enter("RUNNING", "the wait is over")
+
+    async def until_open(self, hours: Hours | None, for_s: float) -> bool:
+        """Wait, everything safe, until these hours are open for so long; return whether that had to be waited for.
+
+        It may return before they are: because the watch or a person demands something.
+        """
+        now_s = civil_now(self.clock)
+        if hours is None or now_s is None or self.enough() or self.watchman.demanding("safe"):
+            return False
+        opens_s = hours.opens_s(now_s, for_s)
+        if opens_s <= now_s:
+            return False
+        why = f"trials may run {hours}; the next may begin on {told(hours.zone, opens_s)}"
+        await self.until_civil(opens_s, why)
+        return True
+
+    async def until_civil(self, civil_s: float, why: str) -> None:
+        """Wait for an instant of civil time, as `wait_until`; not at all if it is never, or nobody knows the time."""
+        civil = civil_of(self.clock)
+        if civil is not None and civil_s < math.inf:
+            await self.wait_until(civil.rig_s(civil_s), why)
 
     def _left_s(self, until_s: float, end_s: float) -> float:
         # a stepped clock may stand still meanwhile: then nobody knows at what wall time it will be so late
@@ -217,12 +264,12 @@ async def until_confirmed(rig: CampaignRig, desk: Desk, report: SafeReport, enou
     """
     if report.ok:
         return report
-    desk.alarm(Alarm(Severity.MAJOR, "safe state", f"no trial starts, trying again: {standing(report)}"))
+    desk.alarm(Alarm(Severity.MAJOR, "safe state", f"no trial starts, trying again: {standing(report)} {STANDS}"))
     pause_s = FIRST_RETRY_S
     while not report.ok and not enough():
         await asyncio.sleep(pause_s)
         pause_s = min(2.0 * pause_s, LONGEST_RETRY_S)
         report = await rig.safe()
     if report.ok:
-        desk.alarm(Alarm(Severity.MINOR, "safe state", "confirmed: everything is safe; the campaign goes on"))
+        desk.alarm(Alarm(Severity.MINOR, "safe state", f"confirmed: everything is safe; the campaign goes on {OVER}"))
     return report

@@ -5,6 +5,10 @@ from __future__ import annotations
 import os
 import pwd
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rigctl.campaign.journal.rows import ActRow
 
 
 def person(uid: int) -> str:
@@ -20,3 +24,14 @@ def this_person(environment: Mapping[str, str] = os.environ) -> str:
     """Return who runs this command; behind `sudo` the person, not root."""
     me, asked = person(os.getuid()), environment.get("SUDO_USER")
     return f"{asked} as {me}" if asked else me
+
+
+def paused_words(who: str, why: str) -> str:
+    """Say who has paused a campaign, and why."""
+    return f"paused by {who}: {why}" if why else f"paused by {who}"
+
+
+def paused_by(acts: tuple[ActRow, ...]) -> str:
+    """Return who has paused the campaign, and why, as the journal has it; empty: nobody."""
+    last = next((act for act in reversed(acts) if act.verb in ("pause", "resume")), None)
+    return "" if last is None or last.verb == "resume" else paused_words(last.who, last.why)

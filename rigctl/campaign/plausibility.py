@@ -118,6 +118,8 @@ class Consumption:
     """By meter name: all doses of the trial, settled, where the meter is a doser's own counter."""
     unattended_s: float = 0.0
     """Rig seconds between the readings in which nobody was: the machine slept, or the process had died."""
+    began_s: float | None = None
+    """When the trial was armed, in the readings' time."""
 
     def ends(self, meter: str) -> tuple[Reading | None, Reading | None]:
         return self.before.get(meter), self.after.get(meter)

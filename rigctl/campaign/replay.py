@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from rigctl.campaign.decide import Question, decide, explore, last_that_worked, without_answer
+from rigctl.campaign.decide import Question, as_decided, decide, explore, last_that_worked, without_answer
 from rigctl.campaign.decision import Decision, Origin
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import DeciderRow
@@ -73,7 +73,7 @@ def _differences(reader: Reader, spec: CampaignSpec, row: Decision, history: His
     if len(history) != row.history_length:
         yield f"history: decided on {counted(row.history_length, 'trial')}, the journal has {len(history)} before it"
         return
-    problem = replace(spec.problem, budget=row.budget)
+    problem = as_decided(spec.problem, row)
     question = Question(spec.policy, problem, row.seed, history, reader.policy_state(before=row.trial))
     try:
         again = _again(reader, row, row.proposal, question)

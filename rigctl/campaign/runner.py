@@ -23,11 +23,22 @@ from rigctl.campaign.watch import Finding
 from rigctl.campaign.watchman import LASTING, Interrupted, Watchman
 from rigctl.core.experiment.history import History
 from rigctl.core.policy import BudgetSpent, Finished
-from rigctl.errors import CapReached, DeviceError, GuardRefused, JournalUnwritable, RigctlError, Tripped, counted
+from rigctl.errors import (
+    CapReached,
+    CapSpent,
+    DeviceError,
+    GuardRefused,
+    JournalUnwritable,
+    RigctlError,
+    Tripped,
+    counted,
+)
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import RigSpec
-from rigctl.rig.values import Alarm, SafeReport
+from rigctl.rig.values import OVER, STANDS, Alarm, SafeReport
 
+BY_A_PERSON = "pause"
+"""What stands for the rule where it is a person who breaks off a trial."""
 RETRY_UNWRITABLE_S = 10.0
 """Wall seconds between looks whether the journal can be written again."""
 
@@ -63,7 +74,8 @@ class Runner:
     _held_by_the_watch: bool = False
     """Whether the last trial has failed because it was broken off for a hold."""
     _report: SafeReport = field(default_factory=lambda: SafeReport(()))
-    _under_way: asyncio.Task[TrialRow | None] | None = None
+    under_way: asyncio.Task[TrialRow | None] | None = None
+    """The trial, from its decision to its end."""
     _demanded: Finding | None = None
     _at_once: asyncio.Task[SafeReport] | None = None
     """Going safe between trials, however long the journal or an instrument keeps the next step waiting."""
@@ -78,7 +90,7 @@ class Runner:
             asyncio.CancelledError: abandoned in mid-trial; whoever cancels makes safe and closes the trial.
         """
         space = self.spec.problem.space
-        self.watchman.demand, self.patience.make_safe = self._interrupt, self._make_safe
+        self.watchman.demand, self.patience.make_safe = self.interrupt, self._make_safe
         history = await self.journal.call(lambda j: j.read.history(space))
         while True:
             await self._until_ready()
@@ -90,13 +102,13 @@ class Runner:
                 if (ended := self._ended(history)) is not None:
                     return ended
                 # since it was ready; nobody would break it off
-                if self.watchman.demanding("hold", "fail", "trip") or self.patience.paused():
+                if self.watchman.demanding("hold", "fail", "trip") or await self.trials.had_to_wait():
                     continue
                 row = await self._one_trial(history)
-            except BudgetSpent as spent:
-                return "budget", str(spent)
             except Finished as finished:
-                return "finished", f"the policy's stopping rule fired: {finished}"
+                if not await self.trials.waits_for_instruments(history):
+                    return _ending_of(finished)
+                continue
             except JournalUnwritable as error:
                 await self._wait_until_writable(error)
                 history = await self.journal.call(lambda j: j.read.history(space))
@@ -121,6 +133,8 @@ class Runner:
             return "interlock", str(finding)
         if history.spent + self.trials.idle >= self.spec.problem.budget:
             return "budget", "all of it is spent"
+        if self.trials.care.over:
+            return "finished", f"the caps of the campaign are reached: {self.trials.care.over}"
         if limit is not None and (done := len(history) - history.uncharged) >= limit:
             return "trials", f"{done} of {counted(limit, 'trial')} done"
         return None
@@ -148,23 +162,23 @@ class Runner:
 
     async def _interruptible(self, history: History) -> TrialRow | None:
         """Run the trial as a task of its own; raise `Interrupted` if the watch breaks it off."""
-        self._under_way = asyncio.create_task(self.trials.carried_out(history))
+        self.under_way = asyncio.create_task(self.trials.carried_out(history))
         try:
-            return await self._under_way
+            return await self.under_way
         except asyncio.CancelledError:
             task, finding = asyncio.current_task(), self._demanded
             if finding is None or (task is not None and task.cancelling()):
                 raise
             raise Interrupted(finding) from None
         finally:
-            self._under_way = self._demanded = None
+            self.under_way = self._demanded = None
 
-    def _interrupt(self, finding: Finding) -> None:
+    def interrupt(self, finding: Finding) -> None:
         """Break off the trial under way; between trials go safe at once, and the next one looks at what stands."""
-        if self._under_way is not None and not self._under_way.done():
+        if self.under_way is not None and not self.under_way.done():
             if self._demanded is None:
                 self._demanded = finding
-                self._under_way.cancel()
+                self.under_way.cancel()
         elif finding.then in LASTING and (self._at_once is None or self._at_once.done()):
             self._at_once = asyncio.create_task(self.rig.safe(), name="safe at once")
 
@@ -191,12 +205,12 @@ class Runner:
             self.desk.latch(str(finding))
         trial = await self.journal.call(lambda j: j.read.open_trial())
         moving = trial is not None and trial.state in MOVING
-        event = Event.FAIL if moving else Event.ABANDON
+        event = Event.FAIL if moving and finding.rule != BY_A_PERSON else Event.ABANDON
         row = await close_open_trial(self.spec, self.rig, self.journal, event, str(finding))
         await self._hold(report)
         if tripping:
             raise Tripped(str(finding))
-        self._held_by_the_watch = moving and finding.then == "hold"
+        self._held_by_the_watch = event is Event.FAIL and finding.then == "hold"
         return row
 
     async def _make_safe(self) -> float:
@@ -231,8 +245,14 @@ class Runner:
         try:
             if self._at_once is not None:
                 await asyncio.wait([self._at_once])
+            if self.stop.pause and (cancelled := await self.trials.cancel_queued()) is not None:
+                self.stop.corrected = True
+                await self.desk.tell_of_end(cancelled)
             await self.patience.until_resumed()
             await self.patience.until_clear()
+            await self.trials.until_reopened()
+            care = self.trials.care
+            await self.patience.until_playable(lambda: "" if care.over else care.nothing_left(), self.trials.look_again)
         except Tripped as tripped:
             await self.rig.trip(tripped.reason)
             self.desk.latch(tripped.reason)
@@ -243,7 +263,11 @@ class Runner:
         report = await self.rig.safe()
         row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, str(cap))
         await self._hold(report)
-        await self.trials.until_window(cap.actuator, cap.volume_ml)
+        if isinstance(cap, CapSpent):
+            self.trials.care.exhausted.add(cap.actuator)
+            self.trials.care.changed = True
+        else:
+            await self.trials.until_room({cap.actuator: cap.volume_ml})
         return row
 
     async def _count_failures(self, row: TrialRow) -> None:
@@ -288,7 +312,7 @@ class Runner:
 
     async def _wait_until_writable(self, error: JournalUnwritable) -> None:
         """Hold everything safe until the journal can be written again; then charge what was in flight (fault 32)."""
-        self.desk.alarm(Alarm(Severity.MAJOR, "journal", f"everything goes safe and waits: {error}"))
+        self.desk.alarm(Alarm(Severity.MAJOR, "journal", f"everything goes safe and waits: {error} {STANDS}"))
         self.desk.tell(PhaseChanged("HOLDING", str(error)))  # only told: it cannot be written
         ended_s = await self._make_safe()
         while self.stop.finish is None:
@@ -300,11 +324,22 @@ class Runner:
             except JournalUnwritable:
                 await asyncio.sleep(RETRY_UNWRITABLE_S)
                 continue
-            self.desk.alarm(Alarm(Severity.MINOR, "journal", "can be written again; the campaign goes on"))
+            self.desk.alarm(Alarm(Severity.MINOR, "journal", f"can be written again; the campaign goes on {OVER}"))
             self.desk.tell(PhaseChanged(self.patience.phase, "the journal can be written again"))
             if row is not None:
                 await self.desk.tell_of_end(row)
             return
+
+
+def trial_under_way(runner: Runner) -> bool:
+    """Tell whether a trial is: from its decision to its end."""
+    return runner.under_way is not None and not runner.under_way.done()
+
+
+def _ending_of(finished: Finished) -> tuple[Ending, str]:
+    if isinstance(finished, BudgetSpent):
+        return "budget", str(finished)
+    return "finished", f"the policy's stopping rule fired: {finished}"
 
 
 async def _as_corrected(history: History, runner: Runner) -> History:

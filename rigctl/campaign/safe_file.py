@@ -87,15 +87,23 @@ def write(directory: Path, content: SafeFile) -> None:
     Raises:
         JournalUnwritable: it cannot be written, so nothing may move.
     """
-    path = directory / FILE_NAME
+    put(directory / FILE_NAME, {"version": VERSION, **plain(content)})
+
+
+def put(path: Path, content: Mapping[str, Any]) -> None:
+    """Put a JSON document there, whole or not at all; when this returns, it is on disk.
+
+    Raises:
+        JournalUnwritable: it cannot be written, so nothing may move.
+    """
     new = path.with_suffix(".new")
     try:
         with new.open("w", encoding="utf-8") as out:
-            json.dump({"version": VERSION, **plain(content)}, out, indent=1, allow_nan=False)
+            json.dump(content, out, indent=1, allow_nan=False)
             out.flush()
             os.fsync(out.fileno())
         new.replace(path)
-        _sync(directory)
+        _sync(path.parent)
     except OSError as error:
         raise JournalUnwritable(
             f"{path}: cannot be written ({error}), so nothing may move; free space or make the directory writable, "

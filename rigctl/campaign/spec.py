@@ -19,7 +19,7 @@ from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
-from rigctl.rig.spec import RigSpec, VariableWiring
+from rigctl.rig.spec import MeterSpec, RigSpec, VariableWiring
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,12 +89,20 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
             w.name: {"sensor": w.sensor, "actuator": w.actuator, "second": w.second, "partners": _partners(rig, w)}
             for w in rig.variables
         },
-        "meters": {m.name: {"kind": m.kind, "device": m.device, "price": m.price} for m in rig.meters},
+        "meters": {m.name: _meter(m) for m in rig.meters},
         "devices": {n: {"driver": d.driver, "options": d.options} for n, d in rig.devices.items()},
     }
     # With the names listed, a part that comes or goes is noticed; see `check_resumable`.
     names = {f"{part}.names": sorted(parts[part]) for part in ("variables", "meters", "devices")}
     return dict(_leaves("", plain({**parts, **names}, _leaf)))
+
+
+def _meter(meter: MeterSpec) -> Mapping[str, Any]:
+    parts = {"kind": meter.kind, "device": meter.device, "price": meter.price}
+    if meter.tariff is None:
+        return parts
+    rates = [[r.price, [[sorted(d.days), d.begin_min, d.end_min] for d in r.during]] for r in meter.tariff.rates]
+    return {**parts, "tariff": {"zone": meter.tariff.zone, "rates": rates}}
 
 
 def _partners(rig: RigSpec, wired: VariableWiring) -> Mapping[str, Mapping[str, float]]:

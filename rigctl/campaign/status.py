@@ -35,6 +35,8 @@ class Status:
     _trial: UnderWay | None = None
     _alarms: int = 0
     _readings: Mapping[str, Seen] = field(default_factory=dict)
+    _look: Mapping[str, float] = field(default_factory=dict)
+    _exchanges: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     def follow(self, event: CampaignEvent) -> None:
         """Take in one event."""
@@ -44,10 +46,17 @@ class Status:
                 self._money(event.spent, event.budget)
             case TrialProposed():
                 self._trial = UnderWay.of(event)
+                self._facts["decision_s"] = event.decision_s
             case TrialStep() | Dosed() if self._trial is not None:
                 self._trial.follow(event)
             case RigSeen():
                 self._readings = event.readings
+                self._look = {
+                    "at_s": event.now_s,
+                    "late_s": event.late_s,
+                    "worst_late_s": max(event.late_s, self._look.get("worst_late_s", 0.0)),
+                }
+                self._exchanges = {url: {"failed": n, "repeated": m} for url, (n, m) in event.exchanges.items()}
             case TrialEnded():
                 self._trial = None
                 self._facts.update(trials=event.row.trial)
@@ -69,7 +78,11 @@ class Status:
         }
         who = {"pid": os.getpid(), "rig": self.rig, "currency": self.currency, "alarms": self._alarms}
         who["speedup"] = self.clock.speedup
-        return {**who, **self._facts, "trial": trial, "readings": readings}
+        look = {name: value for name, value in self._look.items() if name != "at_s"}
+        if self._look:
+            look["age_s"] = max(0.0, self.clock.now_s() - self._look["at_s"]) / self.clock.speedup
+        seen = {"readings": readings, "watch": look, "buses": self._exchanges}
+        return {**who, **self._facts, "trial": trial, **seen}
 
     def _money(self, spent: int, budget: int) -> None:
         self._facts.update(spent=to_units(spent), budget=to_units(budget))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from rigctl.rig.spec import Action, InterlockSpec, WatchSpec
+from rigctl.rig.spec import Action, InterlockSpec, RigSpec, WatchSpec
 from rigctl.rig.values import Glance, Seen
 
 LATE_S = 3.0
@@ -37,6 +37,12 @@ class Snapshot:
     """Wall seconds the journal's oldest call has been waiting."""
     missing: str = ""
     """What is wrong with the files under us: journal or lock deleted or replaced."""
+    civil_s: float | None = None
+    """Civil time, seconds since 1970; None: it is not known."""
+    wall: str = ""
+    """What is wrong with the wall clock."""
+    untold: str = ""
+    """Why people cannot be told of anything."""
     free_bytes: float = math.inf
     disk_bytes: float = math.inf
 
@@ -131,11 +137,29 @@ def rules_of(spec: WatchSpec) -> tuple[Rule, ...]:
         Rule("bus", "hold", lambda s: s.rig.stuck),
         Rule("journal", "hold", _journal),
         Rule("files", "hold", lambda s: {"": s.missing} if s.missing else {}),
+        Rule("wall clock", "warn", lambda s: {"": s.wall} if s.wall else {}),
         Rule("disk", "warn", lambda s: _space(s, min(LOW_BYTES, LOW_SHARE * s.disk_bytes))),
         Rule("disk full", "hold", lambda s: _space(s, min(FULL_BYTES, FULL_SHARE * s.disk_bytes))),
+        Rule("telling", "warn", lambda s: {"": s.untold} if s.untold else {}),
         Rule("watch late", "warn", lambda s: _late(s, LATE_S)),
         Rule("watch very late", "hold", lambda s: _late(s, VERY_LATE_S)),
     )
+
+
+def hours_rule(spec: RigSpec) -> Rule:
+    """Return the rule that nothing is driven outside its hours, should a trial take longer than it was expected to."""
+    own = {name: limits.allowed for name, limits in spec.limits.items() if limits.allowed is not None}
+
+    def objects(seen: Snapshot) -> Objections:
+        now_s, driven = seen.civil_s, seen.rig.driven
+        if now_s is None:
+            return {}
+        closed = {n: f"{n} may be driven {h} only" for n, h in own.items() if n in driven and not h.is_open(now_s)}
+        if spec.allowed is not None and driven and not spec.allowed.is_open(now_s):
+            closed[""] = f"trials may run {spec.allowed} only"
+        return closed
+
+    return Rule("hours", "fail", objects)
 
 
 def _interlock(spec: InterlockSpec) -> Rule:

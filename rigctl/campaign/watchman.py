@@ -16,11 +16,13 @@ from pathlib import Path
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import RigSeen
 from rigctl.campaign.lateness import Lateness
+from rigctl.campaign.wall import Wall
 from rigctl.campaign.watch import Finding, Rule, Snapshot, Standing, look
 from rigctl.errors import RigctlError
+from rigctl.rig.civil import civil_now
 from rigctl.rig.protocols import Clock, Severity
 from rigctl.rig.spec import Action
-from rigctl.rig.values import Alarm, Glance
+from rigctl.rig.values import OVER, Alarm, Glance
 
 LASTING: tuple[Action, ...] = ("hold", "safe", "trip")
 """Actions whose consequence outlasts their cause, and the trial it was found in."""
@@ -72,8 +74,12 @@ class Watchman:
     beats_every_s: float = 30.0
     rig: Callable[[], Glance] | None = None
     """Set from the moment the rig is open."""
+    untold: Callable[[], str] = lambda: ""
+    """Why people cannot be told of anything; empty: they can."""
     demand: Callable[[Finding], None] | None = None
     """Told of every finding that asks for more than an alarm."""
+    wall: Wall | None = None
+    """Set from the moment civil time is known."""
     standing: Standing = field(init=False)
     unheeded: list[Finding] = field(default_factory=list)
     """What has demanded a hold, the end or the trip, and was not acted upon yet; over or not, it is owed."""
@@ -107,10 +113,13 @@ class Watchman:
             rig=Glance() if self.rig is None else self.rig(),
             late_s=late_s,
             journal_s=self.journal_s(),
+            civil_s=civil_now(self.clock),
+            wall="" if self.wall is None else self.wall.look(),
+            untold=self.untold(),
         )
         verdict = look(self.rules, self.standing, seen)
         self.standing = verdict.standing
-        self.desk.tell(RigSeen(seen.now_s, seen.rig.readings))
+        self.desk.tell(RigSeen(seen.now_s, seen.rig.readings, max(0.0, late_s), seen.rig.exchanges))
         for finding in verdict.new:
             severity = Severity.MINOR if finding.then == "warn" else Severity.MAJOR
             self.desk.alarm(Alarm(severity, *_told(finding, f"({finding.then})")))
@@ -121,7 +130,7 @@ class Watchman:
             if finding.then != "warn" and self.demand is not None:
                 self.demand(finding)
         for finding in verdict.over:
-            self.desk.alarm(Alarm(Severity.MINOR, *_told(finding, "(over)")))
+            self.desk.alarm(Alarm(Severity.MINOR, *_told(finding, OVER)))
         self.looked.set()
 
     def demanding(self, *actions: Action) -> tuple[Finding, ...]:

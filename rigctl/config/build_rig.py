@@ -10,6 +10,9 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from rigctl.config.build_calendar import build_begins, build_hours, build_tariff
+from rigctl.config.build_caps import build_caps
+from rigctl.config.build_care import build_care
 from rigctl.config.build_doses import build_dosing, build_volumes, check_pair
 from rigctl.config.build_safety import build_limits, build_watch, natural_range_of, range_of
 from rigctl.config.findings import Context, unknown
@@ -28,6 +31,7 @@ from rigctl.rig.spec import (
     OutcomeWiring,
     PrepareStep,
     RigSpec,
+    StartsSpec,
     TrialTiming,
     VariableWiring,
 )
@@ -57,6 +61,8 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         if len(variable.actuators) > 1:
             check_pair(context, name, variable, dosing)
     within = context.quantity(("safety", "safe_within"), config.safety.safe_within, DURATION, None, or_nothing=False)
+    lasting, path = config.safety.starts.good_after, ("safety", "starts", "good_after")
+    good_after_s = context.quantity(path, lasting, DURATION, 600.0, or_nothing=False)
     return RigSpec(
         name=config.rig,
         devices={n: d for n, d in devices.items() if d is not None},
@@ -69,11 +75,16 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         limits=build_limits(context, wired),
         dosing=dosing,
         volumes=volumes,
+        care=build_care(context),
         plausible=_plausible(context),
         speedup=config.clock.speedup,
         watch=build_watch(context, devices, registry),
         safe_within_s=within,
         unanswered_doses=config.safety.unanswered_doses,
+        caps=build_caps(context),
+        starts=StartsSpec(config.safety.starts.at_most, good_after_s),
+        allowed=build_hours(context, ("allowed",), config.allowed),
+        begins_s=build_begins(context),
     )
 
 
@@ -267,7 +278,12 @@ def _meters(context: Context) -> tuple[MeterSpec, ...]:
 def _meter(context: Context, index: int, section: MeterSection) -> MeterSpec:
     path: KeyPath = ("meters", index)
     findings, units = context.findings, context.units
-    price = findings.attempt((*path, "price"), Decimal(0), units.price, section.price, _PRICED[section.kind])
+    kind, tariff, at = _PRICED[section.kind], None, (*path, "price")
+    if isinstance(section.price, list):
+        tariff = build_tariff(context, at, section.price, kind)
+        price = Decimal(0) if tariff is None else tariff.mean()
+    else:
+        price = findings.attempt(at, Decimal(0), units.price, section.price, kind)
     counted = _COUNTED.get(section.kind)
     if counted is not None and section.device is None:
         findings.add((*path, "device"), f"is missing, must name the device that counts this {section.kind}")
@@ -277,7 +293,8 @@ def _meter(context: Context, index: int, section: MeterSection) -> MeterSpec:
         context.known((*path, "device"), section.device, ["devices"], "device: ")
     most = _more_than_nothing(context, (*path, "max_per_trial"), section.max_per_trial, section.kind, _COUNTED)
     rated = _more_than_nothing(context, (*path, "rated"), section.rated, section.kind, _RATED)
-    return MeterSpec(section.name or section.device or section.kind, section.kind, section.device, price, most, rated)
+    name = section.name or section.device or section.kind
+    return MeterSpec(name, section.kind, section.device, price, most, rated, tariff)
 
 
 def _more_than_nothing(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Final, Literal
 
+from rigctl.config.build_calendar import build_hours
 from rigctl.config.build_doses import astray, unserved
 from rigctl.config.conditions import ToldElsewhere, UnitOf, can_hold, parse
 from rigctl.config.findings import Context, unknown
@@ -17,6 +19,7 @@ from rigctl.plugins import did_you_mean
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import Device, Line, Sensor
 from rigctl.rig.registry import Registry
+from rigctl.rig.slewing import Slew
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, InterlockSpec, SensorRules, WatchedSensor, WatchSpec
 from rigctl.rig.testing import ManualClock
 
@@ -37,15 +40,18 @@ def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
             findings.add(path, f"{what}; remove it, or name {name} there")
     for name in config.safety.limits:
         known = context.known(("safety", "limits", name), name, ["devices"], "device: ")
-        if known and name not in context.pumps:
-            near = did_you_mean(name, sorted(context.pumps))
-            what = f"must be a pump under dosing, for caps are for pumps; remove it{near}"
+        if known and name not in ranges and all_known:
+            near = did_you_mean(name, sorted(ranges))
+            what = f"must be an actuator of a variable, of dosing or of trial.prepare; remove it{near}"
             findings.add(("safety", "limits", name), what)
     limits = {}
     for name, (low, high, unit) in ranges.items():
         state = _safe_state(context, name, unit, wired)
-        per_dose, per_day = _caps(context, name, config.safety.limits.get(name, LimitSection()))
-        limits[name] = ActuatorLimits(low, high, state, per_dose, per_day)
+        section = config.safety.limits.get(name, LimitSection())
+        per_dose, per_day = _caps(context, name, section)
+        allowed = build_hours(context, ("safety", "limits", name, "allowed"), section.allowed)
+        slew = _slew(context, name, section, unit)
+        limits[name] = ActuatorLimits(low, high, state, per_dose, per_day, allowed, slew)
     return limits
 
 
@@ -94,6 +100,8 @@ def _safe_state(context: Context, name: str, unit: str | None, wired: bool) -> L
 def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | None, float | None]:
     path: KeyPath = ("safety", "limits", name)
     is_pump = name in context.pumps - astray(context)
+    if name not in context.pumps:
+        _no_pump(context, path, section)
 
     def cap_ml(key: str, text: str | None) -> float | None:
         if text is None and is_pump:  # one wrong reading decides a dose: no pump goes without a cap
@@ -106,6 +114,33 @@ def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | N
             (*path, "per_dose"), f'got "{section.per_dose}", must be at most per_day: {section.per_day}'
         )
     return per_dose, per_day
+
+
+def _slew(context: Context, name: str, section: LimitSection, unit: str | None) -> Slew | None:
+    """Return how an actuator's setpoint may move; pumps and switches have none that moves."""
+    path, findings = ("safety", "limits", name), context.findings
+    given = {k: v for k in ("max_step", "max_rate") if (v := getattr(section, k)) is not None}
+    if name in context.pumps or unit is None:
+        what = "a pump doses" if name in context.pumps else "a switch is on or off"
+        for key in given:
+            findings.add((*path, key), f"must be left out: {what}, it has no setpoint that moves")
+        return None
+    step = rate = math.inf
+    if section.max_step is not None:
+        step = findings.attempt((*path, "max_step"), 1.0, context.units.to, section.max_step, unit, f"in {unit}")
+        if not step > 0:
+            findings.add((*path, "max_step"), f"got {step:g}, must be > 0")
+    if section.max_rate is not None:
+        rate = findings.attempt((*path, "max_rate"), 1.0, _rate_per_s, context, section.max_rate, unit)
+    return Slew(step, rate) if given else None
+
+
+def _no_pump(context: Context, path: KeyPath, section: LimitSection) -> None:
+    """Find caps of what is no pump."""
+    for key in ("per_dose", "per_hour", "per_day", "per_trial", "per_campaign"):
+        if getattr(section, key) is not None:
+            near = did_you_mean(path[-1], sorted(context.pumps)) if isinstance(path[-1], str) else ""
+            context.findings.add((*path, key), f"must be left out, for caps are for pumps{near}")
 
 
 def range_of(context: Context, section: VariableSection) -> tuple[float, float]:

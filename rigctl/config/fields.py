@@ -15,7 +15,9 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from rigctl.config.units import DURATION, PER_TRIAL, VOLUME, Kind
 
 NAME: Final = r"^[A-Za-z][A-Za-z0-9_-]*$"
-"""Names appear in `a+b`, in `a=1.2` and as CSV headers, so they contain no such sign."""
+"""Names appear in `a+b`, in `a=1.2` and as CSV headers, so they contain none, and lead to no other directory."""
+LONGEST_NAME: Final = 60
+"""Characters: file systems take 255 bytes, and people read them in tables."""
 
 _AMOUNT: Final = r"^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*\S.*$"
 _NUMBER: Final = {"type": "number"}
@@ -128,6 +130,12 @@ def or_words(*words: str) -> Callable[[dict[str, Any]], None]:
     return rewritten
 
 
+def _time(value: Any) -> str:
+    if not isinstance(value, str) or re.fullmatch(r"([01]?\d|2[0-3]):[0-5]\d", value) is None:
+        raise ValueError('must be a time of day such as "08:00"')
+    return value.zfill(5)
+
+
 def _actuators(value: Any) -> str | list[str]:
     two = isinstance(value, list) and len(value) == 2 and all(isinstance(v, str) for v in value)
     if isinstance(value, str) or two:
@@ -135,14 +143,53 @@ def _actuators(value: Any) -> str | list[str]:
     raise ValueError("must be a device, or two pumps that move it down and up such as [acid_pump, base_pump]")
 
 
-Name = Annotated[str, Field(pattern=NAME)]
+def _hours(value: Any) -> list[str]:
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not texts or not all(isinstance(t, str) for t in texts):
+        raise ValueError('must be hours of the day such as "08:00-18:00", or a list of them')
+    return texts
+
+
+def _price(value: Any) -> str | list[dict[str, Any]]:
+    if not isinstance(value, list):
+        return _text_of(Kind("a price", "0.31 EUR/kWh", ""))(value)
+    known = {"price", "during", "name"}
+    shaped = [isinstance(v, dict) and isinstance(v.get("price"), str) and set(v) <= known for v in value]
+    if not value or not all(shaped):
+        raise ValueError('must be a price, or a list of {price: 0.31 EUR/kWh, during: "06:00-22:00", name: day}')
+    return [{**v, "during": _hours(v["during"])} if "during" in v else v for v in value]
+
+
+Name = Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
 Duration = Annotated[str, PlainValidator(_text_of(DURATION)), _form(DURATION)]
+Time = Annotated[
+    str, PlainValidator(_time), WithJsonSchema({"type": "string", "pattern": r"^([01]?\d|2[0-3]):[0-5]\d$"})
+]
 Volume = Annotated[str, PlainValidator(_text_of(VOLUME)), _form(VOLUME)]
 Money = Annotated[str, PlainValidator(_text_of(PER_TRIAL)), _form(PER_TRIAL)]
+_HOURS: Final = {"type": "string", "examples": ["08:00-18:00", "Mon-Fri 08:00-18:00"]}
+_HOURS_FORM: Final = {"anyOf": [_HOURS, {"type": "array", "items": _HOURS, "minItems": 1}]}
+HoursOfWeek = Annotated[list[str], PlainValidator(_hours), WithJsonSchema(_HOURS_FORM)]
+_PRICE: Final = {
+    "type": "string",
+    "pattern": _AMOUNT,
+    "examples": [PER_TRIAL.example, "0.31 EUR/kWh", "4.2 EUR/L", "1.5 EUR/h"],
+}
+_RATE: Final = {
+    "type": "object",
+    "properties": {
+        "price": {**_PRICE, "description": "As a single price."},
+        "during": {**_HOURS_FORM, "description": "The hours of its zone when it holds; without it, all others."},
+        "name": {"type": "string", "description": "Its name in the ledger; default: its hours."},
+    },
+    "description": "One price of several, by time of use.",
+    "required": ["price"],
+    "additionalProperties": False,
+}
 Price = Annotated[
-    str,
-    PlainValidator(_text_of(Kind("a price", "0.31 EUR/kWh", ""))),
-    _form(PER_TRIAL, "0.31 EUR/kWh", "4.2 EUR/L", "1.5 EUR/h"),
+    str | list[dict[str, Any]],
+    PlainValidator(_price),
+    WithJsonSchema({"anyOf": [_PRICE, {"type": "array", "items": _RATE, "minItems": 1}]}),
 ]
 Quantity = Annotated[float | str, PlainValidator(_number_or_text), WithJsonSchema(_QUANTITY)]
 Pair = Annotated[

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.core.money import to_units
 from rigctl.rig.metering import trial_s
-from rigctl.rig.spec import DosingSpec, MeterSpec, RigSpec, VariableWiring
+from rigctl.rig.spec import DAY_S, CapSpec, DosingSpec, MeterSpec, RigSpec, VariableWiring
 
 GRID: Final = 19
 """Values of a variable, and setpoints, that a mean is taken over."""
-DAY_S: Final = 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +30,15 @@ class MeterForecast:
     least: float
     likely: float | None
     """None: the configuration does not tell."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapForecast:
+    """Says how many trials a cap likely allows."""
+
+    per_day: float
+    in_all: int | None
+    """None: without end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +54,8 @@ class Forecast:
     daily: float = math.inf
     """Likely trials in 24 hours that the caps of the pumps let through."""
     max_trials: int | None = None
+    capped: Mapping[str, CapForecast] = field(default_factory=dict)
+    """By pump or tank with caps."""
 
     @property
     def least(self) -> float:
@@ -63,10 +73,10 @@ class Forecast:
 
     def buys(self, cost: float | None) -> int | None:
         """Return the number of trials at this cost; None where it is not known, or nothing ends them."""
-        if not cost:
-            return self.max_trials
-        trials = math.floor(self.budget / cost * (1 + 1e-9))
-        return trials if self.max_trials is None else min(trials, self.max_trials)
+        most = [c.in_all for c in self.capped.values() if c.in_all is not None]
+        most += [] if self.max_trials is None else [self.max_trials]
+        most += [math.floor(self.budget / cost * (1 + 1e-9))] if cost else []
+        return min(most, default=None)
 
     @property
     def days(self) -> float | None:
@@ -88,13 +98,27 @@ def forecast(spec: RigSpec, problem: Problem, max_trials: int | None = None) -> 
     doses = {
         pump: _dose(spec, problem, v, pump) for v in spec.variables for pump in v.actuators if pump in spec.partners
     }
-    likely_s = least_s + max((d.mixing_s for d in doses.values()), default=0.0)
+    likely_s = least_s + max((d.mixing_s for d in doses.values()), default=0.0) + _ramp_s(spec)
     volumes = {pump: d.volume_ml for pump, d in doses.items()}
     volumes |= {other: r * volumes[pump] for pump in doses for other, r in spec.partners[pump].items()}
-    caps = {pump: limits.per_day_ml for pump, limits in spec.limits.items() if limits.per_day_ml is not None}
-    daily = min((caps[p] / v for p, v in volumes.items() if p in caps and v > 0), default=math.inf)
+    takes = {cap: sum(volumes.get(pump, 0.0) for pump in cap.pumps) for cap in spec.capped}
+    capped = [(cap, _capped(cap, ml)) for cap, ml in takes.items() if ml > 0]
+    daily = min((found.per_day for _, found in capped), default=math.inf)
     meters = tuple(_meter(meter, least_s, likely_s, volumes) for meter in spec.meters)
-    return Forecast(budget, least_s, likely_s, meters, daily, max_trials)
+    told = {cap.name: found for cap, found in capped if cap in spec.caps}
+    return Forecast(budget, least_s, likely_s, meters, daily, max_trials, told)
+
+
+def _ramp_s(spec: RigSpec) -> float:
+    """Return the rig seconds of the slowest ramp from one setpoint to another, on average over both."""
+    spans = [(limits.slew, limits.high - limits.low) for limits in spec.limits.values()]
+    return max((slew.longest_s(span / 3) for slew, span in spans if slew is not None), default=0.0)
+
+
+def _capped(cap: CapSpec, takes_ml: float) -> CapForecast:
+    """Return the trials that fit a cap if one takes so much."""
+    daily = min((most_ml / takes_ml * DAY_S / span_s for span_s, most_ml, _ in cap.windows), default=math.inf)
+    return CapForecast(daily, None if cap.per_campaign_ml is None else math.floor(cap.per_campaign_ml / takes_ml))
 
 
 def _meter(meter: MeterSpec, least_s: float, likely_s: float, volumes: Mapping[str, float]) -> MeterForecast:

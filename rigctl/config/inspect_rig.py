@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Final
 
+from rigctl.config.build_caps import check_caps
 from rigctl.config.build_safety import built
 from rigctl.config.findings import Context
 from rigctl.config.reach import RARE, check_doses
@@ -48,6 +49,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
     _setpoints(context, spec, registry)
     _doses(context, spec, devices)
     if problem is not None:
+        check_caps(context, spec, problem)
         for variable in problem.space.variables:
             _reach(context, spec, variable)
             check_doses(context, spec, variable)

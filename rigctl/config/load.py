@@ -9,8 +9,10 @@ from pathlib import Path
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
+from rigctl.config.build_calendar import with_windows
 from rigctl.config.build_problem import build_problem, build_today
 from rigctl.config.build_rig import build_rig
+from rigctl.config.build_telling import build_telling
 from rigctl.config.document import Document, parse
 from rigctl.config.file import read
 from rigctl.config.findings import Context, Findings, unknown
@@ -24,6 +26,7 @@ from rigctl.core.policy import Particular, Policy
 from rigctl.errors import ConfigError, KeyPath, Mistake
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import RigSpec
+from rigctl.telling import Telling
 
 if TYPE_CHECKING:
     from rigctl.config.schema import PolicySection
@@ -62,6 +65,8 @@ class LoadedConfig:
     rig: RigSpec
     """Without devices when a person does the trials."""
     document: Document = field(repr=False)
+    telling: Telling = field(default_factory=Telling)
+    """Who is told what."""
     today: Mapping[str, float] | None = None
     """Setpoints of today's practice, engineering units; None where it is not said."""
     warnings: tuple[str, ...] = ()
@@ -113,8 +118,9 @@ def load_text(
     currency = None if findings.muted(("currency",)) else config.currency
     context = Context(config, Units(currency), findings, _declared(document, findings), path.parent, to_run)
     problem, today = build_problem(context), build_today(context)
+    telling = build_telling(context)
     registry = registry or Registry.installed()
-    rig = build_rig(context, registry)
+    rig = with_windows(context, build_rig(context, registry), problem)
     if to_run and rig.devices:
         inspect_rig(context, rig, problem, registry)
     if to_run and problem is not None:
@@ -140,6 +146,7 @@ def load_text(
         policy_options=dataclasses.asdict(policy),  # type: ignore[call-overload]  # policies are dataclasses
         rig=rig,
         document=document,
+        telling=telling,
         today=today,
         warnings=findings.warnings,
     )
@@ -166,7 +173,8 @@ def _overridden(document: Document, overrides: Overrides) -> tuple[Document, lis
             data[key] = value
             origins[(key,)] = f"--{key.replace('_', '-')}"
     if overrides.speedup is not None:
-        data["clock"] = {"speedup": overrides.speedup}
+        clock = data.get("clock")
+        data["clock"] = {**(clock if isinstance(clock, dict) else {}), "speedup": overrides.speedup}
         origins[("clock",)] = "--speed"
     refused = []
     for name, url in overrides.buses.items():

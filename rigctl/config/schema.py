@@ -10,11 +10,13 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from rigctl.config.care import CalibrationSection, InventorySection, TubingSection
 from rigctl.config.fields import (
     Actuators,
     ControlSets,
     Currency,
     Duration,
+    HoursOfWeek,
     Lengthscales,
     Money,
     Name,
@@ -25,7 +27,7 @@ from rigctl.config.fields import (
     Volume,
     one_of,
 )
-from rigctl.config.sections import NaturalSection, OpenSection, Section
+from rigctl.config.sections import MetricsSection, NaturalSection, NotifySection, OpenSection, Section
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
 
@@ -35,6 +37,8 @@ class ClockSection(Section):
 
     speedup: float = Field(default=1.0, gt=0)
     """Rig seconds per wall second: simulated rigs only, leave out on a real one."""
+    begins: str | None = None
+    """Civil time at which a simulated campaign begins, with its offset: 2026-10-10T00:00+02:00; default: now."""
 
 
 class PolicySection(OpenSection):
@@ -195,7 +199,7 @@ class MeterSection(Section):
     device: str | None = None
     """The meter or pump, for energy and volume."""
     price: Price
-    """Per energy, volume or time; exact."""
+    """Per energy, volume or time; exact. By time of use: a list of prices, each `during` hours of the zone."""
     max_per_trial: str | None = None
     """A larger difference cannot be true: the trial's cost then counts as estimated."""
     rated: str | None = None
@@ -211,6 +215,12 @@ class DeviceSection(OpenSection):
     """A bus from `buses`, or a URL such as serial:///dev/serial/by-id/usb-..."""
     timeout: Duration = "2 s"
     """Longest wait for one answer, wall time."""
+    inventory: InventorySection | None = None
+    """What is in a pump's bottle; default: nobody counts it."""
+    tubing: TubingSection | None = None
+    """What a pump's tubing is good for; default: nobody counts it."""
+    calibration: CalibrationSection | None = None
+    """How often it is calibrated, and what of its calibration is good enough; default: never due."""
 
 
 class DosingSection(Section):
@@ -233,12 +243,39 @@ class DosingSection(Section):
 
 
 class LimitSection(Section):
-    """Caps of one pump."""
+    """Caps of one pump; hours of any actuator."""
 
     per_dose: Volume | None = None
     """Largest single dose."""
     per_day: Volume | None = None
     """Most in any 24 hours of rig time."""
+    per_hour: Volume | None = None
+    """Most in any hour of rig time."""
+    per_trial: Volume | None = None
+    """Most in one trial; a trial that needs more fails."""
+    per_campaign: Volume | None = None
+    """Most in the whole campaign; then nothing that needs it is chosen any more."""
+    allowed: HoursOfWeek | None = None
+    """When it may be driven: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; default: always."""
+    max_step: Quantity | None = None
+    """Largest change of its setpoint in one command, the variable's unit; larger ones are made in steps."""
+    max_rate: str | None = None
+    """Fastest change of its setpoint, e.g. 10 uM/min; larger ones are made in steps."""
+
+
+class TankSection(Section):
+    """Caps of all pumps together that feed one tank, or draw from it."""
+
+    pumps: list[str] = Field(min_length=1)
+    """The pumps."""
+    per_hour: Volume | None = None
+    """Most in any hour of rig time, all together."""
+    per_day: Volume | None = None
+    """Most in any 24 hours of rig time, all together."""
+    per_trial: Volume | None = None
+    """Most in one trial, all together."""
+    per_campaign: Volume | None = None
+    """Most in the whole campaign, all together."""
 
 
 class InterlockSection(Section):
@@ -265,6 +302,15 @@ class WatchSection(Section):
     """Rig time a condition must be gone before a held campaign goes on."""
 
 
+class StartsSection(Section):
+    """When a campaign whose process dies again and again waits for a person."""
+
+    at_most: int = Field(default=5, ge=1)
+    """Starts in a row that end badly (killed, crashed, with an error), after which the next holds everything safe."""
+    good_after: Duration = "10 min"
+    """Wall time after which a start has gone well and those before it count no more."""
+
+
 class SafetySection(Section):
     """What the guard lets through, what the watch looks for, and where everything goes when something is wrong."""
 
@@ -273,13 +319,17 @@ class SafetySection(Section):
     safe_within: Duration | None = None
     """Wall time within which everything must be told to go safe: a rig that cannot is refused."""
     limits: dict[str, LimitSection] = Field(default_factory=dict)
-    """Per pump."""
+    """Per pump its caps; per actuator when it may be driven."""
+    tanks: dict[Name, TankSection] = Field(default_factory=dict)
+    """Per tank the caps of its pumps together."""
     unanswered_doses: int = Field(default=6, ge=1)
     """Doses of one pump that change nothing, over all trials, after which it is latched."""
     interlocks: list[InterlockSection] = Field(default_factory=list)
     """What must not hold."""
     watch: WatchSection = WatchSection()
     """The watch."""
+    starts: StartsSection = StartsSection()
+    """Starts that end badly."""
 
 
 class TodaySection(Section):
@@ -306,6 +356,10 @@ class RigConfig(Section):
     """Stop after as many trials even if money is left."""
     clock: ClockSection = ClockSection()
     """Rig time."""
+    zone: str | None = None
+    """Where the rig's clocks stand, such as Europe/Berlin; hours and tariffs are in this civil time."""
+    allowed: HoursOfWeek | None = None
+    """When trials may run: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; the campaign waits otherwise."""
     policy: PolicySection = PolicySection()
     """Who decides."""
     model: ModelSection = ModelSection()
@@ -338,3 +392,7 @@ class RigConfig(Section):
     """Per pump that brings a variable to its setpoint."""
     safety: SafetySection = SafetySection()
     """Safe states and caps."""
+    notify: NotifySection | None = None
+    """Who is told what."""
+    metrics: MetricsSection | None = None
+    """Numbers for other programs."""

@@ -1,15 +1,15 @@
-"""Sections that others are made of: what any section is, and how a variable varies when it is left alone.
+"""What any section is, how a variable varies when it is left alone, and who is told what.
 
 Each docstring goes into the JSON schema, so into the editor.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from rigctl.config.fields import Quantity, Samples, one_of, or_words
+from rigctl.config.fields import Duration, Quantity, Samples, Time, one_of, or_words
 
 
 class Section(BaseModel):
@@ -79,3 +79,74 @@ class NaturalSection(DeclaredNatural):
 
     learned: LearnedNatural | None = None
     """From readings; a supply that changes is noticed."""
+
+
+class SecretSection(Section):
+    """Where a URL is kept that nobody else should know: exactly one of these."""
+
+    file: str | None = None
+    """A file that others cannot read (mode 600); its path is from the configuration's folder."""
+    env: str | None = None
+    """A variable of the environment that rigctl is started in."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or len(value) != 1:
+            raise ValueError("got something else, must be exactly one of {file: PATH}, {env: NAME}")
+        name = value.get("env", "NAME")
+        if not (isinstance(name, str) and name.isascii() and name.isidentifier()):  # may be the secret itself
+            raise ValueError("got no name, must be that of an environment variable such as RIGCTL_NOTIFY")
+        return value
+
+
+class AliveSection(Section):
+    """A URL that is asked for as long as the watch looks: whoever is behind it tells when that ends."""
+
+    url: SecretSection
+    """Where the URL is kept."""
+    every: Duration = "15 min"
+    """Wall time between two."""
+
+
+class NotifySection(Section):
+    """Who is told what; needs the extra `notify`."""
+
+    urls: SecretSection | None = None
+    """Where the URLs are kept, one on each line, as the library apprise has them: mailto, ntfy, mqtt, json, ..."""
+    at_least: Literal["MINOR", "MAJOR", "INVALID"] = "MAJOR"
+    """Severity from which on people are told of an alarm."""
+    alive: AliveSection | None = None
+    """A sign of life."""
+    daily: Time | None = None
+    """Civil time of a daily summary, as "08:00"."""
+    zone: str | None = None
+    """Zone of that time and of all times that are told, as Europe/Berlin; default: this machine's."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_the_open(cls, value: Any) -> Any:
+        if _holds_url(value):
+            must = "must not stand in a configuration, which is copied into the journal; write it into a file"
+            raise ValueError(f"got a URL in the open, {must}, `chmod 600` it, and name it here: {{file: PATH}}")
+        if not isinstance(value, dict) or not isinstance(value.get("alive", {}), dict):  # may be the secret itself
+            must = "must be a mapping such as {urls: {file: PATH}, alive: {url: {env: NAME}}}"
+            raise ValueError(f"got something else, {must}")  # noqa: TRY004  # pydantic collects ValueErrors only
+        return value
+
+
+def _holds_url(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(_holds_url(part) for pair in value.items() for part in pair)
+    if isinstance(value, list):
+        return any(map(_holds_url, value))
+    return isinstance(value, str) and "://" in value
+
+
+class MetricsSection(Section):
+    """Where Prometheus finds the campaign's numbers; needs the extra `notify`."""
+
+    textfile: str | None = None
+    """Written anew every 15 s for node_exporter's textfile collector: an absolute path that ends in .prom."""
+    port: int | None = Field(default=None, ge=1, le=65535)
+    """Of 127.0.0.1, where they are also given over HTTP at /metrics."""

@@ -1,4 +1,4 @@
-"""`rigctl pause`, `resume`, `ack`: what people do to a campaign that runs, kept with who did it."""
+"""`rigctl pause`, `resume`: what people do to a campaign that runs, kept with who did it."""
 
 # ruff: noqa: PLC0415  # imports stand in the verbs, so that `--help` needs none of them
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from rigctl.console.options import AsJson, MaybeConfig, State, numbered
+from rigctl.console.options import AsJson, MaybeConfig, State
 from rigctl.console.output import tell
 
 if TYPE_CHECKING:
@@ -20,32 +20,25 @@ Why = Annotated[str, typer.Option(metavar="TEXT", help="For whoever reads it lat
 
 def add_acts(app: typer.Typer) -> None:
     """Add them to the command line."""
-    for verb in (pause, resume, ack):
+    for verb in (pause, resume):
         app.command()(verb)
 
 
-def pause(config: MaybeConfig = None, state: State = None, why: Why = "", *, json: AsJson = False) -> None:
+def pause(
+    config: MaybeConfig = None,
+    state: State = None,
+    why: Why = "",
+    now: Annotated[bool, typer.Option("--now", help="Break off the trial under way; it is charged.")] = False,
+    *,
+    json: AsJson = False,
+) -> None:
     """Let a running campaign begin no trial, everything safe, until `resume`; also after a restart."""
-    tell(_ask(config, state, "pause", why=why), json)
+    tell(_ask(config, state, "pause", why=why, now=now), json)
 
 
 def resume(config: MaybeConfig = None, state: State = None, why: Why = "", *, json: AsJson = False) -> None:
     """Let a paused campaign go on."""
     tell(_ask(config, state, "resume", why=why), json)
-
-
-def ack(
-    which: Annotated[
-        list[str], typer.Argument(metavar="[CONFIG] ALARM", help="Its number, as `export --records alarms` has it.")
-    ],
-    state: State = None,
-    why: Why = "",
-    *,
-    json: AsJson = False,
-) -> None:
-    """Say that you have seen an alarm of a running campaign."""
-    config, alarm = numbered("ack", which, "ALARM")
-    tell(_ask(config, state, "ack", alarm=alarm, why=why), json)
 
 
 def _ask(config: Path | None, state: Path | None, verb: str, **arguments: Any) -> Mapping[str, Any]:

@@ -12,10 +12,12 @@ from rigctl.campaign.clock import RealClock
 from rigctl.campaign.going_safe import NoDoses
 from rigctl.config.load import LoadedConfig
 from rigctl.console import plan as planned
+from rigctl.console import telling
 from rigctl.console.assemble import require_devices
+from rigctl.console.output import duration
 from rigctl.console.plan import Plan, plan
 from rigctl.core.money import to_units
-from rigctl.errors import ConfigError
+from rigctl.errors import ConfigError, counted
 from rigctl.rig.abilities import Grained
 from rigctl.rig.metering import trial_s
 from rigctl.rig.protocols import Reading
@@ -167,6 +169,8 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
             "confirmed_s": times.confirmed_s,
             "buses": {url: {"told_s": t, "confirmed_s": c} for url, (t, c) in times.by_bus.items()},
         },
+        "starts": rig.starts,
+        "tells": telling.told(loaded),
         "warnings": found.warnings,
         "probe": {name: said for name, (_, said) in found.answers.items()} if probed else None,
     }
@@ -186,9 +190,14 @@ def show(found: Checked, console: Console) -> None:
         console.print(f"safe: told within {times.told_s:.2f} s, confirmed within {times.confirmed_s:.2f} s")
         for url, (told_s, confirmed_s) in times.by_bus.items():
             console.print(f"  {told_s:6.2f} s {confirmed_s:6.2f} s  {url}", highlight=False, soft_wrap=True)
+    if rig.starts is not None and times.by_bus:
+        most, good = counted(rig.starts.at_most, "start"), duration(rig.starts.good_after_s)
+        console.print(f"starts: held after {most} in a row that end badly within {good}")
     for interlock in rig.watch.interlocks:
         lasting = f" for {interlock.for_s:g} s" if interlock.for_s else ""
         console.print(f"interlock {interlock.name}: {interlock.when}{lasting}: {interlock.then}", soft_wrap=True)
+    for line in telling.lines(telling.told(loaded), troubles=False):
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
     for text in found.warnings:
         console.print(f"warning: {text}", style="yellow", soft_wrap=True, markup=False)
     for name, (well, said) in found.answers.items():

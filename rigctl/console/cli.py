@@ -17,18 +17,17 @@ from rigctl.console import hand_cli, init_cli, report_cli
 from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
 from rigctl.console.care_cli import add_care
+from rigctl.console.hands_cli import add_hands
 from rigctl.console.options import (
     AsJson,
     Budget,
     Bus,
     Config,
     Form,
-    Format,
     HistoryFile,
     IfLeftDriven,
     MaxTrials,
     MaybeConfig,
-    Records,
     Seed,
     Serve,
     State,
@@ -36,16 +35,15 @@ from rigctl.console.options import (
     Watch,
     buses,
 )
-from rigctl.console.output import console, print_json, print_sentences, tell
+from rigctl.console.output import console, print_json, say, tell
 from rigctl.console.serve_cli import add_serve_verbs
 from rigctl.console.service_cli import add_service
+from rigctl.console.tell_cli import add_tell_verbs
 from rigctl.console.verbs import Verbs
 from rigctl.errors import UsageError
 from rigctl.signals import INTERRUPTED_EXIT
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rigctl.config.load import LoadedConfig
     from rigctl.signals import Signals
 
@@ -57,7 +55,7 @@ app = typer.Typer(
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
 app.add_typer(bench, name="bench")
-for add in (init_cli.add_to, add_acts, add_serve_verbs, add_care, add_service):
+for add in (init_cli.add_to, add_acts, add_hands, add_serve_verbs, add_care, add_service, add_tell_verbs):
     add(app)
 
 
@@ -262,7 +260,7 @@ def suggest(
     answer = suggesting.to_json(loaded, past, suggestion)
     lines = suggesting.sentences(loaded, suggestion.proposal, technical=technical)
     following = [] if history else [next_steps.after_suggest(loaded, state, answer["setpoints"])]
-    _say(answer, [*lines, *following], json)
+    say(answer, [*lines, *following], json)
 
 
 hand_cli.add_to(app)
@@ -303,62 +301,13 @@ def recommend(
 
 
 @app.command()
-def explain(
-    config: MaybeConfig = None,
-    trial: Annotated[int | None, typer.Option(min=1, help="Default: the last one.")] = None,
-    state: State = None,
-    *,
-    technical: Technical = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Leave out what would have changed the choice.")] = False,
-    json: AsJson = False,
-) -> None:
-    """Say why a trial was chosen, what would have changed that, and what came of it."""
-    from rigctl.console import query
-    from rigctl.console.assemble import open_campaign
-
-    with open_campaign(config, state) as campaign:
-        found = query.explained(campaign, trial, technical=technical, quick=quick)
-    _say(found, found.sentences, json)
-
-
-@app.command()
-def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
-    """Recompute every decision from the journal; each must come out the same."""
-    from rigctl.console import query
-    from rigctl.console.assemble import open_campaign
-
-    with open_campaign(config, state) as campaign:
-        trials = query.replayed(campaign)
-    _say(query.replay_json(trials), query.replay_lines(trials), json)
-    raise typer.Exit(0 if all(trial.agrees for trial in trials) else 1)
-
-
-@app.command()
-def export(
-    config: MaybeConfig = None,
-    state: State = None,
-    form: Annotated[Format, typer.Option("--format", help="csv or jsonl.")] = Format.CSV,
-    records: Annotated[
-        Records, typer.Option(help="trials, ledger, measurements, events, doses, alarms or acts.")
-    ] = Records.TRIALS,
-    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
-) -> None:
-    """Write what the journal holds for other programs."""
-    from rigctl.console import export as exporting
-    from rigctl.console.assemble import open_campaign
-
-    with open_campaign(config, state) as campaign:
-        exporting.export(campaign, records, form, out)
-
-
-@app.command()
 def drivers(*, json: AsJson = False) -> None:
     """List the installed drivers."""
     from rigctl.console import query
     from rigctl.rig.registry import Registry
 
     found = Registry.installed().describe()
-    _say(found, query.driver_lines(found), json)
+    say(found, query.driver_lines(found), json)
 
 
 @app.command()
@@ -386,10 +335,6 @@ def main(signals: Signals | None = None) -> None:
 
     with outlets():
         app(prog_name="rigctl", obj=signals)
-
-
-def _say(answer: Any, lines: Sequence[str], json: bool) -> None:
-    print_json(answer) if json else print_sentences(lines)
 
 
 def _load(config: Path, bus: list[str] | None = None, *, to_run: bool = False, **changes: Any) -> LoadedConfig:

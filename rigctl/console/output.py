@@ -84,6 +84,11 @@ def tell(answer: Any, json: bool) -> None:
     (print_json if json else print_fields)(answer)
 
 
+def say(answer: Any, sentences: Iterable[str], json: bool) -> None:
+    """Print an answer for a program, or as sentences for a person."""
+    print_json(answer) if json else print_sentences(sentences)
+
+
 def print_sentences(sentences: Iterable[str]) -> None:
     """Print each on a line of its own, broken at spaces where a terminal is too narrow for it."""
     screen = console()

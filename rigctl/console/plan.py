@@ -9,6 +9,7 @@ from typing import Any
 from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import joined, lasting
+from rigctl.console import limits_told
 from rigctl.errors import counted
 from rigctl.rig.protocols import Reading
 from rigctl.rig.spec import VariableWiring
@@ -89,7 +90,7 @@ def lines(found: Plan, loaded: LoadedConfig, width: int) -> Sequence[str]:
     if loaded.wired:
         out += _table(("variable", "unit", "sensor", "bus", "actuator", "bus", "reads"), found.wires, width)
         out += ["", *_table(("meter", "kind", "device", "bus", "", "", "reads"), found.meters, width), ""]
-    return [*out, *_sentences(found.forecast, loaded)]
+    return [*out, *_sentences(found.forecast, loaded), *limits_told.sentences(found.forecast, loaded)]
 
 
 def _table(heads: Sequence[str], wires: Sequence[Wire], width: int) -> list[str]:
@@ -178,4 +179,5 @@ def to_json(found: Plan, loaded: LoadedConfig) -> Mapping[str, Any]:
             "trials_likely": told.buys(told.likely),
             "days": told.days,
         },
+        "caps": told.capped,
     }

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from rigctl.campaign import control, hindsight
 from rigctl.campaign.acts import act_json
+from rigctl.campaign.alarms import Alarms, worst
 from rigctl.campaign.corrections import changes
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.rows import ByHand, TrialRow
+from rigctl.campaign.people import paused_by
 from rigctl.campaign.replay import ReplayedTrial, replay
+from rigctl.campaign.upkeep import as_last_known
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
@@ -21,8 +25,8 @@ from rigctl.core.aftermath import CameOf
 from rigctl.core.counterfactuals import Counterfactuals, shown
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
-from rigctl.errors import JournalError, UsageError, counted
-from rigctl.page.campaign import campaign_spec
+from rigctl.errors import JournalError, RigctlError, UsageError, counted
+from rigctl.page.campaign import campaign_spec, configured
 from rigctl.rig.registry import DriverInfo
 
 LAST_ACTS = 5
@@ -56,6 +60,8 @@ def status(directory: Path) -> Mapping[str, Any]:
             "ended": starts[-1].ended if starts else None,
             **measured_front(row, trials),
             **_people(reader, trials),
+            **_alarms(reader),
+            **_upkeep(reader, directory),
         }
 
 
@@ -64,9 +70,31 @@ def _front(directory: Path) -> Mapping[str, Any]:
     try:
         with open_reader(directory) as reader:
             trials = reader.trials()
-            return {**measured_front(reader.campaign(), trials), **_people(reader, trials)}
+            return {**measured_front(reader.campaign(), trials), **_people(reader, trials), **_alarms(reader)}
     except (UsageError, JournalError):
         return {}
+
+
+def _alarms(reader: Reader) -> Mapping[str, Any]:
+    """Say how many alarms stand, and which is the worst; nothing while none does."""
+    rows, now = reader.alarm_rows, datetime.now(UTC)
+    found = Alarms().taken(rows.events()).shown(rows.now_s(), now.isoformat())
+    first = worst(found)
+    if first is None:
+        return {}
+    told = f"{first.source}: {first.message} (alarm {first.alarm}, {counted(first.count, 'time')})"
+    standing = sum(alarm.standing for alarm in found)
+    return {"standing_alarms": standing, "worst_alarm": f"{first.severity.name} {told}"}
+
+
+def _upkeep(reader: Reader, directory: Path) -> Mapping[str, Any]:
+    """Return what is known of the instruments, and who has paused it; nothing of it where there is none."""
+    paused = paused_by(reader.people.acts())
+    try:
+        known = as_last_known(reader, configured(reader.campaign(), directory).rig)
+    except RigctlError:  # the configuration does not hold any more
+        known = []
+    return {name: found for name, found in (("paused", paused), ("upkeep", known)) if found}
 
 
 def _people(reader: Reader, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
@@ -119,7 +147,7 @@ def explained(
     lines = sentences(campaign.loaded, row.proposal, technical=technical)
     if row.origin != "policy":
         lines = (f"Trial {row.trial} was not chosen by the policy ({row.origin}): {row.note}", *lines)
-    lines += corrected
+    lines += (*corrected, *(f"{label} could not be played then: {why}." for label, why in row.unavailable.items()))
     loaded, spec = campaign.loaded, campaign_spec(campaign.loaded)
     flips = None if quick else hindsight.what_would_change(campaign.reader, spec, row)
     came_of = hindsight.what_came_of(campaign.reader, spec, row)

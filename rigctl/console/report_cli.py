@@ -1,6 +1,6 @@
-"""`rigctl report`: a campaign as one file that can be mailed, printed and kept."""
+"""`rigctl report`, `explain`, `replay`, `export`: what came of a campaign, for people and for other programs."""
 
-# ruff: noqa: PLC0415  # imports stand in the verb, so that `--help` needs none of them
+# ruff: noqa: PLC0415  # imports stand in the verbs, so that `--help` needs none of them
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from rigctl.console.options import AsJson, MaybeConfig, State
-from rigctl.console.output import tell
+from rigctl.console.options import AsJson, Format, MaybeConfig, Records, State, Technical
+from rigctl.console.output import say, tell
 from rigctl.errors import UsageError
 
 Out = Annotated[Path | None, typer.Option("--out", "-o", metavar="FILE", help="Default: report.html here.")]
@@ -19,7 +19,9 @@ Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Also write ea
 
 
 def add_to(app: typer.Typer) -> None:
-    app.command()(report)
+    """Add them to the command line."""
+    for verb in (report, explain, replay, export):
+        app.command()(verb)
 
 
 def report(
@@ -53,3 +55,49 @@ def report(
     if figures is not None:
         written["figures"] = [str(path) for path in report_files.write_figures(found.drawings, figures)]
     tell(written, json)
+
+
+def explain(
+    config: MaybeConfig = None,
+    trial: Annotated[int | None, typer.Option(min=1, help="Default: the last one.")] = None,
+    state: State = None,
+    *,
+    technical: Technical = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Leave out what would have changed the choice.")] = False,
+    json: AsJson = False,
+) -> None:
+    """Say why a trial was chosen, what would have changed that, and what came of it."""
+    from rigctl.console import query
+    from rigctl.console.assemble import open_campaign
+
+    with open_campaign(config, state) as campaign:
+        found = query.explained(campaign, trial, technical=technical, quick=quick)
+    say(found, found.sentences, json)
+
+
+def replay(config: MaybeConfig = None, state: State = None, *, json: AsJson = False) -> None:
+    """Recompute every decision from the journal; each must come out the same."""
+    from rigctl.console import query
+    from rigctl.console.assemble import open_campaign
+
+    with open_campaign(config, state) as campaign:
+        trials = query.replayed(campaign)
+    say(query.replay_json(trials), query.replay_lines(trials), json)
+    raise typer.Exit(0 if all(trial.agrees for trial in trials) else 1)
+
+
+def export(
+    config: MaybeConfig = None,
+    state: State = None,
+    form: Annotated[Format, typer.Option("--format", help="csv or jsonl.")] = Format.CSV,
+    records: Annotated[
+        Records, typer.Option(help="trials, ledger, measurements, events, doses, alarms or acts.")
+    ] = Records.TRIALS,
+    out: Annotated[Path | None, typer.Option(metavar="FILE", help="Default: standard output.")] = None,
+) -> None:
+    """Write what the journal holds for other programs."""
+    from rigctl.console import export as exporting
+    from rigctl.console.assemble import open_campaign
+
+    with open_campaign(config, state) as campaign:
+        exporting.export(campaign, records, form, out)

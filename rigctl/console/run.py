@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from rigctl.campaign import daemon
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.desk import notify
-from rigctl.campaign.events import CampaignResult
+from rigctl.campaign.events import CampaignEvent, CampaignResult
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.lock import open_to_others, unseen_by_others
 from rigctl.config.load import LoadedConfig
 from rigctl.console import report
 from rigctl.console.assemble import rig_factory
@@ -23,6 +26,8 @@ from rigctl.console.safe import safe_json
 from rigctl.core.money import to_units
 from rigctl.core.recommend import Recommendation
 from rigctl.errors import PolicyError, counted
+from rigctl.notify.notifier import LAST_WORDS_S, telling_people
+from rigctl.notify.setup import Setup
 from rigctl.page.campaign import campaign_spec
 from rigctl.signals import INTERRUPTED_EXIT
 
@@ -73,9 +78,21 @@ def run_campaign(
     """
     clock = clock or RealClock(loaded.rig.speedup)
     factory = rig_factory(loaded, clock)
-    with watching(loaded, console) as listener:
-        campaign = daemon.run_campaign(campaign_spec(loaded), directory, factory, clock, listener, signals=signals)
+    if wide := open_to_others(directory):
+        structlog.get_logger("rigctl.console").warning(wide)
+    setup = Setup(loaded.name, loaded.currency, str(directory.absolute()), loaded.telling)
+    with unseen_by_others(), telling_people(setup, clock) as people, watching(loaded, console) as show:
+
+        def listener(event: CampaignEvent) -> None:
+            if people is not None:
+                people.put(event)
+            show(event)
+
+        untold = people.trouble if people is not None else lambda: ""
+        spec = campaign_spec(loaded)
+        campaign = daemon.run_campaign(spec, directory, factory, clock, listener, signals=signals, untold=untold)
         result = asyncio.run(campaign)
+        notify(f"EXTEND_TIMEOUT_USEC={round(2e6 * LAST_WORDS_S)}")  # for the last messages to people
     notify(f"EXTEND_TIMEOUT_USEC={round(RECOMMENDING_S * 1e6)}")  # nothing looks on any more, for all is safe
     with open_reader(directory) as reader:
         ledger = sum(line.amount for line in reader.ledger()) + sum(line.amount for line in reader.idle.rows())

@@ -19,12 +19,12 @@ from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import service_files
 from rigctl.console.assemble import require_devices, state_directory
 from rigctl.console.checking import checked
+from rigctl.console.service_backup import backup_units
 from rigctl.console.service_unit import Service, doubled, unit
 from rigctl.errors import UsageError
+from rigctl.rig.places import taken_apart
 
 _ACCOUNT = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
-_SPEAKING = ("notify", "alive")
-"""Sections of a configuration that reach others than instruments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +32,24 @@ class Made:
     """Holds a unit, and where it belongs."""
 
     service: Service
-    text: str
-    path: Path
+    units: Mapping[Path, str]
+    """The service first; then what copies its journal, if that was asked for."""
+
+    @property
+    def path(self) -> Path:
+        """Return where the service's own unit belongs."""
+        return next(iter(self.units))
 
     def install(self, *, force: bool) -> None:
-        """Write it there; see `service_files.install`."""
-        service_files.install(self.path, self.text, force=force)
+        """Write them there; see `service_files.install`."""
+        for path, text in self.units.items():
+            service_files.install(path, text, force=force)
+
+    def printed(self) -> str:
+        """Return the unit; of several each under its file's name."""
+        if len(self.units) == 1:
+            return self.units[self.path]
+        return "\n".join(f"# {path}\n{text}" for path, text in self.units.items())
 
     def next_steps(self, *, installed: bool) -> tuple[str, ...]:
         """Say what to run next."""
@@ -49,6 +61,7 @@ class Made:
         user, sudo = (" --user", "") if own else ("", "sudo ")
         steps = [] if own or _known(self.service.account) else [_new_account(self.service)]
         steps += [f"{sudo}systemctl{user} daemon-reload", f"{sudo}systemctl{user} enable --now {name}"]
+        steps += [f"{sudo}systemctl{user} enable --now {p.name}" for p in self.units if p.suffix == ".timer"]
         steps += ["sudo loginctl enable-linger   (or it ends when you log out)"] if own else []
         steps += [f"{sudo}journalctl{user} -fu {name}"]
         return ("Next:", *(f"  {step}" for step in steps))
@@ -59,12 +72,21 @@ class Made:
             "name": self.service.name,
             "path": self.path,
             "installed": installed,
-            "unit": self.text,
+            "unit": self.units[self.path],
+            "units": {path.name: text for path, text in self.units.items()},
             "next": [step.removeprefix("Next:").strip() for step in steps if step != "Next:"],
         }
 
 
-def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account: str = "", own: bool = False) -> Made:
+def made(
+    config: Path,
+    state: Path | None,
+    buses: Mapping[str, str],
+    *,
+    account: str = "",
+    own: bool = False,
+    backup: Path | None = None,
+) -> Made:
     """Return the unit that runs a configuration.
 
     Args:
@@ -73,10 +95,11 @@ def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account:
         buses: URLs to use instead of the configured ones, by name.
         account: who it runs as; empty: who asks.
         own: whether it is for the asking person's own service manager.
+        backup: where the journal is copied once a day; None: nowhere.
 
     Raises:
         ConfigError: the configuration does not hold, so nothing can be derived from it.
-        UsageError: it has no devices, or a name is none that a unit can hold.
+        UsageError: it has no devices, a port by a relative path, or a name that no unit can hold.
     """
     loaded = load(config, Overrides(buses), to_run=True)
     require_devices(loaded)
@@ -85,6 +108,8 @@ def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account:
     who = "" if own else account or _asking()
     if who and _ACCOUNT.fullmatch(who) is None:
         raise UsageError(f'--as: got "{who}", must be an account such as rigctl')
+    _require_absolute(loaded)
+    speaks_out, listening, written = _telling(loaded)
     service = Service(
         rig=loaded.name,
         config=_absolute(config),
@@ -92,13 +117,25 @@ def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account:
         command=_command(),
         options=tuple(doubled(part) for name, url in buses.items() for part in ("--bus", f"{name}={url}")),
         account=who,
-        urls=tuple(dict.fromkeys(device.url for device in loaded.rig.devices.values())),
-        speaks_out=_speaks_out(loaded),
+        urls=tuple(dict.fromkeys([*(device.url for device in loaded.rig.devices.values()), *listening])),
+        speaks_out=speaks_out,
         times=checked(loaded).times,
+        look_every_s=loaded.rig.watch.every_s,
         needed=_needed(),
+        written=written,
     )
-    text = service_files.marked(unit(service), service.config)
-    return Made(service, text, service_files.folder(own=own) / f"{service.name}.service")
+    texts = {f"{service.name}.service": unit(service)}
+    texts |= {} if backup is None else backup_units(service, _absolute(backup))
+    folder = service_files.folder(own=own)
+    return Made(service, {folder / n: service_files.marked(text, service.config) for n, text in texts.items()})
+
+
+def _require_absolute(loaded: LoadedConfig) -> None:
+    for device in loaded.rig.devices.values():
+        scheme, place = taken_apart(device.url)
+        if "tcp" not in scheme and not place.startswith("/"):
+            what = f'got "{device.url}", must begin at / for a service, which has another working directory'
+            raise UsageError(f"{loaded.path}: devices.{device.name}: {what}; or give --bus NAME={scheme}:///dev/...")
 
 
 def _absolute(path: Path) -> Path:
@@ -121,8 +158,12 @@ def _needed() -> tuple[Path, ...]:
     return tuple(dict.fromkeys(map(Path, (sys.prefix, sys.base_prefix, *rigctl.__path__))))
 
 
-def _speaks_out(loaded: LoadedConfig) -> bool:
-    return any(loaded.document.data.get(section) for section in _SPEAKING)
+def _telling(loaded: LoadedConfig) -> tuple[bool, tuple[str, ...], tuple[Path, ...]]:
+    """Return whether people are told over the network, what listens on this machine, and where files are written."""
+    metrics = loaded.document.data.get("metrics") or {}
+    listening = ("tcp://localhost",) if metrics.get("port") else ()
+    written = (Path(metrics["textfile"]).parent,) if metrics.get("textfile") else ()
+    return bool(loaded.document.data.get("notify")), listening, written
 
 
 def _asking() -> str:

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -22,6 +22,8 @@ from rigctl.rig.values import SafeTimes
 
 WATCHDOG_S: Final = 30.0
 """Without a completed look for so long a process hangs: a look that is 10 s late holds the campaign already."""
+MISSED_LOOKS: Final = 3
+"""Or as many in a row, where looks are rare."""
 STARTING_S: Final = 180.0
 STOPPING_S: Final = 90.0
 """Wall seconds for what a slow board does besides making everything safe: to import, to check and close the journal."""
@@ -57,8 +59,12 @@ class Service:
     speaks_out: bool
     """Whether it is to reach others than its instruments: notifications, a ping."""
     times: SafeTimes
+    look_every_s: float
+    """Wall seconds between two looks of the watch."""
     needed: tuple[Path, ...] = ()
-    """What must be readable besides the configuration: the program, files that the configuration names."""
+    """What must be readable besides the configuration: the program."""
+    written: tuple[Path, ...] = ()
+    """Directories besides the state's that files are written into."""
 
     @property
     def name(self) -> str:
@@ -136,17 +142,21 @@ def _hex(character: str) -> str:
 
 def unit(service: Service) -> str:
     """Return the unit's text."""
-    sections = (
+    sections: tuple[tuple[str, Iterable[str]], ...] = (
         ("Unit", _unit(service)),
         ("Service", _service(service)),
         ("Install", (f"WantedBy={'default' if service.own else 'multi-user'}.target",)),
     )
+    return text_of(sections)
+
+
+def text_of(sections: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """Return a unit's text from its sections, each with its lines."""
     return "\n".join("\n".join((f"[{name}]", *lines, "")) for name, lines in sections)
 
 
 def _unit(service: Service) -> Lines:
     yield f"Description=rigctl campaign {service.rig}"
-    yield "Documentation=man:systemd.service(5)"
     ports = [] if service.own else [device_unit(p) for p in map(stable_port, service.ports) if p.startswith("/dev/")]
     after = [*ports, *(["network-online.target"] if service.hosts and not service.own else [])]
     if after:
@@ -165,7 +175,7 @@ def _service(service: Service) -> Lines:
     yield f"ExecStart={command_line(run)}"
     yield "# Whatever ended it: what it left driven goes safe at once, not only at the next start."
     yield f"ExecStopPost={command_line(safe)}"
-    yield f"WatchdogSec={WATCHDOG_S:g}"
+    yield f"WatchdogSec={max(WATCHDOG_S, MISSED_LOOKS * service.look_every_s):g}"
     told = (
         f"# Everything is safe within {service.times.confirmed_s:.2f} s; a process that still works asks for more time."
     )
@@ -186,30 +196,34 @@ def _service(service: Service) -> Lines:
     yield "OOMPolicy=continue"
     yield "# Secrets of notifications, one NAME=value per line, if there are any."
     yield f"EnvironmentFile=-%E/rigctl/{service.rig}.env"
-    yield from _account(service)
-    yield from _directory(service)
+    yield from account(service)
+    yield from directory(service)
     yield ""
-    yield from _own_hardening() if service.own else _hardening(service)
+    yield from hardening(service)
 
 
 def _rounded(seconds: float) -> int:
     return 10 * math.ceil(seconds / 10)
 
 
-def _account(service: Service) -> Lines:
+def account(service: Service) -> Lines:
+    """Say who it runs as."""
     if not service.own:
         yield f"User={service.account}"
         if service.ports:
             yield "SupplementaryGroups=dialout"
 
 
-def _directory(service: Service) -> Lines:
+def directory(service: Service) -> Lines:
+    """Say where it writes, and that nobody else sees it."""
     yield "UMask=0077"
     if service.state is None:
         yield f"StateDirectory=rigctl/{service.rig}"
         yield "StateDirectoryMode=0700"
     elif not service.own:
         yield f"ReadWritePaths={word(service.directory)}"
+    if service.written and not service.own:
+        yield f"ReadWritePaths={' '.join(word(doubled(f'-{path}')) for path in service.written)}"
     yield f"WorkingDirectory={service.directory}"
 
 
@@ -230,13 +244,13 @@ _BY_SYSCALL: Final = (
 """What a person's own service manager can forbid, too."""
 
 
-def _own_hardening() -> Lines:
-    yield "# A person's own service manager can forbid no more than this."
+def hardening(service: Service) -> Lines:
+    """Say what it may not do."""
+    if service.own:
+        yield "# A person's own service manager can forbid no more than this."
     yield from _BY_SYSCALL
-
-
-def _hardening(service: Service) -> Lines:
-    yield from _BY_SYSCALL
+    if service.own:
+        return
     yield "CapabilityBoundingSet="
     yield "AmbientCapabilities="
     yield "ProtectSystem=strict"

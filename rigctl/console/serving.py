@@ -137,7 +137,7 @@ def page_beside(wanted: bool, directory: Path, tell: Console | Callable[[str], o
         return
     require_web()
     say = tell if callable(tell) else tell.print
-    directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(0o700, parents=True, exist_ok=True)
     try:
         process = subprocess.Popen(  # noqa: S603 - our own module, in our own interpreter
             [sys.executable, "-P", "-m", "rigctl", "serve", "--state", str(directory), "--with-parent"],

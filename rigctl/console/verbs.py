@@ -18,10 +18,11 @@ USAGE_EXIT = 2
 CONFIG_SUFFIXES = (".yaml", ".yml")
 PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Begin": ("demo", "init", "check"),
-    "Run a rig": ("run", "status", "serve", "stop", "pause", "resume", "safe"),
+    "Run a rig": ("run", "status", "serve", "stop", "pause", "resume", "safe", "alarms", "notify"),
+    "Look after the rig": ("manual", "out-of-service", "in-service", "refilled", "replaced", "calibrated"),
     "By hand": ("suggest", "ingest", "import"),
     "What came of it": ("recommend", "report", "explain", "export", "replay"),
-    "Put right": ("ack", "void", "amend", "reset-trip", "accept-device"),
+    "Put right": ("ack", "shelve", "unshelve", "void", "amend", "reset-trip", "accept-device"),
     "Look after the journal": ("backup", "verify", "recover"),
     "Left alone": ("service", "doctor"),
     "Beside": ("token", "drivers", "schema", "bench"),

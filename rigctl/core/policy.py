@@ -184,6 +184,9 @@ def validate(proposal: Proposal, problem: Problem) -> Sequence[str]:
     space = problem.space
     if not 0 <= proposal.control_set < len(space.control_sets):
         return [f"control set {proposal.control_set} does not exist"]
+    if proposal.control_set in problem.unavailable:
+        label = space.control_sets[proposal.control_set].label
+        return [f"{label} cannot be played now: {problem.unavailable[proposal.control_set]}"]
     indices = space.control_sets[proposal.control_set].indices
     if len(proposal.setting) != len(indices):
         return [f"{len(proposal.setting)} values for {len(indices)} controlled variables"]

@@ -32,10 +32,12 @@ VERBS: Mapping[str, tuple[str, float]] = {
     "pause": ("pause", 10.0),
     "resume": ("resume", 10.0),
     "ack": ("ack", 10.0),
+    "shelve": ("shelve", 10.0),
+    "unshelve": ("unshelve", 10.0),
     "void": ("void", 30.0),
 }
 """What a form may ask for: the campaign's verb, and the wall seconds it may take."""
-NUMBERS = ("trial", "alarm")
+NUMBERS = ("trial", "alarm", "seconds")
 NO_TOKENS = "Nobody can act on this page yet: `rigctl token create NAME` makes a token."
 
 

@@ -17,8 +17,10 @@ from typing import Any
 
 import numpy as np
 
+from rigctl.campaign.alarms import Alarms
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal import Reader
+from rigctl.campaign.journal.alarms import Mark
 from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.config.load import LoadedConfig
@@ -27,6 +29,7 @@ from rigctl.core.explain import plain_note, sentences, settings
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import SetReport
+from rigctl.page.instruments import instruments
 from rigctl.page.log import log_entries
 from rigctl.page.shown import Course, Facts, Labels, Money, Outcome, Part, SetFact, Why
 from rigctl.page.standing import phase_now, worst_standing
@@ -67,6 +70,7 @@ def gather(
     phase = phase_now(condition, status, now, wired=loaded is None or loaded.wired)
     course = followed(reader, before)
     last = reader.trial(course.rows[-1].trial) if course.rows else None
+    heard = _heard(reader, before)
     decided = _suggested(reader) if phase.word == "by hand" else _decided(reader, course, last)
     return Facts(
         now=now,
@@ -81,11 +85,20 @@ def gather(
         log_of=log_of,
         charged=sum(row.state.final for row in course.rows),
         asks=status is not None or phase.word == "no answer",
-        unseen=glance.unacknowledged(),
+        alarms=heard[0].shown(reader.alarm_rows.now_s(), now.isoformat()),
+        heard=heard,
         version="" if condition.start is None else condition.start.version,
         bands=_bands(loaded),
+        instruments=instruments(reader, loaded, status),
         drawn={} if before is None else before.drawn,
     )
+
+
+def _heard(reader: Reader, before: Facts | None) -> tuple[Alarms, Mark]:
+    """Return all alarms, going on from those of the last look."""
+    alarms, mark = (Alarms(), Mark()) if before is None else before.heard
+    last = reader.alarm_rows.last()
+    return (alarms, mark) if last == mark else (alarms.taken(reader.alarm_rows.events(mark)), last)
 
 
 def labels_of(campaign: CampaignRow, loaded: LoadedConfig | None) -> Labels:

@@ -10,9 +10,10 @@ from importlib.metadata import PackageNotFoundError, version
 from types import MappingProxyType
 from typing import Final
 
+from rigctl.campaign.alarms import AlarmState
 from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import ActRow
-from rigctl.campaign.journal.summary import AlarmGroup, Fault, SetSum, Version
+from rigctl.campaign.journal.summary import Fault, SetSum, Version
 from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import joined
 from rigctl.core.advise import LITTLE
@@ -54,7 +55,8 @@ class Report:
     drawings: tuple[Drawn, ...]
     sets: tuple[SetSum, ...]
     states: Mapping[str, int]
-    alarms: tuple[AlarmGroup, ...]
+    alarms: tuple[AlarmState, ...]
+    """The worst first, then the most frequent."""
     alarm_count: int
     faults: tuple[Fault, ...]
     acts: tuple[ActRow, ...]
@@ -91,7 +93,7 @@ def report(reader: Reader, loaded: LoadedConfig, now: datetime) -> Report:
         drawings=drawings(facts, worked_out),
         sets=summary.sets(),
         states=summary.states(),
-        alarms=summary.alarms(MOST),
+        alarms=tuple(sorted(facts.alarms, key=lambda a: (-a.severity, -a.count, a.alarm)))[:MOST],
         alarm_count=summary.alarm_count(),
         faults=summary.faults(MOST),
         acts=reader.people.acts()[-MOST:],

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from rigctl.campaign.alarms import AlarmState, pressing
 from rigctl.core.advise import advise
 from rigctl.page import figures, words
 from rigctl.page.course import Axis, Tracks
 from rigctl.page.shown import Facts, Study
 
+MOST_ALARMS = 20
+"""Alarms that are listed beside the log."""
 View = Mapping[str, Any] | None
 AXES: tuple[tuple[Axis, str], ...] = (("money", "money spent"), ("trial", "trial"), ("time", "time"))
 T = TypeVar("T")
@@ -55,6 +58,17 @@ def _money(facts: Facts, study: Study | None, _: Tracks) -> View:
         "parts": [(fills[i % len(fills)], part) for i, part in enumerate(facts.money.parts)],
         "choice": None if study is None or study.recommendation is None else study.recommendation.choice,
     }
+
+
+def _log(facts: Facts, _: Study | None, __: Tracks) -> View:
+    listed = pressing(facts.alarms)
+    return {"shown": listed[:MOST_ALARMS], "others": len(listed[MOST_ALARMS:]), "alarm_acts": _alarm_acts}
+
+
+def _alarm_acts(alarm: AlarmState) -> Sequence[tuple[str, str]]:
+    """Return what people may do about an alarm: verbs, and what their buttons say."""
+    ack = [] if alarm.acknowledged else [("ack", "Acknowledge")]
+    return [*ack, ("shelve", "Shelve for 1 h") if alarm.shelf is None else ("unshelve", "Unshelve")]
 
 
 def _course(facts: Facts, _: Study | None, tracks: Tracks) -> View:
@@ -127,7 +141,8 @@ _VIEWS: Mapping[str, tuple[str, Callable[[Facts, Study | None, Tracks], View]]] 
         "readings": ("Readings", _readings),
         "model": ("What the model expects", _model),
         "front": ("Trade-off", _front),
-        "log": ("Log", lambda *_: {}),
+        "instruments": ("Instruments", lambda facts, *_: {} if facts.instruments else None),
+        "log": ("Log", _log),
     }
 )
 SECTIONS: Mapping[str, str] = MappingProxyType({name: title for name, (title, _) in _VIEWS.items()})

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from rigctl.campaign.alarms import Alarms, AlarmState
+from rigctl.campaign.journal.alarms import Mark
 from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.core.recommend import Recommendation
 
@@ -214,6 +216,19 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True)
+class Instrument:
+    """What is known of an instrument's upkeep."""
+
+    name: str
+    says: tuple[str, ...]
+    """What is left, and how it is calibrated; phrases."""
+    wrong: tuple[str, ...]
+    """What is wrong with it, and the remedy; sentences."""
+    held: bool
+    """Whether control sets that need it are not played."""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a journal (and a running campaign, if it answers) says, gathered at one instant."""
 
@@ -232,17 +247,26 @@ class Facts:
     """Trials that are over."""
     asks: bool = False
     """Whether a campaign runs that can be asked to do something, also one that has not answered just now."""
-    unseen: int = 0
-    """Warnings that nobody has acknowledged."""
+    alarms: tuple[AlarmState, ...] = ()
+    """All of them, each once; those that stand first."""
+    heard: tuple[Alarms, Mark] = field(default=(Alarms(), Mark()), repr=False, compare=False)
+    """What they are made of, and up to where the journal was read for it."""
     version: str = ""
     bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Between what nine in ten readings lie when a variable is left alone, where this is declared."""
+    instruments: tuple[Instrument, ...] = ()
+    """Those of whose upkeep something is known."""
     drawn: dict[str, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
     """What was drawn, and of what: handed on from look to look, it saves time and decides nothing."""
 
     def behind(self, study: Study) -> int:
         """Return how many trials that are over a study does not know yet."""
         return self.charged - study.trials
+
+    @property
+    def unseen(self) -> int:
+        """Return how many warnings there are that nobody has acknowledged."""
+        return sum(alarm.condition in ("stands", "over") and not alarm.note for alarm in self.alarms)
 
     @property
     def recorded(self) -> tuple[CourseRow, ...]:

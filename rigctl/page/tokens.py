@@ -123,7 +123,7 @@ class TokenFile:
     def _alone(self) -> Iterator[tuple[Token, ...]]:
         """Give what is there while nobody else changes it."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self.path.parent.mkdir(0o700, parents=True, exist_ok=True)
             descriptor = os.open(self.path.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise self._unwritable(error) from error

@@ -7,6 +7,7 @@ from datetime import datetime
 from math import ceil, floor, isfinite, log10
 from types import MappingProxyType
 
+from rigctl.campaign.alarms import AlarmState
 from rigctl.config.wording import joined
 from rigctl.errors import counted
 from rigctl.page.shown import Facts, Labels, SetFact, Study, Why
@@ -64,6 +65,19 @@ def between(low: float, high: float, unit: str = "", decimals: int | None = None
 def fixed(value: float | None, decimals: int) -> str:
     """Write a number as the others of its column are."""
     return "\u2013" if value is None else f"{value:.{decimals}f}".replace("-", "\u2212")
+
+
+def alarm_words(alarm: AlarmState, now: datetime) -> str:
+    """Say how an alarm stands, and who has seen or shelved it."""
+    words = {
+        "stands": "stands" if alarm.mark else "seen by nobody",
+        "acknowledged": f"stands, seen by {alarm.acknowledged}",
+        "over": "over, seen by nobody",
+        "settled": f"seen by {alarm.acknowledged}" if alarm.acknowledged else "over",
+    }[alarm.condition]
+    if alarm.shelf is None:
+        return words
+    return f"{words}, shelved until {clock(alarm.shelf.until_utc, now)} by {alarm.shelf.who}"
 
 
 def with_unit(value: float | None, unit: str, digits: int = 4) -> str:

@@ -55,6 +55,34 @@ class SaysSimulated(Protocol):
         """Tell whether it says of itself that it is simulated; False where it cannot say."""
 
 
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a device says of its calibration."""
+
+    points: int | None
+    """Of how many points it is; 0: it has none; None: it does not say."""
+    slopes: tuple[float, ...] = ()
+    """Percent of an ideal probe's, as it lists them; empty where it does not."""
+    detail: str = ""
+    """Its own words."""
+
+
+@runtime_checkable
+class Calibrated(Protocol):
+    """A device that knows whether it is calibrated."""
+
+    def calibration(self, deadline: Deadline) -> Calibration:
+        """Ask it; changes nothing."""
+
+
+@runtime_checkable
+class Calibratable(Calibrated, Protocol):
+    """A pump that can be told what it really dispensed the last time."""
+
+    def calibrate(self, volume_ml: float, deadline: Deadline) -> None:
+        """Tell it that its last dose was this volume, as a person has measured it. Sent once."""
+
+
 @runtime_checkable
 class Anonymous(Protocol):
     """A device that cannot be told from another of its kind: identifying it shows only that something answers."""

@@ -23,7 +23,7 @@ from typing import Any, Final, TypeVar
 from rigctl.errors import DeviceBusy, DeviceError, DeviceTimeout, GarbledReply, PortUnavailable
 from rigctl.rig.link import BusTiming, Contact, Link
 from rigctl.rig.protocols import Deadline, Hurry, Line, Severity
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import OVER, STANDS, Alarm
 
 T = TypeVar("T")
 
@@ -127,7 +127,7 @@ class Bus:
         line: used from this bus's thread only.
         on_alarm: told, in the event loop, when the line is lost, stuck, and back.
         timing: how patient to be.
-        now: wall clock of the reopening back-off, seconds.
+        now: wall clock of the reopening back-off, seconds; None: the system's, monotonic.
     """
 
     def __init__(
@@ -135,13 +135,15 @@ class Bus:
         line: Line,
         on_alarm: Callable[[Alarm], None],
         timing: BusTiming | None = None,
-        now: Callable[[], float] = time.monotonic,
+        now: Callable[[], float] | None = None,
     ) -> None:
         self.url = line.url
         self.repeated_reads = 0
         """Reads asked again after a garbled or busy answer."""
+        self.failed_exchanges = 0
+        """Without an answer, or with one that is none; those that were asked again among them."""
         self._timing = timing or BusTiming()
-        self._link = Link(line, self._timing, now)
+        self._link = Link(line, self._timing, now or time.monotonic)
         self._on_alarm = on_alarm
         self._queue = _Queue()
         self._serial = itertools.count()
@@ -196,14 +198,19 @@ class Bus:
             try:
                 answer: T = await self._once(exchange)
             except GarbledReply as error:
+                self.failed_exchanges += 1
                 if error.repeated or not garbled_left:
                     raise
                 garbled_left -= 1
             except DeviceBusy as error:
+                self.failed_exchanges += 1
                 pause_s = next(pauses, None)
                 if error.repeated or pause_s is None:
                     raise
                 await asyncio.sleep(pause_s)
+            except DeviceError:
+                self.failed_exchanges += 1
+                raise
             else:
                 return answer
             self.repeated_reads += 1
@@ -311,9 +318,9 @@ class Bus:
             return
         self._trouble = trouble
         if trouble:
-            self._on_alarm(Alarm(Severity.MAJOR, self.url, trouble))
+            self._on_alarm(Alarm(Severity.MAJOR, self.url, f"{trouble} {STANDS}"))
         else:
-            self._on_alarm(Alarm(Severity.MINOR, self.url, "the line works again"))
+            self._on_alarm(Alarm(Severity.MINOR, self.url, f"the line works again {OVER}"))
 
     # in the bus's thread ------------------------------------------------------------------------------------------
 

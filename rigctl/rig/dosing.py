@@ -7,6 +7,7 @@ pump that cannot testify (it restarted, or is silent) has the full volume booked
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -92,7 +93,7 @@ class Dispenser:
 
     Args:
         trip: latches the trip and drives the rig to its safe state.
-        wall: wall clock of the deadline's floor, seconds.
+        wall: wall clock of the deadline's floor, seconds; None: the system's, monotonic.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class Dispenser:
         *,
         trip: Callable[[str], Awaitable[object]],
         timing: DoseTiming | None = None,
-        wall: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] | None = None,
     ) -> None:
         self._guard = guard
         self._doses = doses
@@ -114,7 +115,9 @@ class Dispenser:
         self._on_alarm = on_alarm
         self._trip = trip
         self._timing = timing or DoseTiming()
-        self._wall = wall
+        self._booking = asyncio.Lock()
+        """Held from a look at the caps until the intent counts in them: pumps of one tank may dose side by side."""
+        self._wall = wall or time.monotonic
         self.turns: dict[str, int] = {}
         """By pump: how many doses it has been asked for; negative from when one is sent until its end is kept."""
 
@@ -143,12 +146,14 @@ class Dispenser:
         Raises:
             ReadBackMismatch: one of several fell short, so that their ratio does not hold.
         """
-        permits = [await self._guard.admit_dose(pump, volume_ml) for pump, volume_ml in volumes]
+        await self._guard.admit_doses(volumes)  # no pump is asked for what is refused
         before = [await self._ready(pump) for pump, _ in volumes]
-        doses = [
-            _Dose(pump, await self._doses.intend(pump.name, volume_ml, before_ml), volume_ml, before_ml)
-            for (pump, volume_ml), before_ml in zip(volumes, before, strict=True)
-        ]
+        async with self._booking:
+            permits = await self._guard.admit_doses(volumes)
+            doses = [
+                _Dose(pump, await self._doses.intend(pump.name, volume_ml, before_ml), volume_ml, before_ml)
+                for (pump, volume_ml), before_ml in zip(volumes, before, strict=True)
+            ]
         given: list[float] = []
         for dose, permit in zip(doses, permits, strict=True):
             self.turns[dose.pump.name] = -abs(self.turns.get(dose.pump.name, 0)) - 1

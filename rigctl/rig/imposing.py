@@ -12,13 +12,15 @@ from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, together
 from rigctl.rig.protocols import Actuator, ActuatorState, Clock, Doser, Severity
 from rigctl.rig.resting import Rest, beside
-from rigctl.rig.spec import PrepareStep, RigSpec
+from rigctl.rig.slewing import ramp
+from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
 from rigctl.rig.titration import Evidence, Partner, Side, Titration
 from rigctl.rig.values import Alarm
 from rigctl.rig.wiring import Wiring
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
 ON = 1.0
+_NOTHING = VariableWiring("", "", None, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,19 @@ class Imposer:
 
     async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
         plan = self._planned(setpoints)
-        idle = [a for n, a in self.wiring.actuators.items() if n not in plan.imposed]
-        idle_pumps = [d for n, d in self.wiring.dosers.items() if n not in plan.moving]
-        await together(*(self._impose(a, None) for a in idle), *(self._still(d) for d in idle_pumps))
-        await together(*(self._impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()))
+        actuators, dosers = self.wiring.in_service(self.wiring.actuators), self.wiring.in_service(self.wiring.dosers)
+        idle = [a for n, a in actuators.items() if n not in plan.imposed]
+        idle_pumps = [d for n, d in dosers.items() if n not in plan.moving]
+        await together(*(self.impose(a, None) for a in idle), *(self._still(d) for d in idle_pumps))
+        imposing = [self.impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()]
+        slewed = any(self.spec.limits[n].slew is not None for n in plan.imposed)
+        await together(*(beside(self.clock, imposing) if slewed else imposing))
         for step in self.spec.timing.prepare:
             await self._prepare(step)
         await self._give(plan.volumes)
         await self._titrate(plan.dosed)
         await together(
-            *(self._confirm(a, plan.imposed.get(n)) for n, a in self.wiring.actuators.items()),
+            *(self.confirm(a, plan.imposed.get(n)) for n, a in actuators.items()),
             *(self._still(d) for d in idle_pumps),
         )
         imposed = {name: ActuatorState(True, value) for name, value in plan.chosen.items()}
@@ -74,6 +79,9 @@ class Imposer:
     def _planned(self, setpoints: Mapping[str, float]) -> _Plan:
         """Plan which actuator does what; nothing moves before the guard has let every setpoint pass."""
         wired = {v.name: v for v in self.spec.variables if v.actuators}
+        aside = sorted(self.wiring.aside & {name for v in setpoints for name in wired.get(v, _NOTHING).actuators})
+        if aside:
+            raise GuardRefused(f"{', '.join(aside)}: out of service; `rigctl in-service` puts it back")
         unknown = sorted(set(setpoints) - set(wired))
         if unknown:
             raise GuardRefused(f"no actuator for {', '.join(unknown)}; variables with one: {', '.join(wired)}")
@@ -83,7 +91,7 @@ class Imposer:
         for variable, value in setpoints.items():
             first = wired[variable].actuators[0]
             for name in wired[variable].actuators:
-                self.guard.check_setpoint(name, value, self._unit_of(name))
+                self.guard.check_setpoint(name, value, _unit_of(self.spec, self.wiring, name))
             moving.update(self.spec.pumps_of(wired[variable]))
             dosing = [self.spec.dosing[name] for name in wired[variable].actuators if name in self.spec.dosing]
             imposed |= {d.treatment: ON for d in dosing if d.treatment is not None}
@@ -96,15 +104,23 @@ class Imposer:
         volumes = {name: given[name] for name in self.spec.volumes if name in given}
         return _Plan(imposed, dosed, volumes, frozenset(moving | set(given)), chosen)
 
-    def _unit_of(self, actuator: str) -> str:
-        """Return the unit of an actuator's setpoint: a pump's is that of the probe it is judged by, or mL."""
-        if actuator in self.spec.volumes:
-            return "mL"
-        probe = self.wiring.dosing_probes.get(actuator)
-        return self.wiring.actuators[actuator].device.unit if probe is None else probe.handle.device.unit
+    async def impose(self, actuator: Handle[Actuator], value: float | None) -> None:
+        """Apply a value, in steps where it may not jump, or release (None).
 
-    async def _impose(self, actuator: Handle[Actuator], value: float | None) -> None:
-        """Apply a value, or release (None). If the answer is lost, nothing is sent again: the read-back decides."""
+        If an answer is lost, nothing is sent again: the read-back decides.
+        """
+        stood, slew = self.driven.pop(actuator.name, None), self.spec.limits[actuator.name].slew
+        if value is None or slew is None:
+            await self._tell(actuator, value)
+            return
+        start = await _stands(self.spec, self.wiring, actuator) if stood is None else stood
+        if stood is None:
+            self.guard.stands_at(actuator.name, start)
+        for pause_s, setpoint in ramp(start, value, slew):
+            await self.rest(pause_s)
+            await self._tell(actuator, setpoint)
+
+    async def _tell(self, actuator: Handle[Actuator], value: float | None) -> None:
         self.driven.pop(actuator.name, None)
         try:
             if value is None:
@@ -117,11 +133,14 @@ class Imposer:
             doing = "release" if value is None else f"apply {value:g}"
             message = f"{doing}: unknown whether it arrived, not sent again, reading back: {error}"
             self.on_alarm(Alarm(Severity.MINOR, actuator.name, message))
-            await self._confirm(actuator, value)
+            await self.confirm(actuator, value)
+            if value is not None:
+                self.guard.stands_at(actuator.name, value)
         if value is not None:
             self.driven[actuator.name] = value
 
-    async def _confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
+    async def confirm(self, actuator: Handle[Actuator], value: float | None) -> None:
+        """Raise `ReadBackMismatch` unless the instrument says that it holds `value`, or is released (None)."""
         denied = await self.denial(actuator, value)
         if denied:
             message = f"{self._serves(actuator.name)}: {actuator.name} {denied}"
@@ -140,7 +159,7 @@ class Imposer:
         return f"reads back {told(state, unit)}, wanted {wanted}"
 
     async def verify(self) -> Mapping[str, str]:
-        actuators = self.wiring.actuators
+        actuators = self.wiring.in_service(self.wiring.actuators)
         said = await together(*(self._deviation(a, self.driven.get(n)) for n, a in actuators.items()))
         return {name: text for name, text in zip(actuators, said, strict=True) if text}
 
@@ -165,9 +184,9 @@ class Imposer:
 
     async def _prepare(self, step: PrepareStep) -> None:
         actuator = self.wiring.actuators[step.actuator]
-        await self._impose(actuator, step.value)
+        await self.impose(actuator, step.value)
         await self.rest(step.wait_s)
-        await self._impose(actuator, None)
+        await self.impose(actuator, None)
 
     async def _give(self, volumes: Mapping[str, float]) -> None:
         """Give every volume that is a variable's, once; what was given is what is measured of it."""
@@ -208,6 +227,26 @@ class Imposer:
 
     def _serves(self, actuator: str) -> str:
         return next((v.name for v in self.spec.variables if actuator in v.actuators), actuator)
+
+
+def _unit_of(spec: RigSpec, wiring: Wiring, actuator: str) -> str:
+    """Return the unit of an actuator's setpoint: a pump's is that of the probe it is judged by, or mL."""
+    if actuator in spec.volumes:
+        return "mL"
+    probe = wiring.dosing_probes.get(actuator)
+    return wiring.actuators[actuator].device.unit if probe is None else probe.handle.device.unit
+
+
+async def _stands(spec: RigSpec, wiring: Wiring, actuator: Handle[Actuator]) -> float:
+    """Return where a ramp begins: at the setpoint it holds, else where its variable is, within its range."""
+    state, limits = await actuator.ask(actuator.device.read_back, "read back"), spec.limits[actuator.name]
+    at = state.setpoint if state.controlled else None
+    if at is None:
+        variable = next((v.name for v in spec.variables if v.actuator == actuator.name), None)
+        probe = next((p for p in wiring.probes if p.name == variable), None)
+        reading = None if probe is None else await probe.read()
+        at = reading.value if reading is not None and reading.valid else limits.low
+    return min(max(at, limits.low), limits.high)
 
 
 def _partners(spec: RigSpec, wiring: Wiring, pump: str) -> tuple[Partner, ...]:

@@ -99,7 +99,9 @@ class Lookout:
             astray={**self._silent(now_s), **self._astray},
             strays={n: why for n, (at_s, why) in self._strays.items() if now_s - at_s < REMEMBERED_S},
             steps={p.name: f"{p.name} {p.record.step}" for p in self.wiring.probes if p.record.step},
+            driven=dict(self.driven()),
             stuck={bus.url: bus.stuck for bus in self._beats if bus.stuck},
+            exchanges={bus.url: (bus.failed_exchanges, bus.repeated_reads) for bus in self._beats},
         )
 
     async def close(self) -> None:
@@ -112,11 +114,13 @@ class Lookout:
 
     async def _round(self, bus: Bus, beat: _Beat) -> None:
         """Ask all that is due; a device that does not answer keeps no other from being asked."""
-        began_s, answered = time.monotonic(), True
-        due: list[Callable[[], Awaitable[object]]] = [partial(self._confirm, actuator) for actuator in beat.actuators]
+        began_s, answered, aside = time.monotonic(), True, self.wiring.aside
+        due: list[Callable[[], Awaitable[object]]] = [
+            partial(self._confirm, actuator) for actuator in beat.actuators if actuator.name not in aside
+        ]
         if began_s >= beat.pumps_next_s:
             beat.pumps_next_s = began_s + PUMPS_EVERY_S
-            due += [partial(self._idle, pump) for pump in beat.pumps]
+            due += [partial(self._idle, pump) for pump in beat.pumps if pump.name not in aside]
         due += [probe.read for probe in beat.probes if self._due(probe, began_s)]
         for ask in due:
             try:

@@ -4,6 +4,8 @@
   counter of the same energy, in kWh from when this process began. It is sampled whenever the counters are read, and a
   few times in every trial between. It testifies without doubt only if no gap between two samples was a large part of
   the time between two readings.
+- Where prices go by the hour, the civil time of a round of readings, and where the counter stood when its rate became
+  another; each is handed out with the next round.
 - How long the machine has been suspended since it was booted, in rig seconds, where the clock can say so.
 
 Both are kept beside the meters' readings, under names that no meter has.
@@ -12,11 +14,14 @@ Both are kept beside the meters' readings, under names that no meter has.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from typing import Protocol, cast, runtime_checkable
 
 from rigctl.errors import DeviceError
+from rigctl.rig.calendar import Tariff
+from rigctl.rig.civil import civil_now
 from rigctl.rig.handle import Handle, together
 from rigctl.rig.measuring import judged, planned_samples
 from rigctl.rig.protocols import Clock, Meter, Reading, Sensor, Severity
@@ -26,10 +31,15 @@ from rigctl.rig.values import Alarm
 
 ASLEEP = "(asleep)"
 """Name under which the time spent in suspend is kept, rig seconds since boot."""
+CIVIL = "(civil)"
+"""Name under which the civil time of a round of readings is kept, seconds since 1970."""
 BY_POWER = " (by power)"
+AT = " (at "
 SAMPLES_PER_TRIAL = 20
 LEAST_PERIOD_S = 1.0
 """Wall seconds between two samples of the power at least: the bus has others to serve."""
+LOOK_S = 30.0
+"""Wall seconds after which civil time is looked at again: it may have been set."""
 LARGEST_GAP = 0.2
 """Share of the time between two readings that may pass between two samples of the power."""
 JOULES_PER_KWH = 3.6e6
@@ -41,7 +51,13 @@ def by_power(meter: str) -> str:
 
 def is_own(name: str) -> bool:
     """Tell whether a reading of this name is one of our own counters, not a meter's."""
-    return name == ASLEEP or name.endswith(BY_POWER)
+    return name in (ASLEEP, CIVIL) or name.endswith(BY_POWER) or AT in name
+
+
+def at_change(name: str, counter: str) -> float | None:
+    """Return the instant (seconds since 1970) of a reading of this counter at a change of its rate; None: of others."""
+    whose, _, instant = name.removesuffix(")").partition(AT)
+    return float(instant) if instant and whose == counter else None
 
 
 @runtime_checkable
@@ -84,12 +100,24 @@ class PowerIntegral:
 
 
 class Metering:
-    """The meters of one rig, by their names; the `timing` of a trial says how often their power is sampled."""
+    """The meters of one rig, by their names; the `timing` of a trial says how often their power is sampled.
+
+    `tariffs`: of all meters that have one, also those without a counter. Devices that are `aside` (a set that may
+    change) are not asked: their meters are left out.
+    """
 
     def __init__(
-        self, meters: Mapping[str, Handle[Meter]], timing: TrialTiming, clock: Clock, on_alarm: Callable[[Alarm], None]
+        self,
+        meters: Mapping[str, Handle[Meter]],
+        timing: TrialTiming,
+        clock: Clock,
+        on_alarm: Callable[[Alarm], None],
+        tariffs: Mapping[str, Tariff] | None = None,
+        *,
+        aside: Container[str] = (),
     ) -> None:
         self._meters = meters
+        self._aside = aside
         self._clock = clock
         self._on_alarm = on_alarm
         self._powers = {
@@ -99,11 +127,16 @@ class Metering:
         }
         self._period_s = max(LEAST_PERIOD_S, trial_s(timing) / SAMPLES_PER_TRIAL / clock.speedup)
         self._sampling: asyncio.Task[None] | None = None
+        self._tariffs = dict(tariffs or {})
+        self._waiting: asyncio.Task[None] | None = None
+        self._at: dict[str, Reading] = {}
+        """What was read at changes of rates since the last round."""
 
     async def read(self) -> Mapping[str, Reading]:
         """Read all counters, our own among them; a meter's that cannot be read is INVALID, ours are left out then."""
-        readings = await together(*(self._total(n, h) for n, h in self._meters.items()))
-        found = dict(zip(self._meters, readings, strict=True))
+        asked = {name: handle for name, handle in self._meters.items() if handle.name not in self._aside}
+        readings = await together(*(self._total(n, h) for n, h in asked.items()))
+        found = dict(zip(asked, readings, strict=True))
         try:
             sampled = await self._sample()
         except Exception as error:  # noqa: BLE001 - as in `_total`
@@ -111,6 +144,10 @@ class Metering:
             sampled = set()
         told = {by_power(name): integral.tell() for name, (_, integral) in self._powers.items() if name in sampled}
         found |= {name: reading for name, reading in told.items() if reading is not None}
+        now_s = civil_now(self._clock) if self._tariffs else None
+        if now_s is not None:
+            found |= {**self._at, CIVIL: Reading(now_s, "s", self._clock.now_s())}
+            self._at = {}
         if isinstance(self._clock, KnowsSuspend):
             found[ASLEEP] = Reading(self._clock.suspended_s(), "s", self._clock.now_s())
         return found
@@ -145,6 +182,37 @@ class Metering:
         """Go on sampling the power, until `stop`; harmless when it is sampled already, or nothing can be."""
         if self._powers and self._sampling is None:
             self._sampling = enlisted(self._clock, self._keep_sampling(), "power")
+        if self._tariffs.keys() & self._meters.keys() and self._waiting is None:
+            self._waiting = enlisted(self._clock, self._keep_changes(), "changes of rates")
+
+    async def _keep_changes(self) -> None:
+        """Read the counters whose rate changes when it does; one that cannot be read then is divided by time."""
+        due_s = math.inf
+        while True:
+            now_s = civil_now(self._clock)
+            if now_s is not None and now_s >= due_s:
+                await self._read_at(due_s)
+                due_s = math.inf
+                continue
+            if now_s is not None:
+                due_s = min([due_s, *(self._tariffs[n].changes_s(now_s) for n in self._meters if n in self._tariffs)])
+            left_s = LOOK_S * self._clock.speedup if now_s is None else min(due_s - now_s, LOOK_S * self._clock.speedup)
+            await rest(self._clock, left_s)
+
+    async def _read_at(self, change_s: float) -> None:
+        changing = [
+            n for n in self._meters if n in self._tariffs and self._tariffs[n].changes_s(change_s - 1) == change_s
+        ]
+        readings = await together(*(self._total(n, self._meters[n]) for n in changing))
+        self._at |= {f"{n}{AT}{change_s:.0f})": r for n, r in zip(changing, readings, strict=True) if r.valid}
+        try:
+            sampled = await self._sample()
+        except Exception as error:  # noqa: BLE001 - as in `_total`
+            self._tell_mistake("the power is not known", error)
+            return
+        for name in sampled.intersection(changing):
+            kwh, now_s = self._powers[name][1].kwh, self._clock.now_s()
+            self._at[f"{by_power(name)}{AT}{change_s:.0f})"] = Reading(kwh, "kWh", now_s)
 
     async def _keep_sampling(self) -> None:
         try:
@@ -158,10 +226,11 @@ class Metering:
         self._on_alarm(Alarm(Severity.MINOR, ", ".join(self._powers), f"{what}: {type(error).__name__}: {error}"))
 
     async def stop(self) -> None:
-        if self._sampling is not None:
-            self._sampling.cancel()
-            await asyncio.wait([self._sampling])
-            self._sampling = None
+        for task in (self._sampling, self._waiting):
+            if task is not None:
+                task.cancel()
+                await asyncio.wait([task])
+        self._sampling = self._waiting = None
 
 
 def trial_s(timing: TrialTiming) -> float:

@@ -20,25 +20,29 @@ async def open_all(wiring: Wiring) -> Mapping[str, Identity]:
     await together(*(_open(bus, wiring, found, errors) for bus in wiring.buses.values()))
     if errors:
         raise combined(errors)
-    return {name: found[name] for name in wiring.handles}
+    return {name: found[name] for name in wiring.in_service(wiring.handles)}
 
 
 async def _open(bus: Bus, wiring: Wiring, found: dict[str, Identity], errors: list[DeviceError]) -> None:
+    here = {n: h for n, h in wiring.in_service(wiring.handles).items() if h.bus is bus}
+    if not here:
+        return  # all of it is out of service
     try:
         await bus.open()
     except DeviceError as error:
         errors.append(error)
         return
-    for name, handle in wiring.handles.items():
-        if handle.bus is bus:
-            try:
-                found[name] = await handle.identify()
-            except DeviceError as error:
-                errors.append(error)
+    for name, handle in here.items():
+        try:
+            found[name] = await handle.identify()
+        except DeviceError as error:
+            errors.append(error)
 
 
-async def refuse_real_time_lapse(wiring: Wiring, speedup: float) -> None:
+async def refuse_real_time_lapse(wiring: Wiring, speedup: float, only: Bus | None = None) -> None:
     """Refuse rig time faster than the wall unless every bus leads to something that says it is simulated.
+
+    Every bus with a device in service; or `only` this one, whatever is in service there.
 
     Raises:
         DeviceFault: a bus does not.
@@ -46,8 +50,11 @@ async def refuse_real_time_lapse(wiring: Wiring, speedup: float) -> None:
     """
     if speedup == 1.0:
         return
-    simulated = await together(*(_leads_to_simulation(bus, wiring) for bus in wiring.buses.values()))
-    real = [url for url, says_so in zip(wiring.buses, simulated, strict=True) if not says_so]
+    handles = wiring.in_service(wiring.handles) if only is None else wiring.handles
+    used = {h.bus for h in handles.values() if only in (None, h.bus)}
+    asked = {url: bus for url, bus in wiring.buses.items() if bus in used}
+    simulated = await together(*(_leads_to_simulation(bus, handles) for bus in asked.values()))
+    real = [url for url, says_so in zip(asked, simulated, strict=True) if not says_so]
     if real:
         cap_s = f"{86400 / speedup:.3g} s"
         raise DeviceFault(
@@ -56,8 +63,8 @@ async def refuse_real_time_lapse(wiring: Wiring, speedup: float) -> None:
         )
 
 
-async def _leads_to_simulation(bus: Bus, wiring: Wiring) -> bool:
-    for handle in wiring.handles.values():
+async def _leads_to_simulation(bus: Bus, handles: Mapping[str, Handle[Device]]) -> bool:
+    for handle in handles.values():
         if handle.bus is bus and isinstance(handle.device, SaysSimulated):
             says_so = await handle.ask(handle.device.simulated, "is it simulated")
             if says_so:
@@ -93,8 +100,9 @@ def _in_words(reading: Reading) -> str:
 
 
 async def missing(wiring: Wiring) -> Mapping[str, str]:
-    answers = await together(*map(_wrong_with, wiring.handles.values()))
-    return {name: why for name, why in zip(wiring.handles, answers, strict=True) if why}
+    asked = wiring.in_service(wiring.handles)
+    answers = await together(*map(_wrong_with, asked.values()))
+    return {name: why for name, why in zip(asked, answers, strict=True) if why}
 
 
 async def _wrong_with(handle: Handle[Device]) -> str:

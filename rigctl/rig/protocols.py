@@ -371,6 +371,9 @@ class DoseLog(Protocol):
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         """Sum up all doses since this rig time, open intents in full; for the caps."""
 
+    async def given_ml(self, pumps: Sequence[str], since_s: float | None) -> float:
+        """Sum up all doses of these pumps since this rig time, open intents in full; None: of the trial under way."""
+
     async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
         """Record what the last dose of this pump did to the reading that judges it, the probe's units."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
+from rigctl.rig.by_hand import Hands
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import together
@@ -20,7 +21,7 @@ from rigctl.rig.resting import Rest, resting
 from rigctl.rig.safing import drive_safe, time_to_safe
 from rigctl.rig.spec import RigSpec
 from rigctl.rig.titration import Evidence
-from rigctl.rig.values import Alarm, Measurement, OpenDose, SafeReport, SafeTimes
+from rigctl.rig.values import OVER, STANDS, Alarm, Measurement, OpenDose, SafeReport, SafeTimes
 from rigctl.rig.wiring import wired
 
 
@@ -47,7 +48,7 @@ class Rig:
         bus_timing: BusTiming | None = None,
     ) -> None:
         self.spec = spec
-        self.guard = Guard(spec.limits, doses, clock)
+        self.guard = Guard(spec.limits, doses, clock, caps=spec.caps)
         self._clock = clock
         self._doses = doses
         self._on_alarm = on_alarm
@@ -56,7 +57,8 @@ class Rig:
         self._wiring = wired(spec, registry, clock, on_alarm, bus_timing)
         self._dispenser = Dispenser(self.guard, doses, clock, self._rest, on_alarm, trip=self.trip)
         evidence = Evidence(doses, spec.unanswered_doses, self.trip)
-        self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm)
+        tariffs, aside = {m.name: m.tariff for m in spec.meters if m.tariff is not None}, self._wiring.aside
+        self._metering = Metering(self._wiring.meters, spec.timing, clock, on_alarm, tariffs, aside=aside)
         self._imposer = Imposer(spec, self._wiring, self.guard, self._dispenser, clock, self._rest, on_alarm, evidence)
         self._lookout = Lookout(
             wiring=self._wiring,
@@ -69,6 +71,8 @@ class Rig:
             dosing=lambda: self._dispenser.turns,
             on_alarm=on_alarm,
         )
+        self.hands = Hands(spec, self._wiring, self._imposer, self._dispenser, on_alarm)
+        """What a person does to single instruments, and which of them are in service."""
         self.verify = self._imposer.verify
         """Ask every actuator whether it holds what was imposed, or nothing; what those say that do not, by actuator.
 
@@ -175,7 +179,9 @@ class Rig:
         report = await drive_safe(self.spec, self._wiring, self.guard)
         for name, why in report.failed.items():
             if name not in self._unsafe:  # one alarm, not one per attempt
-                self._on_alarm(Alarm(Severity.MAJOR, name, f"not confirmed in its safe state: {why}"))
+                self._on_alarm(Alarm(Severity.MAJOR, name, f"not confirmed in its safe state: {why} {STANDS}"))
+        for name in sorted(self._unsafe.difference(report.failed)):
+            self._on_alarm(Alarm(Severity.MINOR, name, f"confirmed in its safe state {OVER}"))
         self._unsafe = frozenset(report.failed)
         return report
 

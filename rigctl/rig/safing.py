@@ -38,7 +38,7 @@ LEAST_PATIENCE_S: Final = 0.5
 
 
 def to_make_safe(wiring: Wiring) -> list[Handle[Any]]:
-    return [*wiring.dosers.values(), *wiring.actuators.values()]
+    return [*wiring.in_service(wiring.dosers).values(), *wiring.in_service(wiring.actuators).values()]
 
 
 def grouped(handles: Iterable[Handle[Any]], limits: Mapping[str, ActuatorLimits]) -> list[list[Handle[Any]]]:

@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
+from rigctl.rig.calendar import Hours, Tariff
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import DeviceOptions
+from rigctl.rig.slewing import Slew
 
+HOUR_S, DAY_S = 3600.0, 86_400.0
 Statistic = Literal["median", "mean"]
 
 
@@ -69,6 +72,45 @@ class ActuatorLimits:
     """`off` releases (or stops) it; a number is applied."""
     per_dose_ml: float | None = None
     per_day_ml: float | None = None
+    allowed: Hours | None = None
+    """When it may be driven; None: always."""
+    slew: Slew | None = None
+    """How its setpoint may move; None: at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapSpec:
+    """What one pump, or all pumps of one tank together, may give; mL."""
+
+    name: str
+    """Of the pump or the tank."""
+    pumps: tuple[str, ...]
+    per_hour_ml: float | None = None
+    per_day_ml: float | None = None
+    per_trial_ml: float | None = None
+    per_campaign_ml: float | None = None
+
+    @property
+    def windows(self) -> tuple[tuple[float, float, str], ...]:
+        """Return the caps that come free again: rig seconds, mL, and in words."""
+        caps = ((HOUR_S, self.per_hour_ml, "1 h"), (DAY_S, self.per_day_ml, "24 h"))
+        return tuple((span_s, most_ml, words) for span_s, most_ml, words in caps if most_ml is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class CareSpec:
+    """What wears out or runs out at one device; None: nobody counts it."""
+
+    bottle_ml: float | None = None
+    """What is in a pump's full bottle."""
+    warn_doses: int = 0
+    """So many doses left are worth a word."""
+    tubing_ml: float | None = None
+    """What a pump's tubing is good for."""
+    calibrate_every_s: float | None = None
+    """Rig seconds between two calibrations."""
+    slope: tuple[float, float] = (85.0, 105.0)
+    """What a probe's slopes must be, percent of an ideal probe's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +188,16 @@ class WatchSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class StartsSpec:
+    """When starts that end badly hold the campaign."""
+
+    at_most: int = 5
+    """So many in a row are made up for by the next; after that a person says whether it goes on."""
+    good_after_s: float = 600.0
+    """Wall seconds after which a start has gone well, whatever becomes of its process later."""
+
+
+@dataclass(frozen=True, slots=True)
 class OutcomeWiring:
     """Which instrument measures an outcome besides the first."""
 
@@ -198,6 +250,8 @@ class MeterSpec:
     """A difference above this cannot be true: the trial's cost becomes unknown (estimated)."""
     rated_per_h: float | None = None
     """The most that can be used in an hour (kWh or mL), as the device's rating says; None: it is not declared."""
+    tariff: Tariff | None = None
+    """Prices by time of use, of which `price` is the mean; None: it is always the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,6 +280,24 @@ class RigSpec:
     """Doses of one pump without response, over all trials since the last that had one, after which it is latched."""
     further: tuple[OutcomeWiring, ...] = ()
     """Outcomes besides the first, in the order policies know them by."""
+    caps: tuple[CapSpec, ...] = ()
+    """Of pumps and tanks, beside those in `limits`."""
+    care: Mapping[str, CareSpec] = field(default_factory=dict)
+    """Per device of which something is counted."""
+    starts: StartsSpec | None = None
+    """None: however often it dies, the next start goes on."""
+    allowed: Hours | None = None
+    """When trials may run; None: always."""
+    begins_s: float | None = None
+    """Civil time at which a simulated campaign begins, seconds since 1970; None: the wall clock's then."""
+    expected_s: float = 0.0
+    """Rig seconds that a trial is expected to take."""
+
+    @property
+    def calendar(self) -> bool:
+        """Tell whether anything of it goes by civil time."""
+        hours = (self.allowed, *(limits.allowed for limits in self.limits.values()))
+        return any(h is not None for h in hours) or any(m.tariff is not None for m in self.meters)
 
     @property
     def outcome_names(self) -> tuple[str, ...]:
@@ -241,6 +313,12 @@ class RigSpec:
     def pumps(self) -> tuple[str, ...]:
         """Return every pump, each once: those of variables first, then those that dose along with them."""
         return tuple(dict.fromkeys([*self.partners, *(p for along in self.partners.values() for p in along)]))
+
+    @property
+    def capped(self) -> tuple[CapSpec, ...]:
+        """Return all caps but those of single doses."""
+        daily = {n: limits.per_day_ml for n, limits in self.limits.items() if limits.per_day_ml is not None}
+        return (*(CapSpec(name, (name,), per_day_ml=most_ml) for name, most_ml in daily.items()), *self.caps)
 
     def pumps_of(self, variable: VariableWiring) -> tuple[str, ...]:
         """Return the pumps that move while this variable is controlled."""

@@ -25,6 +25,12 @@ class Measurement:
     detail: str = ""
 
 
+STANDS = "(stands)"
+"""At the end of an alarm's message: its cause lasts, and another alarm will say when it is gone."""
+OVER = "(over)"
+"""At the end of that other alarm's message; it has the same source."""
+
+
 @dataclass(frozen=True, slots=True)
 class Alarm:
     """Something a person should know; recorded whatever happens next."""
@@ -112,5 +118,9 @@ class Glance:
     """Pumps that ran, since they last stood still for a while, although nothing was asked of them."""
     steps: Mapping[str, str] = field(default_factory=dict)
     """Sensors with a confirmed step beyond their plausible rate."""
+    driven: Mapping[str, float] = field(default_factory=dict)
+    """What is imposed now, by actuator."""
     stuck: Mapping[str, str] = field(default_factory=dict)
     """Buses whose driver has overrun its deadline and holds the line."""
+    exchanges: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Exchanges that failed, and reads that were repeated, by bus, since the rig was opened."""

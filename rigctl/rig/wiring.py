@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from rigctl.errors import ConfigError, KeyPath, Mistake, PluginError, dotted
@@ -17,6 +17,7 @@ from rigctl.rig.spec import DeviceSpec, MeterSpec, RigSpec, SensorRules
 from rigctl.rig.values import Alarm
 
 D = TypeVar("D", bound=Device)
+H = TypeVar("H")
 
 METER_UNITS = {"energy": "kWh", "volume": "mL"}
 """The unit each metered kind is priced in."""
@@ -38,6 +39,12 @@ class Wiring:
     meters: Mapping[str, Handle[Meter]]
     watched: tuple[Probe, ...] = ()
     """Sensors that only the watch looks at."""
+    aside: set[str] = field(default_factory=set)
+    """Devices out of service, by name: neither asked nor told anything; mutable."""
+
+    def in_service(self, handles: Mapping[str, H]) -> dict[str, H]:
+        """Return those of these handles, by their device's name, that are in service now."""
+        return {name: handle for name, handle in handles.items() if name not in self.aside}
 
 
 class _Wirer:

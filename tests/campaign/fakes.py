@@ -22,10 +22,12 @@ from rigctl.core.marginals.families import Uniform
 from rigctl.core.money import to_micros, to_units
 from rigctl.core.policy import BudgetSpent, NotWorthIt, Proposal
 from rigctl.errors import NoAnswer
+from rigctl.rig.civil import Civil
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
 from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
 from rigctl.rig.values import Glance, Measurement, SafeReport
+from tests.campaign.fake_hands import FakeHands
 
 ML_PER_UNIT = 2.0
 SETTLE_S = 60.0
@@ -73,6 +75,7 @@ class FakeClock:
 
     world: World
     speedup: float = 1e7
+    civil: Civil = field(default_factory=Civil)
 
     def now_s(self):
         return self.world.now_s
@@ -82,6 +85,20 @@ class FakeClock:
 
     def sleep(self, seconds):
         self.world.do("time", s=seconds)
+
+
+class RestingClock(FakeClock):
+    """The same, if waits pass in the world, too."""
+
+    async def rest(self, seconds):
+        self.world.do("time", s=max(0.0, seconds))
+        await asyncio.sleep(0)
+
+    def beside(self, work):
+        return [asyncio.create_task(one) for one in work]
+
+    def enlist(self, work, name):
+        return asyncio.create_task(work, name=name)
 
 
 @dataclass
@@ -115,6 +132,7 @@ class FakeRig:
     """What reads back something else at the end of a trial."""
     calls: list = field(default_factory=list)
     tripped: str | None = None
+    hands: FakeHands = field(default_factory=FakeHands)
 
     async def _op(self, name):
         self.calls.append(name)
@@ -171,6 +189,7 @@ class FakeRig:
     async def safe(self):
         await self._op("safe")
         self.world.do("safe")
+        self.hands.driven = {}
         failed = self.unsafe.pop(0) if self.unsafe else {}
         return SafeReport(tuple(n for n in ("pump", "valve") if n not in failed), failed)
 
@@ -328,6 +347,7 @@ class Stage:
 
         def factory(doses, on_alarm):
             self.rig = FakeRig(self.world, doses, on_alarm, **faults)
+            self.rig.hands.rig = self.rig
             return self.rig
 
         return factory

@@ -7,9 +7,8 @@ import os
 import pytest
 
 from rigctl.campaign import control
-from rigctl.campaign.acts import paused_by
-from rigctl.campaign.events import PhaseChanged
-from rigctl.campaign.people import person
+from rigctl.campaign.events import AlarmMinded, PhaseChanged
+from rigctl.campaign.people import paused_by, person
 from rigctl.campaign.trial import State
 from rigctl.errors import RigctlError, Tripped
 from rigctl.rig.conditions import Compare
@@ -132,16 +131,17 @@ async def test_a_pause_asked_for_in_mid_trial_is_known_after_a_crash(stage):
     assert known == ["paused by anna"]
 
 
-async def test_a_pause_while_a_decision_is_made_leaves_the_proposal_for_later(stage):
-    """Nothing of the trial has moved when the pause comes: the same proposal is carried out after it."""
+async def test_a_pause_while_a_decision_is_made_leaves_nothing_queued(stage):
+    """Nothing has moved when the pause comes: the decision is dropped, and made anew when trials go on."""
 
     class Interrupted(ThreadDecider):
         async def decide(self, question, limit_s):
-            if not question.history.observations:
+            decisions.append(question.trial)
+            if len(decisions) == 1:
                 await ask(stage, "pause")
             return await super().decide(question, limit_s)
 
-    waiting = []
+    waiting, decisions = [], []
 
     async def resume():
         await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
@@ -153,10 +153,10 @@ async def test_a_pause_while_a_decision_is_made_leaves_the_proposal_for_later(st
     resuming = asyncio.create_task(resume())
     result = await stage.run(watched(max_trials=1), decider=Interrupted())
     await resuming
-    assert [row.state for row in waiting] == [State.PROPOSED]
+    assert (waiting, decisions) == ([], [1, 1])
     with stage.journal() as journal:
         (row,) = journal.trials()
-    assert (result.trials, row.state, row.proposal) == (1, State.RECORDED, waiting[0].proposal)
+    assert (result.trials, row.state) == (1, State.RECORDED)
 
 
 async def test_safe_ends_a_paused_campaign(stage):
@@ -295,6 +295,29 @@ async def test_an_alarm_is_acknowledged_once(stage):
     assert "anna has acknowledged it already" in refused[0]
     with stage.journal() as journal:
         assert [(a.verb, a.who) for a in journal.people.acts()] == [("ack", "anna")]
+
+
+async def test_a_running_campaign_shelves_an_alarm_and_tells_whoever_tells_people(stage):
+    """For a day at most; the audit has by whom and why."""
+    refused = []
+
+    async def fault():
+        stage.rig.on_alarm(Alarm(Severity.MAJOR, "lamp", "flickers 3 times"))
+        await soon(lambda: numbers(stage))
+        (number,) = numbers(stage)
+        await ask(stage, "shelve", alarm=number, seconds=600, who="anna", why="known")
+        with pytest.raises(RigctlError) as caught:
+            await ask(stage, "shelve", alarm=number, seconds=90_000, who="ben")
+        refused.append(str(caught.value))
+        await ask(stage, "unshelve", alarm=number, who="ben", why="mended")
+
+    await stage.run(watched(max_trials=1), fail={"measure": once(fault)})
+    assert "at most 86400 s" in refused[0]
+    with stage.journal() as journal:
+        acts = [(a.verb, a.who, a.argument) for a in journal.people.acts()]
+    assert acts == [("shelve", "anna", "alarm 1 for 600 s"), ("unshelve", "ben", "alarm 1")]
+    told = [(e.verb, e.source, e.message, e.seconds) for e in stage.told if isinstance(e, AlarmMinded)]
+    assert told == [("shelve", "lamp", "flickers 3 times", 600.0), ("unshelve", "lamp", "flickers 3 times", 0.0)]
 
 
 async def test_who_does_not_say_so_is_named_by_the_kernel(stage):

@@ -276,6 +276,7 @@ def test_caps_hold_across_a_reboot(journal, clock):
     assert again.time.now_s() == 50_000.0
     assert again.doses.volume_since_ml("pump", 30.0 - 86_400.0) == 10.0
     assert again.doses.volume_since_ml("pump", 31.0) == 0.0
+    assert again.doses.given_ml(["pump"], -math.inf) == 10.0
     again.arm(1, {"power": Reading(1.0, "kWh", time_s=30.0)})
     assert again.read.meter_readings(1, "before")["power"].time_s == 50_000.0
     again.close()

@@ -55,11 +55,11 @@ def test_more_time_is_not_asked_for_without_end(tmp_path):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
         listening.bind(str(tmp_path / "notify"))
         listening.setblocking(False)
-        manager = ServiceManager({"NOTIFY_SOCKET": str(tmp_path / "notify")})
+        manager = ServiceManager(20.0, {"NOTIFY_SOCKET": str(tmp_path / "notify")})
         asked = 0
         for _ in range(MOST_LOOKS + 5):
             manager.looked({"phase": "starting"})
-            asked += sum("EXTEND" in message for message in received(listening))
+            asked += sum(message == "EXTEND_TIMEOUT_USEC=60000000" for message in received(listening))
     assert asked == MOST_LOOKS
 
 

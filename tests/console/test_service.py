@@ -5,16 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from dataclasses import replace
+import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 import yaml
+from typer.main import get_command
 
 from rigctl import errors
 from rigctl.campaign import safe_file
 from rigctl.campaign.safe_file import Driven, SafeFile, Writer
-from rigctl.console import service, service_files
+from rigctl.config.load import Overrides, load
+from rigctl.console import safe, service, service_files
+from rigctl.console.cli import app
 from rigctl.console.service_unit import (
     NOT_MENDED_BY_TRYING,
     allowed_nodes,
@@ -92,6 +96,26 @@ def test_what_is_not_needed_is_not_allowed(bench, real):
     assert found["ReadWritePaths"] == [str(bench.folder / "state" / "greenhouse")]
 
 
+@dataclass
+class Told:
+    """A configuration's text as it was read."""
+
+    data: dict
+
+
+def test_who_is_told_decides_what_it_may_reach(real):
+    """Notifications need the network; numbers on this machine a port of it and a directory, and nobody else's."""
+    loaded = load(real, Overrides(SERIAL))
+    assert service._telling(loaded) == (False, (), ())
+    numbers = {"metrics": {"port": 9123, "textfile": "/var/lib/node_exporter/rigctl.prom"}}
+    counted = replace(loaded, document=Told(numbers))
+    assert service._telling(counted) == (False, ("tcp://localhost",), (Path("/var/lib/node_exporter"),))
+    assert service._telling(replace(loaded, document=Told({"notify": {"daily": "08:00"}})))[0]
+    made = replace(service.made(Path(real), None, SERIAL, account="rigctl").service, written=(Path("/var/lib/no de"),))
+    assert '"-/var/lib/no de"' in settings(unit(made))["ReadWritePaths"]
+    assert "IPAddressDeny" not in settings(unit(replace(made, speaks_out=True)))
+
+
 def test_exit_codes_that_stop_the_restarting_are_those_of_the_table():
     """2, 3 and 4, and no other, are what trying again does not mend."""
     kinds = [RigctlError]
@@ -151,6 +175,15 @@ def test_a_port_by_its_kind_if_it_may_come_back_under_another_number(tmp_path):
     assert allowed_nodes(missing) == ("char-ttyUSB", "char-ttyACM", missing)
 
 
+def test_what_no_service_can_run_is_refused(bench, real):
+    """A bench by hand, a port by a path from here, an account that is none, an account for one's own service."""
+    assert "no devices" in bench.rigctl("service", "bench.yaml", code=2).err
+    near = on({**SERIAL, "ph": "serial://sim/ph"})
+    assert 'ph_probe: got "serial://sim/ph", must begin at /' in bench.rigctl("service", real, *near, code=2).err
+    assert "must be an account" in bench.rigctl("service", real, "--as", "a b", *on(SERIAL), code=2).err
+    assert "leave out --as" in bench.rigctl("service", real, "--as", "anna", "--user", *on(SERIAL), code=2).err
+
+
 # installing ---------------------------------------------------------------------------------------------------------
 
 
@@ -185,10 +218,12 @@ def analyzed(*arguments):
 
 
 @pytest.mark.parametrize("buses", [SERIAL, OVER_NETWORK], ids=["serial and network", "network"])
-def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses):
+def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses, monkeypatch):
     """`verify` has nothing to say, and `security` no more than is stated; a wrong unit is told from a right one."""
     installed = service.made(Path(real), None, buses, account="rigctl").service
     where = Path('/srv/my "rig" 100% $HOME/växthus.yaml')  # the tests' own directories are temporary
+    assert settings(unit(replace(installed, look_every_s=1.0)))["WatchdogSec"] == ["30"]
+    assert settings(unit(replace(installed, look_every_s=60.0)))["WatchdogSec"] == ["180"]
     text = unit(replace(installed, config=where, command=("/bin/sh",), needed=()))
     path = bench.folder / "rigctl-greenhouse.service"
     path.write_text(text, encoding="utf-8")
@@ -196,8 +231,34 @@ def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses):
     assert (verified.returncode, verified.stderr) == (0, "")
     scored = analyzed("security", "--offline=true", f"--threshold={MOST_EXPOSED * 10:.0f}", "--no-pager", str(path))
     assert scored.returncode == 0, scored.stdout[-300:]
+    path.write_text(unit(replace(installed, config=where, command=("/bin/sh",), account="")), encoding="utf-8")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(bench.folder))
+    verified = analyzed("verify", "--user", "--man=no", str(path))
+    assert (verified.returncode, verified.stderr) == (0, "")
     path.write_text(text.replace("WatchdogSec=", "WatchDogSec="), encoding="utf-8")
     assert "WatchDogSec" in analyzed("verify", "--man=no", str(path)).stderr
+
+
+def test_a_timer_copies_the_journal_every_day(bench, real, monkeypatch):
+    """With the options that `rigctl backup` has, as the same account, writing there and beside the journal alone."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(bench.folder / "home"))
+    done = bench.rigctl("service", real, "--user", "--install", "--backup", "/mnt/my disk", "--json", *on(SERIAL)).json
+    assert "systemctl --user enable --now rigctl-backup-greenhouse.timer" in done["next"]
+    assert sorted(path.name for path in Path(done["path"]).parent.iterdir()) == sorted(done["units"])
+    units = service.made(Path(real), None, SERIAL, account="rigctl", backup=Path("/mnt/my disk")).units
+    texts = {path.name: text for path, text in units.items()}
+    found = settings(texts["rigctl-backup-greenhouse.service"])
+    words = found["ExecStart"][0].split(" ")[1:]
+    assert " ".join(words) == 'backup --state %S/rigctl/greenhouse --to "/mnt/my disk" --keep 30'
+    known = {option for p in get_command(app).commands["backup"].params for option in p.opts}
+    assert {option for option in words if option.startswith("--")} <= known
+    assert found["ReadWritePaths"] == ['"-/mnt/my disk"']
+    assert (found["RestrictAddressFamilies"], found["PrivateDevices"]) == (["AF_UNIX"], ["yes"])
+    program = str(Path(sys.prefix) / "bin" / "rigctl")
+    for name in ("rigctl-backup-greenhouse.service", "rigctl-backup-greenhouse.timer"):
+        (bench.folder / name).write_text(texts[name].replace(program, "/bin/sh"), encoding="utf-8")
+        verified = analyzed("verify", "--man=no", str(bench.folder / name))
+        assert (verified.returncode, verified.stderr) == (0, "")
 
 
 # safe afterwards ----------------------------------------------------------------------------------------------------
@@ -209,7 +270,7 @@ def left(directory, *, driven, writer):
     safe_file.write(directory, SafeFile("rig", driven, 1.0, (valve,), writer))
 
 
-def test_safe_afterwards_needs_nothing_and_leaves_the_living_alone(bench):
+def test_safe_afterwards_needs_nothing_and_leaves_the_living_alone(bench, monkeypatch):
     """`safe --if-left-driven`: nothing there, or not driven, or driven by who lives: done; left by the dead: driven."""
     state = bench.folder / "state-dir"
     call = ("safe", "--if-left-driven", "--state", str(state), "--json")
@@ -221,3 +282,5 @@ def test_safe_afterwards_needs_nothing_and_leaves_the_living_alone(bench):
     assert bench.rigctl(*call).json["by"] == "nobody"
     left(state, driven=True, writer=dead)
     assert list(bench.rigctl(*call, code=1).json["failed"]) == ["valve"]
+    monkeypatch.setattr(safe, "campaign_here", lambda _: 4711)  # it has begun, and not driven anything yet
+    assert bench.rigctl(*call).json["by"] == "nobody"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 
 import pytest
 
 from rigctl.errors import DeviceError, DeviceTimeout, PortUnavailable
 from rigctl.rig.protocols import Deadline, Hurry
+from rigctl_drivers.wire import FLOOD, Wire
 from tests.drivers.peers import ModbusUnit, PtyPeer, TcpPeer, cut_mbap, cut_rtu
 
 
@@ -125,3 +127,24 @@ def test_a_server_that_was_heard_is_connected_to_at_once(peer, line):
         assert made.read_registers(1, "input", 2, 1, Deadline.after(10.0)) == [42]
         made.close()
     assert end.connections == 3
+
+
+def test_who_floods_the_line_is_hung_up_on():
+    """Silence is waited for, but not while somebody shouts: after a mebibyte the port is closed."""
+    near, far = socket.socketpair()
+    near.setblocking(False)
+    shouting = threading.Thread(target=lambda: _shout(far), daemon=True)
+    shouting.start()
+    wire = Wire("tcp://shouts", lambda _: near)
+    wire.open()
+    wire.distrust(600.0)
+    dropped = wire.settle()
+    shouting.join(60)
+    assert not wire.is_open
+    assert FLOOD < len(dropped) <= FLOOD + 4096
+
+
+def _shout(line):
+    with line, suppress(OSError):
+        while True:
+            line.sendall(b"x" * 4096)

@@ -186,6 +186,29 @@ def test_an_alarm_has_sign_word_and_colour(journal, tmp_path):
     assert 'name="alarm" value="1"' in row
 
 
+def test_what_says_the_same_is_one_alarm_with_a_count(journal, tmp_path):
+    """Thirty failures are one row; who has seen or shelved it is in it, and the buttons are for what is left to do."""
+    for number in range(30):
+        journal.alarm(Alarm(Severity.MAJOR, f"trial {number}", f"failed: {number} tries"))
+    journal.alarm(Alarm(Severity.MINOR, "pump", "restarted"))
+    before = looked(tmp_path, {"phase": "running"})
+    journal.alarm(Alarm(Severity.MAJOR, "ph", "low (hold)"))
+    journal.people.acknowledge(32, "eve")
+    journal.people.mind_alarm("shelve", 1, "eve", "known", 3600.0)
+    with open_reader(tmp_path) as reader:  # going on from the look before
+        facts = gather(reader, None, {"phase": "running"}, NOON, before=before)
+    assert facts.alarms == looked(tmp_path).alarms
+    assert facts.unseen == 1
+    html = sections(facts, None, acting="t")["log"]
+    first, second = re.findall(r'<tr class="alarm major">.*?</tr>', html.split("</table>")[0], re.DOTALL)
+    assert "stands, seen by eve" in first
+    assert "ack" not in re.findall(r'action="act/(\w+)"', first)
+    assert '<td class="n">30</td>' in second
+    assert "seen by nobody, shelved until" in second
+    assert re.findall(r'action="act/(\w+)"', second) == ["ack", "unshelve"]
+    assert "restarted" not in html.split("</table>")[0]
+
+
 def test_a_trial_that_was_stopped_is_not_ticked_off(journal, tmp_path):
     """Steps that a failed trial never came to are not shown as done."""
     for event in (Event.PROPOSE, Event.ARM):

@@ -286,6 +286,9 @@ class FakeDoseLog:
     async def volume_since_ml(self, actuator: str, since_s: float) -> float:
         return self.booked_ml
 
+    async def given_ml(self, pumps, since_s) -> float:
+        return sum([await self.volume_since_ml(pump, since_s) for pump in pumps])
+
     async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
         self.answers.append((actuator, probe, answered))
         self.silent = 0 if answered else self.silent + 1

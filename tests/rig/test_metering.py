@@ -10,7 +10,9 @@ from decimal import Decimal
 import pytest
 
 from rigctl.errors import DeviceTimeout
-from rigctl.rig.metering import Metering, PowerIntegral, by_power, is_own
+from rigctl.rig.calendar import Rate, Tariff, hours_of_week, instant
+from rigctl.rig.civil import Civil
+from rigctl.rig.metering import CIVIL, Metering, PowerIntegral, by_power, is_own
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import MeterSpec
 from tests.rig.fakes import FakeMeter
@@ -128,3 +130,24 @@ async def test_a_driver_s_mistake_makes_a_reading_invalid_not_the_closing_of_a_t
     readings = await metered_rig.meters()
     assert not readings["power"].valid
     assert "KeyError: 'gain'" in readings["power"].detail
+
+
+async def test_the_counter_is_read_when_its_rate_changes(bench, meter, make_rig):
+    """At six o'clock by the clock's civil time, once; the reading is handed out with the next round, and only then."""
+    six = instant("2026-06-10T06:00+02:00")
+    night = Rate("night", Decimal("0.1"), (hours_of_week("22:00-06:00"),))
+    tariff = Tariff("Europe/Berlin", (night, Rate("day", Decimal("0.3"))))
+    power = MeterSpec("power", "energy", "mains_meter", tariff.mean(), tariff=tariff)
+    bench.clock.civil = Civil()
+    bench.clock.civil.set(bench.clock.now_s(), six - 0.2 * bench.clock.speedup)
+    rig = make_rig(replace(bench.spec(), meters=(power,)))
+    await rig.open()
+    while not rig._metering._at:
+        await asyncio.sleep(0.005)
+        bench.clock.sleep(0.01 * bench.clock.speedup)
+    first, second = await rig.meters(), await rig.meters()
+    assert first[f"power (at {six:.0f})"].valid
+    assert f"power (by power) (at {six:.0f})" in first
+    assert bench.clock.civil.at(first[CIVIL].time_s) == first[CIVIL].value >= six
+    assert not [name for name in second if "(at " in name]
+    assert all(is_own(name) for name in first if name != "power")

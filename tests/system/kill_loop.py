@@ -37,6 +37,8 @@ from tests.system.kill.lives import Ending, Lives, next_ending  # noqa: E402
 from tests.system.kill.witness import complaints, replayed  # noqa: E402
 
 CONFIG = ROOT / "config" / "greenhouse.yaml"
+PATIENT = "  starts: {at_most: 1000000}\n"
+"""Goes on however often it is killed; the file ends within `safety`."""
 BUDGET = "6 EUR"
 UNHARMED = Ending("moment", 600.0)
 
@@ -62,8 +64,10 @@ def one_campaign(home: Path, tally: Tally, kills: int, chance: random.Random) ->
     try:
         buses = [part for name, url in sim.buses.items() for part in ("--bus", f"{name}={url}")]
         options = ["--budget", BUDGET, "--seed", str(tally.campaigns), "--state", str(home / "state"), "--json"]
-        command = [sys.executable, "-m", "rigctl", "run", str(CONFIG), *options, *buses]
-        loaded = load(CONFIG, Overrides(sim.buses, budget=BUDGET, seed=tally.campaigns))
+        config = home / "rig.yaml"
+        config.write_text(CONFIG.read_text(encoding="utf-8") + PATIENT, encoding="utf-8")
+        command = [sys.executable, "-m", "rigctl", "run", str(config), *options, *buses]
+        loaded = load(config, Overrides(sim.buses, budget=BUDGET, seed=tally.campaigns))
         lives = Lives(loaded, home / "state", command, home / "daemon.log")
         killed = 0
         while lives.live(next_ending(chance) if tally.kills < kills else UNHARMED):

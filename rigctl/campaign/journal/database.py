@@ -11,7 +11,7 @@ from typing import TypeVar
 import structlog
 
 from rigctl.campaign.journal.documents import loaded
-from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_file, lost_its_log
+from rigctl.campaign.journal.integrity import damage, damaged_header, log_of, lost_its_file, lost_its_log, never_begun
 from rigctl.campaign.journal.log import damaged_log
 from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from rigctl.campaign.journal.seals import SealingConnection, seal, sealing, unsealed, watch
@@ -99,7 +99,7 @@ def open_for_writing(path: Path, check: Callable[[sqlite3.Connection], None] = l
     """
     if lost_its_file(path):
         raise JournalCorrupt(_without_file(path))
-    if path.exists() and path.stat().st_size > 0:
+    if path.exists() and not never_begun(path):
         _check_before_writing(path)
     with guarded(path):
         # Used from the journal thread alone; it is opened and closed by its owner, which may be another thread.
@@ -163,7 +163,7 @@ def open_for_reading(path: Path, *, whole: bool = True) -> sqlite3.Connection:
     """
     if lost_its_file(path):
         raise JournalCorrupt(_without_file(path))
-    if not path.exists():
+    if not path.exists() or never_begun(path):
         raise _no_journal(path)
     _check_header(path)
     with guarded(path):

@@ -84,6 +84,8 @@ UPGRADERS: Final[Mapping[str, tuple[Upgrader, ...]]] = MappingProxyType(
         "policy_state": (_with_versions,),
         "was": (_enveloped,),
         "becomes": (_enveloped,),
+        "unavailable": (_enveloped,),
+        "slopes": (_enveloped,),
     }
 )
 """By column; a column's present version is their number."""

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import Literal
+from collections.abc import Sequence
+from typing import Final, Literal
 
 from rigctl.campaign.journal.database import ask, fetch, transaction
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.errors import JournalError
-from rigctl.rig.guard import DAY_S
+from rigctl.rig.spec import DAY_S
 from rigctl.rig.values import OpenDose
+
+_SINCE: Final = (
+    "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) FROM doses WHERE actuator = ? AND at_s >= ?"
+)
+_IN_TRIAL: Final = (
+    "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) FROM doses WHERE actuator = ? "
+    "AND trial = (SELECT trial FROM trials WHERE state IN ('ARMED', 'RUNNING'))"
+)
 
 
 class DoseBook:
@@ -61,11 +70,16 @@ class DoseBook:
 
     def volume_since_ml(self, actuator: str, since_s: float) -> float:
         """Return the volume of all doses since this rig time (of the present epoch); open ones count in full."""
-        (volume,) = self._connection.execute(
-            "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) FROM doses WHERE actuator = ? AND at_s >= ?",
-            (actuator, since_s + self._time.offset_s),
-        ).fetchone()
-        return float(volume)
+        return self.given_ml([actuator], since_s)
+
+    def given_ml(self, pumps: Sequence[str], since_s: float | None) -> float:
+        """Return the volume of these pumps' doses since a rig time (None: in the trial under way); open ones in full.
+
+        `-inf` is the whole campaign, across every boot.
+        """
+        when = (_IN_TRIAL, []) if since_s is None else (_SINCE, [since_s + self._time.offset_s])
+        rows = [self._connection.execute(when[0], [pump, *when[1]]).fetchone() for pump in pumps]
+        return float(sum(row[0] for row in rows))
 
     def dearest_trial_ml(self, actuator: str) -> float:
         """Return the most that one trial has dispensed with this pump so far.
@@ -86,21 +100,17 @@ class DoseBook:
             self._dearest[actuator] = settled[-1]["last"], max(most_ml, *(row["ml"] for row in settled))
         return max([most_ml, *(float(row["ml"]) for row in rows)])
 
-    def room_at_s(self, actuator: str, volume_ml: float, cap_ml: float) -> float:
-        """Return the rig time from which so much more fits the cap of any 24 hours; now, if it does already."""
+    def room_at_s(self, pumps: Sequence[str], volume_ml: float, cap_ml: float, span_s: float = DAY_S) -> float:
+        """Return the rig time from which so much more fits the pumps' cap of any such span; now, if it does already."""
         now_s = self._time.now_s()
-        doses = ask(
-            self._connection,
-            "SELECT at_s, coalesce(dispensed_ml, volume_ml) AS ml FROM doses WHERE actuator = ? AND at_s >= ? "
-            "ORDER BY at_s",
-            actuator,
-            now_s - DAY_S,
-        )
+        sql = "SELECT at_s, coalesce(dispensed_ml, volume_ml) AS ml FROM doses WHERE actuator = ? AND at_s >= ?"
+        found = (dose for pump in pumps for dose in ask(self._connection, sql, pump, now_s - span_s))
+        doses = sorted(found, key=lambda dose: dose["at_s"])
         booked_ml, free_s = sum(d["ml"] for d in doses), now_s
         for dose in doses:
             if booked_ml + volume_ml <= cap_ml:
                 break
-            booked_ml, free_s = booked_ml - dose["ml"], dose["at_s"] + DAY_S
+            booked_ml, free_s = booked_ml - dose["ml"], dose["at_s"] + span_s
         return max(free_s, now_s) - self._time.offset_s
 
     def open(self) -> tuple[OpenDose, ...]:

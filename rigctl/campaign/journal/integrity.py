@@ -34,6 +34,17 @@ def damaged_header(path: Path) -> str:
     return "" if len(head) < 20 or head[18:] in _FORMATS else "its header names no format there is"
 
 
+def never_begun(path: Path) -> bool:
+    """Tell whether nothing was ever kept there.
+
+    The very first transaction, the only one with a rollback journal, was cut short before a byte of the file was on
+    disk; SQLite takes it back, whatever length the file has.
+    """
+    if path.stat().st_size == 0:
+        return True
+    return path.with_name(path.name + "-journal").exists() and not any(path.read_bytes())
+
+
 def damage(connection: sqlite3.Connection) -> str:
     """Say what does not check out; empty if everything does. Other programs' and newer versions' files are left alone.
 

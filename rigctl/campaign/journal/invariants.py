@@ -34,8 +34,8 @@ from rigctl.codec import typed
 from rigctl.core.money import to_micros
 from rigctl.core.policy import Proposal
 from rigctl.errors import RigctlError
-from rigctl.rig.guard import DAY_S
 from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import DAY_S
 
 Check = Callable[[Rows], Iterator[Violation]]
 UNASKED: Final = "not asked for by us"

@@ -2,7 +2,8 @@
 
 SQLite takes a log for ended where a checksum does not hold, since that is what a power loss leaves; commits after it
 would be gone without a word. A power loss, though, only spoils what was not yet synced: the last transaction. So what
-is spoilt is damage if a further transaction follows, or if it is spoilt in exactly one bit, as no torn write is.
+is spoilt is damage if a further transaction follows, or if nothing but one bit of the last transaction is spoilt: a
+write that was torn over an older version of the same page may differ in a single bit, but the rest seldom holds then.
 
 The format is that of https://www.sqlite.org/fileformat2.html#walformat: a header of 32 bytes, then frames of 24 bytes
 and a page, each with a checksum that goes on from the one before.
@@ -13,6 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -55,9 +57,13 @@ def _damage(path: Path) -> str:
         salts_differ = (frame.salts[0] ^ salt1).bit_count() + (frame.salts[1] ^ salt2).bit_count()
         if sums == frame.stored and not salts_differ:
             continue
+        rest = frames[number:]
         spoilt = (sums == frame.stored and salts_differ == 1) or (
             not salts_differ
-            and (_followed(frames[number:], (sums, frame.stored), order) or frame.one_bit_off(before, order))
+            and (
+                _followed(rest, (sums, frame.stored), order)
+                or (_ended(rest, (sums, frame.stored), order) and frame.one_bit_off(before, order))
+            )
         )
         return f"frame {number + 1} of its log" if spoilt else ""
     return ""
@@ -135,6 +141,21 @@ def _followed(frames: Sequence[_Frame], seeds: Sequence[Sums], order: str) -> bo
                 return True
             ended = frame.commits
     return False
+
+
+def _ended(frames: Sequence[_Frame], seeds: Sequence[Sums], order: str) -> bool:
+    """Tell whether all of the first of these frames' transaction is there that comes after it."""
+    return any(_holds(frames, seed, order) for seed in seeds)
+
+
+def _holds(frames: Sequence[_Frame], sums: Sums, order: str) -> bool:
+    for before, frame in pairwise(frames):
+        if before.commits:
+            return True
+        sums = frame.sums(sums, order)
+        if sums != frame.stored:
+            return False
+    return bool(frames) and frames[-1].commits
 
 
 def _summed(data: bytes, seed: Sums, order: str) -> Sums:

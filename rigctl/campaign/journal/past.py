@@ -10,7 +10,7 @@ from itertools import pairwise
 from rigctl.campaign.journal.database import ask, decoder
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.campaign.plausibility import LITTLE_SLEEP_S, PastCosts, PastLine
-from rigctl.rig.metering import ASLEEP, KnowsSuspend, is_own
+from rigctl.rig.metering import ASLEEP, AT, KnowsSuspend, is_own
 from rigctl.rig.protocols import Reading, Severity
 
 _LAST_METERED = """
@@ -81,7 +81,7 @@ class Past:
         last = self._last()
         if last is None or not last["ours"] or self._waited_s() > 0:
             return {}
-        left = {name: reading for name, (reading, _) in self._left().items()}
+        left = {name: reading for name, (reading, _) in self._left().items() if AT not in name}
         return {} if self._slept_s(left) > LITTLE_SLEEP_S else left
 
     def last_meters(self) -> dict[str, tuple[Reading, float]]:

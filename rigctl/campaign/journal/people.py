@@ -8,9 +8,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, Literal
 
+from rigctl.campaign.alarms import shelf_argument
 from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal.alarms import AlarmRows
 from rigctl.campaign.journal.database import ask, fetch, transaction
 from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.journal.inserts import Statements
@@ -33,6 +35,7 @@ from rigctl.core.money import Micros
 from rigctl.errors import JournalError
 
 _ALL: Final = 2**62
+Shelving = Literal["shelve", "unshelve"]
 
 
 class PeopleBook:
@@ -56,11 +59,27 @@ class PeopleBook:
         """
         with transaction(self._connection):
             if not ask(self._connection, "SELECT 1 FROM alarms WHERE id = ?", alarm):
-                raise JournalError(f"alarm {alarm}: not in this journal; `rigctl export --records alarms` lists them")
+                raise JournalError(f"alarm {alarm}: not in this journal; `rigctl alarms --all` lists them")
             for first in ask(self._connection, "SELECT who, utc FROM acknowledgements WHERE alarm = ?", alarm):
                 raise JournalError(f"alarm {alarm}: {first['who']} has acknowledged it already, {first['utc']}")
             self._do.insert("acknowledgements", {"alarm": alarm, "who": who, "note": note, **self._now()})
             self._do.add_act("ack", who, f"alarm {alarm}", note, "acknowledged")
+
+    def mind_alarm(
+        self, verb: Literal["shelve", "unshelve"], alarm: int, who: str, why: str, seconds: float = 0.0
+    ) -> str:
+        """Record that nobody is to be told of an alarm for a while, or is again; return what is kept, in words.
+
+        Raises:
+            JournalError: there is no such alarm.
+            UsageError: nobody may shelve for so long.
+        """
+        AlarmRows(self._connection).words(alarm)
+        shelving = verb == "shelve"
+        argument = shelf_argument(alarm, seconds) if shelving else f"alarm {alarm}"
+        outcome = "nobody is told of it until then" if shelving else "people are told of it again"
+        self.act(verb, who, argument, why, outcome)
+        return f"{argument}: {outcome}"
 
     def suggest(self, decision: Decision) -> int:
         """Keep a decision that is handed to a person, once; return its number."""
@@ -113,6 +132,17 @@ class PeopleRows:
         if not has_table(self._connection, "acts"):
             return ()
         return fetch(self._connection, ActRow, "SELECT *, id AS act FROM acts ORDER BY id")
+
+    def paused_since(self, trial: int) -> ActRow | None:
+        """Return the last pause that somebody asked for after this trial was decided."""
+        if not has_table(self._connection, "acts"):
+            return None
+        sql = (
+            "SELECT *, id AS act FROM acts WHERE verb = 'pause' AND at_s >= (SELECT min(at_s) FROM events "
+            "WHERE trial = ?) ORDER BY id DESC LIMIT 1"
+        )
+        rows = fetch(self._connection, ActRow, sql, trial)
+        return rows[0] if rows else None
 
     def suggestions(self) -> Mapping[int, SuggestionRow]:
         """Return every decision that was handed to a person, by its number."""

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from rigctl.campaign.journal.alarms import AlarmRows
 from rigctl.campaign.journal.beside import Beside, Charged, IdleRows
 from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.documents import loaded
@@ -33,6 +34,7 @@ from rigctl.campaign.journal.rows import (
 from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.journal.summary import Summary
+from rigctl.campaign.journal.upkeep import UpkeepRows
 from rigctl.campaign.trial import TRANSITIONS, State
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
@@ -173,10 +175,12 @@ class Reader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = self._connection = connection
         self.beside = Beside(connection)
+        self.alarm_rows = AlarmRows(connection)
         self.idle = IdleRows(connection)
         self.people = PeopleRows(connection)
         self.glance = Glance(connection)
         self.summary = Summary(connection)
+        self.upkeep = UpkeepRows(connection)
         self.charged = Charged(connection)
 
     def campaign(self) -> CampaignRow:

@@ -185,6 +185,43 @@ class ActRow:
     at_s: float
 
 
+UpkeepKind = Literal["out", "in", "refilled", "replaced", "calibrated"]
+"""What a person has done to a device: taken it out of service, put it back; filled its bottle; replaced a part of it;
+calibrated it."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpkeepRow:
+    """What a person has done to a device."""
+
+    device: str
+    kind: UpkeepKind
+    part: str
+    """What was replaced; else empty."""
+    volume_ml: float | None
+    """In the bottle after it was filled; None: as configured."""
+    age_s: float
+    """How long ago that was when it was said, rig seconds."""
+    why: str
+    who: str
+    utc: str
+    at_s: float
+    epoch: str
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRow:
+    """What a device said of its calibration."""
+
+    device: str
+    points: int | None
+    slopes: tuple[float, ...]
+    detail: str
+    utc: str
+    at_s: float
+    epoch: str
+
+
 @dataclass(frozen=True, slots=True)
 class DeciderRow:
     """Which code decided a trial."""
@@ -314,6 +351,7 @@ class StartRow:
     """One process that ran the campaign."""
 
     start: int
+    utc: str
     at_s: float
     version: str
     seen_s: float

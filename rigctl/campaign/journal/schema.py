@@ -308,16 +308,59 @@ _V5 = (
     "UPDATE seals SET digest = NULL",
 )
 
-MIGRATIONS: Final = (_V1, _V2, _V3, _V4, _V5)
+_UPKEEPS_SINCE: Final = 6
+_UPKEEPS: Final = ("upkeep", "calibrations")
+
+_V6 = (
+    """CREATE TABLE upkeep (                  -- what people have done to the instruments; audit: acts
+        id INTEGER PRIMARY KEY,
+        device TEXT NOT NULL,
+        kind TEXT NOT NULL CHECK (kind IN ('out', 'in', 'refilled', 'replaced', 'calibrated')),
+        part TEXT NOT NULL,                 -- what was replaced, e.g. tubing
+        volume_ml REAL,                     -- refilled: what is in the bottle now; NULL: as configured
+        age_s REAL NOT NULL,                -- how long ago that was when it was said
+        why TEXT NOT NULL,
+        who TEXT NOT NULL,
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL,
+        epoch TEXT NOT NULL                 -- as in starts
+    )""",
+    "CREATE INDEX upkeep_device ON upkeep (device, kind)",
+    """CREATE TABLE calibrations (            -- what instruments say of their calibration, as read at starts and daily
+        id INTEGER PRIMARY KEY,
+        device TEXT NOT NULL,
+        points INTEGER,                     -- of how many points it is; 0: none; NULL: it does not say
+        slopes TEXT NOT NULL,               -- JSON: percent of an ideal probe's, as the instrument lists them
+        detail TEXT NOT NULL,               -- its own words
+        changed INTEGER NOT NULL,           -- 1: not as it was read the last time
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL,
+        epoch TEXT NOT NULL                 -- as in starts
+    )""",
+    # Control sets that the decision could not choose, and why.
+    "ALTER TABLE trials ADD COLUMN unavailable TEXT NOT NULL DEFAULT '{}'",  # JSON
+    "ALTER TABLE suggestions ADD COLUMN unavailable TEXT NOT NULL DEFAULT '{}'",  # JSON
+    *(
+        f"CREATE TRIGGER keep_{table}_{event} BEFORE {event} ON {table} BEGIN "
+        f"SELECT RAISE(ABORT, '{table}: rows are kept as they were written'); END"
+        for table in _UPKEEPS
+        for event in ("update", "delete")
+    ),
+    *_unsealing(_UPKEEPS),
+    "UPDATE seals SET digest = NULL",
+)
+
+MIGRATIONS: Final = (_V1, _V2, _V3, _V4, _V5, _V6)
 VERSION: Final = len(MIGRATIONS)
 """The newest version this rigctl can read and write."""
-SEALED_TABLES: Final = (*_SEALED_SINCE_V3, *_PEOPLES)
+SEALED_TABLES: Final = (*_SEALED_SINCE_V3, *_PEOPLES, *_UPKEEPS)
 """All that hold something; their checksums are in `seals`."""
 
 
 def sealed_tables(version: int) -> tuple[str, ...]:
     """Return those that a sealed file of this version has."""
-    return SEALED_TABLES if version >= _PEOPLES_SINCE else _SEALED_SINCE_V3
+    since = ((3, _SEALED_SINCE_V3), (_PEOPLES_SINCE, _PEOPLES), (_UPKEEPS_SINCE, _UPKEEPS))
+    return tuple(table for first, tables in since for table in tables if version >= first)
 
 
 def has_table(connection: sqlite3.Connection, name: str) -> bool:

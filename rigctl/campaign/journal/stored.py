@@ -57,7 +57,7 @@ class Rows:
     def __getitem__(self, table: str) -> tuple[Row, ...]:
         if table not in self._read:
             there = has_table(self.connection, table)
-            rows = ask(self.connection, f"SELECT * FROM {table} ORDER BY 1, 2") if there else ()  # noqa: S608
+            rows = ask(self.connection, f"SELECT * FROM {table} ORDER BY 1, 2") if there else ()  # noqa: S608 - ours
             self._read[table] = tuple(rows)
         return self._read[table]
 

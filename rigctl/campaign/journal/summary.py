@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from rigctl.campaign.journal.database import ask, fetch
 from rigctl.core.money import Micros
-from rigctl.rig.protocols import Severity
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,20 +18,6 @@ class SetSum:
     recorded: int
     """Of them gave an outcome."""
     amount: Micros
-
-
-@dataclass(frozen=True, slots=True)
-class AlarmGroup:
-    """Alarms that say the same."""
-
-    severity: Severity
-    source: str
-    message: str
-    times: int
-    trial: int | None
-    """The first one's."""
-    utc: str
-    """Of the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,14 +56,6 @@ class Summary:
             "(SELECT trial, sum(amount_micros) AS amount FROM ledger GROUP BY trial) l ON l.trial = t.trial "
             "GROUP BY control_set ORDER BY amount_micros DESC, control_set",
         )
-
-    def alarms(self, most: int) -> tuple[AlarmGroup, ...]:
-        """Return alarms that say the same as one, the worst first and then the most frequent."""
-        sql = (
-            "SELECT severity, source, message, count(*) AS times, min(trial) AS trial, min(utc) AS utc "
-            "FROM alarms GROUP BY severity, source, message ORDER BY severity DESC, times DESC, min(id) LIMIT ?"
-        )
-        return fetch(self._connection, AlarmGroup, sql, most)
 
     def alarm_count(self) -> int:
         return int(ask(self._connection, "SELECT count(*) AS n FROM alarms")[0]["n"])

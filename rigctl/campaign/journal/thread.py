@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -135,6 +135,10 @@ class JournalDoseLog:
             lambda j: j.doses.volume_since_ml(actuator, since_s)
         )
         return volume_ml
+
+    async def given_ml(self, pumps: Sequence[str], since_s: float | None) -> float:
+        """Return the volume of all doses of these pumps since this rig time (None: of the trial under way)."""
+        return await self._thread.call(lambda j: j.doses.given_ml(pumps, since_s))
 
     async def answered(self, actuator: str, probe: str, *, moved: float, expected: float, answered: bool) -> None:
         """Record what the last dose of this pump did to the reading that judges it, the probe's units."""

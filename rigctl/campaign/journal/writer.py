@@ -23,6 +23,7 @@ from rigctl.campaign.journal.people import PeopleBook
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
 from rigctl.campaign.journal.rows import ByHand, CampaignPhase, Source
 from rigctl.campaign.journal.time import Wall, continued, utc_now
+from rigctl.campaign.journal.upkeep import UpkeepBook
 from rigctl.campaign.ledger import IdleLine, LedgerLine
 from rigctl.campaign.plausibility import PastCosts
 from rigctl.campaign.spec import CampaignSpec, check_resumable
@@ -81,6 +82,7 @@ class Journal:
         self.answers = AnswerBook(self._connection)
         self.idle = IdleBook(self._connection, self.time)
         self.people = PeopleBook(self._connection, self.time)
+        self.upkeep = UpkeepBook(self._connection, self.time)
         self._do = Statements(self._connection, self.time)
         self._costs = SummedCosts()
         self._start: int | None = None

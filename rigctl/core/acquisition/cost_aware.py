@@ -68,6 +68,7 @@ class View(Context):
         told = metered or self.problem.known_costs is not None or self.problem.known_cost_field is not None
         known, worth_it = self.outcomes_have_a_unit, self.worth_it(found) or not self.selective
         beyond = "does not fit the rest of the budget" if not found.fits else "" if worth_it else "not worth its cost"
+        beyond = self.problem.unavailable.get(i, beyond)
         return SetReport(
             control_set=self.problem.space.control_sets[i].names,
             at=self.problem.space.setpoints(i, found.setting),
@@ -88,6 +89,11 @@ def typical_cost(problem: Problem, field: CostField) -> float:
     """Return what a trial costs in the middle of its ranges, averaged over the control sets."""
     sets = problem.space.control_sets
     return float(np.mean([field.mean(i, np.full((1, len(s.indices)), 0.5))[0] for i, s in enumerate(sets)]))
+
+
+def playable(problem: Problem, found: tuple[BestSetting, ...]) -> tuple[BestSetting, ...]:
+    """Return them with those of control sets that cannot be played now as ones that do not fit."""
+    return tuple(replace(f, fits=f.fits and f.control_set not in problem.unavailable) for f in found)
 
 
 def best_that_fits(view: View, found: tuple[BestSetting, ...]) -> BestSetting:

@@ -155,8 +155,8 @@ class Outlook(Context):
         return predicted_upper(self.problem, self.history, control_set, at, self.field)
 
     def fits(self, control_set: int, setting: Sequence[float] | None = None) -> bool:
-        """Tell whether such a trial is predicted to fit what is left of the budget; see `predicted`."""
-        return self.affords(self.predicted(control_set, setting))
+        """Tell whether such a trial can be played and is predicted to fit what is left; see `predicted`."""
+        return control_set not in self.problem.unavailable and self.affords(self.predicted(control_set, setting))
 
     def fitting(self, among: Sequence[int] | None = None) -> list[int]:
         """Return the control sets (None: of all) that are predicted to fit the remaining budget.
@@ -167,7 +167,8 @@ class Outlook(Context):
         asked = range(len(self.bounds)) if among is None else among
         fitting = [i for i in asked if self.fits(i)]
         if self.history.spent >= self.problem.budget or not fitting:
-            raise self.nothing_fits(to_units(min((self.predicted(i) for i in asked), default=0)))
+            playable = [i for i in asked if i not in self.problem.unavailable]
+            raise self.nothing_fits(to_units(min((self.predicted(i) for i in playable or asked), default=0)))
         return fitting
 
     def most_promising(self, among: Sequence[int]) -> int:
@@ -249,7 +250,7 @@ class Outlook(Context):
             cost_mean=cost.mean if each or cost.mean is None else self.cost_at(i, setting),
             cost_lcb=cost.lcb,
             trials=self.history.trials_of(i),
-            eligible=i in choice.eligible,
+            eligible=i in choice.eligible and i not in self.problem.unavailable,
             ruled_out=self._ruled_out(i, setting, choice),
             spent=to_units(self.spent_on(i)),
             best_lower=s * self.bounds[i].lower if known else None,
@@ -271,6 +272,8 @@ class Outlook(Context):
     def _ruled_out(self, i: int, setting: tuple[float, ...], choice: Choice) -> str:
         if i == choice.control_set:
             return ""
+        if i in self.problem.unavailable:
+            return self.problem.unavailable[i]
         if not self.fits(i, setting):
             return "does not fit the rest of the budget"
         if i in choice.eligible:

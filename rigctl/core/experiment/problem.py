@@ -121,6 +121,8 @@ class Problem:
     """The mean cost of every setting, where it is known; None: learned from the meters."""
     further: tuple[FurtherOutcome, ...] = ()
     """Outcomes besides the first; policies of one outcome ignore them."""
+    unavailable: Mapping[int, str] = field(default_factory=dict)
+    """Control sets that cannot be played now, and why, in words: they count as ones that do not fit the budget."""
 
 
 def sign(problem: Problem) -> float:

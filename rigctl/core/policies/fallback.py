@@ -32,9 +32,10 @@ def fallback(problem: Problem, history: History, rng: np.random.Generator, reaso
 
     beliefs = believe(problem, history, "hoeffding")
     left = problem.budget - history.spent
-    fitting = [i for i, belief in enumerate(beliefs) if belief.upper <= left]
+    playable = [i for i in range(len(beliefs)) if i not in problem.unavailable]
+    fitting = [i for i in playable if beliefs[i].upper <= left]
     if not fitting or left <= 0:
-        cheapest = min(range(len(beliefs)), key=lambda i: beliefs[i].upper)
+        cheapest = min(playable or range(len(beliefs)), key=lambda i: beliefs[i].upper)
         label = problem.space.control_sets[cheapest].label
         raise BudgetSpent(
             f"{to_units(left):g} left; the cheapest, {label}, takes {to_units(beliefs[cheapest].upper):g}"

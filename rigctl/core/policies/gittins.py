@@ -25,7 +25,7 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from rigctl.core.acquisition.cost_aware import View, best_that_fits, proposal_of, stopped, typical_cost
+from rigctl.core.acquisition.cost_aware import View, best_that_fits, playable, proposal_of, stopped, typical_cost
 from rigctl.core.acquisition.gittins import gittins_index
 from rigctl.core.acquisition.improvement import Acquired, log_expected_improvement, log_improvement_per_cost
 from rigctl.core.acquisition.maximisers import BestSetting, Score, best_settings
@@ -106,6 +106,7 @@ class CostAware(ABC):
             warm_starts=warm_starts(state),
             margin=margin(problem),
         )
+        found = playable(problem, found)
         kept = {
             **state,
             **view.fitted.to_state(),
@@ -187,7 +188,7 @@ class CostAware(ABC):
         uniform = [first_point(len(s.indices), history.trials_of(i), sobol_seed) for i, s in enumerate(sets)]
         points = [view.problem.space.evenly(i, at) for i, at in enumerate(uniform)]
         most = [float(view.field.upper(i, np.array([point]))[0]) for i, point in enumerate(points)]
-        fitting = [i for i, cost in enumerate(most) if view.fits(cost)]
+        fitting = [i for i, cost in enumerate(most) if view.fits(cost) and i not in view.problem.unavailable]
         done, wanted = len(history.complete), self._initial_outcomes(view.problem)
         few = f"{done} of the {wanted} outcomes are there that the first model needs"
         yet = f"{done} of the {wanted} first results are in"
@@ -284,7 +285,7 @@ class ExpectedImprovement(CostAware):
             return log_improvement_per_cost(mean, sd, view.best, cost)
 
         found = best_settings(view.fitted.posterior, view.problem.space, view.field, per_cost, view.fits, rng=rng)
-        return any(view.worth_it(f) for f in found if f.fits)
+        return any(view.worth_it(f) for f in playable(view.problem, found) if f.fits)
 
     def _praise(self, view: View, chosen: BestSetting) -> tuple[str, str]:
         label = view.label(chosen.control_set)

@@ -1,0 +1,287 @@
+"""Alarms as people see them, made of what the journal holds (pure).
+
+The journal keeps every single time that something was raised. What says the same, its numbers aside, is one alarm with
+a count. Its states are those of ISA-18.2: it stands, whether somebody has acknowledged it or not; it is over, and
+nobody has seen it yet; or it is settled, and the next time is another alarm.
+
+An alarm stands until another one says that it is over (the marks at the end of messages), or until a later process
+begins, which looks anew. One that has no such end, such as a failed trial, stands until it is acknowledged; if it is
+only MINOR it is a note, and over at once. Shelving keeps an alarm from being told of until a given time. Nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Final, Literal, get_args
+
+from rigctl.errors import UsageError
+from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import Action
+from rigctl.rig.values import OVER, STANDS
+
+LONGEST_SHELF_S: Final = 24 * 3600.0
+"""An alarm that may be silent for longer should not be one: shelving is for a shift (ISA-18.2, 7.2.4)."""
+_FINDINGS: Final = tuple(f"({action})" for action in get_args(Action))
+_NUMBER: Final = re.compile(r"(?<![\w.])[-+]?\d+(?:[.:]\d+)*(?:[eE][-+]?\d+)?(?!\w)")
+_SHELVED: Final = re.compile(r"alarm \d+ for (?P<seconds>[\d.]+) s")
+
+AlarmKey = tuple[str, str]
+"""Source and message, without marks and numbers."""
+Condition = Literal["stands", "acknowledged", "over", "settled"]
+"""In the order in which they are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """Something was raised once."""
+
+    severity: Severity
+    source: str
+    message: str
+    utc: str
+    at_s: float
+    """Campaign time."""
+    alarm: int = 0
+    """Its number in the journal."""
+    trial: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Minded:
+    """A person did something about an alarm."""
+
+    verb: str
+    """`ack`, `shelve` or `unshelve`."""
+    argument: str
+    who: str
+    why: str
+    utc: str
+    at_s: float
+    source: str
+    message: str
+    alarm: int = 0
+    """The number that the person named; `source` and `message` are of that one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A process began to run the campaign."""
+
+    utc: str
+    at_s: float
+
+
+AlarmEvent = Raised | Minded | Begun
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """Says until when, by whom and why an alarm is shelved."""
+
+    until_s: float
+    """Campaign time."""
+    until_utc: str
+    """Whichever comes first ends it: campaign time stands still between processes, and a wall clock may be set."""
+    who: str
+    why: str
+
+    def holds(self, now_s: float, now_utc: str) -> bool:
+        return now_s < self.until_s and datetime.fromisoformat(now_utc) < datetime.fromisoformat(self.until_utc)
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmState:
+    """One alarm: what was raised again and again, and what became of it."""
+
+    alarm: int
+    """Its number: of the first time since the last one was settled."""
+    severity: Severity
+    """The worst since then."""
+    source: str
+    message: str
+    """As it was said last, without marks."""
+    trial: int | None
+    since: str
+    """UTC."""
+    since_s: float
+    last: str
+    """UTC of the last time."""
+    count: int = 1
+    until: str = ""
+    """UTC from which it is over; empty while it is not."""
+    acknowledged: str = ""
+    """By whom."""
+    acknowledged_utc: str = ""
+    why: str = ""
+    """What that person said."""
+    mark: str = ""
+    """Of its last message; one that has none, has no end but being acknowledged."""
+    shelf: Shelf | None = None
+
+    @property
+    def note(self) -> bool:
+        """Tell whether it says something that nobody need acknowledge."""
+        return self.severity < Severity.MAJOR
+
+    @property
+    def condition(self) -> Condition:
+        if self.acknowledged:
+            return "settled" if self.until or not self.mark else "acknowledged"
+        if self.until:
+            return "settled" if self.note else "over"
+        return "stands"
+
+    @property
+    def standing(self) -> bool:
+        """Tell whether its cause has not gone, as far as is known."""
+        return self.condition in ("stands", "acknowledged")
+
+
+@dataclass(frozen=True, slots=True)
+class Alarms:
+    """All alarms of a campaign up to some point of its journal; more is taken in by making a new one."""
+
+    states: Mapping[AlarmKey, AlarmState] = field(default_factory=dict)
+    shelves: Mapping[AlarmKey, Shelf] = field(default_factory=dict)
+
+    def taken(self, events: Iterable[AlarmEvent]) -> Alarms:
+        """Return what there is after these, whatever order they come in; all are later than those before them."""
+        states, shelves = dict(self.states), dict(self.shelves)
+        for event in sorted(events, key=lambda e: (e.at_s, e.utc, _RANK[type(e)])):
+            match event:
+                case Raised():
+                    _raise(states, event)
+                case Minded():
+                    _mind(states, shelves, event)
+                case Begun():
+                    for key, state in states.items():
+                        if state.mark and not state.until:
+                            states[key] = replace(state, until=event.utc)
+        return Alarms(states, shelves)
+
+    def shown(self, now_s: float, now_utc: str) -> tuple[AlarmState, ...]:
+        """Return every alarm: those that stand first, the worst of them first, then the latest; shelved ones say so.
+
+        Args:
+            now_s: campaign time.
+            now_utc: by the wall clock, ISO 8601.
+        """
+        held = {key: shelf for key, shelf in self.shelves.items() if shelf.holds(now_s, now_utc)}
+        found = [replace(state, shelf=held.get(key)) for key, state in self.states.items()]
+        found.sort(key=lambda a: (a.last, a.alarm), reverse=True)
+        return tuple(sorted(found, key=lambda a: (_place(a), -a.severity)))
+
+    def shelved(self, source: str, message: str, now_s: float, now_utc: str) -> bool:
+        """Tell whether people are not to be told of what is raised in these words now."""
+        shelf = self.shelves.get(key_of(source, message))
+        return shelf is not None and shelf.holds(now_s, now_utc)
+
+
+_RANK: Final[Mapping[type, int]] = {Begun: 0, Raised: 1, Minded: 2}
+_ORDER: Final[tuple[Condition, ...]] = get_args(Condition)
+
+
+def _place(alarm: AlarmState) -> float:
+    """Return where an alarm is shown: a shelved one after all others that stand."""
+    place = _ORDER.index(alarm.condition)
+    return place if alarm.shelf is None or not alarm.standing else _ORDER.index("acknowledged") + 0.5
+
+
+def alarms_of(events: Iterable[AlarmEvent], now_s: float, now_utc: str) -> tuple[AlarmState, ...]:
+    """Return the alarms that all of a campaign's events make, as `Alarms.shown` does."""
+    return Alarms().taken(events).shown(now_s, now_utc)
+
+
+def pressing(alarms: Sequence[AlarmState]) -> tuple[AlarmState, ...]:
+    """Return those that somebody should look at: not settled, and no mere note that is over."""
+    return tuple(alarm for alarm in alarms if alarm.condition != "settled")
+
+
+def worst(alarms: Sequence[AlarmState]) -> AlarmState | None:
+    """Return the worst alarm that stands, unacknowledged ones first; None where none does."""
+    found = [alarm for alarm in alarms if alarm.standing]
+    return max(found, key=lambda a: (a.severity, not a.acknowledged), default=None)
+
+
+def said(message: str) -> tuple[str, str]:
+    """Return a message without the mark at its end, and the mark; empty if it has none."""
+    text, _, end = message.rpartition(" ")
+    return (text, end) if end in (STANDS, OVER, *_FINDINGS) else (message, "")
+
+
+def key_of(source: str, message: str) -> AlarmKey:
+    """Return what is the same for all alarms that are one."""
+    return _NUMBER.sub("#", source) if source.startswith("trial ") else source, _NUMBER.sub("#", said(message)[0])
+
+
+def shelf_argument(alarm: int, seconds: float) -> str:
+    """Return what an act of shelving is kept as.
+
+    Raises:
+        UsageError: nobody may shelve for so long, or so shortly.
+    """
+    if not 0 < seconds <= LONGEST_SHELF_S:
+        raise UsageError(
+            f"shelve: alarm {alarm}: got {seconds:g} s, must be more than 0 and at most {LONGEST_SHELF_S:g} s (24 h); "
+            "shelve it again when it is back"
+        )
+    return f"alarm {alarm} for {seconds:g} s"
+
+
+def _raise(states: dict[AlarmKey, AlarmState], event: Raised) -> None:
+    key, (text, mark) = key_of(event.source, event.message), said(event.message)
+    text = "".join(c if c.isprintable() else " " for c in text)  # it may be what an instrument has sent
+    before = states.get(key)
+    if mark == OVER:
+        exact = before is not None and not before.until
+        ended = [key] if exact else [k for k, s in states.items() if s.source == event.source and s.mark == STANDS]
+        for k in ended:
+            if not states[k].until:
+                states[k] = replace(states[k], until=event.utc)
+        return
+    over_at_once = event.utc if not mark and event.severity < Severity.MAJOR else ""
+    # a note that comes again and again is one line, too
+    if before is None or (before.condition == "settled" and (before.acknowledged or not before.note)):
+        states[key] = AlarmState(
+            event.alarm,
+            event.severity,
+            event.source,
+            text,
+            event.trial,
+            since=event.utc,
+            since_s=event.at_s,
+            last=event.utc,
+            until=over_at_once,
+            mark=mark,
+        )
+        return
+    states[key] = replace(
+        before,
+        severity=max(before.severity, event.severity),
+        source=event.source,
+        message=text,
+        trial=event.trial,
+        last=event.utc,
+        count=before.count + 1,
+        until=over_at_once,
+        mark=mark,
+    )
+
+
+def _mind(states: dict[AlarmKey, AlarmState], shelves: dict[AlarmKey, Shelf], event: Minded) -> None:
+    key = key_of(event.source, event.message)
+    if event.verb == "unshelve":
+        shelves.pop(key, None)
+        return
+    if event.verb == "shelve":
+        if (found := _SHELVED.fullmatch(event.argument)) is not None:
+            seconds = min(float(found["seconds"]), LONGEST_SHELF_S)
+            until = datetime.fromisoformat(event.utc) + timedelta(seconds=seconds)
+            shelves[key] = Shelf(event.at_s + seconds, until.isoformat(), event.who, event.why)
+        return
+    state = states.get(key)
+    if state is not None and not state.acknowledged and event.alarm >= state.alarm:  # not an earlier one of the kind
+        states[key] = replace(state, acknowledged=event.who, acknowledged_utc=event.utc, why=event.why)

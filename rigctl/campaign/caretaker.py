@@ -1,0 +1,135 @@
+"""Sees between trials which instruments may be used: what people say of them, what runs out, what is calibrated."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from rigctl.campaign.desk import Desk
+from rigctl.campaign.eligibility import HOURS, SPENT, DeviceState, objections, unavailable
+from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.pins import hold_pins
+from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.spec import CampaignSpec
+from rigctl.campaign.upkeep import out_of_service, states_now
+from rigctl.campaign.windows import limited, over, reopens_s
+from rigctl.rig.abilities import Calibration
+from rigctl.rig.civil import civil_now
+from rigctl.rig.protocols import Clock, Severity
+from rigctl.rig.values import Alarm
+
+READ_EVERY_S = 86400.0
+"""Rig seconds between two readings of what instruments say of their calibration."""
+
+
+@dataclass(slots=True)
+class Caretaker:
+    """Knows which control sets can be played; mutable, used in the event loop only."""
+
+    spec: CampaignSpec
+    rig: CampaignRig
+    journal: JournalThread
+    clock: Clock
+    desk: Desk
+    under_way: Callable[[], bool] = lambda: False
+    """Whether a trial is: then nothing changes for the rig."""
+    changed: bool = False
+    """Whether a person has done something to an instrument since the last look."""
+    barred: Mapping[int, str] = field(default_factory=dict)
+    """Control sets that cannot be played, and why."""
+    states: Mapping[str, DeviceState] = field(default_factory=dict)
+    exhausted: set[str] = field(default_factory=set)
+    """Pumps that have met a cap of the campaign."""
+    over: str = ""
+    """Why nothing can be played any more, whoever waits."""
+    for_good: bool = False
+    """Whether nothing but caps of the campaign keeps anything from being played."""
+    reopens_s: float = math.inf
+    """Civil time at which something can be played again that only its hours keep from it."""
+    _told: set[tuple[str, str]] = field(default_factory=set)
+    _read_s: float = -math.inf
+    _useless: Mapping[int, str] | None = None
+    """With these barred the policy has found nothing to play."""
+    _one_at_a_time: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def begin(self) -> None:
+        """Leave out what is out of service, before the rig is opened."""
+        self.rig.hands.set_aside(frozenset(await self.journal.call(lambda j: out_of_service(j.read))))
+
+    async def look(self, *, read: bool = False, first: bool = False) -> None:
+        """Find out what can be played now, and tell what is new; with `read` ask instruments for their calibration.
+
+        While a trial is under way nothing changes for the rig, unless this is the `first` thing that trial does.
+
+        Raises:
+            JournalError: it cannot be read or written.
+        """
+        async with self._one_at_a_time:
+            self.changed = False
+            if read or self.clock.now_s() >= self._read_s + READ_EVERY_S:
+                await self.keep_calibrations(await self.rig.hands.calibrations())
+                self._read_s = self.clock.now_s()
+            await self._judge(first=first)
+
+    async def recognise(self, device: str) -> None:
+        """Ask an instrument who it is before it is put back in service; nothing is written to another one.
+
+        Raises:
+            DeviceError: it does not answer, or another one does.
+        """
+        found = await self.rig.hands.recognise(device)
+        await hold_pins({device: found}, self.spec.rig, self.journal, self.desk.alarm)
+
+    async def keep_calibrations(self, found: Mapping[str, Calibration], *, fresh: bool = False) -> None:
+        """Record what instruments say of their calibration; `fresh`: they were calibrated just now."""
+        if not found:
+            return
+        for device in await self.journal.call(lambda j: j.upkeep.read(found, fresh=fresh)):
+            points, slopes = found[device].points, " and ".join(f"{slope:g} %" for slope in found[device].slopes)
+            told = f"was calibrated since it was last asked: {points} points{f', slopes {slopes}' if slopes else ''}"
+            self.desk.alarm(Alarm(Severity.MINOR, device, told))
+
+    def nothing_left(self) -> str:
+        """Return why no control set can be played, or none that the policy would choose; empty if one can."""
+        sets = self.spec.problem.space.control_sets
+        if len(self.barred) < len(sets) and self.barred != self._useless:
+            return ""
+        why = "; ".join(dict.fromkeys(part for text in self.barred.values() for part in text.split("; ")))
+        return why if len(self.barred) == len(sets) else f"nothing worth a trial can be played: {why}"
+
+    def nothing_useful(self) -> None:
+        """Note that the policy proposes nothing as long as these control sets are barred."""
+        self._useless = self.barred
+
+    async def _judge(self, *, first: bool) -> None:
+        rig, sets = self.spec.rig, self.spec.problem.space.control_sets
+        civil_s = civil_now(self.clock)
+        known = await self.journal.call(states_now, rig)
+        self.states = await self.journal.call(limited, rig, known, civil_s, self.exhausted)
+        found = objections(rig, self.states)
+        self.for_good = all(objection.kind == SPENT for objection in found if objection.forbids)
+        self.over, self.reopens_s = over(rig, sets, found), reopens_s(rig, sets, found, civil_s)
+        self.barred = unavailable(rig, sets, found)
+        for objection in found:
+            if (objection.device, objection.kind) not in self._told and objection.kind not in ("out", HOURS):
+                message = f"{objection.why}; {objection.remedy}"
+                self.desk.alarm(Alarm(objection.severity, objection.device, message))
+        self._told = {(o.device, o.kind) for o in found}
+        out = frozenset(name for name, state in self.states.items() if state.out)
+        if out != self.rig.hands.aside and (first or not self.under_way()):
+            await self._set_aside(out)
+
+    async def _set_aside(self, out: frozenset[str]) -> None:
+        """Make everything safe while what goes is still asked, and once more when what comes back is."""
+        going = out - self.rig.hands.aside
+        if going:
+            report = await self.rig.safe()
+            for name in going & set(report.failed):
+                told = "is out of service now, but was not confirmed safe before: see to it by hand"
+                self.desk.alarm(Alarm(Severity.MAJOR, name, f"{told}: {report.failed[name]}"))
+        coming = self.rig.hands.aside - out
+        self.rig.hands.set_aside(out)
+        if coming:
+            await self.rig.safe()  # told if it is not; the next trial finds out as well

@@ -1,0 +1,66 @@
+"""What `rigctl.campaign.alarms` makes alarms of: what was raised, what people did about it, which processes began."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+from typing import Final
+
+from rigctl.campaign.alarms import AlarmEvent, Begun, Minded, Raised
+from rigctl.campaign.journal.database import ask, fetch
+from rigctl.campaign.journal.schema import has_table
+from rigctl.errors import JournalError
+
+_RAISED: Final = "SELECT severity, source, message, utc, at_s, id AS alarm, trial FROM alarms WHERE id > ? ORDER BY id"
+_MINDED: Final = """
+    SELECT a.verb, a.argument, a.who, a.why, a.utc, a.at_s, r.source, r.message, r.id AS alarm
+    FROM acts a JOIN alarms r ON r.id = cast(substr(a.argument, 7) AS INTEGER)
+    WHERE a.id > ? AND a.verb IN ('ack', 'shelve', 'unshelve') AND a.argument LIKE 'alarm %' ORDER BY a.id"""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Says up to where the journal has been read: the last rows of three tables."""
+
+    alarm: int = 0
+    act: int = 0
+    start: int = 0
+
+
+class AlarmRows:
+    """Questions to one open journal."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def last(self) -> Mark:
+        """Return the last rows that there are."""
+        acts = "acts" if has_table(self._connection, "acts") else "(SELECT 0 AS id)"
+        sql = "SELECT {} AS alarm, {} AS act, {} AS start"
+        tables = (f"(SELECT coalesce(max(id), 0) FROM {table})" for table in ("alarms", acts, "starts"))  # noqa: S608 - ours
+        found = ask(self._connection, sql.format(*tables))[0]
+        return Mark(found["alarm"], found["act"], found["start"])
+
+    def events(self, after: Mark | None = None) -> tuple[AlarmEvent, ...]:
+        """Return all that came after; None: everything."""
+        after = after or Mark()
+        starts = "SELECT utc, at_s FROM starts WHERE id > ? ORDER BY id"
+        minded: tuple[Minded, ...] = ()
+        if has_table(self._connection, "acts"):
+            minded = fetch(self._connection, Minded, _MINDED, after.act)
+        raised = fetch(self._connection, Raised, _RAISED, after.alarm)
+        return (*fetch(self._connection, Begun, starts, after.start), *raised, *minded)
+
+    def words(self, alarm: int) -> tuple[str, str]:
+        """Return source and message of what was raised under this number.
+
+        Raises:
+            JournalError: there is no such alarm.
+        """
+        for found in ask(self._connection, "SELECT source, message FROM alarms WHERE id = ?", alarm):
+            return found["source"], found["message"]
+        raise JournalError(f"alarm {alarm}: not in this journal; `rigctl alarms --all` lists them")
+
+    def now_s(self) -> float:
+        """Return the campaign time that the journal was last alive at."""
+        return float(ask(self._connection, "SELECT coalesce(max(seen_s), 0.0) AS now FROM starts")[0]["now"])

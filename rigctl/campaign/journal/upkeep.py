@@ -1,0 +1,118 @@
+"""What people have done to the instruments, and what these say of their calibration.
+
+A journal of version 5 or older has none of it, and reads as if nothing had been done.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Mapping
+from typing import TypeVar
+
+from rigctl.campaign.journal.database import ask, fetch, transaction
+from rigctl.campaign.journal.inserts import Statements
+from rigctl.campaign.journal.rows import CalibrationRow, UpkeepKind, UpkeepRow
+from rigctl.campaign.journal.schema import has_table
+from rigctl.campaign.journal.time import CampaignTime
+from rigctl.rig.abilities import Calibration
+
+T = TypeVar("T")
+
+
+class UpkeepBook:
+    """Writes it. Each call returns only after the record is on disk."""
+
+    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
+        self._connection = connection
+        self._time = time
+        self._do = Statements(connection, time)
+
+    def keep(
+        self,
+        kind: UpkeepKind,
+        device: str,
+        *,
+        verb: str,
+        who: str,
+        why: str = "",
+        part: str = "",
+        volume_ml: float | None = None,
+        age_s: float = 0.0,
+        outcome: str = "",
+    ) -> None:
+        """Record what a person has done to a device, and the act in the audit; `age_s`: how long ago that was."""
+        values = {"device": device, "kind": kind, "part": part, "volume_ml": volume_ml, "age_s": age_s}
+        with transaction(self._connection):
+            self._do.insert("upkeep", {**values, "why": why, "who": who, **self._now()})
+            self._do.add_act(verb, who, " ".join(filter(None, (device, part))), why, outcome)
+
+    def read(self, found: Mapping[str, Calibration], *, fresh: bool = False) -> tuple[str, ...]:
+        """Record what devices say of their calibration; return those that say something else than the last time.
+
+        With `fresh` they were calibrated just now, whatever they say.
+        """
+        known, changed = UpkeepRows(self._connection).calibrations(), []
+        with transaction(self._connection):
+            for device, said in found.items():
+                last = known.get(device)
+                other = fresh or (last is not None and (last.points, last.slopes) != (said.points, said.slopes))
+                if other:
+                    changed.append(device)
+                values = {"device": device, "points": said.points, "slopes": said.slopes, "detail": said.detail}
+                self._do.insert("calibrations", {**values, "changed": other, **self._now()})
+        return tuple(changed)
+
+    def _now(self) -> Mapping[str, object]:
+        return {"utc": self._time.utc(), "at_s": self._time.now_s(), "epoch": self._time.epoch}
+
+
+class UpkeepRows:
+    """Answers what is asked about it."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self) -> tuple[UpkeepRow, ...]:
+        """Return what people have done, in order."""
+        if not has_table(self._connection, "upkeep"):
+            return ()
+        return fetch(self._connection, UpkeepRow, "SELECT * FROM upkeep ORDER BY id")
+
+    def calibrations(self) -> Mapping[str, CalibrationRow]:
+        """Return what each device last said of its calibration, by name."""
+        return self._by_device(
+            "SELECT * FROM calibrations WHERE id IN (SELECT max(id) FROM calibrations GROUP BY device)"
+        )
+
+    def calibrated(self) -> Mapping[str, CalibrationRow]:
+        """Return since when each device says so, by name: as of the last change, else as it was first read."""
+        return self._by_device(
+            "SELECT * FROM calibrations WHERE id IN (SELECT coalesce(max(CASE WHEN changed THEN id END), min(id)) "
+            "FROM calibrations GROUP BY device)"
+        )
+
+    def dosed_ml(self, pump: str, since_s: float = 0.0) -> tuple[float, int]:
+        """Return the volume of a pump's doses since a campaign time, open ones in full, and how many they are."""
+        (row,) = ask(
+            self._connection,
+            "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) AS ml, count(*) AS doses FROM doses "
+            "WHERE actuator = ? AND at_s >= ?",
+            pump,
+            since_s,
+        )
+        return float(row["ml"]), int(row["doses"])
+
+    def dearest_trial_ml(self, pump: str) -> float:
+        """Return the most that one of the last trials has dispensed with this pump."""
+        (row,) = ask(
+            self._connection,
+            "SELECT coalesce(max(ml), 0.0) AS ml FROM (SELECT sum(coalesce(dispensed_ml, volume_ml)) AS ml FROM doses "
+            "WHERE actuator = ? AND trial > (SELECT max(trial) - 20 FROM trials) GROUP BY trial)",
+            pump,
+        )
+        return float(row["ml"])
+
+    def _by_device(self, sql: str) -> Mapping[str, CalibrationRow]:
+        if not has_table(self._connection, "calibrations"):
+            return {}
+        return {row.device: row for row in fetch(self._connection, CalibrationRow, sql)}

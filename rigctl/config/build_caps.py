@@ -1,0 +1,75 @@
+"""Second check, caps beside those of single doses: of a pump, and of all pumps of one tank together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from rigctl.config.build_doses import astray
+from rigctl.config.findings import Context
+from rigctl.config.schema import LimitSection, TankSection
+from rigctl.config.units import VOLUME
+from rigctl.core.experiment.problem import Problem
+from rigctl.errors import KeyPath
+from rigctl.plugins import did_you_mean
+from rigctl.rig.spec import CapSpec, RigSpec
+
+SPANS = ("per_trial", "per_hour", "per_day", "per_campaign")
+"""From the narrowest to the widest."""
+
+
+def build_caps(context: Context) -> tuple[CapSpec, ...]:
+    """Return the caps of pumps and tanks; a pump's own of 24 hours is with its limits."""
+    safety, caps = context.config.safety, []
+    for pump, section in safety.limits.items():
+        path: KeyPath = ("safety", "limits", pump)
+        given = _spans(context, path, section)
+        caps.append(CapSpec(pump, (pump,), given["per_hour"], None, given["per_trial"], given["per_campaign"]))
+    for tank, its in safety.tanks.items():
+        path = ("safety", "tanks", tank)
+        _pumps(context, path, its)
+        given = _spans(context, path, its)
+        if not any(given.values()) and not context.findings.told_below(path):
+            context.findings.add(path, f"has no cap, must have one of {', '.join(SPANS)}")
+        spans = (given["per_hour"], given["per_day"], given["per_trial"], given["per_campaign"])
+        caps.append(CapSpec(tank, tuple(dict.fromkeys(its.pumps)), *spans))
+    return tuple(c for c in caps if c.windows or c.per_trial_ml is not None or c.per_campaign_ml is not None)
+
+
+def _pumps(context: Context, path: KeyPath, section: TankSection) -> None:
+    pumps = context.pumps - astray(context)
+    for i, name in enumerate(section.pumps):
+        at: KeyPath = (*path, "pumps", i)
+        if context.known(at, name, ["devices"], "device: ") and name not in pumps and context.findings.whole("dosing"):
+            context.findings.add(at, f'got "{name}", must be a pump{did_you_mean(name, sorted(pumps))}')
+        if name in section.pumps[:i]:
+            context.findings.add(at, f'got "{name}" a second time, must differ')
+
+
+def _spans(context: Context, path: KeyPath, section: LimitSection | TankSection) -> Mapping[str, float | None]:
+    """Return every cap, mL; a wider span may not have a smaller one, for it would never be reached."""
+    texts = {key: None if context.findings.told((*path, key)) else getattr(section, key) for key in SPANS}
+    given = {k: context.quantity((*path, k), text, VOLUME, None, or_nothing=False) for k, text in texts.items()}
+    for key, wider in pairwise([k for k in SPANS[1:] if given[k] is not None]):
+        if (given[key] or 0.0) > (given[wider] or 0.0):
+            context.findings.add((*path, key), f'got "{texts[key]}", must be at most {wider}: {texts[wider]}')
+    return given
+
+
+def check_caps(context: Context, spec: RigSpec, problem: Problem) -> None:
+    """Check that the volumes that may be chosen for one trial fit every cap."""
+    high = {v.name: v.high for v in problem.space.variables}
+    most = {v.actuator: high[v.name] for v in spec.variables if v.actuator in spec.volumes}
+    for cap in spec.caps:
+        takes_ml = sum(
+            ml * share
+            for pump, ml in most.items()
+            for name, share in {pump or "": 1.0, **spec.volumes[pump or ""].partners}.items()
+            if name in cap.pumps
+        )
+        section = "limits" if cap.pumps == (cap.name,) else "tanks"
+        for key in SPANS:
+            most_ml = getattr(cap, f"{key}_ml")
+            if most_ml is not None and takes_ml > most_ml:
+                what = f"got {most_ml:g} mL, must be at least the {takes_ml:g} mL that a trial may be given"
+                context.findings.add(("safety", section, cap.name, key), what)

@@ -1,0 +1,279 @@
+"""What `rigctl doctor` looks at of the campaign: its configuration, its directory and disk, SQLite, its service."""
+
+from __future__ import annotations
+
+import os
+import re
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+from rigctl.campaign import safe_file
+from rigctl.campaign.journal import library
+from rigctl.campaign.journal.look import looking
+from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.lock import campaign_here, open_to_others
+from rigctl.campaign.starts import bad
+from rigctl.campaign.watch import FULL_BYTES, LOW_BYTES
+from rigctl.config.forecast import forecast
+from rigctl.console.checking import SLOW_S, checked
+from rigctl.console.doctor import Check, Finding, Machine, Subject, Verdict
+from rigctl.errors import ConfigError, RigctlError, counted
+
+TRIAL_BYTES: Final = 20_000
+"""What a trial adds to a journal, doses and all, until the journal itself says it; of the examples' rigs 6 kB."""
+COMMITS_A_TRIAL: Final = 10
+"""Of the examples' rigs 9."""
+TELLING_TRIALS: Final = 30
+"""Trials after which a journal says how it grows."""
+SYNCS: Final = 10
+SLOW_SYNC_S: Final = 1.0
+"""A commit that takes so long is most of what the watch lets the journal take."""
+NO_SYNC_S: Final = 20e-6
+"""No disk that keeps what it was given is as fast as this."""
+NETWORKS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "ceph", "glusterfs"})
+FLEETING: Final = frozenset({"tmpfs", "ramfs", "overlay"})
+UNSAFE_OPTIONS: Final = frozenset({"nobarrier", "barrier=0", "data=writeback"})
+
+
+def _configuration(_: Machine, subject: Subject) -> Iterator[Finding]:
+    for what in subject.wrong:
+        yield Finding("configuration", "bad", what, "`rigctl check` says the same; nothing below could go by it")
+    if subject.loaded is None:
+        return
+    yield Finding("configuration", "ok", f"{subject.loaded.path} holds")
+    try:
+        found = checked(subject.loaded)
+    except ConfigError as error:
+        yield Finding("time to safe", "bad", str(error))
+        return
+    times = found.times
+    if times.by_bus:
+        slow = times.told_s > SLOW_S
+        what = f"everything is told within {times.told_s:.2f} s, confirmed within {times.confirmed_s:.2f} s"
+        remedy = "a faster line, fewer actuators on it, or devices with shorter timeouts" if slow else ""
+        yield Finding("time to safe", "warn" if slow else "ok", what, remedy)
+
+
+# the directory ----------------------------------------------------------------------------------------------------
+
+
+def _place(subject: Subject) -> Path | None:
+    """Return the state directory, or what of the way to it is there."""
+    if subject.directory is None:
+        return None
+    whole = subject.directory.absolute()
+    return next((path for path in (whole, *whole.parents) if path.is_dir()), None)
+
+
+def _directory(_: Machine, subject: Subject) -> Iterator[Finding]:
+    directory = subject.directory
+    if directory is None or not directory.is_dir():
+        return
+    wide = open_to_others(directory)
+    if wide:
+        what, remedy = wide.split("; ", 1)
+        yield Finding("state directory", "warn", what, remedy)
+    else:
+        yield Finding("state directory", "ok", f"{directory} is its owner's alone")
+    if not os.access(directory, os.W_OK) and campaign_here(directory) is None:
+        remedy = "run as its owner, or give it away with chown"
+        yield Finding("state directory", "bad", f"{directory} cannot be written by this account", remedy)
+
+
+def _left_driven(_: Machine, subject: Subject) -> Iterator[Finding]:
+    if subject.directory is None:
+        return
+    which = f"`rigctl safe --state {subject.directory}`"
+    try:
+        left = safe_file.read(subject.directory)
+    except RigctlError as error:
+        yield Finding("left driven", "bad", str(error), "`rigctl safe CONFIG`")
+        return
+    if left is not None and left.driven and not left.writer.alive:
+        yield Finding("left driven", "bad", "a campaign that died has left the rig driven", which)
+    starts = bad(subject.directory, 0) - (campaign_here(subject.directory) is not None)
+    if starts > 0:
+        what = f"{counted(starts, 'start')} in a row ended badly"
+        yield Finding("starts", "warn", what, "`journalctl -u` of the service says what each died of")
+
+
+# the disk ---------------------------------------------------------------------------------------------------------
+
+
+def _mount(machine: Machine, place: Path) -> tuple[str, str, str]:
+    """Return source, type and options of the file system that a directory is on; see proc(5)."""
+    found, longest = ("", "", ""), -1
+    for line in machine.read("/proc/self/mounts").splitlines():
+        source, at, kind, options, *_ = line.split()
+        top = re.sub(r"\\([0-7]{3})", lambda m: chr(int(m[1], 8)), at)
+        if place.is_relative_to(top) and len(top) >= longest:
+            found, longest = (source, kind, options), len(top)
+    return found
+
+
+def _file_system(machine: Machine, subject: Subject) -> Iterator[Finding]:
+    place = _place(subject)
+    if place is None:
+        return
+    source, kind, options = _mount(machine, place)
+    if kind in NETWORKS:
+        what = f"{place} is on {kind}: a journal there can be damaged by what the network loses"
+        yield Finding("file system", "bad", what, "--state on a disk of this machine")
+    elif kind in FLEETING:
+        what = f"{place} is on {kind}: it is gone after a reboot, and with it what was spent and dosed"
+        yield Finding("file system", "bad", what, "--state on a disk; or switch off the read-only overlay")
+    elif kind:
+        yield Finding("file system", "ok", f"{kind} on {source}")
+    given = set(options.split(","))
+    if "ro" in given:
+        remedy = "look in `dmesg` for what has made it so; an SD card that is worn out does"
+        yield Finding("mount options", "bad", f"{place} is mounted read-only", remedy)
+    if unsafe := sorted(given & UNSAFE_OPTIONS):
+        what = f"{', '.join(unsafe)}: what was said to be on disk is not, when power fails"
+        yield Finding("mount options", "bad", what, f"remove it for {source} from /etc/fstab")
+    yield from _card(machine, source)
+
+
+def _card(machine: Machine, source: str) -> Iterator[Finding]:
+    """Say how a memory card or chip wears."""
+    found = re.match(r"/dev/(mmcblk\d+)", machine.real(source) if source.startswith("/dev/") else "")
+    if found is None:
+        return
+    folder = f"/sys/block/{found[1]}/device"
+    if machine.read(f"{folder}/type") == "SD":
+        what = "an SD card: it wears with every commit, and most do not say how far they are"
+        remedy = "an industrial card, eMMC or a USB SSD; and `rigctl backup` daily onto something else"
+        yield Finding("disk wear", "warn", what, remedy)
+        return
+    worst = max((int(part, 16) for part in machine.read(f"{folder}/life_time").split()), default=0)
+    verdict: Verdict = "bad" if worst >= 10 else "warn" if worst >= 8 else "ok"
+    what = f"eMMC, about {10 * worst} % of its life used" if worst else "eMMC that does not say how worn it is"
+    yield Finding("disk wear", verdict, what, "" if verdict == "ok" else "copy it to a new one")
+
+
+def _space(_: Machine, subject: Subject) -> Iterator[Finding]:
+    """Say what is free, and what the journal will have grown to when the budget is spent."""
+    place = _place(subject)
+    if place is None:
+        return
+    stat = os.statvfs(place)
+    free = stat.f_bavail * stat.f_frsize
+    verdict: Verdict = "bad" if free < FULL_BYTES else "warn" if free < LOW_BYTES else "ok"
+    remedy = "" if verdict == "ok" else "delete what is not needed; below 20 MiB nothing moves"
+    yield Finding("disk space", verdict, f"{_mib(free)} free", remedy)
+    if subject.loaded is None or not subject.loaded.wired:
+        return
+    told = forecast(subject.loaded.rig, subject.loaded.problem, subject.loaded.max_trials)
+    trials = told.buys(told.likely)
+    if trials is None:
+        return
+    there, each = _journal(subject)
+    grown = max(there, trials * each)
+    what = f"about {_mib(grown)} when the budget is spent, after {counted(trials, 'trial')}; {_mib(there)} now"
+    fits = grown - there < free - FULL_BYTES
+    yield Finding("journal", "ok" if fits else "bad", what, "" if fits else "a larger disk, or a smaller budget")
+
+
+def _journal(subject: Subject) -> tuple[int, int]:
+    """Return how large the journal is, and what a trial adds to it, bytes."""
+    path = None if subject.directory is None else subject.directory / FILE_NAME
+    if path is None or not path.exists():
+        return 0, TRIAL_BYTES
+    size = path.stat().st_size
+    try:
+        with looking(path.parent) as reader:
+            trials = reader.glance.last_decided() or 0
+    except RigctlError:  # whatever is wrong with it is told by every verb that reads it
+        trials = 0
+    return size, size // trials if trials >= TELLING_TRIALS else TRIAL_BYTES
+
+
+def _mib(size: float) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.{int(size < 10 * 2**20)}f} MiB"
+
+
+# SQLite and its sync ----------------------------------------------------------------------------------------------
+
+
+def _sqlite(_: Machine, __: Subject) -> Iterator[Finding]:
+    release = ".".join(map(str, library.version()))
+    if not library.for_threads():
+        yield Finding("sqlite", "bad", f"{release} was built for one thread", "another build of Python")
+    if library.reset_bug(library.version()):
+        what = f"{release} can damage a journal that two programs write at once; rigctl lets only one"
+        yield Finding("sqlite", "ok", f"{what}. Open it with others read-only (`mode=ro`)")
+    else:
+        yield Finding("sqlite", "ok", release)
+
+
+def _sync(machine: Machine, subject: Subject) -> Iterator[Finding]:
+    place = _place(subject)
+    if place is None or not os.access(place, os.W_OK):
+        return
+    if "eatmydata" in machine.environment.get("LD_PRELOAD", ""):
+        yield Finding("sync", "bad", "libeatmydata is loaded: nothing is ever on disk for sure", "unset LD_PRELOAD")
+        return
+    took_s = synced(place)
+    yield judged(statistics.median(took_s), max(took_s))
+
+
+def judged(median_s: float, most_s: float) -> Finding:
+    """Say what follows from how long writes take until they are on disk, wall seconds."""
+    what = f"{1e3 * median_s:.2g} ms until a write is on disk, {1e3 * most_s:.2g} ms at most"
+    if median_s < NO_SYNC_S:
+        remedy = "look for a cache that lies about it: a virtual disk's, a RAID controller's without a battery"
+        return Finding("sync", "warn", f"{what}: faster than any disk", remedy)
+    if median_s > SLOW_SYNC_S:
+        return Finding("sync", "bad", f"{what}: the watch may hold the campaign", "another disk; this one may be worn")
+    trial_s = COMMITS_A_TRIAL * median_s
+    return Finding("sync", "ok", f"{what}; about {trial_s:.1g} s of every trial")
+
+
+def synced(place: Path, now_s: Callable[[], float] = time.perf_counter) -> tuple[float, ...]:
+    """Write a page and wait until it is on disk, some times; return how long each took, wall seconds."""
+    took = []
+    with tempfile.TemporaryFile(dir=place) as file:
+        for _ in range(SYNCS):
+            begun_s = now_s()
+            os.pwrite(file.fileno(), os.urandom(4096), 0)
+            os.fsync(file.fileno())
+            took.append(now_s() - begun_s)
+    return tuple(took)
+
+
+# the service ------------------------------------------------------------------------------------------------------
+
+
+def _service(machine: Machine, subject: Subject) -> Iterator[Finding]:
+    if subject.loaded is None or not subject.loaded.wired:
+        return
+    name = f"rigctl-{subject.loaded.name}.service"
+    asked = machine.run(["systemctl", "show", "-p", "LoadState,UnitFileState,ActiveState,WatchdogUSec", name])
+    told = dict(line.partition("=")[::2] for line in asked.splitlines())
+    if told.get("LoadState") != "loaded":
+        what = "none: after a power cut nobody starts the campaign again"
+        yield Finding("service", "warn", what, f"`rigctl service {subject.loaded.path} --install`")
+        return
+    enabled = told.get("UnitFileState") == "enabled"
+    remedy = "" if enabled else f"`sudo systemctl enable {name}`, or it does not start at boot"
+    yield Finding("service", "ok" if enabled else "warn", f"{name} is {told.get('ActiveState', 'unknown')}", remedy)
+    watched = told.get("WatchdogUSec", "0") not in ("0", "infinity")
+    remedy = "" if watched else "`rigctl service CONFIG --install --force` writes one that is"
+    what = f"ended after {told['WatchdogUSec']} without a look" if watched else "a campaign that hangs stays hung"
+    yield Finding("service watchdog", "ok" if watched else "bad", what, remedy)
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    _configuration,
+    _directory,
+    _left_driven,
+    _file_system,
+    _space,
+    _sqlite,
+    _sync,
+    _service,
+)

@@ -1,0 +1,143 @@
+"""What people say of instruments, and do to them: to the campaign that runs here, else to the rig itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rigctl.campaign import control
+from rigctl.campaign.journal import open_reader
+from rigctl.campaign.lock import campaign_here
+from rigctl.campaign.people import this_person
+from rigctl.campaign.tending import Tending
+from rigctl.campaign.tending import tend as tended
+from rigctl.config.units import DURATION, VOLUME, Kind, Units
+from rigctl.console.assemble import loaded_here, own_journal
+from rigctl.errors import UsageError
+
+ANSWER_S = 1800.0
+"""Wall seconds that an act by hand may take: a dose takes what it takes."""
+SWITCHED: Mapping[str, float] = {"on": 1.0, "off": 0.0}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a rig's campaign is, and by which configuration."""
+
+    directory: Path
+    config: Path | None
+    buses: Mapping[str, str]
+
+
+def tend(
+    directory: Path,
+    config: Path | None,
+    verb: str,
+    device: str,
+    *,
+    why: str = "",
+    part: str = "",
+    volume: str | None = None,
+    on: str | None = None,
+) -> Mapping[str, Any]:
+    """Record what a person has done to a device; return what comes of it.
+
+    Raises:
+        UsageError: there is no campaign here, or this cannot be said of this device.
+        RigctlError: the campaign that runs here refuses, or does not answer.
+        JournalError: the journal cannot be used.
+    """
+    volume_ml = None if volume is None else quantity("--volume", volume, VOLUME)
+    ago_s = 0.0 if on is None else _since(on)
+    if campaign_here(directory) is not None:  # it has the journal, and the next decision must know
+        said = {"device": device, "part": part, "volume_ml": volume_ml, "age_s": ago_s, "why": why}
+        answer = control.ask(directory, verb, 60.0, who=this_person(), **said)
+        return {"device": device, "outcome": answer["outcome"]}
+    with open_reader(directory) as reader:  # before the lock, which would make a missing directory
+        reader.campaign()
+    loaded = loaded_here(config, directory, {})
+    asked = Tending(verb, device, why, part, volume_ml, ago_s * loaded.rig.speedup)
+    with own_journal(directory, loaded.rig.speedup) as journal:
+        return {"device": device, "outcome": tended(journal, loaded.rig, asked, this_person())}
+
+
+def by_hand(
+    place: Place,
+    operation: str,
+    device: str,
+    *,
+    why: str = "",
+    value: str | None = None,
+    volume: str | None = None,
+    for_: str | None = None,
+    measured: str | None = None,
+) -> Iterator[Mapping[str, Any]]:
+    """Do something to one instrument; yield what came of it, step by step.
+
+    Raises:
+        UsageError: it cannot be done now, or not to this instrument.
+        RigctlError: it was refused, or went wrong.
+    """
+    said: dict[str, Any] = {"device": device, "why": why}
+    if value is not None:
+        said["value"] = _number(value)
+    if volume is not None:
+        said["volume_ml"] = quantity("VOLUME", volume, VOLUME)
+    if for_ is not None:
+        said["for_s"] = quantity("--for", for_, DURATION)
+    if operation != "calibrate":
+        yield _done(place, operation, said)
+        return
+    yield _done(place, "dose", said)
+    told = measured if measured is not None else _asked(device)
+    yield _done(place, "calibrate", {**said, "volume_ml": quantity("measured", told, VOLUME)})
+
+
+def _done(place: Place, operation: str, said: Mapping[str, Any]) -> Mapping[str, Any]:
+    if campaign_here(place.directory) is None:
+        from rigctl.console.alone import alone  # noqa: PLC0415  # brings the whole daemon
+
+        return alone(place, operation, said)
+    answer = control.ask(place.directory, "manual", ANSWER_S, who=this_person(), operation=operation, **said)
+    return {name: told for name, told in answer.items() if name != "ok"}
+
+
+def _asked(pump: str) -> str:
+    if not sys.stdin.isatty():
+        raise UsageError(f"manual calibrate {pump}: --measured is missing, must be what you have measured, e.g. 9.6 mL")
+    return input("What was measured, e.g. 9.6 mL? ")
+
+
+def quantity(where: str, text: str, kind: Kind) -> float:
+    """Return a quantity in the unit used inside.
+
+    Raises:
+        UsageError: it is none of this kind.
+    """
+    try:
+        return Units(None).quantity(text, kind)
+    except ValueError as error:
+        raise UsageError(f"{where}: {error}") from error
+
+
+def _number(text: str) -> float:
+    if text.lower() in SWITCHED:
+        return SWITCHED[text.lower()]
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError(f'VALUE: got "{text}", must be a number, on or off') from None
+
+
+def _since(date: str) -> float:
+    """Return how long ago a date was, wall seconds."""
+    try:
+        then = datetime.fromisoformat(date)
+    except ValueError:
+        raise UsageError(f'--on: got "{date}", must be a date such as 2026-03-01') from None
+    aware = then if then.tzinfo is not None else then.astimezone()
+    return (datetime.now(UTC) - aware).total_seconds()

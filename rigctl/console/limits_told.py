@@ -1,0 +1,51 @@
+"""What `rigctl check` says of caps, hours and tariffs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from rigctl.config.forecast import Forecast
+from rigctl.config.load import LoadedConfig
+from rigctl.config.wording import joined, lasting
+from rigctl.errors import counted
+from rigctl.rig.slewing import Slew, ramp
+from rigctl.rig.spec import CapSpec
+
+
+def sentences(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
+    """Say what holds the rig back, and when, one sentence each."""
+    rig = loaded.rig
+    for cap in rig.caps:
+        yield _cap(cap, told)
+    if rig.allowed is not None:
+        yield f"Trials run {rig.allowed}; otherwise the campaign waits, everything safe."
+    for name, limits in rig.limits.items():
+        if limits.allowed is not None:
+            yield f"{name} is driven {limits.allowed} only."
+        if limits.slew is not None:
+            yield _slew(name, limits.slew, limits.high - limits.low)
+    for meter in rig.meters:
+        if meter.tariff is not None:
+            rates = ", ".join(f"{rate.name} {rate.price:f}" for rate in meter.tariff.rates)
+            yield f"The price of {meter.name} goes by the hour: {rates}; on average {meter.price:.4g}."
+
+
+def _slew(name: str, slew: Slew, span: float) -> str:
+    way = ramp(0.0, span, slew)
+    takes = f", {lasting(slew.longest_s(span))}" if slew.longest_s(span) > 0 else ""
+    return f"{name} moves in steps: at most {counted(len(way), 'step')}{takes} from end to end."
+
+
+def _cap(cap: CapSpec, told: Forecast) -> str:
+    spans = [(cap.per_trial_ml, "a trial"), *((ml, words) for _, ml, words in cap.windows)]
+    spans.append((cap.per_campaign_ml, "the campaign"))
+    most = joined([f"{ml:g} mL in {words}" for ml, words in spans if ml is not None])
+    whose = cap.name if cap.pumps == (cap.name,) else f"{cap.name} ({', '.join(cap.pumps)})"
+    found = told.capped.get(cap.name)
+    if found is None:
+        return f"{whose} gives at most {most}."
+    daily = "" if math.isinf(found.per_day) else f"about {counted(math.floor(found.per_day), 'trial')} a day"
+    in_all = "" if found.in_all is None else f"about {counted(found.in_all, 'trial')} in all"
+    allows = joined([words for words in (daily, in_all) if words])
+    return f"{whose} gives at most {most}{f': that allows {allows}' if allows else ''}."

@@ -1,0 +1,1 @@
+"""Tells people and other programs what a campaign does, from a process of its own."""

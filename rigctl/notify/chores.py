@@ -1,0 +1,240 @@
+"""What the notifier's process does beside telling people: numbers for Prometheus, and the day's summary.
+
+Both read the journal and ask the campaign how it is, as the page does. Neither is waited for by what tells people.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from rigctl.campaign import control
+from rigctl.campaign.alarms import pressing, worst
+from rigctl.campaign.journal.integrity import log_of
+from rigctl.campaign.journal.look import looking
+from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.errors import RigctlError, UsageError, counted
+from rigctl.notify.metrics import Numbers, families
+from rigctl.notify.setup import Setup
+from rigctl.notify.texts import SEVERITIES
+from rigctl.page.facts import gather
+from rigctl.page.shown import Facts
+from rigctl.page.words import number
+
+if TYPE_CHECKING:
+    from prometheus_client import Metric
+
+EVERY_S: Final = 15.0
+"""Wall seconds between two writings of the metrics."""
+STATUS_S: Final = 3.0
+"""For the campaign to say how it is."""
+
+
+@dataclass(slots=True)
+class Looker:
+    """Looks at a campaign, going on from its last look; mutable, used by one thread."""
+
+    directory: Path
+    facts: Facts | None = None
+    numbers: Numbers | None = None
+    """As last seen."""
+
+    def look(self) -> Numbers:
+        """Return what there is to be known now.
+
+        Raises:
+            UsageError, JournalError: there is no campaign here, or its journal cannot be read.
+        """
+        status = self._status()
+        now = datetime.now(UTC)
+        with looking(self.directory) as reader:
+            self.facts = gather(reader, None, status, now, before=self.facts)
+            dosed = dict(reader.glance.dosed_ml(0.0))
+        free = None
+        with suppress(OSError):
+            found = os.statvfs(self.directory)
+            free = found.f_bavail * found.f_frsize
+        self.numbers = Numbers(self.facts, self.facts.alarms, dosed, status, free, self._size())
+        return self.numbers
+
+    def _status(self) -> dict[str, Any] | None:
+        try:
+            return dict(control.ask(self.directory, "status", STATUS_S))
+        except RigctlError:  # it runs no more, or does not answer
+            return None
+
+    def _size(self) -> int | None:
+        journal = self.directory / FILE_NAME
+        try:
+            return sum(file.stat().st_size for file in (journal, log_of(journal)) if file.exists())
+        except OSError:
+            return None
+
+
+def summary(setup: Setup) -> str:
+    """Say in a few lines how the campaign stands: trials, spend, best so far, alarms, when it will end.
+
+    Raises:
+        RigctlError: the journal cannot be read.
+    """
+    return summary_of(Looker(Path(setup.state)).look())
+
+
+def summary_of(numbers: Numbers) -> str:
+    """Say in a few lines how a campaign stands."""
+    facts = numbers.facts
+    labels, money_, rows = facts.labels, facts.money, facts.course.rows
+    day = (facts.now - timedelta(days=1)).isoformat()
+    fresh = [row for row in rows if row.state.final and row.changed_utc >= day]
+    good = sum(row.recorded for row in fresh)
+    lines = [
+        f"It is {facts.phase.word}" + (f": {facts.phase.why}." if facts.phase.why else "."),
+        f"Trials: {facts.charged}, {len(fresh)} of them in the last 24 h ({good} with an outcome).",
+        f"Spent: {money_.spent:.2f} of {money_.budget:.2f} {labels.currency}.",
+    ]
+    outcome = labels.outcome
+    known = [(row.outcome, row) for row in facts.recorded if row.outcome is not None]
+    if known:
+        value, row = (max if outcome.maximise else min)(known, key=lambda pair: pair[0])
+        control_set = "+".join(row.control_set) or "nothing"
+        lines.append(
+            f"Best so far: {number(value)} {outcome.unit}".rstrip() + f", trial {row.trial}, controlling {control_set}."
+        )
+    lines.append(_alarm_words(numbers))
+    lines.append(_end_words(facts))
+    return "\n".join(lines)
+
+
+def _alarm_words(numbers: Numbers) -> str:
+    first, open_ = worst(numbers.alarms), pressing(numbers.alarms)
+    if first is None:
+        return "Alarms: none stands" + (f", {counted(len(open_), 'alarm')} to be acknowledged." if open_ else ".")
+    standing = sum(a.standing for a in numbers.alarms)
+    word = SEVERITIES.get(first.severity, "note")
+    return f"Alarms: {standing} standing, the worst a {word}: {first.source}: {first.message}."
+
+
+def _end_words(facts: Facts) -> str:
+    left, days = facts.money.trials_left, facts.money.days_left
+    if left is None:
+        return "When it will end cannot be said yet."
+    few, many = left
+    trials = counted(few, "trial") if few == many else f"{few} to {many} trials"
+    if days is None:
+        return f"The budget lasts for {trials} more."
+    return f"The budget lasts for {trials} more, until about {(facts.now + timedelta(days=days)).date()}."
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Collector:
+    """Gives the numbers of the last look to whoever collects them."""
+
+    current: Callable[[], Numbers | None]
+
+    def collect(self) -> Iterable[Metric]:
+        numbers = self.current()
+        return [] if numbers is None else families(numbers)
+
+
+def registry_of(current: Callable[[], Numbers | None]) -> Any:
+    """Return a registry of the library whose only metrics are these."""
+    from prometheus_client import CollectorRegistry  # noqa: PLC0415 - an extra
+
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(Collector(current))
+    return registry
+
+
+def write_textfile(path: Path, registry: Any) -> None:
+    """Write the metrics in one piece: whoever reads sees the old file or the new one.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    from prometheus_client import write_to_textfile  # noqa: PLC0415 - an extra
+
+    write_to_textfile(str(path), registry)
+
+
+def require_prometheus() -> None:
+    """Raise UsageError if the library is not installed."""
+    try:
+        import prometheus_client  # noqa: F401, PLC0415 - an extra
+    except ImportError as error:
+        raise UsageError(
+            "metrics: needs `prometheus-client`, which is not installed: pip install 'rigctl[notify]'"
+        ) from error
+
+
+@dataclass(slots=True)
+class Chores:
+    """Gives numbers to Prometheus, if anybody wants them, in a thread of its own; mutable."""
+
+    setup: Setup
+    trouble: str = ""
+    """Why it cannot; empty: it can."""
+    _ending: threading.Event = field(default_factory=threading.Event)
+    _thread: threading.Thread | None = None
+
+    def begin(self) -> None:
+        """Begin, if there is anything to be done."""
+        if self.setup.telling.metrics is not None:
+            self._thread = threading.Thread(target=self._run, name="metrics", daemon=True)
+            self._thread.start()
+
+    def end(self, within_s: float) -> None:
+        """Give the last numbers: of a campaign that runs no more."""
+        self._ending.set()
+        if self._thread is not None:
+            self._thread.join(within_s)
+
+    def _run(self) -> None:
+        metrics = self.setup.telling.metrics
+        if metrics is None:
+            return
+        looker = Looker(Path(self.setup.state))
+        try:
+            require_prometheus()
+            registry = registry_of(lambda: looker.numbers)
+        except RigctlError as error:
+            self.trouble = str(error)
+            return
+        deaf = _listen(metrics.port, registry) if metrics.port else ""
+        last = False
+        while not last:
+            last = self._ending.is_set()
+            self.trouble = "; ".join(filter(None, (deaf, _given(looker, metrics.textfile, registry))))
+            self._ending.wait(0.0 if last else EVERY_S)
+
+
+def _listen(port: int, registry: Any) -> str:
+    """Give the numbers over HTTP; return why that cannot be, if it cannot."""
+    from prometheus_client import start_http_server  # noqa: PLC0415 - an extra
+
+    try:
+        start_http_server(port, addr="127.0.0.1", registry=registry)
+    except OSError as error:
+        return f"metrics: port {port} of 127.0.0.1 cannot be listened at: {error.strerror}"
+    return ""
+
+
+def _given(looker: Looker, textfile: str, registry: Any) -> str:
+    """Give the numbers; return what is wrong with that, if anything is."""
+    try:
+        looker.look()
+    except RigctlError as error:
+        return f"metrics: {error}"
+    except Exception as error:  # noqa: BLE001 - the thread must go on; it is told
+        return f"metrics: {type(error).__name__}: {error}"
+    try:
+        if textfile:
+            write_textfile(Path(textfile), registry)
+    except OSError as error:
+        return f"metrics: {textfile}: cannot be written: {error.strerror}"
+    return ""

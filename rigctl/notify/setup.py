@@ -1,0 +1,83 @@
+"""What the notifier's process is told first, and what it is told of a campaign; lines of JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rigctl.campaign.events import (
+    AlarmMinded,
+    AlarmRaised,
+    CampaignEnded,
+    CampaignEvent,
+    CampaignStarted,
+    PhaseChanged,
+)
+from rigctl.codec import plain
+from rigctl.core.money import to_units
+from rigctl.telling import Telling
+
+
+@dataclass(frozen=True, slots=True)
+class Shelved:
+    """An alarm that was shelved before this process began."""
+
+    source: str
+    message: str
+    until_s: float
+    """Rig time."""
+    until_utc: str
+    who: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Holds what the process must know; no secret, only where they are kept."""
+
+    rig: str
+    currency: str
+    state: str
+    """State directory."""
+    telling: Telling
+    shelved: tuple[Shelved, ...] = ()
+
+
+def line(value: Mapping[str, Any] | Setup) -> bytes:
+    return json.dumps(plain(value)).encode() + b"\n"
+
+
+def told(event: CampaignEvent, at_s: float, utc: str, currency: str) -> Mapping[str, Any] | None:
+    """Return what the process is told of an event; None: nothing.
+
+    Args:
+        event: what has happened.
+        at_s: rig time.
+        utc: by the wall clock.
+        currency: of amounts.
+    """
+    when = {"at_s": at_s, "utc": utc}
+    match event:
+        case AlarmRaised(alarm):
+            what = {"severity": int(alarm.severity), "source": alarm.source, "message": alarm.message}
+            return {"event": "alarm", **when, **what}
+        case AlarmMinded():
+            return {"event": "minded", **when, **plain(event)}
+        case PhaseChanged():
+            return {"event": "phase", "phase": event.phase, "why": event.why}
+        case CampaignStarted():
+            return {"event": "started", "trials": event.trials, "lost": event.lost}
+        case CampaignEnded(result):
+            spent = f"{to_units(result.spent):.2f} of {to_units(result.budget):.2f} {currency} spent"
+            facts = f"{result.trials} trials, {result.recorded} of them with an outcome; {spent}."
+            return {
+                "event": "ended",
+                "ending": result.ending,
+                "reason": result.reason,
+                "facts": facts,
+                "safe": result.safe.ok,
+            }
+        case _:
+            return None

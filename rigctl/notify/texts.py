@@ -1,0 +1,170 @@
+"""What people are told, in plain words: which rig, what, since when, what it does about it, what to do (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Final, Literal
+
+from rigctl.campaign.alarms import AlarmState
+from rigctl.errors import counted
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import STANDS
+
+Tone = Literal["failure", "warning", "success", "info"]
+"""As the library that sends it has it."""
+MOST: Final = 12
+"""Alarms that one message names."""
+MOST_CHARS: Final = 400
+"""Of what one alarm says."""
+SEVERITIES: Final[Mapping[Severity, str]] = {
+    Severity.MINOR: "note",
+    Severity.MAJOR: "warning",
+    Severity.INVALID: "stop",
+}
+DOES: Final[Mapping[str, str]] = {
+    "(warn)": "The campaign goes on.",
+    "(fail)": "The trial ends as failed, and everything is made safe. The campaign goes on.",
+    "(hold)": "Everything is made safe. The campaign waits until this is over, then goes on.",
+    "(safe)": "Everything is made safe, and the campaign ends.",
+    "(trip)": "Everything is made safe and stays so until a person resets the trip.",
+    STANDS: "It is looked at again and again until it is over.",
+    "": "It is told once: nothing will say that it is over.",
+}
+ENDINGS: Final[Mapping[str, str]] = {
+    "budget": "nothing more fits the budget",
+    "finished": "the policy has found enough",
+    "trials": "as many trials as asked for are done",
+    "stopped": "somebody asked for it",
+    "abandoned": "somebody broke it off",
+    "interlock": "the watch ended it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """Is sent to people as it is."""
+
+    title: str
+    body: str
+    tone: Tone
+
+
+@dataclass(frozen=True, slots=True)
+class News:
+    """Something about one alarm that people do not know yet."""
+
+    state: AlarmState
+    what: Literal["raised", "again", "over", "unshelved"]
+    times: int = 1
+    """How often since they were told last."""
+    flaps: bool = False
+    """Whether they are not told again for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Writes messages about one rig."""
+
+    rig: str
+    zone: tzinfo | None = None
+    """None: this machine's."""
+
+    def of_news(self, news: Sequence[News], phase: str) -> Message:
+        """Return one message about some alarms, the worst first."""
+        ordered = sorted(news, key=lambda n: (n.what == "over", -n.state.severity))
+        stand = [n for n in ordered if n.what != "over"]
+        lines = [self._about(n) for n in ordered[:MOST]]
+        if len(ordered) > MOST:
+            lines.append(f"And {counted(len(ordered) - MOST, 'other')}; `rigctl alarms` lists all.")
+        if phase:
+            lines.append(f"Now: {phase}.")
+        lines.append(_to_do(stand))
+        if not stand:
+            return Message(self._titled(_over_title(ordered)), "\n\n".join(lines), "success")
+        worst = max(n.state.severity for n in stand)
+        tone: Tone = "failure" if worst is Severity.INVALID or _trips(stand) else "warning"
+        return Message(self._titled(_title(stand)), "\n\n".join(lines), tone if worst > Severity.MINOR else "info")
+
+    def of_start(self, trials: int, lost: int | None) -> Message:
+        """Return what is told when a campaign begins, or goes on."""
+        told = f"The campaign goes on after {counted(trials, 'trial')}." if trials else "The campaign begins."
+        if lost is not None:
+            told += f" Trial {lost} was under way when the last process died. It is charged, and not repeated."
+        return Message(self._titled("runs"), f"{told} You will be told of what goes wrong.", "info")
+
+    def of_end(self, ending: str, reason: str, facts: str, *, safe: bool) -> Message:
+        """Return what is told when a campaign has ended; `facts` says what came of it."""
+        why = ENDINGS.get(ending, ending) + (f" ({reason})" if reason and reason != ending else "")
+        state = "Everything is safe." if safe else "NOT everything is confirmed safe. Go and look at the rig now."
+        do = (
+            "`rigctl recommend` says what to run from now on." if safe else "`rigctl safe` tries again to make it safe."
+        )
+        tone: Tone = "failure" if not safe else "warning" if ending in ("abandoned", "interlock") else "success"
+        body = "\n\n".join(part for part in (f"The campaign has ended: {why}.", state, facts, do) if part)
+        return Message(self._titled("ended" if safe else "ended, NOT SAFE"), body, tone)
+
+    def of_silence(self, failed: str, *, started: bool) -> Message:
+        """Return what is told when the controller has gone: with an error, or without a word."""
+        what = "The controller has ended before its campaign had." if started else "The campaign could not be begun."
+        if failed:
+            how = f"It says: {failed}"
+            state = "It has made everything safe, unless it says otherwise."
+            do = "`rigctl status` says more. `rigctl run` goes on once this is mended."
+        else:
+            how = "It was killed, it crashed, or the machine is going down."
+            state = "What was driven may still be driven, unless devices stop by themselves."
+            do = "Go and look. `rigctl safe` makes everything safe, and `rigctl run` goes on."
+        title = "the controller has ended" if started else "could not begin"
+        return Message(self._titled(title), f"{what} {how}\n\n{state}\n\n{do}", "failure")
+
+    def of_day(self, summary: str) -> Message:
+        return Message(self._titled("daily summary"), summary, "info")
+
+    def of_test(self) -> Message:
+        return Message(self._titled("test"), "This is a test. Nothing has happened, and nothing need be done.", "info")
+
+    def time(self, utc: str) -> str:
+        """Write an instant as civil time, with its zone."""
+        return f"{datetime.fromisoformat(utc).astimezone(self.zone):%Y-%m-%d %H:%M:%S %Z}"
+
+    def _titled(self, what: str) -> str:
+        return f"{self.rig}: {what}"
+
+    def _about(self, news: News) -> str:
+        state = news.state
+        said = state.message if len(state.message) <= MOST_CHARS else f"{state.message[:MOST_CHARS]}…"
+        trial = f", trial {state.trial}" if state.trial is not None and not state.source.startswith("trial") else ""
+        head = f"{SEVERITIES.get(state.severity, 'note').upper()} {state.source}: {said}"
+        if news.what == "over":
+            return f"OVER {state.source}: {said}\n(since {self.time(state.since)}; over {self.time(state.until)})"
+        times = f", {counted(news.times, 'time')} since you were told last" if news.what == "again" else ""
+        back = " It was shelved, and is back." if news.what == "unshelved" else ""
+        does = f"It is over since {self.time(state.until)}." if state.until and state.mark else DOES.get(state.mark, "")
+        often = " It comes and goes: you are told again in an hour at the earliest." if news.flaps else ""
+        return f"{head}\n(since {self.time(state.since)}{trial}{times})\n{does}{back}{often}"
+
+
+def _title(news: Sequence[News]) -> str:
+    first = news[0].state
+    word = SEVERITIES.get(first.severity, "note")
+    if len(news) == 1:
+        return f"{word}, {first.source}"
+    return f"{word}, {first.source}, and {counted(len(news) - 1, 'other')}"
+
+
+def _over_title(news: Sequence[News]) -> str:
+    return f"over, {news[0].state.source}" + (f", and {counted(len(news) - 1, 'other')}" if len(news) > 1 else "")
+
+
+def _trips(news: Sequence[News]) -> bool:
+    return any(n.state.mark == "(trip)" for n in news)
+
+
+def _to_do(news: Sequence[News]) -> str:
+    if not news:
+        return "Nothing need be done. `rigctl ack` says that you have seen it."
+    if _trips(news):
+        return "Find the cause, then `rigctl reset-trip` and `rigctl run`."
+    return "`rigctl alarms` shows what stands, and `rigctl ack` says that you have seen it."

@@ -1,0 +1,154 @@
+"""What a person does to single instruments, through the guard as a trial does; and which of them are in service."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from rigctl.errors import DeviceError, DeviceFault, UsageError
+from rigctl.rig.abilities import Calibratable, Calibrated, Calibration
+from rigctl.rig.dosing import Dispenser
+from rigctl.rig.handle import Handle
+from rigctl.rig.imposing import Imposer
+from rigctl.rig.measuring import judged
+from rigctl.rig.opening import refuse_real_time_lapse
+from rigctl.rig.protocols import Actuator, Device, Doser, Identity, Meter, Reading, Sensor, Severity
+from rigctl.rig.spec import RigSpec
+from rigctl.rig.values import Alarm
+from rigctl.rig.wiring import Wiring
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """Reaches single instruments of one rig."""
+
+    spec: RigSpec
+    wiring: Wiring
+    imposer: Imposer
+    dispenser: Dispenser
+    on_alarm: Callable[[Alarm], None]
+
+    @property
+    def aside(self) -> frozenset[str]:
+        """Return the devices that are out of service: nobody asks or tells them anything."""
+        return frozenset(self.wiring.aside)
+
+    @property
+    def driven(self) -> Mapping[str, float]:
+        """Return what is imposed now, by actuator, engineering units."""
+        return dict(self.imposer.driven)
+
+    def set_aside(self, names: frozenset[str]) -> None:
+        """Take these devices out of service, and no others. Between trials; go `safe` before and after."""
+        self.wiring.aside.clear()
+        self.wiring.aside.update(names)
+        for name in names:
+            self.imposer.driven.pop(name, None)
+
+    async def recognise(self, device: str) -> Identity:
+        """Ask a device who it is, in service or not; writes nothing.
+
+        Raises:
+            UsageError: there is no such device.
+            DeviceError: it does not answer as it should, or its bus is not simulated though the clock is sped up.
+        """
+        handle = self._handle(device)
+        found = await handle.identify()
+        await refuse_real_time_lapse(self.wiring, self.spec.speedup, handle.bus)
+        return found
+
+    async def calibrations(self) -> Mapping[str, Calibration]:
+        """Ask every device in service that can say so for its calibration; one that does not answer is left out."""
+        found = {}
+        for name, handle in self.wiring.in_service(self.wiring.handles).items():
+            if isinstance(handle.device, Calibrated):
+                try:
+                    found[name] = await handle.ask(handle.device.calibration, "calibration")
+                except DeviceError as error:
+                    self.on_alarm(Alarm(Severity.MINOR, name, f"its calibration is not known: {error}"))
+                except Exception as error:  # noqa: BLE001 - a driver's mistake must not end the campaign
+                    told = f"its calibration is not known: {type(error).__name__}: {error}"
+                    self.on_alarm(Alarm(Severity.MINOR, name, told))
+        return found
+
+    # one act each -----------------------------------------------------------------------------------------------------
+
+    async def read(self, device: str) -> Reading:
+        """Take one reading of a sensor, or of a meter's counter.
+
+        Raises:
+            UsageError: it is neither.
+            DeviceError: it does not answer as it should.
+        """
+        handle = self._in_service(device)
+        if isinstance(handle.device, Sensor):
+            return judged(await handle.ask(handle.device.read, "read"), self.spec.plausible.get(device))
+        if isinstance(handle.device, Meter):
+            return judged(await handle.ask(handle.device.total, "total"), None)
+        raise UsageError(f"{device}: got a device that reads nothing, must be one of {self._able(Sensor, Meter)}")
+
+    async def apply(self, actuator: str, value: float | None) -> None:
+        """Impose a value on one actuator, or release it (None), and confirm it by reading back.
+
+        Raises:
+            UsageError: it is no actuator.
+            GuardRefused, Tripped: the guard does not let it pass; nothing was sent.
+            ReadBackMismatch, DeviceError: it is not certain to hold; make everything safe.
+        """
+        handle = self._in_service(actuator)
+        if actuator not in self.wiring.actuators:
+            raise UsageError(f"{actuator}: got no actuator, must be one of {', '.join(self.wiring.actuators)}")
+        known = cast("Handle[Actuator]", handle)
+        await self.imposer.impose(known, value)
+        await self.imposer.confirm(known, value)
+
+    async def dose(self, pump: str, volume_ml: float) -> float:
+        """Dispense a volume once, by the dose protocol; return what was dispensed, mL. Raises as `Dispenser.dispense`.
+
+        Raises:
+            UsageError: it is no pump.
+        """
+        return await self.dispenser.dispense(self._pump(pump), volume_ml)
+
+    def rate_ml_per_min(self, pump: str) -> float:
+        """Return how fast a pump dispenses at most, as far as it was asked."""
+        return self._pump(pump).device.max_rate_ml_per_min
+
+    async def calibrate(self, pump: str, volume_ml: float) -> Calibration:
+        """Tell a pump what a person has measured of its last dose; return what it says of its calibration then.
+
+        Raises:
+            UsageError: it is no pump, or none that can be told.
+            DeviceError: it refuses, or it is not certain that it was told.
+        """
+        handle = self._pump(pump)
+        device = handle.device
+        if not isinstance(device, Calibratable):
+            driver = self.spec.devices[pump].driver
+            raise UsageError(f"{pump}: driver {driver} cannot calibrate; correct the volume in the pump itself")
+        await handle.tell(lambda deadline: device.calibrate(volume_ml, deadline), f"calibrate {volume_ml:g} mL")
+        said = await handle.ask(device.calibration, "calibration")
+        if said.points == 0:
+            raise DeviceFault(f"{pump}: was told {volume_ml:g} mL, and says that it is not calibrated all the same")
+        return said
+
+    def _pump(self, name: str) -> Handle[Doser]:
+        handle = self._in_service(name)
+        if name not in self.wiring.dosers:
+            raise UsageError(f"{name}: got no pump, must be one of {', '.join(self.wiring.dosers) or 'none'}")
+        return cast("Handle[Doser]", handle)
+
+    def _in_service(self, name: str) -> Handle[Device]:
+        handle = self._handle(name)
+        if name in self.wiring.aside:
+            raise UsageError(f"{name}: is out of service; `rigctl in-service {name}` puts it back")
+        return handle
+
+    def _handle(self, name: str) -> Handle[Device]:
+        if name not in self.wiring.handles:
+            raise UsageError(f"{name}: got no device of this rig, must be one of {', '.join(self.wiring.handles)}")
+        return self.wiring.handles[name]
+
+    def _able(self, *kinds: type) -> str:
+        return ", ".join(n for n, h in self.wiring.handles.items() if isinstance(h.device, kinds))

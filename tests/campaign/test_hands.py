@@ -1,0 +1,298 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from rigctl.campaign.replay import replay
+from rigctl.campaign.trial import State
+from rigctl.errors import DeviceFault, RigctlError
+from rigctl.rig.protocols import Identity
+from rigctl.rig.spec import WatchSpec
+from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
+from tests.campaign.records import make_decision
+from tests.campaign.test_acts import ask, once, paused_then, phases, soon, watched
+
+WATCH = WatchSpec(every_s=0.01, clear_for_s=0.0)
+
+
+def cared(care, **changes):
+    """A campaign whose instruments are looked after."""
+    return make_spec(rig=make_rig_spec(watch=WATCH, care=care), **changes)
+
+
+def journalled(stage, spec):
+    """Every trial's state and control set, and whether its decision comes out the same again."""
+    with stage.journal() as journal:
+        again = {t.trial: t.differences for t in replay(journal, spec)}
+        return [(row.state, "+".join(row.control_set), again.get(row.trial)) for row in journal.trials()]
+
+
+# a pause ---------------------------------------------------------------------------------------------
+
+
+async def test_fault_45_a_pause_cancels_what_is_queued_and_nothing_is_replayed(stage):
+    """A trial that was decided and has moved nothing is closed, uncharged; after the pause another one is decided."""
+
+    async def pause():
+        await ask(stage, "pause", who="anna", why="tea")
+
+    async def resume():
+        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+        assert stage.world.count("control") == 0
+        await ask(stage, "resume")
+
+    resuming = asyncio.create_task(resume())
+    spec = watched(max_trials=2)
+    await stage.run(spec, fail={"meters": once(pause)})
+    await resuming
+    with stage.journal() as journal:
+        queued, after = journal.trials()
+    assert (queued.state, queued.cost) == (State.ABANDONED, 0)
+    assert queued.because == "cancelled before anything moved: paused by anna: tea"
+    assert [e["setpoints"] for e in stage.world.log if e["what"] == "control"] == [after.setpoints]
+    assert journalled(stage, spec) == [(State.ABANDONED, "a", ()), (State.RECORDED, "b", ())]
+
+
+@pytest.mark.parametrize("resumed", [False, True])
+async def test_fault_45_a_proposal_left_by_a_process_is_cancelled_by_a_pause(stage, resumed):
+    """Also if it was resumed since, before anybody could look: what was queued then is not carried out."""
+    stage.state.mkdir()
+    journal = open_journal(stage.state, stage.clock())
+    spec = watched(max_trials=2)
+    journal.begin(spec, "0.0")
+    journal.propose(make_decision(1))
+    journal.act("pause", "anna", why="tea")
+    if resumed:
+        journal.act("resume", "anna")
+    journal.close()
+
+    async def person_acts():
+        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+        await ask(stage, "resume")
+
+    acting = None if resumed else asyncio.create_task(person_acts())
+    await stage.run(spec)
+    if acting is not None:
+        await acting
+    with stage.journal() as read:
+        first, second = read.trials()
+    assert (first.state, first.cost, first.because) == (
+        State.ABANDONED,
+        0,
+        "cancelled before anything moved: paused by anna: tea",
+    )
+    assert (second.state, second.history_length) == (State.RECORDED, 1)
+    assert [e["setpoints"] for e in stage.world.log if e["what"] == "control"] == [second.setpoints]
+
+
+async def test_fault_45_pause_now_breaks_off_the_trial_under_way(stage):
+    """Everything is safe first, the trial is ABANDONED and charged, none begins until somebody resumes it."""
+    seen = {}
+
+    async def pause():
+        await ask(stage, "pause", who="anna", why="a leak", now=True)
+        await asyncio.Event().wait()
+
+    async def person_acts():
+        await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+        seen["controls"] = stage.world.count("control")
+        seen["measured"] = stage.rig.calls.count("meters")
+        await ask(stage, "resume")
+
+    acting = asyncio.create_task(person_acts())
+    spec = watched(max_trials=2)
+    result = await stage.run(spec, fail={"measure": once(pause)})
+    await acting
+    assert (result.trials, seen["controls"]) == (2, 1)
+    with stage.journal() as journal:
+        broken, after = journal.trials()
+        acts = [(act.verb, act.argument, act.who) for act in journal.people.acts()]
+    assert (broken.state, broken.because) == (State.ABANDONED, "pause: paused by anna: a leak")
+    assert broken.cost > 0
+    assert after.state is State.RECORDED
+    assert acts == [("pause", "now", "anna"), ("resume", "", acts[1][2])]
+    assert journalled(stage, spec) == [
+        (State.ABANDONED, "a", ()),
+        (State.RECORDED, "b", ()),
+    ]
+
+
+# out of service ----------------------------------------------------------------------------------------
+
+
+async def test_the_campaign_goes_on_without_an_instrument_that_is_out_of_service(stage):
+    """Control sets that need it are not played, which every decision and its replay know; then they are again."""
+
+    async def out():
+        told = await ask(stage, "out-of-service", device="pump", who="anna", why="new head")
+        assert told["outcome"].startswith("pump is out of service from the next trial on")
+
+    async def back():
+        await ask(stage, "in-service", device="pump", who="anna")
+
+    controls = []
+
+    def at_control():
+        controls.append(stage.rig.hands.aside)
+        acts = {1: out, 3: back}
+        return acts.get(len(controls), nothing)()
+
+    async def nothing():
+        pass
+
+    spec = make_spec(rig=make_rig_spec(watch=WATCH), max_trials=5)
+    await stage.run(spec, fail={"measure": at_control})
+    assert controls == [frozenset(), frozenset({"pump"}), frozenset({"pump"}), frozenset(), frozenset()]
+    played = journalled(stage, spec)
+    assert [(control_set, again) for _, control_set, again in played] == [
+        ("a", ()),
+        ("b", ()),
+        ("b", ()),
+        ("a", ()),
+        ("b", ()),
+    ]
+    with stage.journal() as journal:
+        knew = [row.unavailable for row in journal.trials()]
+        acts = [(act.verb, act.argument, act.who, act.why) for act in journal.people.acts()]
+    why = "pump is out of service, by anna: new head"
+    assert knew == [{}, {"a": why, "a+b": why}, {"a": why, "a+b": why}, {}, {}]
+    assert acts == [("out-of-service", "pump", "anna", "new head"), ("in-service", "pump", "anna", "")]
+
+
+async def test_with_no_control_set_left_the_campaign_holds_until_one_is_back(stage):
+    """Across a restart, too: it is in the journal; the reason is in the phase."""
+    journal = begun(stage, spec := make_spec(rig=make_rig_spec(watch=WATCH, outcome_sensor="pump"), max_trials=1))
+    journal.upkeep.keep("out", "pump", verb="out-of-service", who="anna")
+    journal.close()
+    seen = {}
+
+    async def person_acts():
+        await soon(lambda: phases(stage)[-1:] == ["HOLDING"])
+        seen.update(await ask(stage, "status"), aside=stage.rig.hands.aside)
+        await ask(stage, "in-service", device="pump")
+
+    acting = asyncio.create_task(person_acts())
+    result = await stage.run(spec)
+    await acting
+    assert (seen["why"], seen["aside"]) == ("pump is out of service, by anna", {"pump"})
+    assert (result.recorded, phases(stage)) == (1, ["HOLDING", "RUNNING"])
+
+
+def begun(stage, spec):
+    stage.state.mkdir()
+    journal = open_journal(stage.state, stage.clock())
+    journal.begin(spec, "0.0")
+    return journal
+
+
+async def test_another_instrument_is_not_put_back_in_service(stage):
+    """Who answers is held against the pin, before anything is written to it."""
+    refused = []
+
+    async def exchanged():
+        await ask(stage, "out-of-service", device="pump")
+        stage.rig.found["pump"] = Identity("fake", serial="another")
+        try:
+            await ask(stage, "in-service", device="pump")
+        except RigctlError as error:
+            refused.append(str(error))
+
+    await stage.run(
+        watched(max_trials=1), fail={"measure": once(exchanged)}, found={"pump": Identity("fake", serial="1")}
+    )
+    assert "accept-device" in refused[0]
+    with stage.journal() as journal:
+        assert [act.verb for act in journal.people.acts()] == ["out-of-service"]
+
+
+# by hand --------------------------------------------------------------------------------------
+
+
+async def test_a_person_drives_single_instruments_of_a_paused_campaign(stage):
+    """Intent first, then the act, then its result, each with who; doses are booked; resuming lets everything go."""
+    said = []
+
+    async def person():
+        for arguments in (
+            {"operation": "read", "device": "pump"},
+            {"operation": "set", "device": "valve", "value": 0.5},
+            {"operation": "dose", "device": "pump", "volume_ml": 2.0},
+            {"operation": "jog", "device": "pump", "for_s": 3.0},
+            {"operation": "calibrate", "device": "pump", "volume_ml": 1.9},
+            {"operation": "release", "device": "valve"},
+            {"operation": "set", "device": "valve", "value": 1.0},
+        ):
+            answer = await ask(stage, "manual", who="anna", **arguments)
+            said.append(answer["outcome"])
+        said.append((await ask(stage, "status"))["by_hand"])
+        await ask(stage, "resume")
+
+    result = await paused_then(stage, watched(max_trials=2), person)
+    assert said[0] == "4.5 mM"
+    assert said[1] == "holds 0.5; everything is made safe after 10 min without another act"
+    assert said[2:5] == ["2 mL dispensed", "3 mL dispensed", "told 1.9 mL; says ?CAL,1 after 1.9"]
+    assert (said[5], said[7]) == ("released", {"driven": {"valve": 1.0}})
+    assert (result.trials, stage.rig.hands.driven) == (2, {})
+    with stage.journal() as journal:
+        acts = [(act.argument, act.outcome) for act in journal.people.acts() if act.verb == "manual"]
+        doses = [dose.dispensed_ml for dose in journal.doses() if dose.trial is None]
+        points = journal.upkeep.calibrations()["pump"].points
+    assert acts[4:6] == [("dose pump 2 mL", "begun"), ("dose pump 2 mL", "2 mL dispensed")]
+    assert acts[-1] == ("valve", "everything made safe, valve among it: resumed")
+    assert (doses, points) == ([2.0, 3.0], 1)
+
+
+async def test_nothing_is_done_by_hand_while_trials_run(stage):
+    """Neither in mid-trial nor between trials; what to do first is said."""
+    refused = []
+
+    async def by_hand():
+        for arguments in ({"operation": "set", "device": "valve", "value": 1.0}, {"operation": "fly", "device": "x"}):
+            try:
+                await ask(stage, "manual", **arguments)
+            except RigctlError as error:
+                refused.append(str(error))
+
+    await stage.run(watched(max_trials=1), fail={"measure": once(by_hand)})
+    assert "`rigctl pause`" in refused[0]
+    assert "must be one of read, set, release, dose, jog, calibrate" in refused[1]
+    assert stage.rig.hands.done == [("calibrations",)]
+
+
+async def test_what_goes_wrong_by_hand_leaves_everything_safe_and_is_kept(stage):
+    """The act that failed is in the audit with its error; the campaign is still paused."""
+    refused = []
+
+    async def person():
+        stage.rig.hands.fail["apply"] = DeviceFault("the valve sticks")
+        before = stage.rig.calls.count("safe")
+        try:
+            await ask(stage, "manual", operation="set", device="valve", value=1.0)
+        except RigctlError as error:
+            refused.append(str(error))
+        assert stage.rig.calls.count("safe") == before + 1
+        await ask(stage, "stop")
+
+    await paused_then(stage, watched(max_trials=3), person)
+    assert refused == ["manual: set valve 1: failed: the valve sticks; everything is safe"]
+    with stage.journal() as journal:
+        acts = [act.outcome for act in journal.people.acts() if act.verb == "manual"]
+    assert acts == ["begun", "failed: the valve sticks; everything is safe"]
+
+
+async def test_what_is_forgotten_is_made_safe(stage, monkeypatch):
+    """A valve that a person opened does not stay open when nothing is done by hand for a while."""
+    monkeypatch.setattr("rigctl.campaign.manual.LIMIT_S", 0.05)
+
+    async def person():
+        stage_limit = await ask(stage, "manual", operation="set", device="valve", value=1.0)
+        assert stage_limit["device"] == "valve"
+        await soon(lambda: not stage.rig.hands.driven)
+        await ask(stage, "stop")
+
+    await paused_then(stage, watched(max_trials=3), person)
+    assert [a.source for a in stage.alarms()] == ["manual"]
+    with stage.journal() as journal:
+        last = [act for act in journal.people.acts() if act.verb == "manual"][-1]
+    assert (last.who, last.argument) == ("rigctl", "valve")

@@ -1,0 +1,92 @@
+"""Caps of pumps and tanks in a configuration, and the trials that they allow."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.config.forecast import forecast
+from rigctl.console.limits_told import sentences
+from rigctl.rig.slewing import Slew
+from rigctl.rig.spec import CapSpec
+from tests.config.conftest import SMALL, loaded, problems
+
+LIMITS = "limits: {doser: {per_dose: 20 mL, per_day: 200 mL}}"
+
+
+def capped(own="", tank=""):
+    """The small rig with more caps of its pump, and of the tank it draws from."""
+    text = SMALL.replace(LIMITS, f"limits: {{doser: {{per_dose: 20 mL, per_day: 200 mL{own}}}}}")
+    return text + (f"  tanks: {{reservoir: {{{tank}}}}}\n" if tank else "")
+
+
+def test_caps_are_of_pumps_and_tanks():
+    """Both have the same keys, in mL whatever the file says."""
+    rig = loaded(capped(", per_trial: 40 mL, per_campaign: 5 L", "pumps: [doser], per_hour: 50 mL")).rig
+    assert rig.caps == (
+        CapSpec("doser", ("doser",), per_trial_ml=40.0, per_campaign_ml=5000.0),
+        CapSpec("reservoir", ("doser",), per_hour_ml=50.0),
+    )
+    assert [cap.per_day_ml for cap in rig.capped] == [200.0, None, None]
+
+
+def test_check_says_how_many_trials_the_caps_allow():
+    """A hundred millilitres in all are soon given; the forecast of trials and days follows."""
+    config = loaded(capped(", per_trial: 30 mL", "pumps: [doser], per_hour: 20 mL, per_campaign: 60 mL"))
+    told, plain = forecast(config.rig, config.problem), loaded(SMALL)
+    takes_ml = 200.0 / forecast(plain.rig, plain.problem).daily
+    assert told.buys(told.likely) == told.capped["reservoir"].in_all == int(60.0 / takes_ml)
+    assert told.capped["reservoir"].per_day == pytest.approx(24 * 20.0 / takes_ml)
+    own, tank = sentences(told, config)
+    assert own == "doser gives at most 30 mL in a trial."
+    most = "reservoir (doser) gives at most 20 mL in 1 h and 60 mL in the campaign"
+    assert tank == f"{most}: that allows about 102 trials a day and about 12 trials in all."
+
+
+@pytest.mark.parametrize(
+    ("text", "where", "what"),
+    [
+        (capped(tank="pumps: [doser]"), "safety.tanks.reservoir", "has no cap, must have one of per_trial"),
+        (capped(tank="pumps: [], per_day: 1 L"), "safety.tanks.reservoir.pumps", "at least 1 item"),
+        (capped(tank="pumps: [camera], per_day: 1 L"), "safety.tanks.reservoir.pumps[0]", "must be a pump"),
+        (capped(tank="pumps: [doser, doser], per_day: 1 L"), "safety.tanks.reservoir.pumps[1]", "a second time"),
+        (capped(", per_hour: 300 mL, per_campaign: 5 L"), "safety.limits.doser.per_day", None),
+        (
+            capped(tank="pumps: [doser], per_hour: 2 L, per_day: 1 L"),
+            "safety.tanks.reservoir.per_hour",
+            "at most per_day",
+        ),
+        (capped(", per_hour: 3 kg"), "safety.limits.doser.per_hour", "a volume"),
+    ],
+)
+def test_caps_that_cannot_be_meant_are_refused(text, where, what):
+    """Each mistake is told where it stands; a wider span with a smaller cap, too."""
+    if what is None:
+        where, what = "safety.limits.doser.per_hour", "at most per_day"
+    (said,) = [said for place, said in problems(text).items() if place.endswith(f" {where}")]
+    assert what in said
+
+
+def test_a_setpoint_that_may_not_jump_takes_its_time():
+    """The largest step and the fastest change are in the variable's unit; a trial is expected to take longer."""
+    text = SMALL.replace("limits: {", "limits: {ca_valve: {max_step: 500 uM, max_rate: 0.1 mM/min}, ")
+    config, plain = loaded(text), loaded(SMALL)
+    assert config.rig.limits["ca_valve"].slew == Slew(0.5, 0.1 / 60)
+    told, before = forecast(config.rig, config.problem), forecast(plain.rig, plain.problem)
+    assert told.likely_s - before.likely_s == pytest.approx(7.7 / 3 / 0.1 * 60)
+    (said,) = sentences(told, config)
+    assert said == "ca_valve moves in steps: at most 20 steps, 1 h 17 min from end to end."
+
+
+@pytest.mark.parametrize(
+    ("limit", "where", "what"),
+    [
+        ("ca_valve: {max_step: 0 mM}", "ca_valve.max_step", "must be > 0"),
+        ("ca_valve: {max_step: 1 pH}", "ca_valve.max_step", "in mM"),
+        ("ca_valve: {max_rate: fast}", "ca_valve.max_rate", "a change of mM per time"),
+    ],
+)
+def test_slews_that_cannot_be_meant_are_refused(limit, where, what):
+    """In the unit of the variable, and more than nothing."""
+    found = problems(SMALL.replace("limits: {", f"limits: {{{limit}, "))
+    (said,) = [said for place, said in found.items() if place.endswith(f" safety.limits.{where}")]
+    assert what in said

@@ -1,0 +1,126 @@
+"""What `alarms`, `ack`, `shelve` and `unshelve` answer where no campaign runs, and what `status` says of them."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from rigctl.campaign.clock import RealClock, boot_id
+from rigctl.campaign.journal import Journal
+from rigctl.console import alarms as listing
+from rigctl.rig.protocols import Severity
+from rigctl.rig.values import Alarm
+
+STATE = Path("state/bench")
+
+
+@pytest.fixture
+def alarmed(ingested):
+    """Three alarms, one of them twice, and one of them no more than a note."""
+    with closing(Journal(STATE, RealClock(), boot_id())) as journal:
+        for severity, source, message in (
+            (Severity.MINOR, "pump", "it restarted"),
+            (Severity.MAJOR, "ph_probe", "acid: ph < 4.5 pH: ph reads 4.2 pH (hold)"),
+            (Severity.MINOR, "disk", "150 MiB left (warn)"),
+            (Severity.MAJOR, "ph_probe", "acid: ph < 4.5 pH: ph reads 4.1 pH (hold)"),
+        ):
+            journal.alarm(Alarm(severity, source, message))
+    return ingested
+
+
+def listed(bench, *options, code):
+    answer = bench.rigctl("alarms", "bench.yaml", "--json", *options, code=code).json
+    return answer["unheeded"], [(a["alarm"], a["condition"], a["count"]) for a in answer["alarms"]]
+
+
+def test_alarms_are_listed_the_worst_first(alarmed):
+    """One row for what says the same, with a count; exit 1 as long as nobody has seen a warning that stands."""
+    assert listed(alarmed, code=1) == (True, [(2, "stands", 2), (3, "stands", 1)])
+    assert listed(alarmed, "--all", code=1)[1][-1] == (1, "settled", 1)
+    text = alarmed.rigctl("alarms", code=1).out
+    assert text.index("ph reads 4.1 pH") < text.index("150 MiB left")
+    assert "restarted" not in text
+
+
+def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed):
+    """Who has seen it, and why, is kept; nobody need have started a process for that. Twice is refused."""
+    assert alarmed.rigctl("ack", "2", "--why", "on my way", "--json").json == {"acknowledged": 2}
+    assert listed(alarmed, code=0) == (False, [(3, "stands", 1), (2, "acknowledged", 2)])
+    found = alarmed.rigctl("alarms", "--json").json["alarms"][1]["acknowledged"]
+    assert found["why"] == "on my way"
+    assert "(uid " in found["who"]
+    assert "has acknowledged it already" in alarmed.rigctl("ack", "2", code=1).err
+    assert "seen by" in alarmed.rigctl("alarms").out
+
+
+def test_a_shelved_alarm_is_shown_as_such(alarmed):
+    """With its end, after those that are not; `unshelve` ends that at once, and all of it is in the audit."""
+    alarmed.rigctl("shelve", "2", "--for", "2", "h", "--why", "new probe is on order")
+    assert listed(alarmed, code=0) == (False, [(3, "stands", 1), (2, "stands", 2)])
+    shelved = alarmed.rigctl("alarms", "--json").json["alarms"][1]["shelved"]
+    assert shelved["why"] == "new probe is on order"
+    assert "shelved until" in alarmed.rigctl("alarms").out
+    alarmed.rigctl("unshelve", "bench.yaml", "2")
+    assert listed(alarmed, code=1)[0]
+    acts = alarmed.rigctl("status", "--json").json["acts"]
+    assert [(a["verb"], a["argument"]) for a in acts] == [("shelve", "alarm 2 for 7200 s"), ("unshelve", "alarm 2")]
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "code"),
+    [
+        (("shelve", "2", "--for", "25 h"), "at most 86400 s (24 h)", 2),
+        (("shelve", "2", "--for", "soon"), 'must be a duration such as "20 min"', 2),
+        (("unshelve", "9"), "alarm 9: not in this journal; `rigctl alarms --all` lists them", 1),
+        (("ack", "first"), "must be [CONFIG] ALARM", 2),
+    ],
+)
+def test_what_cannot_be_done_says_why(alarmed, words, said, code):
+    """Too long, no time at all, no such alarm."""
+    assert said in " ".join(alarmed.rigctl(*words, code=code).err.split())
+
+
+def test_status_names_the_worst_that_stands(alarmed):
+    """In one line, with the number by which it is acknowledged."""
+    answer = alarmed.rigctl("status", "--json").json
+    assert answer["standing_alarms"] == 2
+    assert answer["worst_alarm"] == "MAJOR ph_probe: acid: ph < 4.5 pH: ph reads 4.1 pH (alarm 2, 2 times)"
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_the_list_is_whole_at_any_width(alarmed, width):
+    """What an alarm says is never cut short."""
+    out = io.StringIO()
+    listing.show(listing.alarms(STATE), Console(file=out, width=width), every=True)
+    text = " ".join(out.getvalue().split())
+    assert "acid: ph < 4.5 pH: ph reads 4.1 pH" in text
+    assert max(map(len, out.getvalue().splitlines())) <= width
+
+
+def test_following_shows_every_change_once(alarmed, monkeypatch):
+    """A line of JSON when it begins and one when something has changed, until Ctrl-C."""
+    looks = []
+
+    def sleep(_):
+        looks.append(1)
+        if len(looks) == 2:
+            with closing(Journal(STATE, RealClock(), boot_id())) as journal:
+                journal.alarm(Alarm(Severity.MAJOR, "ec_probe", "no answer (stands)"))
+        if len(looks) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("rigctl.console.alarms.time.sleep", sleep)
+    answer = alarmed.rigctl("alarms", "--follow", "--json", code=130)
+    first, second = map(json.loads, answer.out.splitlines())
+    assert [a["alarm"] for a in first["alarms"]] == [2, 3]
+    assert [a["alarm"] for a in second["alarms"]] == [5, 2, 3]
+
+
+def test_without_alarms_it_says_so(ingested):
+    """And exits 0."""
+    assert ingested.rigctl("alarms").out == "No alarm stands.\n"

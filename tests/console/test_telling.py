@@ -1,0 +1,65 @@
+"""What `check` and `notify` say of who is told, and that neither says what is secret."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.notify.party import PLANTED, listening
+
+TELLS = 'notify: {urls: {file: n.txt}, alive: {url: {env: PING_URL}}, daily: "8:00"}\n'
+
+
+@pytest.fixture
+def told(bench, monkeypatch):
+    """A bench that tells a web server, somebody by mail, and nobody at all."""
+    with listening() as party:
+        monkeypatch.setenv("PING_URL", party.ping)
+        bench.write("told.yaml", (bench.folder / "bench.yaml").read_text() + TELLS)
+        bench.write("n.txt", f"{party.url}\nnonsense-{PLANTED}\n")
+        (bench.folder / "n.txt").chmod(0o600)
+        yield bench, party
+
+
+def test_check_says_whom_by_the_kinds_of_their_services(told):
+    """How many, from which severity on, and what was not understood; for people and programs."""
+    bench, _ = told
+    answer = bench.rigctl("check", "told.yaml")
+    assert "tells JSON (file " in answer.out
+    assert "from MAJOR on, and every day at 08:00; URL 2 of it not understood" in answer.out
+    assert "gives a sign of life every 15 min (environment variable PING_URL)" in answer.out
+    found = bench.rigctl("check", "told.yaml", "--json")
+    urls = found.json["tells"]["notify"]["urls"]
+    assert (urls["services"], urls["not_understood"]) == (["JSON"], [2])
+    assert PLANTED not in answer.out + answer.err + found.out + found.err
+
+
+def test_a_test_message_reaches_whom_it_can(told):
+    """Exit 1, with the number of what could not be told; the secret is not among what is said."""
+    bench, party = told
+    answer = bench.rigctl("notify", "told.yaml", "--test", code=1)
+    assert [message["title"] for message in party.messages] == ["bench: test"]
+    assert party.asked == [f"/ping/{PLANTED}"]
+    assert answer.out.splitlines() == [
+        "1 JSON: sent",
+        "URL 2: NOT sent: apprise does not understand it",
+        "sign of life: sent",
+    ]
+    bench.write("n.txt", party.url)
+    bench.rigctl("notify", "told.yaml", "--test", code=0)
+    party.status = 403
+    refused = bench.rigctl("notify", "told.yaml", "--test", "--json", code=1)
+    assert "NOT sent: JSON: was not taken" in refused.json["1 JSON"]
+    assert PLANTED not in answer.out + answer.err + refused.out + refused.err
+
+
+def test_where_nobody_is_told_it_says_so(bench):
+    """And that a test needs somebody."""
+    assert bench.rigctl("notify", "bench.yaml").out == "Nobody is told of anything.\n"
+    assert "notify: is missing, must say who is told" in bench.rigctl("notify", "bench.yaml", "--test", code=2).err
+
+
+def test_what_is_not_installed_is_said(told, monkeypatch):
+    """With what to install."""
+    bench, _ = told
+    monkeypatch.setattr("rigctl.console.telling.find_spec", lambda _: None)
+    assert "apprise is not installed; pip install 'rigctl[notify]'" in bench.rigctl("notify", "told.yaml").out

@@ -1,0 +1,62 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+from rigctl.notify.delivery import FIRST_PAUSE_S, HANGS_S, LONGEST_PAUSE_S, MOST, WORRYING_S, Delivery
+from rigctl.notify.texts import Message
+
+
+def message(number):
+    return Message(f"m{number}", "body", "info")
+
+
+def test_messages_come_in_order_one_at_a_time():
+    """The next one follows when the one before has arrived."""
+    delivery = Delivery()
+    for number in (1, 2):
+        delivery.put(message(number))
+    assert delivery.attempt(0.0).title == "m1"
+    assert delivery.attempt(1.0) is None
+    delivery.done(1.0, well=True)
+    assert delivery.attempt(1.0).title == "m2"
+
+
+def test_a_failure_is_tried_again_with_growing_pauses():
+    """Nothing is left out; after a quarter of an hour somebody should know; one success and all is as before."""
+    delivery, tried, now_s = Delivery(), [], 0.0
+    delivery.put(message(1))
+    while now_s < 4000.0:
+        if delivery.attempt(now_s) is not None:
+            tried.append(now_s)
+            delivery.done(now_s, well=False)
+        now_s += 1.0
+    pauses = [later - earlier for earlier, later in pairwise(tried)]
+    assert pauses[:3] == [FIRST_PAUSE_S, 2 * FIRST_PAUSE_S, 4 * FIRST_PAUSE_S]
+    assert max(pauses) == LONGEST_PAUSE_S
+    assert delivery.worrying(WORRYING_S)
+    assert not delivery.worrying(WORRYING_S - 1.0)
+    assert delivery.attempt(now_s + LONGEST_PAUSE_S) is not None
+    delivery.done(now_s + LONGEST_PAUSE_S, well=True)
+    assert not delivery.worrying(1e9)
+    assert not delivery.waiting
+
+
+def test_one_that_does_not_return_is_a_failure():
+    """It is not waited for."""
+    delivery = Delivery()
+    delivery.put(message(1))
+    delivery.attempt(0.0)
+    assert not delivery.hangs(HANGS_S - 1.0)
+    assert delivery.hangs(HANGS_S)
+
+
+def test_too_many_lose_the_oldest_and_the_next_says_so():
+    """The count is told with the first that can be delivered."""
+    delivery = Delivery()
+    for number in range(MOST + 3):
+        delivery.put(message(number))
+    first = delivery.attempt(0.0)
+    assert first.title == "m3"
+    assert first.body.startswith("(3 earlier messages could not be delivered.)")
+    delivery.done(0.0, well=True)
+    assert delivery.attempt(0.0).body == "body"

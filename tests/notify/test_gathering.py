@@ -1,0 +1,207 @@
+from __future__ import annotations
+
+from datetime import UTC, datetime, time, timedelta
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from rigctl.campaign.alarms import Minded, Raised
+from rigctl.notify.gathering import BURST, EVERY_S, GROUP_S, REPEAT_S, Daily, Gathering, SignOfLife
+from rigctl.notify.texts import Words
+from rigctl.rig.protocols import Severity
+
+MAJOR, MINOR = Severity.MAJOR, Severity.MINOR
+BERLIN = ZoneInfo("Europe/Berlin")
+BEGIN = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+class Day:
+    """A gathering, and the clock that it goes by."""
+
+    def __init__(self, at_least=MAJOR):
+        self.gathering = Gathering(Words("tank", BERLIN), at_least)
+        self.now_s = 1000.0
+        self.told = []
+        """(time since the beginning, title, body)"""
+
+    def utc(self):
+        return (BEGIN + timedelta(seconds=self.now_s - 1000.0)).isoformat()
+
+    def alarm(self, source, message, severity=MAJOR):
+        self.gathering.raised(Raised(severity, source, message, self.utc(), self.now_s), self.now_s)
+
+    def minded(self, verb, source, message, seconds=0.0):
+        what = Minded(verb, f"alarm 0 for {seconds:g} s", "Ada", "", self.utc(), self.now_s, source, message)
+        self.gathering.minded(what, self.now_s)
+
+    def wait(self, seconds, step_s=1.0):
+        end_s = self.now_s + seconds
+        while self.now_s < end_s:
+            self.now_s = min(end_s, self.now_s + step_s)
+            self.gathering.passed(self.now_s, self.utc(), self.now_s)
+            message = self.gathering.due(self.now_s)
+            if message is not None:
+                self.told.append((self.now_s - 1000.0, message.title, message.body))
+
+    @property
+    def titles(self):
+        return [title for _, title, _ in self.told]
+
+
+def test_alarms_of_one_moment_are_one_message():
+    """Each is named with what, since when, what the rig does and what to do; the worst first."""
+    day = Day()
+    day.gathering.phase = "the campaign holds, everything safe"
+    day.alarm("ph_probe", "acid: ph < 4.5 pH: ph reads 4.2 pH (hold)")
+    day.wait(3)
+    day.alarm("trial 12", "failed: no answer from ec_probe")
+    day.alarm("tank", "empty (trip)", Severity.INVALID)
+    day.wait(60)
+    ((at_s, title, body),) = day.told
+    assert at_s == GROUP_S
+    assert title == "tank: stop, tank, and 2 others"
+    assert body.index("STOP tank: empty") < body.index("WARNING ph_probe: acid: ph < 4.5 pH: ph reads 4.2 pH")
+    assert "(since 2026-03-01 13:00:00 CET)" in body
+    assert "Everything is made safe. The campaign waits until this is over, then goes on." in body
+    assert "Now: the campaign holds, everything safe." in body
+    assert "`rigctl reset-trip`" in body
+
+
+def test_the_same_alarm_is_told_once_and_after_an_hour_with_a_count():
+    """However often it is raised meanwhile."""
+    day = Day()
+    for _ in range(400):
+        day.alarm("trial 1", "failed: no answer after 3 tries")
+        day.wait(10)
+    assert [at_s for at_s, *_ in day.told] == [GROUP_S, pytest.approx(GROUP_S + REPEAT_S + GROUP_S, abs=11)]
+    assert "times since you were told last" in day.told[1][2]
+
+
+def test_its_end_is_told_once():
+    """Of an alarm that people know of; what came and went before they were told is one line that says both."""
+    day = Day()
+    day.alarm("ph", "low (hold)")
+    day.wait(60)
+    day.alarm("ph", "low (over)", MINOR)
+    day.wait(60)
+    assert day.titles == ["tank: warning, ph", "tank: over, ph"]
+    assert "over 2026-03-01 13:01:00 CET" in day.told[1][2]
+    day.alarm("ec", "high (hold)")
+    day.alarm("ec", "high (over)", MINOR)
+    day.wait(60)
+    assert day.titles[2:] == ["tank: warning, ec"]
+    assert "It is over since" in day.told[2][2]
+
+
+def test_what_comes_and_goes_is_told_three_times_and_then_once_an_hour():
+    """The last of them says so; an alarm that stands is never left as one that is over."""
+    day = Day()
+    for _ in range(60):
+        day.alarm("ph", "low (hold)")
+        day.wait(60)
+        day.alarm("ph", "low (over)", MINOR)
+        day.wait(60)
+    within = [(at_s, title) for at_s, title, _ in day.told if at_s < REPEAT_S]
+    assert sum("warning" in title for _, title in within) == 3
+    assert len(within) <= 6
+    assert "It comes and goes" in [body for _, title, body in day.told if "warning" in title][2]
+    assert len(day.told) <= 12
+
+
+def test_there_are_never_many_messages():
+    """A thousand different alarms in an hour: a few messages, and nothing is left out of the count."""
+    day = Day()
+    for number in range(1000):
+        day.alarm(f"device-{number}", "is broken")
+        day.wait(3.6)
+    day.wait(2 * EVERY_S)
+    assert len(day.told) <= BURST + (3600 + 2 * EVERY_S) / EVERY_S
+    names = sum(body.count("WARNING device-") for _, _, body in day.told)
+    others = sum(int(part.split()[0]) for _, _, body in day.told for part in body.split("And ")[1:])
+    assert names + others == 1000
+
+
+def test_notes_are_told_only_if_they_are_wanted():
+    """`at_least` is a severity."""
+    for least, titles in ((MAJOR, []), (MINOR, ["tank: note, disk"])):
+        day = Day(least)
+        day.alarm("disk", "150 MiB left (warn)", MINOR)
+        day.wait(60)
+        assert day.titles == titles
+
+
+def test_a_shelved_alarm_is_told_again_when_it_is_back():
+    """Not meanwhile; at the end of its time, if it still stands then, or when somebody ends that."""
+    day = Day()
+    day.alarm("ph", "low (hold)")
+    day.wait(60)
+    day.minded("shelve", "ph", "low (hold)", 600.0)
+    for _ in range(8):
+        day.alarm("ph", "low (hold)")
+        day.wait(60)
+    assert len(day.told) == 1
+    day.wait(200)
+    assert day.titles[1:] == ["tank: warning, ph"]
+    assert "It was shelved, and is back." in day.told[1][2]
+    day.minded("shelve", "ph", "low (hold)", 6000.0)
+    day.minded("unshelve", "ph", "low (hold)")
+    day.wait(60)
+    assert len(day.told) == 3
+
+
+def test_who_has_seen_it_is_not_reminded():
+    """An acknowledged alarm that still stands is told no more, until it has gone and come back."""
+    day = Day()
+    day.alarm("ph", "low (hold)")
+    day.wait(60)
+    day.minded("ack", "ph", "low (hold)")
+    for _ in range(5):
+        day.alarm("ph", "low (hold)")
+        day.wait(3000, 10.0)
+    assert len(day.told) == 1
+    day.alarm("ph", "low (over)", MINOR)
+    day.wait(60)
+    day.alarm("ph", "low (hold)")
+    day.wait(60)
+    assert day.titles[1:] == ["tank: over, ph", "tank: warning, ph"]
+
+
+@pytest.mark.parametrize(
+    ("first", "at"),
+    [
+        (datetime(2026, 3, 28, 0, 30, tzinfo=UTC), time(2, 30)),  # 02:30 is skipped on the 29th
+        (datetime(2026, 10, 24, 0, 30, tzinfo=UTC), time(2, 30)),  # and comes twice on October 25th
+        (datetime(2026, 10, 24, 0, 30, tzinfo=UTC), time(8, 0)),
+        (datetime(2026, 10, 24, 0, 30, tzinfo=UTC), time(0, 0)),
+    ],
+)
+def test_the_summary_comes_once_a_day_also_when_the_clocks_change(first, at):
+    """Four days, looked at every ten minutes: once by each day of the calendar after the first."""
+    daily, days = Daily(at, BERLIN), []
+    for step in range(4 * 144):
+        now = first + timedelta(minutes=10 * step)
+        if daily.due(now):
+            days.append(now.astimezone(BERLIN).date())
+    assert len(days) == len(set(days))
+    assert set(days) >= {(first + timedelta(days=n)).astimezone(BERLIN).date() for n in (1, 2, 3)}
+
+
+def test_a_clock_that_is_set_back_brings_no_second_summary():
+    """Nor does a start after its time."""
+    daily = Daily(time(8, 0), UTC)
+    assert not daily.due(datetime(2026, 3, 1, 9, tzinfo=UTC))
+    assert daily.due(datetime(2026, 3, 2, 8, 1, tzinfo=UTC))
+    assert not daily.due(datetime(2026, 3, 1, 23, tzinfo=UTC))
+    assert not daily.due(datetime(2026, 3, 2, 8, 2, tzinfo=UTC))
+    assert daily.due(datetime(2026, 3, 3, 8, 0, tzinfo=UTC))
+
+
+def test_a_watch_that_hangs_gives_no_sign_of_life():
+    """One each quarter of an hour while it looks, none from half a minute after it looked last."""
+    sign, given = SignOfLife(900.0), []
+    for second in range(7200):
+        if second < 3600 or second >= 5400:
+            sign.looked(float(second))
+        if sign.due(float(second)):
+            given.append(second)
+    assert given == [0, 900, 1800, 2700, 3600, 5400, 6300]

@@ -1,0 +1,188 @@
+"""What the journal must hold, whatever has happened: plain SQL over a copy, by nobody's code but this."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+NEXT = {
+    ("", "PROPOSED"), ("PROPOSED", "ARMED"), ("ARMED", "RUNNING"), ("RUNNING", "MEASURED"), ("MEASURED", "RECORDED"),
+    ("PROPOSED", "ABANDONED"), ("PROPOSED", "FAILED"), ("MEASURED", "FAILED"),
+    *((state, end) for state in ("ARMED", "RUNNING") for end in ("FAILED", "ABANDONED", "LOST")),
+}  # fmt: skip
+"""Steps that a trial may take."""
+ENDS = ("RECORDED", "FAILED", "ABANDONED", "LOST")
+AFTER = {
+    "": {"RUNNING", "ENDED", "HOLDING", "PAUSED"},
+    "RUNNING": {"HOLDING", "PAUSED", "WAITING", "ENDED", "RUNNING"},
+    "HOLDING": {"RUNNING", "HOLDING", "PAUSED", "WAITING", "ENDED"},
+    "PAUSED": {"RUNNING", "HOLDING", "WAITING", "ENDED"},
+    "WAITING": {"RUNNING", "HOLDING", "PAUSED", "WAITING", "ENDED"},
+    "ENDED": set(),
+}
+"""Phases of one process, by the one before."""
+SAME_ML = 0.0051
+"""Volumes leave as text with two decimals."""
+
+
+class Violation(AssertionError):
+    """Says which invariant does not hold, and where it can be seen."""
+
+
+@dataclass
+class Books:
+    """Reads the journal after every life, and remembers what it held."""
+
+    state: Path
+    trials: dict[int, tuple[Any, ...]] = field(default_factory=dict)
+    """As they were after the last life."""
+    ledger: dict[tuple[int, str], int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)
+    """Rows of the tables of which nothing may go."""
+
+    def there(self) -> bool:
+        path = self.state / "journal.sqlite"
+        return path.exists() and path.stat().st_size > 0
+
+    @contextmanager
+    def copy(self) -> Iterator[sqlite3.Connection]:
+        """Open a copy, so that looking leaves no trace."""
+        scratch = self.state.with_name("look")
+        scratch.mkdir()
+        try:
+            for file in self.state.glob("journal.sqlite*"):
+                if not file.name.endswith("-shm"):
+                    shutil.copyfile(file, scratch / file.name)
+            with closing(sqlite3.connect(scratch / "journal.sqlite")) as connection:
+                yield connection
+        finally:
+            shutil.rmtree(scratch)
+
+    def look(self, connection: sqlite3.Connection) -> None:
+        """Hold everything that does not need the plant against what must be.
+
+        Raises:
+            Violation: it is not so.
+        """
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'trials'").fetchone():
+            if self.trials:
+                raise Violation("the journal has lost all its tables")
+            return
+        self._steps(connection)
+        self._kept(connection)
+        self._charged(connection)
+        self._phases(connection)
+
+    def _steps(self, connection: sqlite3.Connection) -> None:
+        state: dict[int, str] = {}
+        for trial, after in connection.execute("SELECT trial, state FROM events ORDER BY id"):
+            before = state.get(trial, "")
+            if (before, after) not in NEXT:
+                raise Violation(f"trial {trial}: {before or 'nothing'} became {after}")
+            state[trial] = after
+        rows = dict(connection.execute("SELECT trial, state FROM trials"))
+        if rows != state:
+            raise Violation(f"states of trials are {rows}, by their last events {state}")
+        if sorted(rows) != list(range(1, len(rows) + 1)):
+            raise Violation(f"trials are not numbered one by one: {sorted(rows)}")
+        under_way = [trial for trial, now in rows.items() if now not in ENDS]
+        if under_way not in ([], [len(rows)]):
+            raise Violation(f"trials {under_way} of {len(rows)} are under way")
+
+    def _kept(self, connection: sqlite3.Connection) -> None:
+        """Nothing that was committed before this life has gone or become something else."""
+        now = {row[0]: row for row in connection.execute("SELECT trial, control_set, setpoints, state FROM trials")}
+        for trial, was in self.trials.items():
+            is_ = now.get(trial)
+            if is_ is None or is_[1:3] != was[1:3] or (was[3] in ENDS and is_[3] != was[3]):
+                raise Violation(f"trial {trial} was {was}, and is {is_}")
+        self.trials = now
+        for table in ("events", "alarms", "acts", "phases", "doses", "starts", "trips"):
+            (count,) = connection.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608 - our own names
+            if count < self.counts.get(table, 0):
+                raise Violation(f"{table}: {self.counts[table]} rows have become {count}")
+            self.counts[table] = count
+
+    def _charged(self, connection: sqlite3.Connection) -> None:
+        rows = connection.execute("SELECT trial, meter, amount_micros FROM ledger").fetchall()
+        charged = {(trial, meter): amount for trial, meter, amount in rows}
+        if len(charged) != len(rows):
+            raise Violation("a meter is charged twice to one trial")
+        for line, amount in self.ledger.items():
+            if charged.get(line) != amount:
+                raise Violation(f"trial {line[0]}, {line[1]}: {amount} was charged, and is {charged.get(line)}")
+        self.ledger = charged
+        meters = {meter for _, meter in charged}
+        for trial, row in self.trials.items():
+            lines = {meter for charged_to, meter in charged if charged_to == trial}
+            moved = connection.execute("SELECT 1 FROM events WHERE trial = ? AND state = 'ARMED'", (trial,)).fetchone()
+            if row[3] in ENDS and moved and lines != meters:
+                raise Violation(f"trial {trial}: {row[3]}, charged for {sorted(lines)}, not for {sorted(meters)}")
+            if row[3] not in ENDS and lines:
+                raise Violation(f"trial {trial}: {row[3]}, and charged already")
+
+    def _phases(self, connection: sqlite3.Connection) -> None:
+        last: dict[int, str] = {}
+        for start, phase in connection.execute("SELECT start, phase FROM phases ORDER BY id"):
+            if phase not in AFTER[last.get(start, "")]:
+                raise Violation(f"start {start}: the phase {last.get(start) or 'nothing'} became {phase}")
+            last[start] = phase
+
+    def alarms(self, connection: sqlite3.Connection) -> set[tuple[str, str]]:
+        return set(connection.execute("SELECT source, message FROM alarms"))
+
+    def spent(self, connection: sqlite3.Connection) -> int:
+        """Sum up every line of cost, in micro-units."""
+        (spent,) = connection.execute(
+            "SELECT (SELECT coalesce(sum(amount_micros), 0) FROM ledger)"
+            " + (SELECT coalesce(sum(amount_micros), 0) FROM idle)"
+        ).fetchone()
+        return int(spent)
+
+
+def intents_of(connection: sqlite3.Connection, pump: str) -> list[float]:
+    """Return the volumes of all intents of a pump in their order, mL."""
+    rows = connection.execute("SELECT volume_ml FROM doses WHERE actuator = ? ORDER BY id", (pump,))
+    return [float(volume) for (volume,) in rows]
+
+
+def check_sends(pump: str, sent: list[tuple[float, float]], intents: list[float]) -> None:
+    """Hold every dose that was sent against the intents: each has one of its own, in their order.
+
+    Raises:
+        Violation: one has none.
+    """
+    left = iter(intents)
+    for at_s, volume_ml in sent:
+        if not any(abs(volume_ml - intent) < SAME_ML for intent in left):
+            raise Violation(f"{pump}: {volume_ml} mL was sent at {at_s:.3f} s without an intent of its own: {intents}")
+
+
+def check_caps(
+    pump: str, given: list[tuple[float, float]], per_dose_ml: float | None, per_day_ml: float | None
+) -> None:
+    """Hold what a pump has delivered of our doses, (true time of the start, mL), against its caps; 3 % inaccuracy.
+
+    Raises:
+        Violation: it was more than allowed.
+    """
+    for at_s, volume_ml in given:
+        if per_dose_ml is not None and volume_ml > 1.03 * per_dose_ml:
+            raise Violation(f"{pump}: delivered {volume_ml:.2f} mL in one dose at {at_s:.1f} s, cap {per_dose_ml:g}")
+        if per_day_ml is None:
+            continue
+        day_ml = sum(v for s, v in given if at_s - 86400.0 < s <= at_s)
+        if day_ml > 1.03 * per_day_ml:
+            raise Violation(f"{pump}: delivered {day_ml:.2f} mL in 24 h before {at_s:.1f} s, cap {per_day_ml:g}")
+
+
+def control_set_of(row: tuple[Any, ...]) -> list[str]:
+    """Return the names in a `control_set` as the journal has it."""
+    names = json.loads(row[0])
+    return list(names["control_set"] if isinstance(names, dict) else names)

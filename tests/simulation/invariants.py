@@ -1,0 +1,266 @@
+"""Somebody who sees all that reaches the rig, keeps count, and holds it against what must be, throughout."""
+
+from __future__ import annotations
+
+import functools
+import re
+import sqlite3
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from rigctl.campaign.events import CampaignEvent, TrialEnded
+from rigctl.campaign.journal import open_reader
+from rigctl.campaign.replay import replay
+from rigctl.campaign.spec import CampaignSpec
+from rigctl.rig.rig import Rig
+from rigctl.rig.values import SafeReport
+from sim_rig.faces.ezo_pump import PumpCircuit
+from sim_rig.plants.tank import Tank
+from sim_rig.rigs.assembly import PLC
+from tests.simulation.books import SAME_ML, Books, Violation, check_caps, check_sends, control_set_of, intents_of
+from tests.simulation.controller import Controller, Running
+from tests.simulation.kernel import Kernel
+from tests.simulation.mischief import Mischief
+from tests.simulation.plant import Plant
+
+DOSE = re.compile(rb"^D,([0-9.]+)", re.IGNORECASE)
+MBAP = 7
+CALM_S = 60.0
+"""True seconds after the last trouble on a line before anything is demanded of it again."""
+PENDING_S = 2.0
+"""What was told so shortly before an end need not have been written yet."""
+
+
+class Witness:
+    """Keeps its own counts; what it finds wrong ends the simulation."""
+
+    def __init__(
+        self, kernel: Kernel, plant: Plant, spec: CampaignSpec, controller: Controller, mischief: Mischief
+    ) -> None:
+        self.kernel = kernel
+        self.plant = plant
+        self.spec = spec
+        self.controller = controller
+        self.mischief = mischief
+        self.books = Books(controller.state)
+        self.recorded = 0
+        self._sent: dict[str, list[tuple[float, float]]] = {}
+        """By actuator: true time and volume of every dose that left."""
+        self._ours: dict[str, set[int]] = {}
+        """By actuator: which of the plant's dispenses were begun by a command."""
+        self._driven_since_s: float | None = None
+        links = {wire.bus: wire.link for wire in plant.assembly.serial}
+        urls = {d.url.rpartition("/")[2].partition("?")[0]: n for n, d in spec.rig.devices.items()}
+        self._pump_of = {bus: urls[link] for bus, link in links.items() if urls.get(link) in spec.rig.pumps}
+        self._coils = _coils(spec)
+        for bus, circuit in plant.assembly.circuits.items():
+            if isinstance(circuit, PumpCircuit):
+                self._follow(self._pump_of[bus], circuit)
+        controller.heard = self._heard
+
+    @property
+    def calm(self) -> bool:
+        """Tell whether every line and instrument has been as it should for a while."""
+        kernel = self.kernel
+        return kernel.now_s > self.mischief.dirty_until_s + CALM_S and kernel.now_s > self.mischief.hand_at_s + CALM_S
+
+    def fail(self, what: str) -> None:
+        """End the simulation, whoever calls: a violation raised in the controller would be one of its failures."""
+        if self.kernel.failure is None:
+            self.kernel.failure = Violation(what)
+
+    # what leaves for the rig ----------------------------------------------------------------------------------------
+
+    def sends(self, bus: str, data: bytes) -> None:
+        """Look at what is about to leave."""
+        if bus == PLC:
+            self._switches(data)
+        elif bus in self._pump_of and (dose := DOSE.match(data)) is not None:
+            self._doses(self._pump_of[bus], float(dose[1]))
+
+    def _doses(self, pump: str, volume_ml: float) -> None:
+        self._sent.setdefault(pump, []).append((self.kernel.now_s, volume_ml))
+        rows = self._ask("SELECT volume_ml FROM doses WHERE actuator = ? AND state IN ('INTENT', 'SENT')", pump)
+        if len(rows) != 1 or abs(rows[0][0] - volume_ml) > SAME_ML:
+            self.fail(f"{pump}: {volume_ml} mL leaves, and the journal has the open intents {rows}")
+
+    def _switches(self, data: bytes) -> None:
+        on = [self._coils.get(coil, f"coil {coil}") for coil in _switched_on(data[MBAP:])]
+        if not on:
+            return
+        rows = self._ask("SELECT control_set, state FROM trials WHERE state IN ('ARMED', 'RUNNING')")
+        if not rows:
+            self.fail(f"{', '.join(on)}: driven while no trial is under way")
+            return
+        chosen = set(control_set_of(rows[0]))
+        rig = self.spec.rig
+        allowed = {a for v in rig.variables if v.name in chosen for a in v.actuators}
+        allowed |= {rig.dosing[pump].treatment or "" for pump in rig.dosing if pump in allowed}
+        allowed |= {step.actuator for step in rig.timing.prepare}
+        if strange := [name for name in on if name not in allowed]:
+            self.fail(f"{', '.join(strange)}: driven, but {sorted(chosen)} was chosen")
+
+    def _follow(self, pump: str, circuit: PumpCircuit) -> None:
+        really, ours = circuit.circuit.commands["D"], self._ours.setdefault(pump, set())
+
+        @functools.wraps(really)
+        def dispense(*arguments: str) -> Any:
+            answer = really(*arguments)
+            if circuit.pump.running:
+                ours.add(len(circuit.pump.log))
+            return answer
+
+        circuit.circuit.commands["D"] = dispense
+
+    # what is driven -------------------------------------------------------------------------------------------------
+
+    def is_safe(self, name: str) -> bool:
+        """Tell whether an actuator is off, as the plant has it."""
+        plant = self.plant.assembly.plant
+        if isinstance(plant, Tank):
+            pumps = {"ca_doser": plant.ca_pump, "ph_doser": plant.acid_pump}
+            if name in pumps:
+                return not pumps[name].running
+            if name in ("softener", "alkaliser"):
+                return not getattr(plant, name)
+            return not (plant.refill.commanded if name == "refill" else plant.channels[name[:-6]].enabled)
+        if name == "loader":
+            return not plant.drives.change.commanded
+        of = {v.actuator: v.name for v in self.spec.rig.variables}
+        return not plant.drives.channels[of[name] or ""].enabled
+
+    def driven(self) -> list[str]:
+        self.plant.assembly.sync()
+        return [name for name in self.spec.rig.limits if not self.is_safe(name)]
+
+    def glance(self, running: Running, bound_s: float) -> None:
+        """Look in passing: nothing stays driven for longer than `bound_s` while no trial is under way."""
+        kernel = self.kernel
+        driven = [name for name in self.driven() if name not in self.mischief.touched]
+        if not driven or not self.calm or running.life.dead or self._under_way():
+            self._driven_since_s = None
+            return
+        if self._driven_since_s is None:
+            self._driven_since_s = kernel.now_s
+        elif kernel.now_s - self._driven_since_s > bound_s:
+            since_s = kernel.now_s - self._driven_since_s
+            self.fail(f"{', '.join(driven)}: driven for {since_s:.1f} s while no trial was under way")
+
+    def _under_way(self) -> bool:
+        return bool(self._ask("SELECT 1 FROM trials WHERE state IN ('ARMED', 'RUNNING', 'MEASURED')"))
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        """Look over the shoulder of whoever says that everything is safe."""
+        really, witness = Rig.safe, self
+
+        async def safe(rig: Rig) -> SafeReport:
+            began_s = witness.kernel.now_s
+            report = await really(rig)
+            witness.mischief.touched -= set(report.reached)
+            if witness.kernel.now_s - witness.mischief.hand_at_s > CALM_S:
+                lied = [name for name in report.reached if not witness.is_safe(name)]
+                if lied and witness.calm:
+                    witness.fail(f"{', '.join(lied)}: said to be safe, and not")
+            if report.failed and witness.calm and witness.kernel.now_s - began_s < CALM_S:
+                witness.fail(f"cannot be made safe, though nothing is in the way: {dict(report.failed)}")
+            return report
+
+        with patch.object(Rig, "safe", safe):
+            yield
+
+    # what it says ---------------------------------------------------------------------------------------------------
+
+    def _heard(self, running: Running, event: CampaignEvent) -> None:
+        if isinstance(event, TrialEnded):
+            self.recorded += event.row.state == "RECORDED"
+            with self._open() as connection:
+                ledger = self.books.spent(connection)
+            if event.spent != ledger:
+                self.fail(f"{event.spent} is said to be spent after trial {event.row.trial}, the lines sum to {ledger}")
+
+    def ended(self, running: Running) -> None:
+        """Hold what a life has left against what has happened; raises `Violation`."""
+        if running.ending.startswith("crashed"):
+            raise Violation(running.ending)
+        if not self.books.there():
+            return
+        with self.books.copy() as connection:
+            self.books.look(connection)
+            for pump, sent in self._sent.items():
+                check_sends(pump, sent, intents_of(connection, pump))
+            self._told(running, self.books.alarms(connection))
+        self._delivered()
+        driven = [name for name in self.driven() if name not in self.mischief.touched]
+        if running.ending and self.calm and driven:
+            raise Violation(f"it ended ({running.ending}), and {', '.join(driven)} is driven")
+
+    def _told(self, running: Running, kept: set[tuple[str, str]]) -> None:
+        if self.kernel.now_s < self.mischief.disk_until_s + 600.0:
+            return
+        ended_s = self.kernel.now_s
+        for at_s, alarm in running.alarms:
+            if (alarm.source, alarm.message) not in kept and (running.ending or at_s < ended_s - PENDING_S):
+                raise Violation(f"an alarm did not reach the journal: {alarm.source}: {alarm.message}")
+
+    def _delivered(self) -> None:
+        for bus, circuit in self.plant.assembly.circuits.items():
+            if not isinstance(circuit, PumpCircuit):
+                continue
+            pump = self._pump_of[bus]
+            limits = self.spec.rig.limits[pump]
+            entries = [e for e in circuit.pump.log if e.number in self._ours[pump] and e.how not in ("stopped",)]
+            start_s = self.kernel.now_s - circuit.pump.now_s
+            given = [(start_s + e.started_s, e.delivered_ml) for e in entries]
+            check_caps(pump, given, limits.per_dose_ml, limits.per_day_ml)
+
+    def replays(self) -> None:
+        """Recompute every decision by the program's own replay; raises `Violation`."""
+        if not self.books.there():
+            return
+        with open_reader(self.controller.state) as reader:
+            for trial in replay(reader, self.spec):
+                if not trial.agrees:
+                    raise Violation(f"trial {trial.trial} is decided otherwise: {'; '.join(trial.differences)}")
+
+    def _ask(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        try:
+            with self._open() as connection:
+                return connection.execute(sql, parameters).fetchall()
+        except sqlite3.OperationalError:  # not made yet
+            return []
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        path = self.controller.state / "journal.sqlite"
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            yield connection
+
+
+def _coils(spec: CampaignSpec) -> dict[int, str]:
+    """Return the actuators by the coil that switches them on."""
+    found = {}
+    for name in spec.rig.limits:
+        options = spec.rig.devices[name].options.model_dump(by_alias=True)
+        enable = options.get("enable") or {}
+        if enable.get("coil") is not None:
+            found[int(enable["coil"])] = name
+    return found
+
+
+def _switched_on(pdu: bytes) -> list[int]:
+    """Return the coils that a request switches on."""
+    if len(pdu) >= 5 and pdu[0] == 5:
+        at, value = struct.unpack(">HH", pdu[1:5])
+        return [at] if value == 0xFF00 else []
+    if len(pdu) >= 7 and pdu[0] == 15:
+        at, count = struct.unpack(">HH", pdu[1:5])
+        bits = int.from_bytes(pdu[6:], "little")
+        return [at + i for i in range(count) if bits >> i & 1]
+    return []
+
+
+Look = Callable[[], None]

@@ -1,0 +1,150 @@
+"""Bugs planted on purpose, to see whether the simulation finds them: `python -m tests.simulation.planted [NN...]`.
+
+Each is a patch under `bugs/`: a mistake that somebody could make. It is applied to a copy of the tree, and seeds are
+run there until an invariant does not hold or the time is over. A seed counts only if it is clean without the patch.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import pickle
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+BUGS = Path(__file__).parent / "bugs"
+NEEDED = ("rigctl", "drivers", "sim_rig", "config", "tests/simulation", "tests/__init__.py")
+"""What a simulation needs of the tree."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a hunt has brought."""
+
+    seed: int
+    """0: nothing."""
+    seeds: int
+    """How many were run."""
+    seconds: float
+    violation: str = ""
+
+
+def patches(chosen: Sequence[str] = ()) -> list[Path]:
+    """Return all bugs, or those whose names begin so."""
+    return [path for path in sorted(BUGS.glob("*.patch")) if not chosen or path.name.startswith(tuple(chosen))]
+
+
+@contextmanager
+def planted(patch: Path | None) -> Iterator[Path]:
+    """Yield a copy of the tree with this bug in it.
+
+    Raises:
+        SystemExit: the patch does not apply any more.
+    """
+    with tempfile.TemporaryDirectory(prefix="planted-") as directory:
+        copy = Path(directory)
+        for name in NEEDED:
+            source, target = ROOT / name, copy / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            if source.is_dir():
+                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+            else:
+                shutil.copy2(source, target)
+        if patch is not None:
+            applied = subprocess.run(
+                ["git", "apply", "-p1", str(patch)], cwd=copy, capture_output=True, text=True, check=False
+            )
+            if applied.returncode:
+                raise SystemExit(f"{patch.name}: does not apply any more; make it anew: {applied.stderr}")
+        yield copy
+
+
+def hunted(copy: Path, minutes: float, jobs: int, first: int, seeds: int | None = None) -> Found:
+    """Run seeds in a copy, in a process that knows nothing of this tree."""
+    command = [sys.executable, "-m", "tests.simulation.planted", "--hunt", str(first), "--minutes", str(minutes)]
+    command += ["--jobs", str(jobs), *(() if seeds is None else ("--seeds", str(seeds)))]
+    search = os.pathsep.join((str(copy), str(copy / "drivers")))
+    environment = {**os.environ, "PYTHONPATH": search, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"the hunt itself failed: {done.stderr or done.stdout}")
+    return Found(**json.loads(done.stdout.splitlines()[-1]))
+
+
+def hunt(minutes: float, jobs: int, first: int, seeds: int | None) -> Found:
+    """Run seeds in this tree until one has something to show."""
+    from tests.simulation.fleet import alone, collected
+
+    began_s, seed, ended = time.monotonic(), first, 0
+    running: dict[int, tuple[int, int]] = {}
+    found = Found(0, 0, 0.0)
+    while not found.seed and (left_s := began_s + 60.0 * minutes - time.monotonic()) > 0:
+        while len(running) < jobs and (seeds is None or seed < first + seeds):
+            child, reading = alone(seed)
+            running[reading] = child, seed
+            seed += 1
+        if not running:
+            break
+        for reading in select.select(list(running), [], [], left_s)[0]:
+            child, number = running.pop(reading)
+            answer = collected(child, reading)
+            ended += 1
+            violation = pickle.loads(answer).violation if answer else "its process ended"  # noqa: S301
+            if violation:
+                found = Found(number, 0, 0.0, violation)
+    for reading, (child, _) in running.items():
+        os.kill(child, 9)
+        collected(child, reading)
+    return replace(found, seeds=ended, seconds=time.monotonic() - began_s)
+
+
+def searched(patch: Path, clean: Path, minutes: float, jobs: int, first: int) -> Found:
+    """Return the first seed that shows a bug, and shows nothing without it."""
+    with planted(patch) as copy:
+        seeds, began_s, left_s = 0, time.monotonic(), 60.0 * minutes
+        while left_s > 0:
+            found = hunted(copy, left_s / 60.0, jobs, first)
+            seeds += found.seeds
+            if not found.seed or not hunted(clean, minutes, 1, found.seed, 1).seed:
+                return Found(found.seed, seeds, time.monotonic() - began_s, found.violation)
+            first, left_s = found.seed + 1, 60.0 * minutes - (time.monotonic() - began_s)
+    return Found(0, seeds, time.monotonic() - began_s)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.simulation.planted", description=__doc__)
+    parser.add_argument("bugs", nargs="*", metavar="NN", help="those whose names begin so; all, if none is named")
+    parser.add_argument("--minutes", type=float, default=10.0, help="for each bug")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--from", dest="first", type=int, default=1, metavar="SEED")
+    parser.add_argument("--hunt", type=int, metavar="SEED", help=argparse.SUPPRESS)
+    parser.add_argument("--seeds", type=int, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.hunt is not None:
+        print(json.dumps(asdict(hunt(given.minutes, given.jobs, given.hunt, given.seeds))))
+        return 0
+    missed = 0
+    print("| bug | found | seed | seeds | s | by |\n|---|---|---|---|---|---|", flush=True)
+    with planted(None) as clean:
+        for patch in patches(given.bugs):
+            found = searched(patch, clean, given.minutes, given.jobs, given.first)
+            missed += not found.seed
+            told = found.violation.splitlines()[-1] if found.violation else ""
+            answer = "yes" if found.seed else "no"
+            cells = (patch.stem, answer, found.seed or "", found.seeds, f"{found.seconds:.0f}", told)
+            print(f"| {' | '.join(map(str, cells))} |", flush=True)
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

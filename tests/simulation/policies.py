@@ -1,0 +1,48 @@
+"""A policy that costs nothing, for runs in which what is decided does not matter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rigctl.campaign.decide import Question, decide
+from rigctl.campaign.decision import Decision
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, Problem
+from rigctl.core.policy import BudgetSpent, Policy, Proposal
+
+
+@dataclass(frozen=True)
+class Wander:
+    """Any control set, anywhere in its range, as long as there is money."""
+
+    name: str = "wander"
+
+    def initial_state(self, _problem: Problem) -> JsonState:
+        return {"asked": 0}
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        if problem.budget <= history.spent:
+            raise BudgetSpent("nothing is left")
+        chosen = int(rng.integers(len(problem.space.control_sets)))
+        dimension = len(problem.space.control_sets[chosen].indices)
+        setting = problem.space.evenly(chosen, [float(u) for u in rng.random(dimension)])
+        asked: Any = state["asked"]
+        return Proposal(len(history) + 1, self.name, "wander", chosen, setting, "why not"), {"asked": asked + 1}
+
+
+class HereDecider:
+    """Decides in this process and at once; a real one is a process of its own, which has no place in virtual time."""
+
+    async def start(self, policy: Policy, problem: Problem) -> None:
+        """Nothing has to be got ready."""
+
+    async def decide(self, question: Question, limit_s: float) -> Decision:
+        return decide(question)
+
+    async def close(self) -> None:
+        """Nothing has to be ended."""

@@ -1,0 +1,212 @@
+"""What happens under one seed: lives of the controller, one after the other, each ended as the seed has it."""
+
+from __future__ import annotations
+
+import random
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from rigctl.console import trip
+from tests.simulation.books import Violation
+from tests.simulation.controller import Controller, Running, specified
+from tests.simulation.disk import Disk
+from tests.simulation.interpreter import virtual
+from tests.simulation.invariants import Witness
+from tests.simulation.kernel import Kernel, Life, Stuck, Trace
+from tests.simulation.mischief import Mischief
+from tests.simulation.plant import Plant
+from tests.simulation.worlds import World, drawn, world
+
+LIVES = {"dense": 24, "plain": 8, "long": 5}
+"""Ends of a controller under one seed."""
+LONGEST_S = {"dense": 240.0, "plain": 2400.0, "long": 2.5 * 86400.0}
+"""A life that the seed does not end is ended after so long, by the pace of its trials."""
+GLANCES_S = {"dense": 1.0, "plain": 5.0, "long": 120.0}
+SAFE_S = {"dense": 12.0, "plain": 20.0, "long": 300.0}
+"""Nothing may be driven for longer while no trial is under way: two looks of the watch, and what going safe takes."""
+REST_S = 4 * 3600.0
+"""Within this, once nothing is wrong any more, a trial is recorded."""
+CRASHES = ("commit", "disk", "line", "instant", "dose", "kill")
+
+
+@dataclass
+class Outcome:
+    """Says what one seed has shown."""
+
+    seed: int
+    world: str
+    rig_s: float = 0.0
+    digest: str = ""
+    events: int = 0
+    starts: int = 0
+    trials: int = 0
+    recorded: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    """How lives have ended, by kind."""
+    faults: Counter[str] = field(default_factory=Counter)
+    violation: str = ""
+
+
+@dataclass
+class Doom:
+    """How one life is to end."""
+
+    kind: str
+    left: int = 0
+    """So many points of its kind still pass."""
+
+
+class Simulation:
+    """One seed, from beginning to end."""
+
+    def __init__(self, seed: int, where: World, directory: Path, trace: Trace) -> None:
+        self.draw = random.Random(f"{seed} plan")
+        self.kernel = Kernel(seed, trace)
+        self.outcome = Outcome(seed, f"{where.scenario} {where.pace}")
+        self.world = where
+        self.plant = Plant(self.kernel, where.scenario, seed % 2**32, self._at_line)
+        spec = specified(where.loaded, cheap=True)
+        self.disk = Disk(random.Random(f"{seed} disk"))
+        state = directory / "state"
+        self.controller = Controller(self.kernel, self.plant, where.loaded, spec, state, self.disk, self._at_point)
+        trouble = random.Random(f"{seed} trouble")
+        self.mischief = Mischief(self.kernel, self.plant, self.disk, self.controller, trouble)
+        self.witness = Witness(self.kernel, self.plant, spec, self.controller, self.mischief)
+        self.trouble = self.draw.choices((0.0, 2.0, 8.0), (4, 4, 2))[0]
+        """How much goes wrong in a life, besides its end."""
+        self.doom = Doom("none")
+
+    def run(self) -> Outcome:
+        began_s = self.kernel.now_s
+        structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(50))
+        with virtual(self.kernel), self.controller.installed(), self.witness.installed():
+            try:
+                for _ in range(LIVES[self.world.pace]):
+                    self._one_life()
+                self._last_life()
+            except (Violation, Stuck) as broken:
+                self.outcome.violation = f"{type(broken).__name__}: {broken}"
+                self.kernel.trace(f"{self.kernel.now_s:.6f} VIOLATION {broken}")
+        outcome = self.outcome
+        outcome.rig_s = self.kernel.now_s - began_s
+        outcome.events, outcome.digest = self.kernel.events, self.kernel.trace.digest
+        outcome.starts, outcome.trials = self.controller.lives, len(self.witness.books.trials)
+        outcome.recorded = self.witness.recorded
+        outcome.faults = self.mischief.done
+        return outcome
+
+    # one life -------------------------------------------------------------------------------------------------------
+
+    def _one_life(self) -> None:
+        kernel, longest_s = self.kernel, LONGEST_S[self.world.pace]
+        self.doom = self._drawn_doom()
+        running = self._started()
+        self.mischief.plan(running, longest_s, self.trouble)
+        if self.doom.kind == "instant":
+            lasts_s = longest_s * 10.0 ** self.draw.uniform(-4.0, 0.0)
+            kernel.after(lasts_s, lambda: self._end(running.life, "at an instant"))
+        if not kernel.run(lambda: running.life.dead, kernel.now_s + longest_s):
+            self.doom = Doom("kill")
+            self._end(running.life, "its time is over")
+        self._buried(running)
+        kernel.run(lambda: False, kernel.now_s + 10.0 ** self.draw.uniform(-1.0, 2.0))
+        self._mended(running)
+
+    def _started(self) -> Running:
+        running = self.controller.start()
+        every_s, bound_s = GLANCES_S[self.world.pace], SAFE_S[self.world.pace]
+
+        def glance() -> None:
+            if not running.life.dead:
+                self.witness.glance(running, bound_s)
+                self.kernel.after(every_s, glance)
+
+        self.kernel.after(every_s, glance)
+        return running
+
+    def _buried(self, running: Running) -> None:
+        """Look at what the life has left, and let its computer start anew if its power went with it."""
+        self.outcome.ends[running.ending.partition(":")[0] or self.doom.kind] += 1
+        if not running.ending and self.draw.random() < 0.3:
+            self.outcome.ends["power lost"] += 1
+            self.kernel.trace(f"{self.kernel.now_s:.6f} the power is lost")
+            self.disk.lose_power()
+            self.kernel.computer.reboot()
+            if self.draw.random() < 0.3:
+                for bus in self.plant.assembly.pumps:
+                    self.plant.ask(fault="pump_reset", bus=bus)
+        self.controller.abandoned()
+        self.witness.ended(running)
+
+    def _mended(self, running: Running) -> None:
+        """Do what a person does before starting it again: mend the rig, reset the trip."""
+        if running.ending and self.draw.random() < 0.7:
+            self.mischief.end()
+        if "Tripped" in running.ending:
+            life = self.controller.alone("reset-trip", lambda: trip.reset(self.controller.state))
+            self.kernel.run(lambda: life.dead, self.kernel.now_s + 600.0)
+            self.controller.abandoned()
+
+    def _last_life(self) -> None:
+        """With nothing wrong any more, a trial is recorded before long; and all decisions come out the same again."""
+        self.mischief.end()
+        self.doom = Doom("none")
+        settle_s = self.world.loaded.rig.timing.settle_s
+        until_s, before = self.kernel.now_s + REST_S + 2 * settle_s, self.witness.recorded
+        while self.witness.recorded == before:
+            running = self._started()
+            self.kernel.after(5.0, lambda running=running: self.mischief.ask(running, "resume"))  # type: ignore[misc]
+            going = lambda running=running: running.life.dead or self.witness.recorded > before  # type: ignore[misc]  # noqa: E731
+            if not self.kernel.run(going, until_s):
+                raise Violation(f"nothing is wrong, and for {REST_S / 3600.0:g} h no trial was recorded")
+            if not running.life.dead:
+                self.mischief.ask(running, "stop")
+                self.kernel.run(lambda running=running: running.life.dead, self.kernel.now_s + REST_S + 2 * settle_s)  # type: ignore[misc]
+            self._buried(running)
+            self._mended(running)
+        self.witness.replays()
+
+    def _drawn_doom(self) -> Doom:
+        kind = self.draw.choices(("commit", "disk", "line", "instant", "dose", "none"), (4, 4, 4, 5, 2, 1))[0]
+        return Doom(kind, int(10 ** self.draw.uniform(0.0, 2.3)) - 1)
+
+    def _end(self, life: Life, why: str, *, goes_on: bool = False) -> None:
+        if not life.dead:
+            self.disk.kill()
+            self.kernel.kill(life, f"killed {why}", goes_on=goes_on)
+
+    def _passes(self, kind: str, where: str) -> None:
+        if self.doom.kind == kind and self.kernel.life is not None:
+            self.doom.left -= 1
+            if self.doom.left < 0:
+                # below SQLite nobody may leave: the disk is dead, and whoever asks it finds out
+                self._end(self.kernel.life, where, goes_on=kind == "disk")
+
+    def _at_point(self, where: str) -> None:
+        self._passes("commit" if where.endswith("commit") else "disk", where)
+
+    def _at_line(self, bus: str, when: str, data: bytes) -> None:
+        if when == "before":
+            self.witness.sends(bus, data)
+        if data[:2] == b"D," and data[2:3] != b"?" and self.doom.kind == "dose":
+            self.doom.left = 0 if when == "before" and self.draw.random() < 0.2 else self.doom.left
+            life, lasts_s = self.kernel.life, self.draw.choice((0.0, 0.0, 0.05, 1.0, 10.0)) * self.draw.random()
+            if life is not None and when == "after":
+                self.kernel.after(lasts_s, lambda: self._end(life, "in mid-dose"))
+        self._passes("line", f"{when} writing {data!r} to {bus}")
+
+
+def simulate(seed: int, listener: Callable[[str], object] | None = None) -> Outcome:
+    """Run one seed; leaves greenlets behind, so it is done in a process of its own."""
+    draw = random.Random(f"{seed} world")
+    directory = Path(tempfile.mkdtemp(prefix="simulation-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None))  # noqa: S108
+    try:
+        return Simulation(seed, world(*drawn(draw)), directory, Trace(listener, str(directory))).run()
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)

@@ -1,0 +1,54 @@
+"""The rigs that are simulated: the example configurations at the speed of real instruments, their times drawn anew."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from rigctl.config.load import LoadedConfig, load_text
+
+CONFIGURATIONS: Final = Path(__file__).parents[2] / "config"
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One rig, and how its time goes."""
+
+    scenario: str
+    pace: str
+    """`dense`: trials of a minute, for ends at every instant; `plain`: as in the examples; `long`: half a day each."""
+    loaded: LoadedConfig
+
+
+PACES: Final = {
+    "dense": {"settle": "20 s", "measure": "{for: 10 s, every: 5 s, statistic: median}", "wait": "10 s"},
+    "plain": {"settle": "8 min", "measure": "{for: 2 min, every: 30 s, statistic: median}", "wait": "90 s"},
+    "long": {"settle": "12 h", "measure": "{for: 10 min, every: 2 min, statistic: median}", "wait": "2 min"},
+}
+SCENARIOS: Final = ("greenhouse", "lathe")
+WATCH_EVERY: Final = {"dense": "1 s", "plain": "2 s", "long": "60 s"}
+
+
+@cache  # what is forked has them ready
+def world(scenario: str, pace: str) -> World:
+    """Return a rig whose trials go at this pace; the watch looks as often as suits it."""
+    text = (CONFIGURATIONS / f"{scenario}.yaml").read_text(encoding="utf-8")
+    times = PACES[pace]
+    text = re.sub(r"(?m)^clock:.*$", "", text)
+    text = re.sub(r"(?m)^budget:.*$", "budget: 1000000 EUR", text)
+    text = re.sub(r"settle: [^\n]+", f"settle: {times['settle']}", text)
+    text = re.sub(r"measure: \{[^\n]+", f"measure: {times['measure']}", text)
+    text = re.sub(r"wait: [^}\]]+\}", f"wait: {times['wait']}}}", text)
+    text += f"  watch: {{every: {WATCH_EVERY[pace]}}}\n"
+    text += "  starts: {at_most: 1000000}\n"  # nobody is there to let it go on
+    return World(scenario, pace, load_text(text, CONFIGURATIONS / f"{scenario}-{pace}.yaml"))
+
+
+def drawn(draw: random.Random) -> tuple[str, str]:
+    """Draw a rig and a pace; where half days pass, mostly the rig that is the cheaper to simulate."""
+    pace = draw.choices(("dense", "plain", "long"), (14, 1, 3))[0]
+    return draw.choices(SCENARIOS, (1, 6) if pace == "long" else (1, 1))[0], pace
