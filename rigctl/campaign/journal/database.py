@@ -57,8 +57,9 @@ def recovery_advice(path: Path, found: str) -> str:
     """Say what is damaged, and how the journal's contents can be saved."""
     accept = "DELETE FROM seals; UPDATE starts SET closed = 1"
     return (
-        f"{path}: the journal is damaged ({found}). Nothing was changed, and nothing will move. To recover: copy "
-        f"{path.name} and {path.name}-wal (if there) aside, then run "
+        f"{path}: the journal is damaged ({found}). Nothing was changed, and nothing will move. To recover: "
+        f"`rigctl recover {path} --to NEWDIR` makes a new journal and lists what is lost. By hand: copy {path.name} "
+        f"and {path.name}-wal (if there) aside, then run "
         f"`sqlite3 {path.name} .recover | sqlite3 recovered.sqlite`, check what it holds, say so by "
         f"`sqlite3 recovered.sqlite '{accept}'`, and put it in place of {path.name} without the -wal and -shm files"
     )

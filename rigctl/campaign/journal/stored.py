@@ -35,6 +35,8 @@ class Violation:
     """Its key, e.g. `trial 12`; empty for a table as a whole."""
     what: str
     remedy: str = RESTORE
+    key: tuple[Any, ...] = ()
+    """The row's first columns; nothing for a table as a whole."""
 
     def __str__(self) -> str:
         where = f"{self.table}, {self.row}" if self.row else self.table
@@ -93,7 +95,7 @@ def violation(row: Row, table: str, what: str, remedy: str = RESTORE) -> Violati
     keys = row.keys()
     trial = f", trial {row['trial']}" if "trial" in keys[1:] and row["trial"] is not None else ""
     beside = f" {row[1]}" if keys[0] == "trial" and table in ("states", "measurements", "meter_readings") else ""
-    return Violation(table, f"{keys[0]} {row[0]}{beside}{trial}", what, remedy)
+    return Violation(table, f"{keys[0]} {row[0]}{beside}{trial}", what, remedy, tuple(row[: 2 if beside else 1]))
 
 
 def known_state(name: str) -> State | None:
