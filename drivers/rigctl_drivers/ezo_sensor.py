@@ -9,8 +9,10 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceError
+from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Line, Reading, Severity
 from rigctl_drivers.ezo import UNITS, EzoChannel
+from rigctl_drivers.ezo_calibration import calibration_of
 from rigctl_drivers.looking import look_ezo
 
 LATE_S = 1.0
@@ -95,6 +97,9 @@ class EzoSensor:
         if noticed := noticed or self._noticed():
             return Reading(value, self.unit, now_s, Severity.MINOR, f"seen: {noticed}")
         return Reading(value, self.unit, now_s)
+
+    def calibration(self, deadline: Deadline) -> Calibration:
+        return calibration_of(self._channel, deadline, slopes=self._options.model.casefold() == "ph")
 
     def _noticed(self) -> str:
         """Return what the circuit said unasked of a restart or its supply, once."""

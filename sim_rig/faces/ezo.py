@@ -168,7 +168,9 @@ class PhCircuit:
         self._period_s = CONTINUOUS_S
         self._ticking: Handle | None = None
         self._temperature_c = 25.0
-        self._calibrated: list[str] = []
+        self._calibrated = ["MID", "LOW", "HIGH"]
+        self.slopes = "99.7,100.3,-0.89"
+        """Of the probe: acid and base, percent of an ideal one's; offset, mV."""
         commands: dict[str, Command] = {
             "R": lambda: [self._text()],
             "RT": self._reading_at,
@@ -180,7 +182,7 @@ class PhCircuit:
             "T": lambda: f"{self._temperature_c:.2f}",
             "C": lambda: str(round(self._period_s)),
             "CAL": lambda: str(len(self._calibrated)),
-            "SLOPE": lambda: "99.7,100.3,-0.89",
+            "SLOPE": lambda: self.slopes,
         }
         delays_s = {"R": PH_READ_S, "RT": PH_READ_S, "CAL": PH_READ_S}
         self.circuit = Circuit(timer, f"?I,pH,{SIMULATED}2.14", commands, questions, delays_s, name=name)
