@@ -257,6 +257,10 @@ class LimitSection(Section):
     """Most in the whole campaign; then nothing that needs it is chosen any more."""
     allowed: HoursOfWeek | None = None
     """When it may be driven: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; default: always."""
+    max_step: Quantity | None = None
+    """Largest change of its setpoint in one command, the variable's unit; larger ones are made in steps."""
+    max_rate: str | None = None
+    """Fastest change of its setpoint, e.g. 10 uM/min; larger ones are made in steps."""
 
 
 class TankSection(Section):
