@@ -99,6 +99,27 @@ def said(question: Callable[[], T], otherwise: T) -> T:
         return otherwise
 
 
+class Heart(Protocol):
+    """What keeps a device's watchdog from making its outputs safe."""
+
+    every_s: float
+    """Wall seconds between two heartbeats."""
+
+    def beat(self, deadline: Deadline) -> None:
+        """Write the next heartbeat; sent once, and may be followed by another at any time."""
+
+    def check(self, deadline: Deadline) -> None:
+        """Raise `DeviceFault` unless the last heartbeat arrived, and the watchdog is on, with a sane time."""
+
+
+@runtime_checkable
+class Fed(Protocol):
+    """A device whose outputs may be watched over by the device itself."""
+
+    heart: Heart | None
+    """None: nothing is to be fed."""
+
+
 # abilities of a driver: asked of its class, of options alone, so that nothing need be connected ---------------------
 
 
@@ -131,6 +152,15 @@ class Fits(Protocol):
     @staticmethod
     def misfits(options: Any, setpoints: Sequence[float]) -> Sequence[str]:
         """Say why some of these, or of those among the options, cannot be held, one sentence each."""
+
+
+@runtime_checkable
+class Feeds(Protocol):
+    """A driver whose devices may have a watchdog."""
+
+    @staticmethod
+    def watchdog(options: Any) -> tuple[str, bool]:
+        """Name the part of the line whose outputs go safe together, and tell whether a device so described feeds it."""
 
 
 @runtime_checkable
