@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
-from rigctl.rig.protocols import Actuator, Deadline, Identity, Line
+from rigctl.rig.protocols import Actuator, Deadline, Identity, Line, Reading
 
 T = TypeVar("T")
 
@@ -118,6 +118,17 @@ class Fed(Protocol):
 
     heart: Heart | None
     """None: nothing is to be fed."""
+
+
+@runtime_checkable
+class Compensated(Protocol):
+    """A sensor whose reading depends on a temperature that another one reads."""
+
+    temperature_from: str | None
+    """Name of the device that reads it, degC; None: nothing is compensated."""
+
+    def take_temperature(self, reading: Reading) -> None:
+        """Note the temperature for the readings that follow, also one that is INVALID; sends nothing."""
 
 
 # abilities of a driver: asked of its class, of options alone, so that nothing need be connected ---------------------
