@@ -298,12 +298,12 @@ def _most_idle(meter: MeterSpec, gap: _Rise, past: PastCosts) -> Decimal | None:
     most, slack = rated(meter, seconds), 2 * step(gap.was, gap.now)
     if most is not None:
         return most * RATED_SLACK + slack
-    if meter.kind != "energy":
-        return None
+    energy = meter.kind == "energy"
     if rates.telling and meter.price > 0:
-        dearer = IDLE_DEARER if gap.trial is None else DEARER
+        # a pump that somebody else has run may give more than trials do
+        dearer = IDLE_DEARER if energy and gap.trial is None else DEARER
         return dearer * rates.dearest * hours(seconds) / meter.price / MICROS_PER_UNIT + slack
-    return BENCH_KWH_PER_H * hours(seconds) + slack
+    return BENCH_KWH_PER_H * hours(seconds) + slack if energy else None
 
 
 def _idle_time(

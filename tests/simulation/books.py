@@ -135,6 +135,8 @@ class Books:
             last[start] = phase
 
     def alarms(self, connection: sqlite3.Connection) -> set[tuple[str, str]]:
+        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alarms'").fetchone():
+            return set()
         return set(connection.execute("SELECT source, message FROM alarms"))
 
     def spent(self, connection: sqlite3.Connection) -> int:

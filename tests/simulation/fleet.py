@@ -35,8 +35,10 @@ class Sum:
 
     seeds: int = 0
     rig_s: float = 0.0
+    cpu_s: float = 0.0
     starts: int = 0
     trials: int = 0
+    recorded: int = 0
     ends: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
     failed: list[Outcome] = field(default_factory=list)
@@ -46,6 +48,7 @@ class Sum:
         self.rig_s += outcome.rig_s
         self.starts += outcome.starts
         self.trials += outcome.trials
+        self.recorded += outcome.recorded
         self.ends += outcome.ends
         self.faults += outcome.faults
         if outcome.violation:
@@ -82,10 +85,16 @@ def alone(seed: int) -> tuple[int, int]:
 
 
 def collected(child: int, reading: int) -> bytes:
+    """Return what a child has told, once it has ended."""
+    return accounted(child, reading)[0]
+
+
+def accounted(child: int, reading: int) -> tuple[bytes, float]:
+    """Return what a child has told, once it has ended, and its seconds of processor."""
     with open(reading, "rb") as told:
         answer = told.read()
-    os.waitpid(child, 0)
-    return answer
+    _, _, used = os.wait4(child, 0)
+    return answer, used.ru_utime + used.ru_stime
 
 
 def outcome_of(seed: int) -> Outcome:
@@ -109,7 +118,8 @@ def fleet(order: Order) -> int:
         ready, _, _ = select.select(list(running), [], [], 5.0)
         for reading in ready:
             child, number, _ = running.pop(reading)
-            answer = collected(child, reading)
+            answer, cpu_s = accounted(child, reading)
+            total.cpu_s += cpu_s
             outcome: Outcome = pickle.loads(answer) if answer else Outcome(number, "?", violation="its process ended")  # noqa: S301
             total.add(outcome)
             if outcome.violation:
@@ -129,10 +139,15 @@ def tell(outcome: Outcome) -> None:
 
 def told(total: Sum, seconds: float, first: int) -> None:
     crashes = sum(count for kind, count in total.ends.items() if kind in CRASHES)
-    print(f"{total.seeds} seeds from {first} on in {seconds:.0f} s")
-    print(f"{total.rig_s / YEAR_S:.3f} rig-years, {total.rig_s / YEAR_S / seconds * 3600.0:.3f} an hour")
-    print(f"{total.trials} trials")
-    print(f"{total.starts} starts; {crashes} crash points, {crashes / seconds * 3600.0:.0f} an hour")
+    hour_s = 3600.0 / max(seconds, 1.0)
+    both_s = 7200.0 / max(total.cpu_s, 1.0)
+    years = total.rig_s / YEAR_S
+    print(f"{total.seeds} seeds from {first} on in {seconds:.0f} s, {total.cpu_s:.0f} s of processor")
+    print(f"{years:.3f} rig-years: {years * hour_s:.2f} an hour here, {years * both_s:.2f} with two cores to itself")
+    print(
+        f"{crashes} crash points: {crashes * hour_s:.0f} an hour here, {crashes * both_s:.0f} with two cores to itself"
+    )
+    print(f"{total.starts} starts, {total.trials} trials, {total.recorded} of them recorded")
     print("ends: " + ", ".join(f"{kind} {count}" for kind, count in sorted(total.ends.items())))
     if total.faults:
         print("faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(total.faults.items())))

@@ -45,6 +45,8 @@ class Mischief:
         self.disk_until_s = 0.0
         self.hand_at_s = -1e9
         """When somebody else last touched an actuator."""
+        self.touched: set[str] = set()
+        """Actuators that somebody else has switched since they were last made safe: a person may, at a pause."""
         self._slow_s = 0.0
         self._undo: list[Undo] = []
         controller.commit_s = self._commit_s
@@ -210,9 +212,12 @@ class Mischief:
         """Switch an actuator as another program or a person at its panel would."""
         plant = self.plant.assembly.plant
         channels = plant.channels if isinstance(plant, Tank) else plant.drives.channels
-        name = self.draw.choice(list(channels))
+        rig = self.controller.spec.rig
+        switched = {v.name: v.actuator for v in rig.variables if v.actuator and v.actuator not in rig.pumps}
+        name = self.draw.choice(list(switched))
         self.plant.assembly.sync()
         channels[name].enabled = not channels[name].enabled
+        self.touched.add(switched[name])
         self.hand_at_s = self.kernel.now_s
         self._tell("other hand", variable=name, on=channels[name].enabled)
         self._dirty(30.0)

@@ -143,6 +143,8 @@ class Simulation:
                     self.plant.ask(fault="pump_reset", bus=bus)
         self.controller.abandoned()
         self.witness.ended(running)
+        if running.ending.startswith("budget"):
+            raise Violation("a million is spent, on what has cost a few hundred at most")
 
     def _mended(self, running: Running) -> None:
         """Do what a person does before starting it again: mend the rig, reset the trip."""

@@ -35,6 +35,8 @@ class Violation:
     """Its key, e.g. `trial 12`; empty for a table as a whole."""
     what: str
     remedy: str = RESTORE
+    key: tuple[Any, ...] = ()
+    """The row's first columns; nothing for a table as a whole."""
 
     def __str__(self) -> str:
         where = f"{self.table}, {self.row}" if self.row else self.table
@@ -55,7 +57,7 @@ class Rows:
     def __getitem__(self, table: str) -> tuple[Row, ...]:
         if table not in self._read:
             there = has_table(self.connection, table)
-            rows = ask(self.connection, f"SELECT * FROM {table} ORDER BY 1, 2") if there else ()  # noqa: S608
+            rows = ask(self.connection, f"SELECT * FROM {table} ORDER BY 1, 2") if there else ()  # noqa: S608 - ours
             self._read[table] = tuple(rows)
         return self._read[table]
 
@@ -93,7 +95,7 @@ def violation(row: Row, table: str, what: str, remedy: str = RESTORE) -> Violati
     keys = row.keys()
     trial = f", trial {row['trial']}" if "trial" in keys[1:] and row["trial"] is not None else ""
     beside = f" {row[1]}" if keys[0] == "trial" and table in ("states", "measurements", "meter_readings") else ""
-    return Violation(table, f"{keys[0]} {row[0]}{beside}{trial}", what, remedy)
+    return Violation(table, f"{keys[0]} {row[0]}{beside}{trial}", what, remedy, tuple(row[: 2 if beside else 1]))
 
 
 def known_state(name: str) -> State | None:
