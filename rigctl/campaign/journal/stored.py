@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,7 @@ from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
 from rigctl.campaign.trial import State
+from rigctl.codec import parsed
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import ActuatorLimits
@@ -78,7 +78,7 @@ class Rows:
         """What must not change of the campaign, by dotted key; nothing where it cannot be read."""
         try:
             texts = loaded("identity", self["campaign"][0]["identity"])
-            return {key: json.loads(text) for key, text in texts.items()}
+            return {key: parsed(text) for key, text in texts.items()}
         except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
             return {}
 
