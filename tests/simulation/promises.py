@@ -25,7 +25,7 @@ HEED_S = 15.0
 """Wall seconds within which what the watch demands has made everything safe, on buses without trouble."""
 PAUSED_S = 30.0
 """What has begun by the time of a pause may still be armed within this."""
-LOST_PROBE_S = 90.0
+LOST_PROBE_S = 30.0
 """A probe that has said nothing for so long: no dose can still go by its last word."""
 DEMANDS = ("(hold)", "(fail)", "(safe)", "(trip)")
 

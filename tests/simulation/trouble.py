@@ -15,6 +15,8 @@ COMPUTER = ("suspended", "disk full", "disk slow", "disk error")
 NETWORK = ("network down", "half_open", "word_swap", "reset")
 LIES = ("corrupt", "stale", "garbage", "wrong_unit", "truncate", "dribble", "delay")
 """What may make an instrument seem to say what it does not: Modbus TCP has no checksum."""
+NO_READING = ("nan", "zero")
+"""Nothing that a probe reads is zero."""
 NEVER_S = -1e9
 
 
@@ -65,7 +67,7 @@ class Trouble:
         if self._mischief.disk_until_s > now_s:
             self._computer_s = max(self._computer_s, now_s)
         for name, tap in self._plant.assembly.sensors.items():
-            if tap.mode == "nan" or not self._plant.cables[self._bus_of[name]].plugged:
+            if tap.mode in NO_READING or not self._plant.cables[self._bus_of[name]].plugged:
                 self._silent_since_s.setdefault(name, now_s)
             else:
                 self._silent_since_s.pop(name, None)
@@ -84,5 +86,7 @@ class Trouble:
         return self.quiet(device) and self._kernel.now_s - self._mischief.hand_at_s > QUIET_S
 
     def silent_s(self, sensor: str) -> float:
-        """Return for how long this sensor has given no valid reading, true seconds."""
+        """Return for how long this sensor has given no valid reading, true seconds; 0 while the computer is upset."""
+        if self._kernel.now_s - self._computer_s < QUIET_S:
+            return 0.0
         return self._kernel.now_s - self._silent_since_s.get(sensor, self._kernel.now_s)
