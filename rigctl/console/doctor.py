@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from rigctl.config.load import LoadedConfig, Overrides, load
+from rigctl.config.file import read
+from rigctl.config.load import LoadedConfig, Overrides, load_text
 from rigctl.console.safe import state_of
 from rigctl.errors import ConfigError, RigctlError
 
@@ -103,7 +104,11 @@ Check = Callable[[Machine, Subject], Iterator[Finding]]
 def examined(
     config: Path | None, state: Path | None, buses: Mapping[str, str], machine: Machine
 ) -> tuple[Finding, ...]:
-    """Return all that is found. A check that fails is a finding, too: it must not hide the others."""
+    """Return all that is found. A check that fails is a finding, too: it must not hide the others.
+
+    Raises:
+        ConfigError: there is no such configuration.
+    """
     from rigctl.console.doctor_machine import CHECKS as OF_THE_MACHINE  # noqa: PLC0415  # they import this module
     from rigctl.console.doctor_ports import CHECKS as OF_PORTS  # noqa: PLC0415
     from rigctl.console.doctor_state import CHECKS as OF_STATE  # noqa: PLC0415
@@ -126,8 +131,9 @@ def _subject(config: Path | None, state: Path | None, buses: Mapping[str, str], 
         directory = kept if kept.is_dir() else directory
     if config is None:
         return Subject(None, directory)
+    text = read(config)  # none at all is refused: nobody meant the machine alone
     try:
-        return Subject(load(config, Overrides(buses), to_run=True), directory)
+        return Subject(load_text(text, config, Overrides(buses), to_run=True), directory)
     except ConfigError as error:
         return Subject(None, directory, tuple(map(str, error.mistakes)))
     except RigctlError as error:

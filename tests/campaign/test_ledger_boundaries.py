@@ -324,10 +324,19 @@ DEAREST = [PastLine(("a",), "power", amount, HOUR_S) for amount in (310_000, 620
         (replace(POWER, price=Decimal(0)), HOUR_S, DEAREST, "30"),
         (replace(POWER, price=Decimal("0.62")), HOUR_S, DEAREST, "3"),
         (replace(ACID, rated_per_h=10.0), HOUR_S, (), "11"),
+        (
+            ACID,
+            HOUR_S,
+            [replace(p, meter="acid", amount=p.amount // 10) for p in DEAREST],
+            "295.2380952380952380952380952",
+        ),
     ],
 )
 def test_no_more_is_booked_as_idle_than_can_have_been_used(meter, gap_s, past, most):
-    """1.1 times its rating, three times the dearest hour, or 30 kW; a minute at least; and two steps of the counter."""
+    """1.1 times its rating, three times the dearest hour (volumes: twenty), or 30 kW; a minute at least; and two steps.
+
+    A volume counter whose words were swapped between two trials once spent the whole budget.
+    """
     reading = ml if meter.kind == "volume" else kwh
     gap = Interlude({meter.name: (reading(12.3), gap_s)}, {meter.name: reading(1e6 + 0.3)}, 0.0)
     (line,) = idle_between([meter], gap, PastCosts.of(past))
@@ -339,8 +348,13 @@ def test_no_more_is_booked_as_idle_than_can_have_been_used(meter, gap_s, past, m
     assert "limited" not in idle_between([meter], within, PastCosts.of(past))[0].note
 
 
-def test_a_flow_meter_without_a_rating_has_no_limit():
-    """Nothing says how much it can be."""
+def test_a_flow_meter_without_a_rating_is_limited_by_what_a_pipe_carries():
+    """Nothing else says how much it can be before trials do: two swapped words must not spend the budget."""
+    (line,) = between(meter=ACID, was=100.0, now=100.0 + 3e8)
+    assert (line.quantity, line.note) == (
+        pytest.approx(1e8, rel=1e-6),
+        "between trials: limited, the counter rose by 300000000.0 mL",
+    )
     (line,) = between(meter=ACID, was=0.0, now=1e6)
     assert (line.quantity, line.note) == (1e6, "between trials")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -43,11 +44,13 @@ def test_a_file_without_end_is_not_read_to_its_end():
         load(Path("/dev/zero"))
 
 
-def test_a_sample_without_end_is_not_read_to_its_end():
-    """The same of a file that a configuration names."""
-    text = SMALL.replace("natural: uniform", "natural: {empirical: {file: /dev/zero, column: ca}}")
-    with pytest.raises(ConfigError, match="it is larger than 10 MB"):
-        loaded(text)
+def test_a_sample_is_a_file_and_has_an_end(tmp_path):
+    """The same of a file that a configuration names; nobody waits at a pipe for who never comes."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "long.csv").write_text("ca\n" + "1\n" * 5_000_001)
+    for name, what in (("/dev/zero", "no file"), (tmp_path / "pipe", "no file"), (tmp_path / "long.csv", "10 MB")):
+        with pytest.raises(ConfigError, match=what):
+            loaded(SMALL.replace("natural: uniform", f"natural: {{empirical: {{file: {name}, column: ca}}}}"))
 
 
 @pytest.mark.parametrize(

@@ -60,3 +60,10 @@ def test_an_audit_fails_only_for_what_is_known(packages, says, well):
     told, holds = verdict(packages)
     assert says in told
     assert holds is well
+
+
+def test_the_page_on_security_names_tests_that_there_are():
+    """What is defended is shown by something."""
+    named = re.findall(r"`(tests/[\w/.]+)`", (ROOT / "docs/security.md").read_text(encoding="utf-8"))
+    assert len(named) > 8
+    assert [path for path in named if not (ROOT / path).exists()] == []

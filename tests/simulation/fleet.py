@@ -84,7 +84,12 @@ def alone(seed: int) -> tuple[int, int]:
     raise AssertionError("unreachable")
 
 
-def collected(child: int, reading: int) -> tuple[bytes, float]:
+def collected(child: int, reading: int) -> bytes:
+    """Return what a child has told, once it has ended."""
+    return accounted(child, reading)[0]
+
+
+def accounted(child: int, reading: int) -> tuple[bytes, float]:
     """Return what a child has told, once it has ended, and its seconds of processor."""
     with open(reading, "rb") as told:
         answer = told.read()
@@ -94,7 +99,7 @@ def collected(child: int, reading: int) -> tuple[bytes, float]:
 
 def outcome_of(seed: int) -> Outcome:
     """Run a seed in a child and wait for it."""
-    outcome: Outcome = pickle.loads(collected(*alone(seed))[0])  # noqa: S301 - our own child's
+    outcome: Outcome = pickle.loads(collected(*alone(seed)))  # noqa: S301 - our own child's
     return outcome
 
 
@@ -113,7 +118,7 @@ def fleet(order: Order) -> int:
         ready, _, _ = select.select(list(running), [], [], 5.0)
         for reading in ready:
             child, number, _ = running.pop(reading)
-            answer, cpu_s = collected(child, reading)
+            answer, cpu_s = accounted(child, reading)
             total.cpu_s += cpu_s
             outcome: Outcome = pickle.loads(answer) if answer else Outcome(number, "?", violation="its process ended")  # noqa: S301
             total.add(outcome)

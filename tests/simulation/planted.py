@@ -1,7 +1,8 @@
 """Bugs planted on purpose, to see whether the simulation finds them: `python -m tests.simulation.planted [NN...]`.
 
 Each is a patch under `bugs/`: a mistake that somebody could make. It is applied to a copy of the tree, and seeds are
-run there until an invariant does not hold or the time is over. A seed counts only if it is clean without the patch.
+run there until an invariant does not hold or the time is over, which is that of a processor: it does not matter what
+else the machine does. A seed counts only if it is clean without the patch.
 """
 
 from __future__ import annotations
@@ -10,12 +11,12 @@ import argparse
 import json
 import os
 import pickle
+import resource
 import select
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -25,6 +26,8 @@ ROOT = Path(__file__).parents[2]
 BUGS = Path(__file__).parent / "bugs"
 NEEDED = ("rigctl", "drivers", "sim_rig", "config", "tests/simulation", "tests/__init__.py")
 """What a simulation needs of the tree."""
+LONGEST_S = 120
+"""Seconds of processor that a seed may take; one that takes longer shows nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class Found:
     seeds: int
     """How many were run."""
     seconds: float
+    """Of processor, all processes together."""
     violation: str = ""
 
 
@@ -82,49 +86,48 @@ def hunted(copy: Path, minutes: float, jobs: int, first: int, seeds: int | None 
 
 
 def hunt(minutes: float, jobs: int, first: int, seeds: int | None) -> Found:
-    """Run seeds in this tree until one has something to show."""
-    from tests.simulation.fleet import alone, collected
+    """Run seeds in this tree until one has something to show, or so much time of a processor has been used."""
+    from tests.simulation.fleet import accounted, alone, warm_up
 
-    began_s, seed, ended = time.monotonic(), first, 0
+    warm_up()
+    seed, ended, used_s, violation, shown = first, 0, 0.0, "", 0
     running: dict[int, tuple[int, int]] = {}
-    found = Found(0, 0, 0.0)
-    while not found.seed and (left_s := began_s + 60.0 * minutes - time.monotonic()) > 0:
+    while not shown and used_s < 60.0 * minutes:
         while len(running) < jobs and (seeds is None or seed < first + seeds):
             child, reading = alone(seed)
+            resource.prlimit(child, resource.RLIMIT_CPU, (LONGEST_S, LONGEST_S))
             running[reading] = child, seed
             seed += 1
         if not running:
             break
-        for reading in select.select(list(running), [], [], left_s)[0]:
+        for reading in select.select(list(running), [], [])[0]:
             child, number = running.pop(reading)
-            answer = collected(child, reading)
-            ended += 1
-            violation = pickle.loads(answer).violation if answer else "its process ended"  # noqa: S301
-            if violation:
-                found = Found(number, 0, 0.0, violation)
+            answer, cpu_s = accounted(child, reading)
+            ended, used_s = ended + 1, used_s + cpu_s
+            if answer and (told := pickle.loads(answer).violation):  # noqa: S301 - our own child's
+                shown, violation = number, told
     for reading, (child, _) in running.items():
         os.kill(child, 9)
-        collected(child, reading)
-    return replace(found, seeds=ended, seconds=time.monotonic() - began_s)
+        used_s += accounted(child, reading)[1]
+    return Found(shown, ended, used_s, violation)
 
 
 def searched(patch: Path, clean: Path, minutes: float, jobs: int, first: int) -> Found:
     """Return the first seed that shows a bug, and shows nothing without it."""
+    seeds, used_s = 0, 0.0
     with planted(patch) as copy:
-        seeds, began_s, left_s = 0, time.monotonic(), 60.0 * minutes
-        while left_s > 0:
-            found = hunted(copy, left_s / 60.0, jobs, first)
-            seeds += found.seeds
+        while used_s < 60.0 * minutes:
+            found = hunted(copy, minutes - used_s / 60.0, jobs, first)
+            seeds, used_s, first = seeds + found.seeds, used_s + found.seconds, found.seed + 1
             if not found.seed or not hunted(clean, minutes, 1, found.seed, 1).seed:
-                return Found(found.seed, seeds, time.monotonic() - began_s, found.violation)
-            first, left_s = found.seed + 1, 60.0 * minutes - (time.monotonic() - began_s)
-    return Found(0, seeds, time.monotonic() - began_s)
+                return replace(found, seeds=seeds, seconds=used_s)
+    return Found(0, seeds, used_s)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.planted", description=__doc__)
     parser.add_argument("bugs", nargs="*", metavar="NN", help="those whose names begin so; all, if none is named")
-    parser.add_argument("--minutes", type=float, default=10.0, help="for each bug")
+    parser.add_argument("--minutes", type=float, default=10.0, help="of processor, for each bug")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--from", dest="first", type=int, default=1, metavar="SEED")
     parser.add_argument("--hunt", type=int, metavar="SEED", help=argparse.SUPPRESS)

@@ -225,7 +225,11 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _connect(path: Path, options: str) -> sqlite3.Connection:
-    return sqlite3.connect(path.resolve().as_uri() + options, uri=True, isolation_level=None, check_same_thread=False)
+    uri = path.resolve().as_uri() + options
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    # somebody may have sent it: views and triggers in it may call nothing (sqlite.org/security.html)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
 
 
 def _connect_without_log(path: Path) -> sqlite3.Connection | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -16,6 +15,7 @@ from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
 from rigctl.campaign.trial import State
+from rigctl.codec import parsed
 from rigctl.errors import RigctlError
 from rigctl.rig.guard import Booked
 from rigctl.rig.protocols import Severity
@@ -81,7 +81,7 @@ class Rows:
         """What must not change of the campaign, by dotted key; nothing where it cannot be read."""
         try:
             texts = loaded("identity", self["campaign"][0]["identity"])
-            return {key: json.loads(text) for key, text in texts.items()}
+            return {key: parsed(text) for key, text in texts.items()}
         except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
             return {}
 

@@ -1,0 +1,76 @@
+"""Where trouble is, so that nothing is demanded of a bus that cannot do it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sim_rig.rigs.assembly import PLC
+
+if TYPE_CHECKING:
+    from tests.simulation.invariants import Witness
+
+QUIET_S = 60.0
+"""True seconds after the last trouble on a bus before anything is demanded of it."""
+COMPUTER = ("suspended", "disk full", "disk slow", "disk error")
+NETWORK = ("network down", "half_open", "word_swap", "reset")
+NEVER_S = -1e9
+
+
+class Trouble:
+    """Remembers, by bus, when something was last wrong with it."""
+
+    def __init__(self, witness: Witness) -> None:
+        self._kernel = witness.kernel
+        self._plant = witness.plant
+        self._mischief = witness.mischief
+        self._bus_s: dict[str, float] = {}
+        self._computer_s = NEVER_S
+        self._silent_since_s: dict[str, float] = {}
+        links = {wire.link: wire.bus for wire in self._plant.assembly.serial}
+        self._bus_of = {
+            name: links.get(device.url.rpartition("/")[2].partition("?")[0], PLC)
+            for name, device in witness.spec.rig.devices.items()
+        }
+        told = self._mischief._tell
+
+        def tell(what: str, **more: object) -> None:
+            self._begins(what, more)
+            told(what, **more)
+
+        self._mischief._tell = tell  # type: ignore[method-assign]
+
+    def _begins(self, what: str, more: dict[str, object]) -> None:
+        now_s = self._kernel.now_s
+        if what in COMPUTER:
+            self._computer_s = now_s + (float(str(more["seconds"])) if what == "suspended" else 0.0)
+        elif what in NETWORK:
+            self._bus_s[PLC] = now_s
+        elif "bus" in more:
+            self._bus_s[str(more["bus"])] = now_s
+
+    def glance(self) -> None:
+        """Look in passing, every second or so: some of it lasts."""
+        now_s = self._kernel.now_s
+        for bus, cable in self._plant.cables.items():
+            faults = self._plant.assembly.wire_faults.get(bus)
+            if not cable.plugged or getattr(cable, "deaf", False) or (faults is not None and faults.pending):
+                self._bus_s[bus] = now_s
+        if self._mischief.disk_until_s > now_s:
+            self._computer_s = max(self._computer_s, now_s)
+        for name, tap in self._plant.assembly.sensors.items():
+            if tap.mode == "nan" or not self._plant.cables[self._bus_of[name]].plugged:
+                self._silent_since_s.setdefault(name, now_s)
+            else:
+                self._silent_since_s.pop(name, None)
+
+    def quiet(self, device: str) -> bool:
+        """Tell whether nothing has been wrong on this device's bus, or with the computer, for a while."""
+        return self._kernel.now_s - max(self._bus_s.get(self._bus_of[device], NEVER_S), self._computer_s) > QUIET_S
+
+    def untouched(self, device: str) -> bool:
+        """Tell whether, besides, nobody else has touched an actuator."""
+        return self.quiet(device) and self._kernel.now_s - self._mischief.hand_at_s > QUIET_S
+
+    def silent_s(self, sensor: str) -> float:
+        """Return for how long this sensor has given no valid reading, true seconds."""
+        return self._kernel.now_s - self._silent_since_s.get(sensor, self._kernel.now_s)
