@@ -36,6 +36,7 @@ READS = (
     ("export", "--what", "trials"),
     ("export", "--what", "alarms"),
     ("replay",),
+    ("verify",),
 )
 
 
