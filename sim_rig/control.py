@@ -93,6 +93,7 @@ class ControlDesk:
             "doses": rig.doses(),
             "metered": rig.plant.metered(),
             "requests": {name: s.requests for name, s in rig.stations.items()},
+            "watchdog": list(rig.drops),
             "writes": {name: list(s.writes) for name, s in rig.stations.items()},
         }
 

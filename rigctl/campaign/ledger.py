@@ -19,6 +19,7 @@ from fractions import Fraction
 from rigctl.campaign.plausibility import (
     BENCH_KWH_PER_H,
     DEARER,
+    PIPE_ML_PER_H,
     RATED_SLACK,
     RESOLVED,
     Consumption,
@@ -283,7 +284,7 @@ def _idle(meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: PastCo
             yield IdleLine(meter.name, meter.kind, None, unit, 0, f"{why}: not known, booked as zero: {rise}")
         return
     (quantity, amount), most = gap.rest(rise), _most_idle(meter, gap, past)
-    if most is not None and quantity > most:
+    if quantity > most:
         quantity, amount = most, to_micros(most * gap.price)
         why = f"{why}: limited, the counter rose by {rise} {unit}"
     quantity -= sum((decimal(line.quantity or 0.0) for line in booked), Decimal(0))
@@ -292,8 +293,8 @@ def _idle(meter: MeterSpec, gap: _Rise, booked: Sequence[IdleLine], past: PastCo
         yield IdleLine(meter.name, meter.kind, float(quantity), unit, amount, why)
 
 
-def _most_idle(meter: MeterSpec, gap: _Rise, past: PastCosts) -> Decimal | None:
-    """Return the most that can have been used in an interruption; None where nothing says so."""
+def _most_idle(meter: MeterSpec, gap: _Rise, past: PastCosts) -> Decimal:
+    """Return the most that can have been used in an interruption."""
     seconds, rates = max(gap.seconds, IDLE_LEAST_S), past.on(meter.name)
     most, slack = rated(meter, seconds), 2 * step(gap.was, gap.now)
     if most is not None:
@@ -303,7 +304,7 @@ def _most_idle(meter: MeterSpec, gap: _Rise, past: PastCosts) -> Decimal | None:
         # a pump that somebody else has run may give more than trials do
         dearer = IDLE_DEARER if energy and gap.trial is None else DEARER
         return dearer * rates.dearest * hours(seconds) / meter.price / MICROS_PER_UNIT + slack
-    return BENCH_KWH_PER_H * hours(seconds) + slack if energy else None
+    return (BENCH_KWH_PER_H if energy else PIPE_ML_PER_H) * hours(seconds) + slack
 
 
 def _idle_time(

@@ -5,7 +5,7 @@ A rise testifies if it was read at both ends, is not negative, and agrees with t
 1. the meter's rating times the time, and the largest plausible rise, where they are declared;
 2. power times time, where the meter can say what power it sees: within a factor of 3, or of 20 where the power was
    sampled too seldom to say more;
-3. without either, what the trials before have used in an hour, and what no connection of a bench can carry.
+3. without either, what the trials before have used in an hour, and what no connection or pipe of a bench can carry.
 
 A meter that contradicts its evidence twice in a row, or fell or rose to a thousandth or a thousandfold of itself (its
 unit was switched), is no longer believed at all: see `doubts`.
@@ -38,6 +38,8 @@ DEARER, CHEAPER = 20, 100
 BENCH_KWH_PER_H, SUPPLY_KWH_PER_H = 30, 1000
 """Above the first, a rise must not be far above all trials before; above the second it cannot be true at all. An
 interruption is booked up to the first, until enough trials say more."""
+PIPE_ML_PER_H = 10**8
+"""The second for volumes: 100 m3 an hour, as wide pipes carry; two swapped words are mostly far above it."""
 SWITCHED, SWITCHED_WITHIN = 1000, 0.02
 LITTLE_SLEEP_S, LONG_SLEEP_S = 5.0, 60.0
 """Rig seconds of suspend in mid-trial that are overlooked; and that spoil the trial, or its settling time if longer."""
@@ -244,8 +246,9 @@ def _contradiction(
     power = integral(meter, used) if meter.kind == "energy" else None
     if power is not None:
         return _against_power(rise, power, smallest)
-    if meter.kind == "energy" and span_s > 0 and rise > SUPPLY_KWH_PER_H * hours(span_s) + 2 * smallest:
-        return f"rose by {rise} {unit} in {span_s:.0f} s, which no connection carries"
+    most_per_h, way = (SUPPLY_KWH_PER_H, "connection") if meter.kind == "energy" else (PIPE_ML_PER_H, "pipe")
+    if span_s > 0 and rise > most_per_h * hours(span_s) + 2 * smallest:
+        return f"rose by {rise} {unit} in {span_s:.0f} s, which no {way} carries"
     return _against_the_past(meter, used, control_set, past, rise)
 
 

@@ -16,7 +16,7 @@ from rigctl.campaign.journal.verifying import Config, Verdict, verified
 from rigctl.config.load import load_text
 from rigctl.core.money import to_units
 from rigctl.errors import RigctlError, UsageError, counted
-from rigctl.rig.spec import ActuatorLimits
+from rigctl.rig.spec import RigSpec
 
 BACKUPS: Final = "backups"
 """In the state directory."""
@@ -28,24 +28,24 @@ class Allowed:
 
     unread: list[int] = field(default_factory=list)
     """Processes whose configuration does not hold any more."""
-    _known: dict[str, Mapping[str, ActuatorLimits] | None] = field(default_factory=dict)
+    _known: dict[str, RigSpec | None] = field(default_factory=dict)
 
     def of(self, starts: Sequence[Config]) -> Caps:
-        found: dict[int, Mapping[str, ActuatorLimits]] = {}
+        found: dict[int, RigSpec] = {}
         for start in starts:
             if start.config not in self._known:
-                self._known[start.config] = _limits(start.config)
-            limits = self._known[start.config]
-            if limits is None:
+                self._known[start.config] = _rig(start.config)
+            rig = self._known[start.config]
+            if rig is None:
                 self.unread.append(start.start)
             else:
-                found[start.start] = limits
+                found[start.start] = rig
         return found
 
 
-def _limits(text: str) -> Mapping[str, ActuatorLimits] | None:
+def _rig(text: str) -> RigSpec | None:
     try:
-        return load_text(text, Path(f"{FILE_NAME} (configuration)")).rig.limits
+        return load_text(text, Path(f"{FILE_NAME} (configuration)")).rig
     except RigctlError:
         return None
 

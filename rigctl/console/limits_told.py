@@ -9,6 +9,8 @@ from rigctl.config.forecast import Forecast
 from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import joined, lasting
 from rigctl.errors import counted
+from rigctl.rig.dead_man import unguarded, unguarded_told
+from rigctl.rig.registry import Registry
 from rigctl.rig.slewing import Slew, ramp
 from rigctl.rig.spec import CapSpec
 
@@ -16,6 +18,9 @@ from rigctl.rig.spec import CapSpec
 def sentences(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
     """Say what holds the rig back, and when, one sentence each."""
     rig = loaded.rig
+    alone = unguarded(rig, Registry.installed()) if loaded.wired else ()
+    if alone:
+        yield unguarded_told(alone)
     for cap in rig.caps:
         yield _cap(cap, told)
     if rig.allowed is not None:

@@ -49,6 +49,7 @@ def test_a_thousand_times_the_same_is_one_alarm_with_a_count():
     other = raised(2000, "trial 2000", "failed: pump2 gave 0.3 mL (dose 2000)")
     assert told(*failures, other) == [(2000, "stands", 1), (1, "stands", 1000)]
     assert seen(*failures)[0].message == f"failed: pump1 gave {1000 / 7} mL (dose 1000)"
+    assert seen(failures[0], raised(2, "trial 2", failures[1].message, MINOR))[0].severity is MAJOR
 
 
 @pytest.mark.parametrize(

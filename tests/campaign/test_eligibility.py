@@ -139,7 +139,7 @@ async def test_a_probe_that_is_not_calibrated_holds_its_control_sets_until_it_is
     async def person():
         await soon(lambda: phases(stage)[-1:] == ["HOLDING"])
         stage.rig.hands.said["a_probe"] = Calibration(2, (99.0, 98.0), "Cal,2")
-        await ask(stage, "calibrated", device="a_probe", who="anna", age_s=3600.0)
+        await ask(stage, "calibrated", device="a_probe", who="anna", ago_s=3600.0 / stage.clock().speedup)
 
     acting = asyncio.create_task(person())
     result = await stage.run(spec)
@@ -149,6 +149,6 @@ async def test_a_probe_that_is_not_calibrated_holds_its_control_sets_until_it_is
         row = journal.upkeep.calibrations()["a_probe"]
         (said,) = journal.upkeep.rows()
         (trial,) = journal.trials()
-    assert (row.points, row.slopes, said.kind, said.age_s) == (2, (99.0, 98.0), "calibrated", 3600.0)
+    assert (row.points, row.slopes, said.kind, round(said.age_s)) == (2, (99.0, 98.0), "calibrated", 3600)
     assert (trial.state, trial.unavailable) == (State.RECORDED, {})
     assert any(a.source == "a_probe" and "is not calibrated" in a.message for a in stage.alarms())

@@ -348,8 +348,13 @@ def test_no_more_is_booked_as_idle_than_can_have_been_used(meter, gap_s, past, m
     assert "limited" not in idle_between([meter], within, PastCosts.of(past))[0].note
 
 
-def test_a_flow_meter_without_a_rating_has_no_limit_before_trials_tell():
-    """Nothing says how much it can be."""
+def test_a_flow_meter_without_a_rating_is_limited_by_what_a_pipe_carries():
+    """Nothing else says how much it can be before trials do: two swapped words must not spend the budget."""
+    (line,) = between(meter=ACID, was=100.0, now=100.0 + 3e8)
+    assert (line.quantity, line.note) == (
+        pytest.approx(1e8, rel=1e-6),
+        "between trials: limited, the counter rose by 300000000.0 mL",
+    )
     (line,) = between(meter=ACID, was=0.0, now=1e6)
     assert (line.quantity, line.note) == (1e6, "between trials")
 

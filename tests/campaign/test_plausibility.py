@@ -65,6 +65,7 @@ USUAL = tuple(an_hour(rise) for rise in (0.4, 0.5, 0.6))
         (POWER, trial(0.41275, 0.41325, by_power_kwh=0.5), (), "power times time is 0.5 kWh"),
         (POWER, trial(412.75, 425.3, by_power_kwh=0.5, dense=False), (), "power times time is 0.5 kWh"),
         (POWER, trial(412.7, 412.7 + JUMP_KWH), (), "which no connection carries"),
+        (FLOW, trial(5122.0, 5122.0 * 65536, meter="water"), (), "which no pipe carries"),
         (POWER, trial(412.75, 426.0), USUAL, "more than 20 times what the dearest trial"),
         (POWER, trial(412.75, 444.0), [replace(p, control_set=("b",)) for p in USUAL], "more than 20 times"),
         (POWER, trial(0.41275, 0.41325), USUAL, "less than 1/100 of what this control set"),

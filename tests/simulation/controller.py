@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -16,7 +17,7 @@ from rigctl.campaign import alive, bus_lock, clock, daemon
 from rigctl.campaign.clock import RealClock
 from rigctl.campaign.control import Request, Verbs
 from rigctl.campaign.events import AlarmRaised, CampaignEvent
-from rigctl.campaign.journal import Journal
+from rigctl.campaign.journal import Journal, writer
 from rigctl.campaign.journal import database as journal_database
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.config.load import LoadedConfig
@@ -249,6 +250,8 @@ class Controller:
             (assemble, "boot_id"): boot,
             (bus_lock, "physical"): physical_here,  # others simulate beside us
             (daemon, "serving"): serving,
+            (daemon, "version"): cache(daemon.version),  # what is installed does not change
+            (writer, "deciding_code"): cache(writer.deciding_code),
             (journal_database, "SealingConnection"): Connection,
         }
         with ExitStack() as stack:

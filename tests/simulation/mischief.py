@@ -42,6 +42,8 @@ class Mischief:
         self.draw = draw
         self.done: Counter[str] = Counter()
         self.dirty_until_s = 0.0
+        self.disk_spells: list[tuple[float, float]] = []
+        """From when to when something was wrong with the disk."""
         self.disk_until_s = 0.0
         self.hand_at_s = -1e9
         """When somebody else last touched an actuator."""
@@ -99,6 +101,7 @@ class Mischief:
             lasts_s = 10.0 ** self.draw.uniform(-0.5, 2.0 + (self.draw.random() < 0.1))
             self.kernel.after(lasts_s, lambda: self._over(undo))
             if "disk" in kind:
+                self.disk_spells.append((self.kernel.now_s, self.kernel.now_s + lasts_s))
                 self.disk_until_s = max(self.disk_until_s, self.kernel.now_s + lasts_s)
             else:
                 self._dirty(lasts_s)

@@ -27,7 +27,7 @@ LIVES = {"dense": 24, "plain": 8, "long": 5}
 """Ends of a controller under one seed."""
 LONGEST_S = {"dense": 240.0, "plain": 2400.0, "long": 2.5 * 86400.0}
 """A life that the seed does not end is ended after so long, by the pace of its trials."""
-GLANCES_S = {"dense": 1.0, "plain": 5.0, "long": 120.0}
+GLANCES_S = {"dense": 2.0, "plain": 5.0, "long": 120.0}
 SAFE_S = {"dense": 12.0, "plain": 20.0, "long": 300.0}
 """Nothing may be driven for longer while no trial is under way: two looks of the watch, and what going safe takes."""
 REST_S = 4 * 3600.0
@@ -144,7 +144,7 @@ class Simulation:
         self.controller.abandoned()
         self.witness.ended(running)
         if running.ending.startswith("budget"):
-            raise Violation("a million is spent, on what has cost a few hundred at most")
+            raise Violation("a hundred million is spent, on what has cost a few hundred at most")
 
     def _mended(self, running: Running) -> None:
         """Do what a person does before starting it again: mend the rig, reset the trip."""

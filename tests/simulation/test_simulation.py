@@ -1,12 +1,127 @@
-"""The simulation itself: replayed bit for bit, clean where nothing is wrong."""
+"""The simulation itself: replayed bit for bit, clean where nothing is wrong, and able to find what is."""
 
 from __future__ import annotations
 
+import json
+import sqlite3
+
+import pytest
+
+from tests.simulation import seed as seeds
+from tests.simulation.books import Books, Violation, check_caps, check_sends
 from tests.simulation.fleet import outcome_of
+from tests.simulation.kernel import Kernel, Life, Stuck, Trace
 
 
-def test_a_seed_is_replayed_bit_for_bit():
-    """Two runs of one seed do the same things at the same times."""
-    first, again = outcome_of(1), outcome_of(1)
-    assert first.starts > 1
+def test_a_seed_is_replayed_bit_for_bit(monkeypatch):
+    """Two runs of one seed do the same things at the same times, and find nothing wrong; another does others."""
+    monkeypatch.setitem(seeds.LIVES, "dense", 6)
+    monkeypatch.setattr(seeds, "drawn", lambda _: ("lathe", "dense"))
+    first, again, other = outcome_of(1), outcome_of(1), outcome_of(2)
+    assert first.starts > 6
     assert (first.violation, first.digest, first.events) == ("", again.digest, again.events)
+    assert (other.violation, other.digest == first.digest) == ("", False)
+
+
+@pytest.fixture
+def books(tmp_path):
+    """The books of a journal of two trials, the first one recorded and charged."""
+    with sqlite3.connect(tmp_path / "journal.sqlite") as connection:
+        connection.executescript(
+            "CREATE TABLE trials (trial, control_set, setpoints, state);"
+            "CREATE TABLE events (id INTEGER PRIMARY KEY, trial, state);"
+            "CREATE TABLE ledger (trial, meter, amount_micros);"
+            "CREATE TABLE phases (id INTEGER PRIMARY KEY, start, phase);"
+            "CREATE TABLE alarms (id); CREATE TABLE acts (id); CREATE TABLE doses (id); CREATE TABLE starts (id);"
+            "CREATE TABLE trips (id);"
+        )
+        chosen = json.dumps({"version": 1, "control_set": ["speed"]})
+        trials = [(1, chosen, "{}", "RECORDED"), (2, chosen, "{}", "ARMED")]
+        connection.executemany("INSERT INTO trials VALUES (?, ?, ?, ?)", trials)
+        steps = [(1, s) for s in ("PROPOSED", "ARMED", "RUNNING", "MEASURED", "RECORDED")] + [
+            (2, "PROPOSED"),
+            (2, "ARMED"),
+        ]
+        connection.executemany("INSERT INTO events (trial, state) VALUES (?, ?)", steps)
+        connection.execute("INSERT INTO ledger VALUES (1, 'power', 10)")
+        connection.executemany("INSERT INTO phases (start, phase) VALUES (?, ?)", [(1, "RUNNING"), (2, "RUNNING")])
+    connection.close()
+    known = Books(tmp_path)
+    with known.copy() as copied:
+        known.look(copied)
+    return known
+
+
+DOCTORED = {
+    "a step is left out": "DELETE FROM events WHERE state = 'MEASURED'",
+    "a trial ends twice": "INSERT INTO events (trial, state) VALUES (1, 'LOST')",
+    "a trial is repeated": "INSERT INTO events (trial, state) VALUES (2, 'ARMED')",
+    "a trial is lost": "DELETE FROM trials WHERE trial = 2; DELETE FROM events WHERE trial = 2",
+    "a recorded trial is another": "UPDATE trials SET setpoints = '{\"speed\": 1}' WHERE trial = 1",
+    "a line is dropped": "DELETE FROM ledger",
+    "a line is another": "UPDATE ledger SET amount_micros = 11",
+    "a line is there twice": "INSERT INTO ledger VALUES (1, 'power', 10)",
+    "a trial under way is charged": "INSERT INTO ledger VALUES (2, 'power', 10)",
+    "a process goes on after its end": "INSERT INTO phases (start, phase) VALUES (2, 'ENDED'), (2, 'RUNNING')",
+}
+
+
+@pytest.mark.parametrize("doctored", DOCTORED.values(), ids=DOCTORED)
+def test_a_doctored_journal_is_found_out(books, doctored):
+    """What cannot have happened is a violation, and only that."""
+    with sqlite3.connect(books.state / "journal.sqlite") as connection:
+        connection.executescript(doctored)
+    connection.close()
+    with books.copy() as copied, pytest.raises(Violation):
+        books.look(copied)
+
+
+def test_a_dose_without_an_intent_and_one_sent_twice_are_found_out():
+    """Every dose that leaves has an intent of its own, in their order; others may have none."""
+    check_sends("pump", [(1.0, 5.0), (9.0, 2.5)], [5.0, 7.0, 2.5])
+    with pytest.raises(Violation):
+        check_sends("pump", [(1.0, 5.0), (2.0, 5.0)], [5.0, 2.5])
+    with pytest.raises(Violation):
+        check_sends("pump", [(1.0, 5.0)], [])
+
+
+def test_what_is_delivered_beyond_a_cap_is_found_out():
+    """Of one dose, and of any 24 hours."""
+    given = [(0.0, 60.0), (80_000.0, 60.0), (170_000.0, 60.0)]
+    check_caps("pump", given, 60.0, 120.0)
+    with pytest.raises(Violation):
+        check_caps("pump", given, 50.0, None)
+    with pytest.raises(Violation):
+        check_caps("pump", given, None, 110.0)
+
+
+def test_who_spins_is_found_out():
+    """Time that stands still is a failure, not a test that hangs."""
+    kernel = Kernel(1, Trace())
+
+    def spin() -> None:
+        kernel.after(0.0, spin)
+
+    spin()
+    with pytest.raises(Stuck):
+        kernel.run(lambda: False, kernel.now_s + 1.0)
+
+
+def test_a_dead_life_never_goes_on():
+    """Not even its `finally`, whatever it waits for."""
+    kernel, life, done = Kernel(1, Trace()), Life("#1"), []
+
+    def work() -> None:
+        try:
+            kernel.sleep(5.0)
+        finally:
+            done.append("went on")
+
+    kernel.spawn(life, "main", work)
+    kernel.after(1.0, lambda: kernel.kill(life, "killed"))
+    kernel.run(lambda: False, kernel.now_s + 10.0)
+    assert (life.dead, done) == (True, [])
+    life.dead, life.strands[0].waiting = False, True  # a life that lives does go on
+    kernel.wake(life.strands[0])
+    kernel.run(lambda: False, kernel.now_s + 10.0)
+    assert done == ["went on"]

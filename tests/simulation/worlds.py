@@ -39,7 +39,7 @@ def world(scenario: str, pace: str) -> World:
     text = (CONFIGURATIONS / f"{scenario}.yaml").read_text(encoding="utf-8")
     times = PACES[pace]
     text = re.sub(r"(?m)^clock:.*$", "", text)
-    text = re.sub(r"(?m)^budget:.*$", "budget: 1000000 EUR", text)
+    text = re.sub(r"(?m)^budget:.*$", "budget: 100000000 EUR", text)
     text = re.sub(r"settle: [^\n]+", f"settle: {times['settle']}", text)
     text = re.sub(r"measure: \{[^\n]+", f"measure: {times['measure']}", text)
     text = re.sub(r"wait: [^}\]]+\}", f"wait: {times['wait']}}}", text)

@@ -345,6 +345,10 @@ def _people(mending: Mending) -> None:
     acts = {(row["verb"], row["argument"]) for row in tables["acts"]}
     told = [("ack", f"alarm {row['alarm']}", row) for row in tables["acknowledgements"]]
     told += [(row["kind"], f"trial {row['trial']}", row) for row in tables["corrections"]]
+    audited = {(row["argument"], row["who"]) for row in tables["acts"]}
+    for row in tables.get("upkeep", ()):
+        argument = " ".join(filter(None, (row["device"], row["part"])))
+        told += [] if (argument, row["who"]) in audited else [(row["kind"], argument, row)]
     last = max(mending.there("acts"), default=0)
     for verb, argument, row in told:
         if (verb, argument) not in acts:

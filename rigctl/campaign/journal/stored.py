@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -15,11 +16,12 @@ from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
 from rigctl.campaign.trial import State
 from rigctl.codec import parsed
 from rigctl.errors import RigctlError
+from rigctl.rig.guard import Booked
 from rigctl.rig.protocols import Severity
-from rigctl.rig.spec import ActuatorLimits
+from rigctl.rig.spec import DAY_S, HOUR_S, CapSpec, RigSpec
 
-Caps = Mapping[int, Mapping[str, ActuatorLimits]]
-"""By the process's number (`starts.id`): what its configuration allowed each pump."""
+Caps = Mapping[int, RigSpec]
+"""By the process's number (`starts.id`): the rig as configured then, with what each pump was allowed."""
 
 RESTORE: Final = "restore a backup, or run `rigctl recover`"
 AMEND: Final = "`rigctl amend` puts a cost right, and keeps who did it"
@@ -89,6 +91,35 @@ class Rows:
     def said(self, trial: int) -> Mapping[str, Row]:
         """Return the last event of each kind of one trial."""
         return {row["event"]: row for row in self.events.get(trial, ())}
+
+
+@dataclass(slots=True)
+class Given:
+    """Sums up what the pumps of one cap have given, dose after dose; mutable."""
+
+    day: deque[tuple[float, float]] = field(default_factory=deque)
+    """Campaign seconds and mL of each dose of the last 24 h."""
+    campaign_ml: float = 0.0
+    trial: int | None = None
+    trial_ml: float = 0.0
+
+    def before(self, dose: Row, cap: CapSpec) -> Booked:
+        """Return what had been given when this dose was admitted."""
+        hour_ml = sum(ml for at_s, ml in self.day if at_s >= dose["at_s"] - HOUR_S)
+        day_ml = sum(ml for at_s, ml in self.day if at_s >= dose["at_s"] - DAY_S)
+        trial_ml = self.trial_ml if dose["trial"] is not None and dose["trial"] == self.trial else 0.0
+        return Booked(cap, hour_ml, day_ml, trial_ml, self.campaign_ml)
+
+    def add(self, dose: Row) -> None:
+        """Book a dose, in full while it is open."""
+        ml = float(dose["volume_ml"] if dose["dispensed_ml"] is None else dose["dispensed_ml"])
+        self.day.append((dose["at_s"], ml))
+        while self.day[0][0] < dose["at_s"] - DAY_S:
+            self.day.popleft()
+        self.campaign_ml += ml
+        if dose["trial"] is not None:
+            self.trial_ml = ml + (self.trial_ml if dose["trial"] == self.trial else 0.0)
+            self.trial = dose["trial"]
 
 
 def violation(row: Row, table: str, what: str, remedy: str = RESTORE) -> Violation:
