@@ -69,7 +69,19 @@ def to_json(value: Any) -> str:
 
 def from_json(kind: type[T], text: str) -> T:
     """Return the value of this type that `to_json` has written; raises as `typed`."""
-    return typed(kind, json.loads(text))
+    return typed(kind, parsed(text))
+
+
+def parsed(text: str) -> Any:
+    """Return what JSON says.
+
+    Raises:
+        ValueError: it is none, or nested deeper than anybody means.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("JSON that is nested too deep") from None
 
 
 def row(values: Mapping[str, Any], store: Store) -> dict[str, Any]:

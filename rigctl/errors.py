@@ -16,7 +16,8 @@ RigctlError                     exit 1
 │   ├── DeviceFault                      it refused (Modbus exception, *ER, SCPI error): retrying will not help
 │   ├── GarbledReply                     an answer arrived that cannot be one (CRC, syntax, wrong sender)
 │   ├── IdentityMismatch                 another instrument answers than the configuration names
-│   ├── PortUnavailable         exit 4   the port is missing or held by another process
+│   ├── PortUnavailable                  the port is missing, or held:
+│   │   └── PortHeld            exit 4   by another process
 │   └── ReadBackMismatch                 the actuator is not where it was sent
 ├── GuardRefused                         a command to an actuator was out of range, over a cap, or not a number
 ├── Tripped                     exit 3   the trip is latched; only a person resets it
@@ -184,7 +185,11 @@ class IdentityMismatch(DeviceError):
 
 
 class PortUnavailable(DeviceError):
-    """The port does not exist, or another process holds it."""
+    """The port does not exist now, or nobody answers there."""
+
+
+class PortHeld(PortUnavailable):
+    """Another process holds the port. Waiting does not help, so a service manager is not to try again."""
 
     exit_code = 4
 

@@ -25,6 +25,11 @@ def printable(text: str) -> str:
     return "".join(c for c in text if c.isprintable() or c in _KEPT or unicodedata.category(c) == "Zs")
 
 
+def flat(text: str) -> str:
+    """Return a text as one line that can be printed: what it says cannot pass for a line of ours."""
+    return text if text.isprintable() else printable(" ".join(text.splitlines()))
+
+
 def one_line(text: str, longest: int = LONGEST) -> str:
     """Return a text as one line that can be printed, cut short."""
     if not text.isprintable():
@@ -33,5 +38,5 @@ def one_line(text: str, longest: int = LONGEST) -> str:
 
 
 def printable_values(_logger: Any, _method: str, event: Any) -> Any:
-    """Return a log's event with every text made printable; a processor of structlog."""
-    return {key: printable(value) if isinstance(value, str) else value for key, value in event.items()}
+    """Return a log's event with every text made one line that can be printed; a processor of structlog."""
+    return {key: flat(value) if isinstance(value, str) else value for key, value in event.items()}

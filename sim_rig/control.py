@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sim_rig.errors import ControlError, ListenError, SimError
+from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.faces.ports import PtyPort, TcpPort
 from sim_rig.faults import BYTE_FAULTS, MODBUS_FAULTS, SENSOR_MODES, TCP_FAULTS, WireFault
@@ -47,6 +48,7 @@ class ControlDesk:
             "pump_reset": (lambda r: pump_of(self._circuit(text(r, "bus"))).power_cycle(), BUS),
             "restart": (lambda r: self._circuit(text(r, "bus")).power_cycle(), BUS),
             "dstart": (self._dstart, BUS | {"ml"}),
+            "slopes": (self._slopes, BUS | {"as"}),
             "pump": (self._pump_fault, BUS | {"dry", "short", "stuck", "unpowered", "weak"}),
             "button": (self._button, BUS | {"ml"}),
             "energy_reset": (lambda _: self._rig.plant.energy.reset(), frozenset()),
@@ -91,6 +93,7 @@ class ControlDesk:
             "doses": rig.doses(),
             "metered": rig.plant.metered(),
             "requests": {name: s.requests for name, s in rig.stations.items()},
+            "watchdog": list(rig.drops),
             "writes": {name: list(s.writes) for name, s in rig.stations.items()},
         }
 
@@ -151,6 +154,12 @@ class ControlDesk:
 
     def _dstart(self, request: Request) -> None:
         pump_of(self._circuit(text(request, "bus"))).dstart_ml = float(request.get("ml", 10.0))
+
+    def _slopes(self, request: Request) -> None:
+        probe = self._circuit(text(request, "bus"))
+        if not isinstance(probe, PhCircuit):
+            raise ControlError("bus: there is no pH probe on it")
+        probe.slopes = text(request, "as")
 
     def _pump_fault(self, request: Request) -> None:
         faults = self._rig.pumps[one_of(request, "bus", self._rig.pumps)].faults

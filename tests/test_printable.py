@@ -114,11 +114,13 @@ def test_an_alarm_is_harmless_in_journal_status_and_page(tmp_path):
 
 def test_a_terminal_is_told_text(capsys):
     """Also what came around every other door, such as a journal that somebody has sent."""
-    print_fields({"alarm": EVERYTHING, "list": [EVERYTHING]})
+    print_fields({"alarm": EVERYTHING, "list": [EVERYTHING], "forged": "wait\nphase: running"})
     screen = Screen(file=io.StringIO(), force_terminal=True, markup=False, highlight=False)
     screen.print(EVERYTHING, style="bold")
     assert isinstance(console(), Screen)
-    assert harmless(capsys.readouterr().out)
+    out = capsys.readouterr().out
+    assert harmless(out)
+    assert [line.partition(":")[0] for line in out.splitlines()] == ["alarm", "list", "forged"]
     plain = screen.file.getvalue().replace("\x1b[1m", "").replace("\x1b[0m", "")
     assert harmless(plain)
     assert "]52;c;cm0gLXJm" in plain
@@ -133,11 +135,12 @@ def test_a_log_is_told_text(terminal, monkeypatch):
     before = structlog.get_config()
     try:
         sink.configure_logs()
-        structlog.get_logger().error("alarm", message=EVERYTHING)
+        structlog.get_logger().error("alarm", message=f"{EVERYTHING}\nforged")
     finally:
         structlog.configure(**before)
     line = stream.getvalue()
     assert "cm0gLXJm" in line
+    assert len(line.splitlines()) == 1
     if terminal:
         assert not {"\x07", "\x9b", "\u202e", "\r"} & set(line)
         assert "\x1b]" not in line

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from rigctl.errors import DeviceTimeout, GarbledReply, PortUnavailable
+from rigctl.errors import DeviceTimeout, GarbledReply, PortHeld, PortUnavailable
 from rigctl.rig.protocols import Clock, Deadline
 from rigctl_drivers.port_holder import holder_of, other_user_of
 from rigctl_drivers.urls import SERIAL_FRAME, Convert, LineUrl, positive
@@ -155,10 +155,10 @@ def serial_opener(where: LineUrl) -> OpenPort:
             )
             port = SolePort(opened)
         except (serial.SerialException, OSError, ValueError) as problem:
-            raise PortUnavailable(_why_not(where.path, problem), bus=where.text) from problem
+            raise _why_not(where, problem) from problem
         if holder := other_user_of(where.path):  # whoever opened it before us and asked for no lock
             port.close()
-            raise PortUnavailable(_held(where.path, holder), bus=where.text)
+            raise PortHeld(_held(where.path, holder), bus=where.text)
         return port
 
     return open_port
@@ -182,15 +182,17 @@ def socket_opener(where: LineUrl, default_port: int) -> OpenPort:
     return open_port
 
 
-def _why_not(port: Path, problem: Any) -> str:
+def _why_not(where: LineUrl, problem: Any) -> PortUnavailable:
+    port, code = where.path, getattr(problem, "errno", None)
     if not port.exists():
-        return f"there is no port {port}; is it plugged in? `ls /dev/serial/by-id` shows what is"
-    code = getattr(problem, "errno", None)
-    if code in (errno.EAGAIN, errno.EBUSY, errno.EWOULDBLOCK):
-        return _held(port, holder_of(port) or "another process")
-    if code in (errno.EACCES, errno.EPERM):
-        return f"no permission to open {port}; join the group that owns it (often `dialout`)"
-    return f"port {port} cannot be opened ({problem})"
+        what = f"there is no port {port}; is it plugged in? `ls /dev/serial/by-id` shows what is"
+    elif code in (errno.EAGAIN, errno.EBUSY, errno.EWOULDBLOCK):
+        return PortHeld(_held(port, holder_of(port) or "another process"), bus=where.text)
+    elif code in (errno.EACCES, errno.EPERM):
+        what = f"no permission to open {port}; join the group that owns it (often `dialout`)"
+    else:
+        what = f"port {port} cannot be opened ({problem})"
+    return PortUnavailable(what, bus=where.text)
 
 
 def _held(port: Path, holder: str) -> str:

@@ -12,9 +12,10 @@ from typing import ClassVar
 from pydantic import Field
 
 from rigctl.errors import DeviceFault, DeviceTimeout
-from rigctl.rig.abilities import Pace
+from rigctl.rig.abilities import Calibration, Pace
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, DoseStatus, Line, Reading
 from rigctl_drivers.ezo import LEAST_LATE_S, SETTING_LATE_S, EzoChannel
+from rigctl_drivers.ezo_calibration import calibration_of
 
 ANSWER_S = 0.35
 """Rig seconds that the pump takes over any command (300 ms) and its answer on the wire."""
@@ -108,6 +109,15 @@ class EzoPump:
         if not volume_ml >= 0.0:
             return Reading.invalid(self.meter_unit, now_s, f"the pump cannot have dispensed {volume_ml} mL")
         return Reading(volume_ml, self.meter_unit, now_s)
+
+    def calibration(self, deadline: Deadline) -> Calibration:
+        return calibration_of(self._channel, deadline)
+
+    def calibrate(self, volume_ml: float, deadline: Deadline) -> None:
+        """Send `Cal,v`: what its last dose was in truth, as somebody has measured it."""
+        if not (math.isfinite(volume_ml) and volume_ml > 0):
+            raise DeviceFault(f"got {volume_ml} mL, must be > 0; nothing was sent")
+        self._channel.command(f"Cal,{volume_ml:.2f}", deadline)
 
     total = total_volume_ml  # as a meter it starts again at 0 when the pump loses power
 

@@ -9,8 +9,11 @@ from typing import ClassVar
 from pydantic import Field, model_validator
 
 from rigctl.errors import DeviceError
+from rigctl.rig.abilities import Calibration
 from rigctl.rig.protocols import ByteLine, Deadline, Device, DeviceOptions, Line, Reading, Severity
 from rigctl_drivers.ezo import UNITS, EzoChannel
+from rigctl_drivers.ezo_calibration import calibration_of
+from rigctl_drivers.ezo_temperature import CompensateOptions, Compensation
 from rigctl_drivers.looking import look_ezo
 
 LATE_S = 1.0
@@ -29,6 +32,15 @@ class EzoSensorOptions(DeviceOptions):
     """Which of the values is read, for circuits that answer several (EC)."""
     temperature_c: float | None = Field(default=None, ge=-20, le=200)
     """Temperature for compensation, degrees Celsius, sent once per connection; without it the circuit keeps its own."""
+
+    compensate: CompensateOptions | None = None
+    """Temperature for compensation, read by another device before each reading and sent with it (`RT`)."""
+
+    @model_validator(mode="after")
+    def _one_temperature(self) -> EzoSensorOptions:
+        if self.compensate is not None and self.temperature_c is not None:
+            raise ValueError("compensate: does not go with `temperature_c`: give one of them")
+        return self
 
     @model_validator(mode="after")
     def _unit_is_known(self) -> EzoSensorOptions:
@@ -78,14 +90,30 @@ class EzoSensor:
         self._channel = channel = EzoChannel(line, options.model, late_s=LATE_S)
         self.identify, self.simulated = channel.identify, channel.simulated
         self._prepared = False
+        compensate = options.compensate
+        self.temperature_from = None if compensate is None else compensate.temperature
+        self._compensation = None if compensate is None else Compensation(compensate, line.clock)
+
+    def take_temperature(self, reading: Reading) -> None:
+        if self._compensation is not None:
+            self._compensation.take(reading)
 
     def read(self, deadline: Deadline) -> Reading:
-        """Ask `R`; INVALID without its probe, MINOR after a restart or bad supply; `GarbledReply` if no number."""
-        channel = self._channel
+        """Ask `R`, or `RT` with a temperature; INVALID without its probe or any temperature, MINOR if that is old.
+
+        MINOR also after a restart or bad supply; `GarbledReply` if no number.
+        """
+        channel, question = self._channel, "R"
+        doubt, severity = "", Severity.NONE
+        if self._compensation is not None:
+            celsius, doubt, severity = self._compensation.now()
+            if celsius is None:
+                return Reading.invalid(self.unit, channel.line.clock.now_s(), doubt)
+            question = f"RT,{celsius:.2f}"
         try:
             noticed = self._prepare(deadline)
-            answer = channel.reading("R", deadline)
-            value = channel.number("R", answer.split(","), self._options.field - 1)
+            answer = channel.reading(question, deadline)
+            value = channel.number(question, answer.split(","), self._options.field - 1)
         except DeviceError:
             self._prepared = False  # whoever answers next may be in continuous mode again
             raise
@@ -93,8 +121,12 @@ class EzoSensor:
         if math.isnan(value) or value == NO_PROBE.get(self._options.model.casefold()):
             return Reading.invalid(self.unit, now_s, f"the circuit reports {answer} (probe off?)")
         if noticed := noticed or self._noticed():
-            return Reading(value, self.unit, now_s, Severity.MINOR, f"seen: {noticed}")
-        return Reading(value, self.unit, now_s)
+            severity = max(severity, Severity.MINOR)
+            doubt = "; ".join(filter(None, (f"seen: {noticed}", doubt)))
+        return Reading(value, self.unit, now_s, severity, doubt)
+
+    def calibration(self, deadline: Deadline) -> Calibration:
+        return calibration_of(self._channel, deadline, slopes=self._options.model.casefold() == "ph")
 
     def _noticed(self) -> str:
         """Return what the circuit said unasked of a restart or its supply, once."""

@@ -40,7 +40,7 @@ class Drive:
 
     def __init__(self, unit: Unit) -> None:
         self._unit = unit
-        self.unit, self.anonymous = unit.unit, unit.anonymous
+        self.unit, self.anonymous, self.heart = unit.unit, unit.anonymous, unit.heart
         self.identify, self.simulated, self.read_back = unit.identify, unit.simulated, unit.read_back
         self.together = unit.options.write_multiple != "never"
         """Whether it is worth asking the unit to write several at once."""

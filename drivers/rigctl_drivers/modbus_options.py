@@ -127,6 +127,21 @@ class IdentityOptions(DeviceOptions):
     """What must stand there."""
 
 
+class HeartbeatOptions(DeviceOptions):
+    """A holding register that must be written again and again, else the unit makes its outputs safe by itself."""
+
+    at: int = Address
+    """Address of the register as sent, counted from 0; it is given another number each time."""
+    every_s: float = Field(default=1.0, ge=0.1, le=60)
+    """Wall seconds between two writes; not below the period of the watch."""
+    timeout_at: int | None = Field(default=None, ge=0, le=0xFFFF)
+    """Holding register of the watchdog's time, read before anything is driven; 0 there means that it is off."""
+    timeout_scale_s: float = Field(default=0.1, gt=0, le=60)
+    """Seconds per count of that register."""
+    timeout_most_s: float = Field(default=60.0, gt=0, le=3600)
+    """A longer time would be no protection."""
+
+
 class ModbusOptions(DeviceOptions):
     """One quantity of a Modbus device."""
 
@@ -150,6 +165,8 @@ class ModbusOptions(DeviceOptions):
     """Checked before anything is written; without it, any unit that answers is taken."""
     latency_s: float | None = Field(default=None, gt=0, le=60)
     """How long the unit takes to begin an answer, to reckon how fast the rig is safe; 0.05 on modbus_rtu, else 0.1."""
+    heartbeat: HeartbeatOptions | None = None
+    """The unit's watchdog, if it has one: told once, with any device of the unit, it guards all of its outputs."""
     write_multiple: Literal["auto", "never", "always"] = "auto"
     """Functions 0F and 10: where several are to be written, not at all, or even for a single one."""
 

@@ -15,6 +15,7 @@ from rigctl.rig.abilities import Claim
 from rigctl.rig.protocols import Deadline, Device, DeviceOptions, Line, Reading, RegisterLine
 from rigctl_drivers.looking import look_modbus
 from rigctl_drivers.modbus_drive import Drive
+from rigctl_drivers.modbus_heartbeat import watchdog_of
 from rigctl_drivers.modbus_options import ModbusOptions
 from rigctl_drivers.modbus_unit import Unit
 from rigctl_drivers.registers import float_step, width
@@ -57,6 +58,8 @@ def _claims(options: ModbusOptions) -> Iterator[Claim]:
         yield from _words("holding", enable.at, 1, "writes")
     elif enable is not None and enable.coil is not None:
         yield _bit("coil", enable.coil, "writes")
+    if options.heartbeat is not None:
+        yield from _words("holding", options.heartbeat.at, 1, "writes")
 
 
 def _words(table: str, at: int, count: int, use: Literal["reads", "writes"], part: str = "") -> Iterator[Claim]:
@@ -91,6 +94,7 @@ class ModbusRegisterDriver:
     occupies = staticmethod(_occupies)
     misfits = staticmethod(_misfits)
     grain = staticmethod(_grain)
+    watchdog = staticmethod(watchdog_of)
     look_rank: ClassVar[int] = 3
     look = staticmethod(look_modbus)
 
@@ -112,7 +116,7 @@ class ModbusCounter:
     """Counts what is consumed."""
 
     def __init__(self, unit: Unit) -> None:
-        self.meter_unit, self.anonymous = unit.unit, unit.anonymous
+        self.meter_unit, self.anonymous, self.heart = unit.unit, unit.anonymous, unit.heart
         self.identify, self.simulated = unit.identify, unit.simulated
         self._read = unit.read
 

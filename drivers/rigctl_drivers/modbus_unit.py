@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rigctl.errors import DeviceFault, IdentityMismatch
 from rigctl.rig.protocols import ActuatorState, Deadline, Identity, Reading, RegisterLine
+from rigctl_drivers.modbus_heartbeat import heartbeat_of
 from rigctl_drivers.modbus_options import EnableOptions, ModbusOptions, ReadOptions, WriteOptions
 from rigctl_drivers.modbus_protocol import ReadsBlocks, says_simulated
 from rigctl_drivers.registers import decode, width
@@ -20,6 +21,7 @@ class Unit:
         self.options = options
         self.line = line
         self.anonymous = options.identity is None
+        self.heart = heartbeat_of(options, line)
 
     def identify(self, deadline: Deadline) -> Identity:
         o, line = self.options, self.line

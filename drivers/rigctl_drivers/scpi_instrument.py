@@ -6,7 +6,9 @@ What the options hold decides what the device can do: `query` makes a sensor, `s
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
+from string import Formatter
 from typing import ClassVar
 
 from pydantic import Field, model_validator
@@ -17,6 +19,8 @@ from rigctl.rig.protocols import ActuatorState, ByteLine, Deadline, Device, Devi
 from rigctl_drivers.looking import look_scpi
 from rigctl_drivers.scpi import ScpiChannel
 
+FORM = re.compile(r"[-+ ]?0?\d{0,2}(?:\.\d{1,2})?[eEfFgG]?")
+"""How a setpoint may be written: a form of a thousand million digits would take all memory."""
 OVERFLOW = 9.9e37
 """SCPI-99 7.2.1: 9.9E37 is infinity and 9.91E37 is not-a-number; neither is a measurement."""
 QUESTION = r"^[^\r\n]*\?[^\r\n]*$"
@@ -85,8 +89,11 @@ class ScpiOptions(DeviceOptions):
 
 
 def _takes_value(template: str) -> bool:
-    """Tell whether a command differs with the setpoint that is put into it."""
+    """Tell whether a command differs with the setpoint that is put into it, and writes it in no more than 99 digits."""
     try:
+        fields = [(name, form) for _, name, form, _ in Formatter().parse(template) if name is not None]
+        if not all(name == "value" and FORM.fullmatch(form or "") for name, form in fields):
+            return False
         return template.format(value=1.5) != template.format(value=250.0)
     except (LookupError, ValueError, AttributeError):  # another field than `value`, or no way to write a number
         return False

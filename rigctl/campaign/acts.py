@@ -128,12 +128,12 @@ class Acts:
 
     async def _tend(self, request: Request) -> Answer:
         care = self.manual.care
-        volume_ml, age_s = request.arguments.get("volume_ml"), request.arguments.get("age_s", 0.0)
-        for name, value in (("volume_ml", volume_ml), ("age_s", age_s)):
+        volume_ml, ago_s = request.arguments.get("volume_ml"), request.arguments.get("ago_s", 0.0)
+        for name, value in (("volume_ml", volume_ml), ("ago_s", ago_s)):
             if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
                 raise UsageError(f"{request.verb}: {name}: got {value!r}, must be a number")
         device, part = request.text("device"), request.text("part")
-        asked = Tending(request.verb, device, request.why, part, volume_ml, float(age_s))
+        asked = Tending(request.verb, device, request.why, part, volume_ml, float(ago_s) * care.clock.speedup)
         check(care.spec.rig, asked)
         if asked.verb == "in-service":
             await care.recognise(device)

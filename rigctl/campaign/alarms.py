@@ -233,6 +233,7 @@ def shelf_argument(alarm: int, seconds: float) -> str:
 
 def _raise(states: dict[AlarmKey, AlarmState], event: Raised) -> None:
     key, (text, mark) = key_of(event.source, event.message), said(event.message)
+    text = "".join(c if c.isprintable() else " " for c in text)  # it may be what an instrument has sent
     before = states.get(key)
     if mark == OVER:
         exact = before is not None and not before.until

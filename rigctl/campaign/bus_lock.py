@@ -55,7 +55,10 @@ def _take(held: ExitStack, name: str) -> int | None:
 def _take_file(held: ExitStack, name: str) -> int | None:
     """Do as `_take` does, where there is no abstract namespace: lock a file in the temporary directory."""
     path = Path(tempfile.gettempdir()) / name
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:  # everybody may write there: what is not a file of this name is somebody's trap
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except OSError:
+        return 0
     held.callback(os.close, descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

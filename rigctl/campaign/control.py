@@ -122,13 +122,15 @@ async def serving(directory: Path, verbs: Verbs) -> AsyncIterator[None]:
             if uid not in (os.geteuid(), 0):
                 writer.write(json.dumps(await _refused(uid, verbs, strangers)).encode() + b"\n")
                 await writer.drain()
-                await asyncio.wait_for(reader.readline(), STRANGER_S)  # else his question breaks the pipe, unanswered
+                await asyncio.wait_for(_line(reader), STRANGER_S)  # else his question breaks the pipe, unanswered
                 return
             asker = person(uid)
-            while request := await reader.readline():
+            while request := await _line(reader):
                 writer.write(json.dumps(await _answer(request, verbs, asker)).encode() + b"\n")
                 await writer.drain()
-        except (OSError, ValueError):  # the asker went away, sent nothing, or a line without end
+        except UsageError as error:
+            writer.write(json.dumps({"ok": False, "error": str(error)}).encode() + b"\n")
+        except OSError:  # the asker went away, or sent nothing
             return
         finally:
             writer.close()
@@ -163,6 +165,13 @@ def _listen(directory: Path) -> socket.socket:
         out.close()
         raise
     return out
+
+
+async def _line(reader: asyncio.StreamReader) -> bytes:
+    try:
+        return await reader.readline()
+    except ValueError as error:  # the rest of it is not waited for
+        raise UsageError(f"got more than {MAX_REQUEST_BYTES} bytes on one line, must be a request") from error
 
 
 def _uid(writer: asyncio.StreamWriter) -> int:

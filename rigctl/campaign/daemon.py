@@ -195,7 +195,7 @@ class Session:
         def break_off(why: str) -> None:
             self.runner.interrupt(Finding(BY_A_PERSON, "", "hold", why))
 
-        manual = Manual(rig, journal, desk, self.care, lambda: _no_hands(self))
+        manual = Manual(rig, journal, desk, self.care, lambda: _no_hands(self), lambda: _objections(self))
         self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe, break_off, manual)
         patience = Patience(
             journal,
@@ -386,6 +386,11 @@ def _no_hands(session: Session) -> str:
     if trial_under_way(session.runner):
         return "a trial is under way; `rigctl pause` lets it end first, `rigctl pause --now` breaks it off"
     return "" if session.stop.pause else "the campaign runs trials; `rigctl pause` first"
+
+
+def _objections(session: Session) -> str:
+    """Return what the watch finds now that forbids to drive anything; empty: nothing."""
+    return "; ".join(map(str, session.watchman.standing.demanding("fail", "hold", "safe", "trip")))
 
 
 Person = Callable[[Session], Coroutine[Any, Any, None]]

@@ -26,6 +26,8 @@ from rigctl.rig.values import Alarm
 LIMIT_S = 600.0
 """Wall seconds without an act by hand after which everything is made safe."""
 VERB = "manual"
+DRIVING = ("set", "dose", "jog")
+"""What the watch may object to."""
 
 
 @dataclass(slots=True)
@@ -38,6 +40,8 @@ class Manual:
     care: Caretaker
     why_not: Callable[[], str]
     """Why nothing can be done by hand now, with the remedy; empty if it can."""
+    objects: Callable[[], str] = lambda: ""
+    """What the watch has against anything being driven now; empty: nothing."""
     limit_s: float = field(default_factory=lambda: LIMIT_S)
     doing: str = ""
     """The act that is under way."""
@@ -59,6 +63,8 @@ class Manual:
             raise UsageError(f"{operation} {device}: {why}")
         if self.doing:
             raise UsageError(f"{operation} {device}: {self.doing} is under way; wait until it is over")
+        if operation in DRIVING and (against := self.objects()):
+            raise UsageError(f"{operation} {device}: refused as long as this stands: {against}")
         does, told = acts[operation]
         self.doing = " ".join(filter(None, (operation, device, told)))
         try:

@@ -2,7 +2,7 @@
 
 Everything goes safe first. Then, by the state the journal left the trial in:
 
-- PROPOSED: nothing has moved; the runner carries the same proposal out, unchanged.
+- PROPOSED: nothing has moved; the runner carries the same proposal out, unchanged, unless a pause has cancelled it.
 - ARMED, RUNNING: something may have moved; LOST, charged by the counters' rise across the crash and the time up to the
   process's last sign of life, never repeated.
 - MEASURED: recorded from what is on disk.

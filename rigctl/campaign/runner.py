@@ -175,11 +175,12 @@ class Runner:
 
     def interrupt(self, finding: Finding) -> None:
         """Break off the trial under way; between trials go safe at once, and the next one looks at what stands."""
+        by_hand = bool(self.stop.pause and self.rig.hands.driven)  # then there is no trial that could fail
         if self.under_way is not None and not self.under_way.done():
             if self._demanded is None:
                 self._demanded = finding
                 self.under_way.cancel()
-        elif finding.then in LASTING and (self._at_once is None or self._at_once.done()):
+        elif (finding.then in LASTING or by_hand) and (self._at_once is None or self._at_once.done()):
             self._at_once = asyncio.create_task(self.rig.safe(), name="safe at once")
 
     # How it can end before its time ------------------------------------------------------------------------------

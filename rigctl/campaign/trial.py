@@ -6,7 +6,8 @@ Rules:
    INGEST_FAILED if it gave no outcome).
 2. ARM, RUN, MEASURE, RECORD are taken in this order, each committed *before* what it permits: ARMED before the first
    actuator moves, RUNNING before the wait, MEASURED before the cost is worked out.
-3. PROPOSED survives a crash: nothing has moved, so the same proposal goes on, unchanged. It cannot be LOST.
+3. PROPOSED survives a crash: nothing has moved, so the same proposal goes on, unchanged. It cannot be LOST. A pause, or
+   an instrument that cannot be used by now, has it ABANDONED, and it is not taken up again (row 45).
 4. ARMED and RUNNING do not survive a crash: actuators may have moved, so the trial is LOST, charged and never repeated.
 5. MEASURED survives a crash: everything its record needs is on disk. It can be recorded, or FAIL if a reading that
    the trial needed is INVALID; it can no longer be abandoned or lost.

@@ -121,3 +121,33 @@ def to_json(rig: RigSpec, known: Mapping[str, DeviceState]) -> list[dict[str, An
         }
         out.append({name: value for name, value in entry.items() if value is not None and value != []})
     return out
+
+
+def said_of(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what is known of a device's upkeep, from an entry of `to_json`, one phrase each."""
+    said = []
+    if "left_ml" in entry:
+        doses = f", good for {entry['doses_left']} doses" if "doses_left" in entry else ""
+        said.append(f"{max(0.0, entry['left_ml']):.4g} mL left{doses}")
+    if "tubing_ml" in entry:
+        said.append(f"{entry['tubing_ml'] / 1000:.4g} L through its tubing")
+    if "calibration_points" in entry:
+        slopes = f", slopes {' and '.join(f'{s:g}' for s in entry['slopes'])} %" if "slopes" in entry else ""
+        points = entry["calibration_points"]
+        said.append(
+            f"calibrated at {points} {'point' if points == 1 else 'points'}{slopes}" if points else "not calibrated"
+        )
+    if "calibration_due_days" in entry:
+        due = entry["calibration_due_days"]
+        said.append(f"calibration due in {due:.3g} d" if due >= 0 else f"calibration overdue by {-due:.3g} d")
+    return tuple(said)
+
+
+def wrong_with(entry: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what is wrong with a device, with the remedy, one sentence each."""
+    return tuple(f"{o['why']}; {o['remedy']}" for o in entry.get("objections", ()))
+
+
+def as_last_known(reader: Reader, rig: RigSpec) -> list[dict[str, Any]]:
+    """Return every device's upkeep as `to_json`, for who looks on while nobody runs the campaign."""
+    return to_json(rig, states(reader, rig, by_wall(rig.speedup)))

@@ -324,6 +324,8 @@ def _declared(context: Context, path: KeyPath, section: DeclaredNatural, ranges:
 
 
 def _sample(file: Path) -> str:
+    if file.exists() and not file.is_file():  # a pipe or a device may have no end, or never begin
+        raise ValueError("it is no file")
     with file.open(newline="", encoding="utf-8-sig") as stream:
         text = stream.read(MOST_SAMPLE + 1)
     if len(text) > MOST_SAMPLE:

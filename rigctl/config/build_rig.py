@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from rigctl.config.build_calendar import build_begins, build_hours, build_tariff
 from rigctl.config.build_caps import build_caps
+from rigctl.config.build_care import build_care
 from rigctl.config.build_doses import build_dosing, build_volumes, check_pair
 from rigctl.config.build_safety import build_limits, build_watch, natural_range_of, range_of
 from rigctl.config.findings import Context, unknown
@@ -74,6 +75,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         limits=build_limits(context, wired),
         dosing=dosing,
         volumes=volumes,
+        care=build_care(context),
         plausible=_plausible(context),
         speedup=config.clock.speedup,
         watch=build_watch(context, devices, registry),

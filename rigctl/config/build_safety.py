@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Final, Literal
@@ -18,6 +19,7 @@ from rigctl.plugins import did_you_mean
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import Device, Line, Sensor
 from rigctl.rig.registry import Registry
+from rigctl.rig.slewing import Slew
 from rigctl.rig.spec import ActuatorLimits, DeviceSpec, InterlockSpec, SensorRules, WatchedSensor, WatchSpec
 from rigctl.rig.testing import ManualClock
 
@@ -48,7 +50,8 @@ def build_limits(context: Context, wired: bool) -> Mapping[str, ActuatorLimits]:
         section = config.safety.limits.get(name, LimitSection())
         per_dose, per_day = _caps(context, name, section)
         allowed = build_hours(context, ("safety", "limits", name, "allowed"), section.allowed)
-        limits[name] = ActuatorLimits(low, high, state, per_dose, per_day, allowed)
+        slew = _slew(context, name, section, unit)
+        limits[name] = ActuatorLimits(low, high, state, per_dose, per_day, allowed, slew)
     return limits
 
 
@@ -111,6 +114,25 @@ def _caps(context: Context, name: str, section: LimitSection) -> tuple[float | N
             (*path, "per_dose"), f'got "{section.per_dose}", must be at most per_day: {section.per_day}'
         )
     return per_dose, per_day
+
+
+def _slew(context: Context, name: str, section: LimitSection, unit: str | None) -> Slew | None:
+    """Return how an actuator's setpoint may move; pumps and switches have none that moves."""
+    path, findings = ("safety", "limits", name), context.findings
+    given = {k: v for k in ("max_step", "max_rate") if (v := getattr(section, k)) is not None}
+    if name in context.pumps or unit is None:
+        what = "a pump doses" if name in context.pumps else "a switch is on or off"
+        for key in given:
+            findings.add((*path, key), f"must be left out: {what}, it has no setpoint that moves")
+        return None
+    step = rate = math.inf
+    if section.max_step is not None:
+        step = findings.attempt((*path, "max_step"), 1.0, context.units.to, section.max_step, unit, f"in {unit}")
+        if not step > 0:
+            findings.add((*path, "max_step"), f"got {step:g}, must be > 0")
+    if section.max_rate is not None:
+        rate = findings.attempt((*path, "max_rate"), 1.0, _rate_per_s, context, section.max_rate, unit)
+    return Slew(step, rate) if given else None
 
 
 def _no_pump(context: Context, path: KeyPath, section: LimitSection) -> None:

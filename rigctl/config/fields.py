@@ -15,7 +15,9 @@ from pydantic import Field, PlainValidator, WithJsonSchema
 from rigctl.config.units import DURATION, PER_TRIAL, VOLUME, Kind
 
 NAME: Final = r"^[A-Za-z][A-Za-z0-9_-]*$"
-"""Names appear in `a+b`, in `a=1.2` and as CSV headers, so they contain no such sign."""
+"""Names appear in `a+b`, in `a=1.2` and as CSV headers, so they contain none, and lead to no other directory."""
+LONGEST_NAME: Final = 60
+"""Characters: file systems take 255 bytes, and people read them in tables."""
 
 _AMOUNT: Final = r"^\s*[-+]?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d+)?\s*\S.*$"
 _NUMBER: Final = {"type": "number"}
@@ -158,7 +160,7 @@ def _price(value: Any) -> str | list[dict[str, Any]]:
     return [{**v, "during": _hours(v["during"])} if "during" in v else v for v in value]
 
 
-Name = Annotated[str, Field(pattern=NAME)]
+Name = Annotated[str, Field(pattern=NAME, max_length=LONGEST_NAME)]
 Duration = Annotated[str, PlainValidator(_text_of(DURATION)), _form(DURATION)]
 Time = Annotated[
     str, PlainValidator(_time), WithJsonSchema({"type": "string", "pattern": r"^([01]?\d|2[0-3]):[0-5]\d$"})

@@ -98,7 +98,7 @@ def forecast(spec: RigSpec, problem: Problem, max_trials: int | None = None) -> 
     doses = {
         pump: _dose(spec, problem, v, pump) for v in spec.variables for pump in v.actuators if pump in spec.partners
     }
-    likely_s = least_s + max((d.mixing_s for d in doses.values()), default=0.0)
+    likely_s = least_s + max((d.mixing_s for d in doses.values()), default=0.0) + _ramp_s(spec)
     volumes = {pump: d.volume_ml for pump, d in doses.items()}
     volumes |= {other: r * volumes[pump] for pump in doses for other, r in spec.partners[pump].items()}
     takes = {cap: sum(volumes.get(pump, 0.0) for pump in cap.pumps) for cap in spec.capped}
@@ -107,6 +107,12 @@ def forecast(spec: RigSpec, problem: Problem, max_trials: int | None = None) -> 
     meters = tuple(_meter(meter, least_s, likely_s, volumes) for meter in spec.meters)
     told = {cap.name: found for cap, found in capped if cap in spec.caps}
     return Forecast(budget, least_s, likely_s, meters, daily, max_trials, told)
+
+
+def _ramp_s(spec: RigSpec) -> float:
+    """Return the rig seconds of the slowest ramp from one setpoint to another, on average over both."""
+    spans = [(limits.slew, limits.high - limits.low) for limits in spec.limits.values()]
+    return max((slew.longest_s(span / 3) for slew, span in spans if slew is not None), default=0.0)
 
 
 def _capped(cap: CapSpec, takes_ml: float) -> CapForecast:

@@ -20,7 +20,7 @@ from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Variable
 from rigctl.errors import ConfigError, KeyPath
 from rigctl.rig import wiring
-from rigctl.rig.abilities import Claim, Fits, Occupies
+from rigctl.rig.abilities import Claim, Fed, Fits, Occupies
 from rigctl.rig.places import line_of, taken_apart
 from rigctl.rig.protocols import Actuator, ByteLine, Device, Doser, Sensor
 from rigctl.rig.registry import Registry
@@ -46,6 +46,7 @@ def inspect_rig(context: Context, spec: RigSpec, problem: Problem | None, regist
         what = "is missing, must have at least one, e.g. {kind: time, price: 1 EUR/h}: trials would be free"
         context.findings.add(("meters",), what)
     _clock(context, spec)
+    _hearts(context, spec, devices)
     _setpoints(context, spec, registry)
     _doses(context, spec, devices)
     if problem is not None:
@@ -107,6 +108,17 @@ def _clock(context: Context, spec: RigSpec) -> None:
         context.findings.warn(
             path, f"{spec.speedup:g} is for simulated rigs: one that does not say that it is simulated will be refused"
         )
+
+
+def _hearts(context: Context, spec: RigSpec, devices: Mapping[str, Device]) -> None:
+    """Check that a watchdog is fed no more often than the watch looks."""
+    for name, device in devices.items():
+        heart = device.heart if isinstance(device, Fed) else None
+        if heart is not None and heart.every_s < spec.watch.every_s:
+            what = (
+                f"got {heart.every_s:g} s, must be at least the {spec.watch.every_s:g} s between two looks of the watch"
+            )
+            context.findings.add(("devices", name, "heartbeat", "every_s"), what)
 
 
 def _setpoints(context: Context, spec: RigSpec, registry: Registry) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
+from rigctl.config.care import CalibrationSection, InventorySection, TubingSection
 from rigctl.config.fields import (
     Actuators,
     ControlSets,
@@ -214,6 +215,12 @@ class DeviceSection(OpenSection):
     """A bus from `buses`, or a URL such as serial:///dev/serial/by-id/usb-..."""
     timeout: Duration = "2 s"
     """Longest wait for one answer, wall time."""
+    inventory: InventorySection | None = None
+    """What is in a pump's bottle; default: nobody counts it."""
+    tubing: TubingSection | None = None
+    """What a pump's tubing is good for; default: nobody counts it."""
+    calibration: CalibrationSection | None = None
+    """How often it is calibrated, and what of its calibration is good enough; default: never due."""
 
 
 class DosingSection(Section):
@@ -250,6 +257,10 @@ class LimitSection(Section):
     """Most in the whole campaign; then nothing that needs it is chosen any more."""
     allowed: HoursOfWeek | None = None
     """When it may be driven: "08:00-18:00", "Mon-Fri 08:00-18:00", or a list of such; default: always."""
+    max_step: Quantity | None = None
+    """Largest change of its setpoint in one command, the variable's unit; larger ones are made in steps."""
+    max_rate: str | None = None
+    """Fastest change of its setpoint, e.g. 10 uM/min; larger ones are made in steps."""
 
 
 class TankSection(Section):

@@ -63,6 +63,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "tuple_type": "must be a list",
     "none_required": "must be empty",
     "string_pattern_mismatch": "must match {pattern}",
+    "string_too_long": "must have at most {max_length} characters",
 }
 
 _MAPPINGS: Final = ("dict_type", "model_type", "model_attributes_type", "dataclass_type")

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from rigctl.campaign.journal.backup import Backup, back_up, keep_newest, named
 from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.journal.recovering import Loss, recover_journal, told
 from rigctl.campaign.journal.stored import Caps
 from rigctl.campaign.journal.verifying import Config, Verdict, verified
 from rigctl.config.load import load_text
 from rigctl.core.money import to_units
 from rigctl.errors import RigctlError, UsageError, counted
-from rigctl.rig.spec import ActuatorLimits
+from rigctl.rig.spec import RigSpec
 
 BACKUPS: Final = "backups"
 """In the state directory."""
@@ -27,24 +28,24 @@ class Allowed:
 
     unread: list[int] = field(default_factory=list)
     """Processes whose configuration does not hold any more."""
-    _known: dict[str, Mapping[str, ActuatorLimits] | None] = field(default_factory=dict)
+    _known: dict[str, RigSpec | None] = field(default_factory=dict)
 
     def of(self, starts: Sequence[Config]) -> Caps:
-        found: dict[int, Mapping[str, ActuatorLimits]] = {}
+        found: dict[int, RigSpec] = {}
         for start in starts:
             if start.config not in self._known:
-                self._known[start.config] = _limits(start.config)
-            limits = self._known[start.config]
-            if limits is None:
+                self._known[start.config] = _rig(start.config)
+            rig = self._known[start.config]
+            if rig is None:
                 self.unread.append(start.start)
             else:
-                found[start.start] = limits
+                found[start.start] = rig
         return found
 
 
-def _limits(text: str) -> Mapping[str, ActuatorLimits] | None:
+def _rig(text: str) -> RigSpec | None:
     try:
-        return load_text(text, Path(f"{FILE_NAME} (configuration)")).rig.limits
+        return load_text(text, Path(f"{FILE_NAME} (configuration)")).rig
     except RigctlError:
         return None
 
@@ -130,3 +131,42 @@ def backup_json(made: Backup) -> Mapping[str, Any]:
 def backup_lines(made: Backup) -> Sequence[str]:
     gone = f"; {counted(len(made.removed), 'older backup')} removed" if made.removed else ""
     return [f"{made.file}: {made.size / 1e6:.1f} MB, {counted(made.trials, 'trial')}, verified{gone}"]
+
+
+def recover(path: Path, directory: Path, who: str, now: datetime) -> Loss:
+    """Make a new journal in `directory` of what can be read of a damaged one, a file or a state directory.
+
+    Raises:
+        UsageError: there is no such file, or the directory holds something.
+        JournalCorrupt: nothing of it can be read.
+    """
+    file = path / FILE_NAME if path.is_dir() else path
+    return recover_journal(file, directory, who, now.isoformat(timespec="milliseconds"))
+
+
+def loss_json(loss: Loss) -> Mapping[str, Any]:
+    return {
+        "file": loss.file,
+        "ok": not loss.left,
+        "lost": told(loss) if not loss.nothing else [],
+        "trials": loss.trials,
+        "tables": loss.tables,
+        "trials_closed": loss.closed,
+        "trials_without_record": loss.undecided,
+        "estimated": to_units(loss.estimated),
+        "booked_ml": loss.booked_ml,
+        "end_missing": loss.tail,
+        "violations": loss.left,
+    }
+
+
+def loss_lines(loss: Loss, directory: Path) -> Sequence[str]:
+    """Say what is lost, one thing per line, and what to do next."""
+    new = directory / FILE_NAME
+    held = "everything holds" if not loss.left else f"{counted(len(loss.left), 'violation')}; `rigctl verify {new}`"
+    following = f"look at what it holds, then go on: `rigctl run CONFIG --state {directory}`"
+    return [
+        *(f"{loss.file}: {phrase}" for phrase in told(loss)),
+        f"{new}: {counted(loss.trials, 'trial')}, {held}",
+        following,
+    ]

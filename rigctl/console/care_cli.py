@@ -21,7 +21,7 @@ ConfigOrFile = Annotated[
 
 def add_care(app: typer.Typer) -> None:
     """Add them to the command line."""
-    for verb in (backup, verify):
+    for verb in (backup, verify, recover):
         app.command()(verb)
 
 
@@ -58,6 +58,29 @@ def verify(which: ConfigOrFile = None, state: State = None, *, json: AsJson = Fa
     found = care.verify(_journal(which, state))
     print_json(care.verification_json(found)) if json else print_sentences(care.verification_lines(found))
     raise typer.Exit(0 if found.ok else 1)
+
+
+def recover(
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The damaged journal, with its log beside it; or its state directory."),
+    ],
+    to: Annotated[Path, typer.Option(metavar="DIR", help="A new state directory for what is recovered.")],
+    *,
+    json: AsJson = False,
+) -> None:
+    """Make a new journal of what can be read of a damaged one, and list what is lost; the damaged one stays as it is.
+
+    Exit code 1 if nothing can be recovered, or if what was does not hold.
+    """
+    from datetime import UTC, datetime
+
+    from rigctl.campaign.people import this_person
+    from rigctl.console import care
+
+    loss = care.recover(file, to, this_person(), datetime.now(UTC))
+    print_json(care.loss_json(loss)) if json else print_sentences(care.loss_lines(loss, to))
+    raise typer.Exit(1 if loss.left else 0)
 
 
 def _journal(which: Path | None, state: Path | None) -> Path:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from rigctl.config.load import LoadedConfig, Overrides, load
+from rigctl.config.file import read
+from rigctl.config.load import LoadedConfig, Overrides, load_text
 from rigctl.console.safe import state_of
 from rigctl.errors import ConfigError, RigctlError
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 Verdict = Literal["ok", "warn", "bad"]
 COMMAND_S: Final = 5.0
 """Wall seconds that a command of the system may take."""
+SERVICES_STATE: Final = "/var/lib/rigctl"
+"""Where systemd keeps the state of `rigctl service`."""
 STYLES: Final[Mapping[Verdict, str]] = {"ok": "green", "warn": "yellow", "bad": "bold red"}
 
 
@@ -39,7 +42,7 @@ class Finding:
 def _run(words: Sequence[str]) -> str:
     """Return what a command prints; empty if it is not there, fails or takes long."""
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_S, check=False)  # noqa: S603
+        done = subprocess.run(words, capture_output=True, text=True, timeout=COMMAND_S, check=False)  # noqa: S603 - our words
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip() if done.returncode == 0 else ""
@@ -101,12 +104,16 @@ Check = Callable[[Machine, Subject], Iterator[Finding]]
 def examined(
     config: Path | None, state: Path | None, buses: Mapping[str, str], machine: Machine
 ) -> tuple[Finding, ...]:
-    """Return all that is found. A check that fails is a finding, too: it must not hide the others."""
+    """Return all that is found. A check that fails is a finding, too: it must not hide the others.
+
+    Raises:
+        ConfigError: there is no such configuration.
+    """
     from rigctl.console.doctor_machine import CHECKS as OF_THE_MACHINE  # noqa: PLC0415  # they import this module
     from rigctl.console.doctor_ports import CHECKS as OF_PORTS  # noqa: PLC0415
     from rigctl.console.doctor_state import CHECKS as OF_STATE  # noqa: PLC0415
 
-    subject = _subject(config, state, buses)
+    subject = _subject(config, state, buses, machine)
     found: list[Finding] = []
     for check in (*OF_STATE, *OF_PORTS, *OF_THE_MACHINE):
         try:
@@ -117,12 +124,16 @@ def examined(
     return tuple(found)
 
 
-def _subject(config: Path | None, state: Path | None, buses: Mapping[str, str]) -> Subject:
+def _subject(config: Path | None, state: Path | None, buses: Mapping[str, str], machine: Machine) -> Subject:
     directory = state_of(config, state)
+    if state is None and directory is not None and not directory.is_dir():
+        kept = machine.at(f"{SERVICES_STATE}/{directory.name}")
+        directory = kept if kept.is_dir() else directory
     if config is None:
         return Subject(None, directory)
+    text = read(config)  # none at all is refused: nobody meant the machine alone
     try:
-        return Subject(load(config, Overrides(buses), to_run=True), directory)
+        return Subject(load_text(text, config, Overrides(buses), to_run=True), directory)
     except ConfigError as error:
         return Subject(None, directory, tuple(map(str, error.mistakes)))
     except RigctlError as error:

@@ -54,7 +54,7 @@ def tend(
     volume_ml = None if volume is None else quantity("--volume", volume, VOLUME)
     ago_s = 0.0 if on is None else _since(on)
     if campaign_here(directory) is not None:  # it has the journal, and the next decision must know
-        said = {"device": device, "part": part, "volume_ml": volume_ml, "age_s": ago_s, "why": why}
+        said = {"device": device, "part": part, "volume_ml": volume_ml, "ago_s": ago_s, "why": why}
         answer = control.ask(directory, verb, 60.0, who=this_person(), **said)
         return {"device": device, "outcome": answer["outcome"]}
     with open_reader(directory) as reader:  # before the lock, which would make a missing directory

@@ -7,14 +7,20 @@ from collections.abc import Iterator
 
 from rigctl.config.forecast import Forecast
 from rigctl.config.load import LoadedConfig
-from rigctl.config.wording import joined
+from rigctl.config.wording import joined, lasting
 from rigctl.errors import counted
+from rigctl.rig.dead_man import unguarded, unguarded_told
+from rigctl.rig.registry import Registry
+from rigctl.rig.slewing import Slew, ramp
 from rigctl.rig.spec import CapSpec
 
 
 def sentences(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
     """Say what holds the rig back, and when, one sentence each."""
     rig = loaded.rig
+    alone = unguarded(rig, Registry.installed()) if loaded.wired else ()
+    if alone:
+        yield unguarded_told(alone)
     for cap in rig.caps:
         yield _cap(cap, told)
     if rig.allowed is not None:
@@ -22,10 +28,18 @@ def sentences(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
     for name, limits in rig.limits.items():
         if limits.allowed is not None:
             yield f"{name} is driven {limits.allowed} only."
+        if limits.slew is not None:
+            yield _slew(name, limits.slew, limits.high - limits.low)
     for meter in rig.meters:
         if meter.tariff is not None:
             rates = ", ".join(f"{rate.name} {rate.price:f}" for rate in meter.tariff.rates)
             yield f"The price of {meter.name} goes by the hour: {rates}; on average {meter.price:.4g}."
+
+
+def _slew(name: str, slew: Slew, span: float) -> str:
+    way = ramp(0.0, span, slew)
+    takes = f", {lasting(slew.longest_s(span))}" if slew.longest_s(span) > 0 else ""
+    return f"{name} moves in steps: at most {counted(len(way), 'step')}{takes} from end to end."
 
 
 def _cap(cap: CapSpec, told: Forecast) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from rigctl.codec import plain
 from rigctl.console.tables import wrapped
-from rigctl.printable import printable
+from rigctl.printable import flat, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -64,7 +64,7 @@ def _shown(value: Any) -> str:
         return ", ".join(f"{name} {_shown(v)}" for name, v in value.items()) or "-"
     if isinstance(value, list):
         return ", ".join(map(_shown, value)) or "-"
-    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+    return "-" if value is None else f"{value:.6g}" if isinstance(value, float) else flat(str(value))
 
 
 def console(*, stderr: bool = False) -> Console:

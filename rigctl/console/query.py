@@ -14,7 +14,9 @@ from rigctl.campaign.alarms import Alarms, worst
 from rigctl.campaign.corrections import changes
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.rows import ByHand, TrialRow
+from rigctl.campaign.people import paused_by
 from rigctl.campaign.replay import ReplayedTrial, replay
+from rigctl.campaign.upkeep import as_last_known
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.report import measured_front
 from rigctl.console.suggest import sentences
@@ -23,8 +25,8 @@ from rigctl.core.aftermath import CameOf
 from rigctl.core.counterfactuals import Counterfactuals, shown
 from rigctl.core.money import to_units
 from rigctl.core.policy import Proposal
-from rigctl.errors import JournalError, UsageError, counted
-from rigctl.page.campaign import campaign_spec
+from rigctl.errors import JournalError, RigctlError, UsageError, counted
+from rigctl.page.campaign import campaign_spec, configured
 from rigctl.rig.registry import DriverInfo
 
 LAST_ACTS = 5
@@ -59,6 +61,7 @@ def status(directory: Path) -> Mapping[str, Any]:
             **measured_front(row, trials),
             **_people(reader, trials),
             **_alarms(reader),
+            **_upkeep(reader, directory),
         }
 
 
@@ -82,6 +85,16 @@ def _alarms(reader: Reader) -> Mapping[str, Any]:
     told = f"{first.source}: {first.message} (alarm {first.alarm}, {counted(first.count, 'time')})"
     standing = sum(alarm.standing for alarm in found)
     return {"standing_alarms": standing, "worst_alarm": f"{first.severity.name} {told}"}
+
+
+def _upkeep(reader: Reader, directory: Path) -> Mapping[str, Any]:
+    """Return what is known of the instruments, and who has paused it; nothing of it where there is none."""
+    paused = paused_by(reader.people.acts())
+    try:
+        known = as_last_known(reader, configured(reader.campaign(), directory).rig)
+    except RigctlError:  # the configuration does not hold any more
+        known = []
+    return {name: found for name, found in (("paused", paused), ("upkeep", known)) if found}
 
 
 def _people(reader: Reader, trials: Sequence[TrialRow]) -> Mapping[str, Any]:
@@ -134,7 +147,7 @@ def explained(
     lines = sentences(campaign.loaded, row.proposal, technical=technical)
     if row.origin != "policy":
         lines = (f"Trial {row.trial} was not chosen by the policy ({row.origin}): {row.note}", *lines)
-    lines += corrected
+    lines += (*corrected, *(f"{label} could not be played then: {why}." for label, why in row.unavailable.items()))
     loaded, spec = campaign.loaded, campaign_spec(campaign.loaded)
     flips = None if quick else hindsight.what_would_change(campaign.reader, spec, row)
     came_of = hindsight.what_came_of(campaign.reader, spec, row)

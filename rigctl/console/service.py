@@ -19,6 +19,7 @@ from rigctl.config.load import LoadedConfig, Overrides, load
 from rigctl.console import service_files
 from rigctl.console.assemble import require_devices, state_directory
 from rigctl.console.checking import checked
+from rigctl.console.service_backup import backup_units
 from rigctl.console.service_unit import Service, doubled, unit
 from rigctl.errors import UsageError
 from rigctl.rig.places import taken_apart
@@ -31,12 +32,24 @@ class Made:
     """Holds a unit, and where it belongs."""
 
     service: Service
-    text: str
-    path: Path
+    units: Mapping[Path, str]
+    """The service first; then what copies its journal, if that was asked for."""
+
+    @property
+    def path(self) -> Path:
+        """Return where the service's own unit belongs."""
+        return next(iter(self.units))
 
     def install(self, *, force: bool) -> None:
-        """Write it there; see `service_files.install`."""
-        service_files.install(self.path, self.text, force=force)
+        """Write them there; see `service_files.install`."""
+        for path, text in self.units.items():
+            service_files.install(path, text, force=force)
+
+    def printed(self) -> str:
+        """Return the unit; of several each under its file's name."""
+        if len(self.units) == 1:
+            return self.units[self.path]
+        return "\n".join(f"# {path}\n{text}" for path, text in self.units.items())
 
     def next_steps(self, *, installed: bool) -> tuple[str, ...]:
         """Say what to run next."""
@@ -48,6 +61,7 @@ class Made:
         user, sudo = (" --user", "") if own else ("", "sudo ")
         steps = [] if own or _known(self.service.account) else [_new_account(self.service)]
         steps += [f"{sudo}systemctl{user} daemon-reload", f"{sudo}systemctl{user} enable --now {name}"]
+        steps += [f"{sudo}systemctl{user} enable --now {p.name}" for p in self.units if p.suffix == ".timer"]
         steps += ["sudo loginctl enable-linger   (or it ends when you log out)"] if own else []
         steps += [f"{sudo}journalctl{user} -fu {name}"]
         return ("Next:", *(f"  {step}" for step in steps))
@@ -58,12 +72,21 @@ class Made:
             "name": self.service.name,
             "path": self.path,
             "installed": installed,
-            "unit": self.text,
+            "unit": self.units[self.path],
+            "units": {path.name: text for path, text in self.units.items()},
             "next": [step.removeprefix("Next:").strip() for step in steps if step != "Next:"],
         }
 
 
-def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account: str = "", own: bool = False) -> Made:
+def made(
+    config: Path,
+    state: Path | None,
+    buses: Mapping[str, str],
+    *,
+    account: str = "",
+    own: bool = False,
+    backup: Path | None = None,
+) -> Made:
     """Return the unit that runs a configuration.
 
     Args:
@@ -72,6 +95,7 @@ def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account:
         buses: URLs to use instead of the configured ones, by name.
         account: who it runs as; empty: who asks.
         own: whether it is for the asking person's own service manager.
+        backup: where the journal is copied once a day; None: nowhere.
 
     Raises:
         ConfigError: the configuration does not hold, so nothing can be derived from it.
@@ -100,8 +124,10 @@ def made(config: Path, state: Path | None, buses: Mapping[str, str], *, account:
         needed=_needed(),
         written=written,
     )
-    text = service_files.marked(unit(service), service.config)
-    return Made(service, text, service_files.folder(own=own) / f"{service.name}.service")
+    texts = {f"{service.name}.service": unit(service)}
+    texts |= {} if backup is None else backup_units(service, _absolute(backup))
+    folder = service_files.folder(own=own)
+    return Made(service, {folder / n: service_files.marked(text, service.config) for n, text in texts.items()})
 
 
 def _require_absolute(loaded: LoadedConfig) -> None:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,6 +17,9 @@ Account = Annotated[
 ]
 Own = Annotated[bool, typer.Option("--user", help="For your own service manager, not the system's.")]
 Install = Annotated[bool, typer.Option("--install", help="Write it where systemd finds it; default: print it.")]
+Backup = Annotated[
+    Path | None, typer.Option(metavar="DIR", help="Also a timer that copies the journal there once a day.")
+]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite a unit that somebody else wrote or edited.")]
 
 
@@ -34,18 +38,19 @@ def service(
     own: Own = False,
     install: Install = False,
     force: Force = False,
+    backup: Backup = None,
     json: AsJson = False,
 ) -> None:
     """Print or install a systemd unit that runs a configuration: watched, started again, hardened."""
     from rigctl.console import service as units
 
-    made = units.made(config, state, buses(bus), account=account, own=own)
+    made = units.made(config, state, buses(bus), account=account, own=own, backup=backup)
     if install:
         made.install(force=force)
     if json:
         print_json(made.to_json(installed=install))
         return
-    typer.echo(f"written: {made.path}" if install else made.text, nl=install)
+    typer.echo("\n".join(f"written: {path}" for path in made.units) if install else made.printed(), nl=install)
     for line in made.next_steps(installed=install):
         typer.echo(line, err=not install)
 

@@ -10,7 +10,7 @@ import math
 import os
 import re
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -142,17 +142,21 @@ def _hex(character: str) -> str:
 
 def unit(service: Service) -> str:
     """Return the unit's text."""
-    sections = (
+    sections: tuple[tuple[str, Iterable[str]], ...] = (
         ("Unit", _unit(service)),
         ("Service", _service(service)),
         ("Install", (f"WantedBy={'default' if service.own else 'multi-user'}.target",)),
     )
+    return text_of(sections)
+
+
+def text_of(sections: Iterable[tuple[str, Iterable[str]]]) -> str:
+    """Return a unit's text from its sections, each with its lines."""
     return "\n".join("\n".join((f"[{name}]", *lines, "")) for name, lines in sections)
 
 
 def _unit(service: Service) -> Lines:
     yield f"Description=rigctl campaign {service.rig}"
-    yield "Documentation=man:systemd.service(5)"
     ports = [] if service.own else [device_unit(p) for p in map(stable_port, service.ports) if p.startswith("/dev/")]
     after = [*ports, *(["network-online.target"] if service.hosts and not service.own else [])]
     if after:
@@ -192,24 +196,26 @@ def _service(service: Service) -> Lines:
     yield "OOMPolicy=continue"
     yield "# Secrets of notifications, one NAME=value per line, if there are any."
     yield f"EnvironmentFile=-%E/rigctl/{service.rig}.env"
-    yield from _account(service)
-    yield from _directory(service)
+    yield from account(service)
+    yield from directory(service)
     yield ""
-    yield from _own_hardening() if service.own else _hardening(service)
+    yield from hardening(service)
 
 
 def _rounded(seconds: float) -> int:
     return 10 * math.ceil(seconds / 10)
 
 
-def _account(service: Service) -> Lines:
+def account(service: Service) -> Lines:
+    """Say who it runs as."""
     if not service.own:
         yield f"User={service.account}"
         if service.ports:
             yield "SupplementaryGroups=dialout"
 
 
-def _directory(service: Service) -> Lines:
+def directory(service: Service) -> Lines:
+    """Say where it writes, and that nobody else sees it."""
     yield "UMask=0077"
     if service.state is None:
         yield f"StateDirectory=rigctl/{service.rig}"
@@ -238,13 +244,13 @@ _BY_SYSCALL: Final = (
 """What a person's own service manager can forbid, too."""
 
 
-def _own_hardening() -> Lines:
-    yield "# A person's own service manager can forbid no more than this."
+def hardening(service: Service) -> Lines:
+    """Say what it may not do."""
+    if service.own:
+        yield "# A person's own service manager can forbid no more than this."
     yield from _BY_SYSCALL
-
-
-def _hardening(service: Service) -> Lines:
-    yield from _BY_SYSCALL
+    if service.own:
+        return
     yield "CapabilityBoundingSet="
     yield "AmbientCapabilities="
     yield "ProtectSystem=strict"

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.decision import Decision
+from rigctl.campaign.eligibility import objections, unavailable
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
+from rigctl.campaign.upkeep import by_wall, states
 from rigctl.codec import fields_of
 from rigctl.codec import to_json as codec_json
 from rigctl.config.load import LoadedConfig
@@ -39,6 +41,8 @@ class Known:
     """The policy's memory; as before the first trial where it has none."""
     idle: Micros = 0
     """What was used beside the trials."""
+    unavailable: Mapping[int, str] = field(default_factory=dict)
+    """Control sets whose instruments cannot be used now, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,9 @@ def read_past(loaded: LoadedConfig, directory: Path, history: Path | None) -> Kn
             past = reader.history(space, [f.name for f in loaded.problem.further])
         except ValueError as error:
             raise UsageError(f"{source}: does not fit {loaded.path}: {error}") from error
-        return Known(past, reader.policy_state() or fresh, reader.idle.spent())
+        against = objections(loaded.rig, states(reader, loaded.rig, by_wall(loaded.rig.speedup)))
+        barred = unavailable(loaded.rig, space.control_sets, against)
+        return Known(past, reader.policy_state() or fresh, reader.idle.spent(), barred)
 
 
 def _may_be_journal(file: Path) -> bool:
@@ -95,7 +101,7 @@ def suggest(loaded: LoadedConfig, past: Known) -> Suggestion:
     """
     trial = len(past.history) + 1
     began = time.perf_counter()
-    problem = replace(loaded.problem, budget=loaded.problem.budget - past.idle)
+    problem = replace(loaded.problem, budget=loaded.problem.budget - past.idle, unavailable=past.unavailable)
     try:
         decision = decide(Question(loaded.policy, problem, loaded.seed, past.history, past.state))
     except BudgetSpent as spent:

@@ -68,6 +68,8 @@ def shelve(
     from rigctl.console import alarms as listing
     from rigctl.console.assemble import find_state
 
+    if for_.isdecimal() and len(which) > 1 and not which[-1].isdecimal():  # `--for 2 h`, without quotes
+        for_ = f"{for_} {which.pop()}"
     config, alarm = numbered("shelve", which, "ALARM")
     tell(listing.shelve(find_state(config, state), alarm, for_, why), json)
 

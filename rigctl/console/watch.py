@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rigctl.campaign import control
 from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.under_way import UnderWay
+from rigctl.campaign.upkeep import said_of, wrong_with
 from rigctl.config.load import load_text
 from rigctl.console import progress, query
 from rigctl.console.board import Board
@@ -47,9 +48,18 @@ def for_people(status: Mapping[str, Any]) -> Mapping[str, Any]:
         doses = (f"{n} {d.count}, {number(d.volume_ml)} mL" for n, d in under_way.doses.items())
         words["doses"] = "; ".join(doses) or None
         words["why"] = under_way.reason
+    if "upkeep" in status:
+        words |= _instruments(status["upkeep"])
+        del words["upkeep"]
     if "readings" in status:
         words["readings"] = progress.readings_words(_seen(status["readings"])) or None
     return words
+
+
+def _instruments(upkeep: Sequence[Mapping[str, Any]]) -> Mapping[str, str]:
+    """Return a sentence per instrument of whose upkeep something is known."""
+    found = {entry["device"]: "; ".join((*said_of(entry), *wrong_with(entry))) for entry in upkeep}
+    return {name: text for name, text in found.items() if text}
 
 
 def watch(directory: Path, console: Console, *, json: bool = False) -> None:

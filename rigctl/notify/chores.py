@@ -202,22 +202,26 @@ class Chores:
         try:
             require_prometheus()
             registry = registry_of(lambda: looker.numbers)
-            if metrics.port:
-                _listen(metrics.port, registry)
-        except (RigctlError, OSError) as error:
-            self.trouble = f"metrics: {error}"
+        except RigctlError as error:
+            self.trouble = str(error)
             return
+        deaf = _listen(metrics.port, registry) if metrics.port else ""
         last = False
         while not last:
             last = self._ending.is_set()
-            self.trouble = _given(looker, metrics.textfile, registry)
+            self.trouble = "; ".join(filter(None, (deaf, _given(looker, metrics.textfile, registry))))
             self._ending.wait(0.0 if last else EVERY_S)
 
 
-def _listen(port: int, registry: Any) -> None:
+def _listen(port: int, registry: Any) -> str:
+    """Give the numbers over HTTP; return why that cannot be, if it cannot."""
     from prometheus_client import start_http_server  # noqa: PLC0415 - an extra
 
-    start_http_server(port, addr="127.0.0.1", registry=registry)
+    try:
+        start_http_server(port, addr="127.0.0.1", registry=registry)
+    except OSError as error:
+        return f"metrics: port {port} of 127.0.0.1 cannot be listened at: {error.strerror}"
+    return ""
 
 
 def _given(looker: Looker, textfile: str, registry: Any) -> str:

@@ -86,6 +86,10 @@ class Notifier:
     _pinging: bool = False
     _daily: Daily | None = None
     _read_s: float | None = None
+    _unread: str = ""
+    """Why it is not known who is told."""
+    _lines: tuple[str, ...] = field(default=(), repr=False)
+    _known: tuple[Service, ...] = ()
     _started: bool = False
     _ended: bool = False
     _failed: str = ""
@@ -176,28 +180,36 @@ class Notifier:
             receiver.delivery.put(message)
 
     def _find_services(self, now_s: float) -> None:
+        """Find who is told, and again after a while: a secret may be changed while the campaign runs."""
         spec = self.setup.telling.notify
-        if spec is None or spec.urls is None or self.receivers:
-            return
-        if self._read_s is not None and now_s - self._read_s < AGAIN_S:
+        if spec is None or spec.urls is None or (self._read_s is not None and now_s - self._read_s < AGAIN_S):
             return
         self._read_s = now_s
         try:
             found = self._services() if self.services is None else self.services()
         except RigctlError as error:
-            self.trouble = str(error)
+            self._unread = str(error)
             return
-        self.receivers = [Receiver(service, Delivery(deque(self.held))) for service in found]
+        self._unread = ""
+        known = {receiver.service.key: receiver for receiver in self.receivers}
+        kept = {service.key for service in found}
+        for receiver in self.receivers:
+            if receiver.service.key not in kept:  # what it was not brought goes to those that are new
+                self.held.extend(receiver.delivery.waiting)
+        self.receivers = [known.get(s.key) or Receiver(s, Delivery(deque(self.held))) for s in found]
         self.held.clear()
 
     def _services(self) -> tuple[Service, ...]:
         spec = self.setup.telling.notify
         if spec is None or spec.urls is None:
             return ()
-        found = parsed(spec.urls.lines())
-        if not found.services:
-            raise NotSent(f"{spec.urls}: holds no URL that apprise understands")
-        return found.services
+        lines = spec.urls.lines()
+        if lines != self._lines:
+            found = parsed(lines)
+            if not found.services:
+                raise NotSent(f"{spec.urls}: holds no URL that apprise understands")
+            self._lines, self._known = lines, found.services
+        return self._known
 
     def _serve(self, receiver: Receiver, now_s: float) -> None:
         if receiver.delivery.hangs(now_s):
@@ -247,10 +259,8 @@ class Notifier:
         self.beside(lambda: made.append(summary(self.setup)), done)
 
     def _what_is_wrong(self, now_s: float) -> str:
-        if not self.receivers:
-            return self.trouble or self._alive_trouble
         worrying = [r.trouble for r in self.receivers if r.delivery.worrying(now_s) or r.stuck >= STUCK]
-        return "; ".join(dict.fromkeys(filter(None, (*worrying, self._alive_trouble))))
+        return "; ".join(dict.fromkeys(filter(None, (self._unread, *worrying, self._alive_trouble))))
 
 
 def in_a_thread(results: queue.SimpleQueue[Callable[[], None]]) -> Send:

@@ -40,6 +40,8 @@ class Service:
 
     name: str
     """Of the kind of service; says nothing of who is told."""
+    key: str = field(repr=False)
+    """Its URL, to know it by."""
     send: Callable[[Message], None] = field(repr=False)
     """Blocks, for how long nobody knows.
 
@@ -93,7 +95,7 @@ def parsed(urls: Sequence[str]) -> Parsed:
                 refused.append(number)
                 continue
             name = _clean(str(one[0].service_name), hidden)
-            services.append(Service(name, _sender(one, name, hidden)))
+            services.append(Service(name, url, _sender(one, name, hidden)))
     return Parsed(tuple(services), tuple(refused))
 
 

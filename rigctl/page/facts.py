@@ -29,6 +29,7 @@ from rigctl.core.explain import plain_note, sentences, settings
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import SetReport
+from rigctl.page.instruments import instruments
 from rigctl.page.log import log_entries
 from rigctl.page.shown import Course, Facts, Labels, Money, Outcome, Part, SetFact, Why
 from rigctl.page.standing import phase_now, worst_standing
@@ -88,6 +89,7 @@ def gather(
         heard=heard,
         version="" if condition.start is None else condition.start.version,
         bands=_bands(loaded),
+        instruments=instruments(reader, loaded, status),
         drawn={} if before is None else before.drawn,
     )
 

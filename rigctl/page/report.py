@@ -30,6 +30,8 @@ from rigctl.page.render import environment
 from rigctl.page.report_figures import WAYS, Drawn, drawings
 from rigctl.page.shown import Facts, Labels, Study
 from rigctl.page.study import MOST_TRIALS, changes, past, study_of
+from rigctl.rig.dead_man import unguarded, unguarded_told
+from rigctl.rig.registry import Registry
 
 MOST = 40
 """Lines of a list; what is left out is counted."""
@@ -59,6 +61,8 @@ class Report:
     """The worst first, then the most frequent."""
     alarm_count: int
     faults: tuple[Fault, ...]
+    unguarded: str
+    """Which actuators nothing makes safe should the computer die; a sentence."""
     acts: tuple[ActRow, ...]
     versions: tuple[Version, ...]
     code: Mapping[str, str]
@@ -96,12 +100,18 @@ def report(reader: Reader, loaded: LoadedConfig, now: datetime) -> Report:
         alarms=tuple(sorted(facts.alarms, key=lambda a: (-a.severity, -a.count, a.alarm)))[:MOST],
         alarm_count=summary.alarm_count(),
         faults=summary.faults(MOST),
+        unguarded=_unguarded(loaded),
         acts=reader.people.acts()[-MOST:],
         versions=summary.versions(),
         code=_code(),
         policy=loaded.policy_name,
         config=reader.campaign().config_text or loaded.text,
     )
+
+
+def _unguarded(loaded: LoadedConfig) -> str:
+    names = unguarded(loaded.rig, Registry.installed()) if loaded.wired else ()
+    return unguarded_told(names) if names else ""
 
 
 def _changes(loaded: LoadedConfig, history: History, state: JsonState, priced: Sequence[Price]) -> tuple[str, ...]:

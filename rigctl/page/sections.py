@@ -141,6 +141,7 @@ _VIEWS: Mapping[str, tuple[str, Callable[[Facts, Study | None, Tracks], View]]] 
         "readings": ("Readings", _readings),
         "model": ("What the model expects", _model),
         "front": ("Trade-off", _front),
+        "instruments": ("Instruments", lambda facts, *_: {} if facts.instruments else None),
         "log": ("Log", _log),
     }
 )

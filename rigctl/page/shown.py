@@ -216,6 +216,19 @@ class Course:
 
 
 @dataclass(frozen=True, slots=True)
+class Instrument:
+    """What is known of an instrument's upkeep."""
+
+    name: str
+    says: tuple[str, ...]
+    """What is left, and how it is calibrated; phrases."""
+    wrong: tuple[str, ...]
+    """What is wrong with it, and the remedy; sentences."""
+    held: bool
+    """Whether control sets that need it are not played."""
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What a journal (and a running campaign, if it answers) says, gathered at one instant."""
 
@@ -241,6 +254,8 @@ class Facts:
     version: str = ""
     bands: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """Between what nine in ten readings lie when a variable is left alone, where this is declared."""
+    instruments: tuple[Instrument, ...] = ()
+    """Those of whose upkeep something is known."""
     drawn: dict[str, tuple[object, Any]] = field(default_factory=dict, repr=False, compare=False)
     """What was drawn, and of what: handed on from look to look, it saves time and decides nothing."""
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeVar, runtime_checkable
 
-from rigctl.rig.protocols import Actuator, Deadline, Identity, Line
+from rigctl.rig.protocols import Actuator, Deadline, Identity, Line, Reading
 
 T = TypeVar("T")
 
@@ -99,6 +99,38 @@ def said(question: Callable[[], T], otherwise: T) -> T:
         return otherwise
 
 
+class Heart(Protocol):
+    """What keeps a device's watchdog from making its outputs safe."""
+
+    every_s: float
+    """Wall seconds between two heartbeats."""
+
+    def beat(self, deadline: Deadline) -> None:
+        """Write the next heartbeat; sent once, and may be followed by another at any time."""
+
+    def check(self, deadline: Deadline) -> None:
+        """Raise `DeviceFault` unless the last heartbeat arrived, and the watchdog is on, with a sane time."""
+
+
+@runtime_checkable
+class Fed(Protocol):
+    """A device whose outputs may be watched over by the device itself."""
+
+    heart: Heart | None
+    """None: nothing is to be fed."""
+
+
+@runtime_checkable
+class Compensated(Protocol):
+    """A sensor whose reading depends on a temperature that another one reads."""
+
+    temperature_from: str | None
+    """Name of the device that reads it, degC; None: nothing is compensated."""
+
+    def take_temperature(self, reading: Reading) -> None:
+        """Note the temperature for the readings that follow, also one that is INVALID; sends nothing."""
+
+
 # abilities of a driver: asked of its class, of options alone, so that nothing need be connected ---------------------
 
 
@@ -131,6 +163,15 @@ class Fits(Protocol):
     @staticmethod
     def misfits(options: Any, setpoints: Sequence[float]) -> Sequence[str]:
         """Say why some of these, or of those among the options, cannot be held, one sentence each."""
+
+
+@runtime_checkable
+class Feeds(Protocol):
+    """A driver whose devices may have a watchdog."""
+
+    @staticmethod
+    def watchdog(options: Any) -> tuple[str, bool]:
+        """Name the part of the line whose outputs go safe together, and tell whether a device so described feeds it."""
 
 
 @runtime_checkable

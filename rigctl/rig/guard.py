@@ -66,10 +66,15 @@ class Facts:
     """Booked in the last 24 h of rig time, open intents in full."""
     booked: tuple[Booked, ...] = ()
     """By cap that the pump has a part in."""
+    moving: bool = False
+    """Whether the command is about to be sent, and not only looked at beforehand."""
+    stands: tuple[float, float] | None = None
+    """Where the actuator stands, and the rig seconds since it was sent there; None: it is not known."""
 
     def later(self) -> Facts:
         """Return the facts once every window of time has come free."""
-        return Facts(self.limits, 0.0, tuple(replace(b, hour_ml=0.0, day_ml=0.0) for b in self.booked))
+        booked = tuple(replace(b, hour_ml=0.0, day_ml=0.0) for b in self.booked)
+        return replace(self, dispensed_24h_ml=0.0, booked=booked)
 
 
 Check = Callable[[Command, Facts], str | None]
@@ -108,7 +113,16 @@ def within_shared_caps(command: Command, facts: Facts) -> str | None:
     return next((said for booked in facts.booked if (said := booked.beyond(command.value)) is not None), None)
 
 
-CHECKS: tuple[Check, ...] = (is_number, within_range, within_dose_caps, within_shared_caps)
+def within_slew(command: Command, facts: Facts) -> str | None:
+    slew = facts.limits.slew
+    if slew is None or command.kind != "setpoint" or not facts.moving:
+        return None
+    if facts.stands is None:
+        return "it may not jump, and it is not known where it stands"
+    return slew.objection(abs(command.value - facts.stands[0]), facts.stands[1])
+
+
+CHECKS: tuple[Check, ...] = (is_number, within_range, within_dose_caps, within_shared_caps, within_slew)
 
 
 def objections(command: Command, facts: Facts, checks: Sequence[Check] = CHECKS) -> tuple[str, ...]:
@@ -140,6 +154,8 @@ class Guard:
         self._clock = clock
         self._checks = tuple(checks)
         self._permits: WeakSet[DosePermit] = WeakSet()  # one that was never used is forgotten with its holder
+        self._stands: dict[str, tuple[float, float]] = {}
+        """By actuator: where it was last sent, and when, rig time."""
         self._tripped: str | None = None
 
     # the latch ----------------------------------------------------------------------------------------------------
@@ -164,8 +180,11 @@ class Guard:
 
     async def apply(self, actuator: Handle[Actuator], value: float) -> None:
         """Impose a setpoint, sent once. Raises as `check_setpoint`, and what the device raises."""
-        device = actuator.device
-        self.check_setpoint(actuator.name, value, device.unit)
+        device, name = actuator.device, actuator.name
+        stood = self._stands.get(name)
+        stands = None if stood is None else (stood[0], self._clock.now_s() - stood[1])
+        self._decide(Command(name, "setpoint", value, device.unit), moving=True, stands=stands)
+        self._stands.pop(name, None)  # whatever becomes of the command
 
         def unless_tripped(deadline: Deadline) -> None:
             # the command may have waited for its turn: a trip in the meantime overtakes it
@@ -173,6 +192,11 @@ class Guard:
             device.apply(value, deadline)
 
         await actuator.tell(unless_tripped, f"apply {value:g} {device.unit}")
+        self.stands_at(name, value)
+
+    def stands_at(self, actuator: str, value: float) -> None:
+        """Note where an actuator stands now, as it says itself, or where its process is; a ramp begins there."""
+        self._stands[actuator] = (value, self._clock.now_s())
 
     async def admit_dose(
         self, doser: Handle[Doser], volume_ml: float, besides: Sequence[tuple[Handle[Doser], float]] = ()
@@ -188,7 +212,8 @@ class Guard:
         now_s, name = self._clock.now_s(), doser.name
         own_ml = sum(ml for other, ml in besides if other.name == name)
         booked_ml = own_ml + await self._doses.volume_since_ml(name, now_s - DAY_S)
-        shared = tuple([await self._booked(cap, now_s, besides) for cap in self._caps if name in cap.pumps])
+        caps = [cap for cap in self._caps if name in cap.pumps]
+        shared = tuple([await _booked(self._doses, cap, now_s, besides) for cap in caps])
         self._decide(Command(name, "dose", volume_ml, "mL"), booked_ml, shared)
         permit = DosePermit(doser, volume_ml)
         self._permits.add(permit)
@@ -197,22 +222,6 @@ class Guard:
     async def admit_doses(self, volumes: Sequence[tuple[Handle[Doser], float]]) -> Sequence[DosePermit]:
         """Admit doses that belong together, each as if those before were given; raises as `admit_dose`."""
         return [await self.admit_dose(doser, ml, volumes[:i]) for i, (doser, ml) in enumerate(volumes)]
-
-    async def _booked(self, cap: CapSpec, now_s: float, besides: Sequence[tuple[Handle[Doser], float]]) -> Booked:
-        with_it_ml = sum(ml for other, ml in besides if other.name in cap.pumps)
-
-        async def since(most_ml: float | None, span_s: float | None) -> float:
-            if most_ml is None:
-                return 0.0
-            return with_it_ml + await self._doses.given_ml(cap.pumps, None if span_s is None else now_s - span_s)
-
-        return Booked(
-            cap,
-            await since(cap.per_hour_ml, HOUR_S),
-            await since(cap.per_day_ml, DAY_S),
-            await since(cap.per_trial_ml, None),
-            await since(cap.per_campaign_ml, math.inf),
-        )
 
     async def start_dose(self, permit: DosePermit) -> None:
         """Send an admitted dose, once.
@@ -237,6 +246,7 @@ class Guard:
     # commands that never are --------------------------------------------------------------------------------------
 
     async def release(self, actuator: Handle[Actuator]) -> None:
+        self._stands.pop(actuator.name, None)
         await actuator.tell(actuator.device.release, "release")
 
     async def stop(self, doser: Handle[Doser], *, within_s: float | None = None) -> None:
@@ -249,6 +259,7 @@ class Guard:
     def way_to_safety(self, handle: Handle[Actuator] | Handle[Doser]) -> Callable[[Deadline], None]:
         """Return the command that leads one device to its declared safe state, for the bus's thread."""
         device = handle.device
+        self._stands.pop(handle.name, None)
         if isinstance(device, Doser):
             return device.stop
         state = self._limits[handle.name].safe_state
@@ -261,13 +272,21 @@ class Guard:
         first = cast("SafeTogether", group[0].device)
         return partial(first.safe_all, [h.device for h in group])
 
-    def _decide(self, command: Command, dispensed_24h_ml: float = 0.0, booked: tuple[Booked, ...] = ()) -> None:
+    def _decide(
+        self,
+        command: Command,
+        dispensed_24h_ml: float = 0.0,
+        booked: tuple[Booked, ...] = (),
+        *,
+        moving: bool = False,
+        stands: tuple[float, float] | None = None,
+    ) -> None:
         what = f"{command.actuator}: {command.kind} {command.value:g} {command.unit}"
         self.refuse_if_tripped(what)
         limits = self._limits.get(command.actuator)
         if limits is None:
             raise GuardRefused(f"{what}: refused, it has no limits. Declare them under safety.limits")
-        facts = Facts(limits, dispensed_24h_ml, booked)
+        facts = Facts(limits, dispensed_24h_ml, booked, moving, stands)
         against = objections(command, facts, self._checks)
         if not against:
             return
@@ -275,6 +294,24 @@ class Guard:
         if not objections(command, facts.later(), self._checks):
             raise CapReached(message, command.actuator, command.value)
         fits = tuple(replace(b, hour_ml=0.0, day_ml=0.0, campaign_ml=0.0) for b in booked)
-        if not objections(command, Facts(limits, 0.0, fits), self._checks):
+        if not objections(command, replace(facts.later(), booked=fits), self._checks):
             raise CapSpent(message, command.actuator, command.value)
         raise GuardRefused(message)
+
+
+async def _booked(doses: DoseLog, cap: CapSpec, now_s: float, besides: Sequence[tuple[Handle[Doser], float]]) -> Booked:
+    """Return what counts against a cap now; spans without a cap are not asked for."""
+    with_it_ml = sum(ml for other, ml in besides if other.name in cap.pumps)
+
+    async def since(most_ml: float | None, span_s: float | None) -> float:
+        if most_ml is None:
+            return 0.0
+        return with_it_ml + await doses.given_ml(cap.pumps, None if span_s is None else now_s - span_s)
+
+    return Booked(
+        cap,
+        await since(cap.per_hour_ml, HOUR_S),
+        await since(cap.per_day_ml, DAY_S),
+        await since(cap.per_trial_ml, None),
+        await since(cap.per_campaign_ml, math.inf),
+    )

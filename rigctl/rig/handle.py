@@ -16,6 +16,7 @@ from rigctl.errors import (
     GuardRefused,
     IdentityMismatch,
     JournalError,
+    PortHeld,
     PortUnavailable,
     RigctlError,
     Tripped,
@@ -178,7 +179,10 @@ class Handle(Generic[D]):
 
 # several at once --------------------------------------------------------------------------------------------------
 
-_WORST_FIRST = (Tripped, JournalError, GuardRefused, PortUnavailable, IdentityMismatch, DeviceError, RigctlError)
+_WORST_FIRST = (
+    *(Tripped, JournalError, GuardRefused, PortHeld, PortUnavailable),
+    *(IdentityMismatch, DeviceError, RigctlError),
+)
 
 
 async def together(*tasks: Awaitable[T]) -> list[T]:

@@ -12,6 +12,7 @@ from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, together
 from rigctl.rig.protocols import Actuator, ActuatorState, Clock, Doser, Severity
 from rigctl.rig.resting import Rest, beside
+from rigctl.rig.slewing import ramp
 from rigctl.rig.spec import PrepareStep, RigSpec, VariableWiring
 from rigctl.rig.titration import Evidence, Partner, Side, Titration
 from rigctl.rig.values import Alarm
@@ -61,7 +62,9 @@ class Imposer:
         idle = [a for n, a in actuators.items() if n not in plan.imposed]
         idle_pumps = [d for n, d in dosers.items() if n not in plan.moving]
         await together(*(self.impose(a, None) for a in idle), *(self._still(d) for d in idle_pumps))
-        await together(*(self.impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()))
+        imposing = [self.impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()]
+        slewed = any(self.spec.limits[n].slew is not None for n in plan.imposed)
+        await together(*(beside(self.clock, imposing) if slewed else imposing))
         for step in self.spec.timing.prepare:
             await self._prepare(step)
         await self._give(plan.volumes)
@@ -88,7 +91,7 @@ class Imposer:
         for variable, value in setpoints.items():
             first = wired[variable].actuators[0]
             for name in wired[variable].actuators:
-                self.guard.check_setpoint(name, value, self._unit_of(name))
+                self.guard.check_setpoint(name, value, _unit_of(self.spec, self.wiring, name))
             moving.update(self.spec.pumps_of(wired[variable]))
             dosing = [self.spec.dosing[name] for name in wired[variable].actuators if name in self.spec.dosing]
             imposed |= {d.treatment: ON for d in dosing if d.treatment is not None}
@@ -101,15 +104,23 @@ class Imposer:
         volumes = {name: given[name] for name in self.spec.volumes if name in given}
         return _Plan(imposed, dosed, volumes, frozenset(moving | set(given)), chosen)
 
-    def _unit_of(self, actuator: str) -> str:
-        """Return the unit of an actuator's setpoint: a pump's is that of the probe it is judged by, or mL."""
-        if actuator in self.spec.volumes:
-            return "mL"
-        probe = self.wiring.dosing_probes.get(actuator)
-        return self.wiring.actuators[actuator].device.unit if probe is None else probe.handle.device.unit
-
     async def impose(self, actuator: Handle[Actuator], value: float | None) -> None:
-        """Apply a value, or release (None). If the answer is lost, nothing is sent again: the read-back decides."""
+        """Apply a value, in steps where it may not jump, or release (None).
+
+        If an answer is lost, nothing is sent again: the read-back decides.
+        """
+        stood, slew = self.driven.pop(actuator.name, None), self.spec.limits[actuator.name].slew
+        if value is None or slew is None:
+            await self._tell(actuator, value)
+            return
+        start = await _stands(self.spec, self.wiring, actuator) if stood is None else stood
+        if stood is None:
+            self.guard.stands_at(actuator.name, start)
+        for pause_s, setpoint in ramp(start, value, slew):
+            await self.rest(pause_s)
+            await self._tell(actuator, setpoint)
+
+    async def _tell(self, actuator: Handle[Actuator], value: float | None) -> None:
         self.driven.pop(actuator.name, None)
         try:
             if value is None:
@@ -123,6 +134,8 @@ class Imposer:
             message = f"{doing}: unknown whether it arrived, not sent again, reading back: {error}"
             self.on_alarm(Alarm(Severity.MINOR, actuator.name, message))
             await self.confirm(actuator, value)
+            if value is not None:
+                self.guard.stands_at(actuator.name, value)
         if value is not None:
             self.driven[actuator.name] = value
 
@@ -214,6 +227,26 @@ class Imposer:
 
     def _serves(self, actuator: str) -> str:
         return next((v.name for v in self.spec.variables if actuator in v.actuators), actuator)
+
+
+def _unit_of(spec: RigSpec, wiring: Wiring, actuator: str) -> str:
+    """Return the unit of an actuator's setpoint: a pump's is that of the probe it is judged by, or mL."""
+    if actuator in spec.volumes:
+        return "mL"
+    probe = wiring.dosing_probes.get(actuator)
+    return wiring.actuators[actuator].device.unit if probe is None else probe.handle.device.unit
+
+
+async def _stands(spec: RigSpec, wiring: Wiring, actuator: Handle[Actuator]) -> float:
+    """Return where a ramp begins: at the setpoint it holds, else where its variable is, within its range."""
+    state, limits = await actuator.ask(actuator.device.read_back, "read back"), spec.limits[actuator.name]
+    at = state.setpoint if state.controlled else None
+    if at is None:
+        variable = next((v.name for v in spec.variables if v.actuator == actuator.name), None)
+        probe = next((p for p in wiring.probes if p.name == variable), None)
+        reading = None if probe is None else await probe.read()
+        at = reading.value if reading is not None and reading.valid else limits.low
+    return min(max(at, limits.low), limits.high)
 
 
 def _partners(spec: RigSpec, wiring: Wiring, pump: str) -> tuple[Partner, ...]:

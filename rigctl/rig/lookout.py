@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from rigctl.errors import DeviceError, RigctlError
+from rigctl.rig.abilities import Heart
 from rigctl.rig.bus import Bus
+from rigctl.rig.dead_man import feed, hearts
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle
 from rigctl.rig.measuring import Probe
-from rigctl.rig.protocols import Actuator, Clock, DoseLog, Doser, Reading, Severity
+from rigctl.rig.protocols import Actuator, Clock, Device, DoseLog, Doser, Reading, Severity
 from rigctl.rig.spec import WatchSpec
 from rigctl.rig.values import Alarm, Glance, Seen
 from rigctl.rig.wiring import Wiring
@@ -79,8 +81,14 @@ class Lookout:
     _strays: dict[str, tuple[float, str]] = field(default_factory=dict)
     _totals: dict[str, tuple[int, float]] = field(default_factory=dict)
     _broken: set[str] = field(default_factory=set)
+    _fed: Mapping[str, tuple[Handle[Device], Heart]] = field(default_factory=dict)
+    """By device: what feeds a watchdog in it. A look of the watch begins each round: a loop that hangs feeds none."""
+    _fed_s: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self._fed = hearts(self.wiring.handles)
+        for handle, _ in self._fed.values():
+            self._beats[handle.bus]  # looked at, whatever else it carries
         for probe in (*self.wiring.probes, *self.wiring.watched):
             self._beats[probe.handle.bus].probes.append(probe)
         for actuator in self.wiring.actuators.values():
@@ -115,9 +123,9 @@ class Lookout:
     async def _round(self, bus: Bus, beat: _Beat) -> None:
         """Ask all that is due; a device that does not answer keeps no other from being asked."""
         began_s, answered, aside = time.monotonic(), True, self.wiring.aside
-        due: list[Callable[[], Awaitable[object]]] = [
-            partial(self._confirm, actuator) for actuator in beat.actuators if actuator.name not in aside
-        ]
+        fed = [fed for name, fed in self._fed.items() if fed[0].bus is bus and self._beats_now(name, began_s)]
+        due: list[Callable[[], Awaitable[object]]] = [partial(feed, *one) for one in fed]
+        due += [partial(self._confirm, actuator) for actuator in beat.actuators if actuator.name not in aside]
         if began_s >= beat.pumps_next_s:
             beat.pumps_next_s = began_s + PUMPS_EVERY_S
             due += [partial(self._idle, pump) for pump in beat.pumps if pump.name not in aside]
@@ -135,6 +143,14 @@ class Lookout:
         beat.next_s = began_s + spacing_s
         if answered:
             beat.spacing_s = spacing_s
+
+    def _beats_now(self, name: str, now_s: float) -> bool:
+        """Tell whether a watchdog is to be fed; a heartbeat is a moment early rather than late."""
+        every_s = self._fed[name][1].every_s
+        if name in self.wiring.aside or now_s < self._fed_s.get(name, -math.inf) + every_s - self.spec.every_s / 2:
+            return False
+        self._fed_s[name] = now_s
+        return True
 
     def _tell_once(self, bus: Bus, error: Exception) -> None:
         if bus.url not in self._broken:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rigctl.errors import DeviceError, DeviceTimeout
+from rigctl.rig.abilities import Compensated
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.protocols import Clock, Reading, Sensor, Severity
@@ -93,6 +94,24 @@ def _reachable(before: Reading, after: Reading, max_rate_per_s: float) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
+class Thermometer:
+    """A sensor whose reading another one is compensated by."""
+
+    handle: Handle[Sensor]
+    plausible: tuple[float, float] | None
+
+    async def hand_to(self, device: Sensor, clock: Clock) -> None:
+        """Read it, and tell the other device; also why there is nothing to tell."""
+        unit = self.handle.device.unit
+        try:
+            reading = judged(await self.handle.ask(self.handle.device.read, "temperature"), self.plausible)
+        except DeviceError as error:
+            reading = Reading.invalid(unit, clock.now_s(), f"{type(error).__name__}: {error}")
+        if isinstance(device, Compensated):
+            device.take_temperature(reading)
+
+
+@dataclass(frozen=True, slots=True)
 class Probe:
     """A sensor with what is believed of its readings."""
 
@@ -103,6 +122,8 @@ class Probe:
     clock: Clock
     rules: SensorRules = field(default_factory=SensorRules)
     record: Record = field(default_factory=Record)
+    temperature: Thermometer | None = None
+    """What the sensor's readings are compensated by; read before each of them."""
 
     async def read(self) -> Reading:
         """Take a fresh reading; INVALID with the reason when the sensor does not answer or cannot be right."""
@@ -111,6 +132,8 @@ class Probe:
 
     async def attempt(self) -> tuple[Reading, bool]:
         """Read as `read`, and tell whether anything answered."""
+        if self.temperature is not None:
+            await self.temperature.hand_to(self.handle.device, self.clock)
         try:
             reading = await self.handle.ask(self.handle.device.read, "read")
         except DeviceError as error:

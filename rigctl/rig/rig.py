@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from rigctl.rig.by_hand import Hands
+from rigctl.rig.dead_man import check_all
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import together
@@ -122,10 +123,12 @@ class Rig:
         Raises:
             GuardRefused: a setpoint or dose is not allowed; setpoints are checked before anything moves.
             Tripped: the trip is latched, or a pump ran past its deadline.
+            DeviceFault: a device's watchdog is off, or would not notice that nobody feeds it; nothing was driven.
             ReadBackMismatch: something is not where it was sent, or a dosed variable cannot be brought there.
             DeviceError: a device refused, or it cannot be known what it did.
             JournalError: a dose cannot be recorded.
         """
+        await check_all(self._wiring)
         return await self._imposer.control(setpoints)
 
     @property

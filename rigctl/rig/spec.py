@@ -13,6 +13,7 @@ from typing import Literal
 from rigctl.rig.calendar import Hours, Tariff
 from rigctl.rig.conditions import Condition
 from rigctl.rig.protocols import DeviceOptions
+from rigctl.rig.slewing import Slew
 
 HOUR_S, DAY_S = 3600.0, 86_400.0
 Statistic = Literal["median", "mean"]
@@ -73,6 +74,8 @@ class ActuatorLimits:
     per_day_ml: float | None = None
     allowed: Hours | None = None
     """When it may be driven; None: always."""
+    slew: Slew | None = None
+    """How its setpoint may move; None: at once."""
 
 
 @dataclass(frozen=True, slots=True)

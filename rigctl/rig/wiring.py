@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from rigctl.errors import ConfigError, KeyPath, Mistake, PluginError, dotted
+from rigctl.rig.abilities import Compensated
 from rigctl.rig.bus import Bus
 from rigctl.rig.handle import Handle
 from rigctl.rig.link import BusTiming
-from rigctl.rig.measuring import Probe
+from rigctl.rig.measuring import Probe, Thermometer
 from rigctl.rig.protocols import Actuator, Clock, Device, Doser, Line, Meter, Sensor
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import DeviceSpec, MeterSpec, RigSpec, SensorRules
@@ -104,7 +105,22 @@ class _Wirer:
         if handle is None:
             return None
         rules = rules or self.spec.watch.rules.get(name, SensorRules())
-        return Probe(name, handle, self.spec.plausible.get(sensor), self.clock, rules)
+        return Probe(
+            name, handle, self.spec.plausible.get(sensor), self.clock, rules, temperature=self.thermometer(handle)
+        )
+
+    def thermometer(self, handle: Handle[Sensor]) -> Thermometer | None:
+        """Find what a sensor's readings are compensated by; None where by nothing, or with a complaint."""
+        name = handle.device.temperature_from if isinstance(handle.device, Compensated) else None
+        if name is None:
+            return None
+        path = ("devices", handle.name, "compensate", "temperature")
+        other = self.role(path, name, Sensor)  # type: ignore[type-abstract]
+        if other is None:
+            return None
+        if other.device.unit != "degC":
+            self.complain(path, f"got {name!r}, which reads {other.device.unit or 'no unit'}; must read degC")
+        return Thermometer(other, self.spec.plausible.get(name))
 
     def meter(self, index: int, meter: MeterSpec) -> Handle[Meter] | None:
         path = ("meters", index, "device")

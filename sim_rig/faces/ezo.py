@@ -20,6 +20,7 @@ SIMULATED = "SIM"
 """Precedes the firmware version: nobody is to take a simulated circuit for a real one."""
 SETTING_S = 0.3
 PH_READ_S = 0.9
+KELVIN = 273.15
 CONTINUOUS_S = 1.0
 FASTEST_LINE_S = 0.05
 """Wall seconds between unsolicited lines however fast time runs: a 9600 baud line could not carry many more."""
@@ -162,13 +163,18 @@ def number(text: str) -> float:
 class PhCircuit:
     """Speaks for an EZO-pH: `R`, `RT`, `T`, `C`, `Cal`, `Slope`. Ships in continuous mode, one reading a second."""
 
-    def __init__(self, timer: Timer, read_ph: Callable[[], float], name: str = "") -> None:
+    def __init__(
+        self, timer: Timer, read_ph: Callable[[], float], name: str = "", celsius: Callable[[], float] = lambda: 25.0
+    ) -> None:
         self._read_ph = read_ph
+        self._celsius = celsius
         self._timer = timer
         self._period_s = CONTINUOUS_S
         self._ticking: Handle | None = None
         self._temperature_c = 25.0
-        self._calibrated: list[str] = []
+        self._calibrated = ["MID", "LOW", "HIGH"]
+        self.slopes = "99.7,100.3,-0.89"
+        """Of the probe: acid and base, percent of an ideal one's; offset, mV."""
         commands: dict[str, Command] = {
             "R": lambda: [self._text()],
             "RT": self._reading_at,
@@ -180,7 +186,7 @@ class PhCircuit:
             "T": lambda: f"{self._temperature_c:.2f}",
             "C": lambda: str(round(self._period_s)),
             "CAL": lambda: str(len(self._calibrated)),
-            "SLOPE": lambda: "99.7,100.3,-0.89",
+            "SLOPE": lambda: self.slopes,
         }
         delays_s = {"R": PH_READ_S, "RT": PH_READ_S, "CAL": PH_READ_S}
         self.circuit = Circuit(timer, f"?I,pH,{SIMULATED}2.14", commands, questions, delays_s, name=name)
@@ -191,7 +197,10 @@ class PhCircuit:
         self._schedule()
 
     def _text(self) -> str:
-        value = self._read_ph()
+        # what the probe gives goes with its absolute temperature (Nernst); the circuit takes it to be at its own
+        value, celsius = self._read_ph(), self._celsius()
+        if celsius != self._temperature_c:
+            value = 7.0 + (value - 7.0) * (celsius + KELVIN) / (self._temperature_c + KELVIN)
         return "nan" if math.isnan(value) else f"{min(max(value, 0.0), 14.0):.3f}"
 
     def _reading_at(self, celsius: str) -> Answer:

@@ -26,6 +26,7 @@ class PumpCircuit:
         self._timer = timer
         self._watch: Handle | None = None
         self._watching = False
+        self._calibrated = True
         commands: dict[str, Command] = {
             "D": self._dispense,
             "DC": self._constant_rate,
@@ -34,6 +35,7 @@ class PumpCircuit:
             "X": self._stop,
             "P": self._pause,
             "DSTART": self._dstart,
+            "CAL": self._calibrate,
             "C": self._continuous,
         }
         questions: dict[str, Question] = {
@@ -44,6 +46,7 @@ class PumpCircuit:
             "P": lambda: str(int(pump.paused)),
             "DSTART": lambda: f"{self.dstart_ml:.2f}",
             "C": lambda: "0",
+            "CAL": lambda: str(int(self._calibrated)),
         }
         self.circuit = Circuit(timer, f"?I,PMP,{SIMULATED}1.06", commands, questions, name=name)
         self.feed = self.circuit.feed
@@ -126,6 +129,16 @@ class PumpCircuit:
 
     def _dstart(self, volume: str) -> None:
         self.dstart_ml = 0.0 if volume.upper() == "OFF" else number(volume)
+
+    def _calibrate(self, volume: str) -> None:
+        """Take what a person has measured of the last dose: from now on it dispenses what it is asked for."""
+        if volume.upper() == "CLEAR":
+            self._calibrated = False
+            return
+        measured_ml = number(volume)
+        if measured_ml <= 0 or self.pump.running:
+            raise NotUnderstood(volume)
+        self._calibrated = True
 
     def _continuous(self, mode: str) -> None:
         # reports while dispensing are accepted and not sent: nothing here needs them

@@ -15,6 +15,7 @@ from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.faces.modbus import RtuFraming, Station
 from sim_rig.faces.registers import Bank, NumberType, WordOrder
 from sim_rig.faces.scpi import ScpiInstrument
+from sim_rig.faces.watchdog import Watchdog
 from sim_rig.faults import SensorTap, WireFaults
 from sim_rig.plants.lathe import Lathe
 from sim_rig.plants.parts import Channel, Drives
@@ -73,12 +74,15 @@ class Assembly:
         sensors: Mapping[str, SensorTap],
         instruments: Mapping[str, tuple[str, Instrument]],
         pumps: Mapping[str, DosingPump] | None = None,
+        watchdog: Watchdog | None = None,
     ) -> None:
         self.scenario = scenario
         self.timer = timer
         self.plant = plant
         self.sensors = sensors
         self.pumps = pumps or {}
+        self.drops = [] if watchdog is None else watchdog.drops
+        """When the PLC's watchdog let everything go."""
         self.circuits = {bus: instrument for bus, (_, instrument) in instruments.items()}
         self.meter = MeterReadings(plant.power_w, lambda: plant.energy.counter_kwh)
         mains = Station({meter.node: meter_bank(self.meter, meter.model, meter.node)}, now_s=timer.now_s)

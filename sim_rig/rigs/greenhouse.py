@@ -12,11 +12,12 @@ from sim_rig.faces.ezo import PhCircuit
 from sim_rig.faces.ezo_pump import PumpCircuit
 from sim_rig.faces.registers import Bank
 from sim_rig.faces.scpi import Output, ScpiInstrument
+from sim_rig.faces.watchdog import Watchdog
 from sim_rig.faults import SensorTap
 from sim_rig.plants.tank import Response, Tank
 from sim_rig.rigs.assembly import Assembly, Meter, Point, map_points
 
-SOFTENER_COIL, ALKALISER_COIL, REFILL_COIL = 0, 1, 5
+SOFTENER_COIL, ALKALISER_COIL, REFILL_COIL, COILS = 0, 1, 5, 6
 POINTS: Final = (
     Point("ca", 0, None, 20.0),
     Point("b", 2, 2, 200.0, order="CDAB"),
@@ -37,11 +38,13 @@ def build(timer: Timer, seed: np.random.SeedSequence, response: Response, *, mor
     growth = SensorTap(tank.growth, 1000.0)
     camera = ScpiInstrument(timer, "SIMULATED,GC-1,1027,2.3", "MEASure:GROWth", growth)
     camera.output = Output("ILLumination", 100.0)  # its ring light, percent: growth does not feel it
+    plc = _plc(tank, probes)
+    watchdog = Watchdog(timer, plc, partial(plc.write_coils, 0, [False] * COILS))
     return Assembly(
         "greenhouse",
         timer,
         tank,
-        _plc(tank, probes),
+        plc,
         Meter("SDM120", 1, 2400),
         sensors={f"{name}_probe": tap for name, tap in probes.items()} | {"camera": growth},
         instruments={
@@ -52,6 +55,7 @@ def build(timer: Timer, seed: np.random.SeedSequence, response: Response, *, mor
             **{bus: (f"{bus}_pump", PumpCircuit(timer, pump, bus)) for bus, pump in more.items()},
         },
         pumps={"ca": tank.ca_pump, "acid": tank.acid_pump, **more},
+        watchdog=watchdog,
     )
 
 

@@ -4,6 +4,8 @@ from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rigctl.campaign.alarms import Alarms, Begun, Minded, Raised, alarms_of, pressing, shelf_argument, worst
 from rigctl.campaign.journal import Journal, open_reader
@@ -47,6 +49,7 @@ def test_a_thousand_times_the_same_is_one_alarm_with_a_count():
     other = raised(2000, "trial 2000", "failed: pump2 gave 0.3 mL (dose 2000)")
     assert told(*failures, other) == [(2000, "stands", 1), (1, "stands", 1000)]
     assert seen(*failures)[0].message == f"failed: pump1 gave {1000 / 7} mL (dose 1000)"
+    assert seen(failures[0], raised(2, "trial 2", failures[1].message, MINOR))[0].severity is MAJOR
 
 
 @pytest.mark.parametrize(
@@ -126,6 +129,43 @@ def test_an_acknowledgement_of_an_earlier_time_settles_no_later_one():
     first, end = raised(1, "ph", "low (hold)"), raised(2, "ph", "low (over)", MINOR)
     again = raised(4, "ph", "low (hold)")
     assert told(first, end, minded(3, "ack", first), again, minded(5, "ack", first)) == [(4, "stands", 1)]
+
+
+WHAT = st.tuples(
+    st.sampled_from(["ph", "bus", "trial 3"]),
+    st.sampled_from(
+        ["low (hold)", "low 7 (hold)", "low 8 (over)", "no answer (stands)", "works again (over)", "failed"]
+    ),
+    st.sampled_from([MAJOR, MINOR]),
+)
+HAPPENS = st.lists(st.one_of(WHAT, st.sampled_from(["begun", "ack", "shelve", "unshelve"])), max_size=30)
+
+
+@given(HAPPENS, st.integers(0, 30))
+def test_whenever_it_is_looked_at_it_comes_to_the_same(happens, looks_at):
+    """All at once or in two looks; every time something was raised is counted, and what is over does not stand."""
+    events, last = [], raised(1, "ph", "low (hold)")
+    for at_s, what in enumerate(happens, start=2):
+        if isinstance(what, tuple):
+            events.append(raised(at_s, *what))
+            last = events[-1]
+        else:
+            shelf = shelf_argument(last.alarm, 5.0) if what == "shelve" else ""
+            events.append(Begun(utc(at_s), float(at_s)) if what == "begun" else minded(at_s, what, last, shelf))
+    whole = Alarms().taken(events)
+    assert Alarms().taken(events[:looks_at]).taken(events[looks_at:]) == whole
+    shown = whole.shown(100.0, utc(100))
+    assert sum(a.count for a in shown) <= sum(isinstance(e, Raised) for e in events)
+    assert [a for a in shown if a.standing and a.until] == []
+    assert [a.condition for a in shown] == sorted(
+        (a.condition for a in shown), key=["stands", "acknowledged", "over", "settled"].index
+    )
+
+
+def test_what_an_instrument_has_sent_moves_no_terminal():
+    """Escapes and line ends are blanks in what people are shown."""
+    (state,) = seen(raised(1, "ph", "garbled: \x1b[2J\x07ok\r\n (hold)"))
+    assert state.message == "garbled:  [2J ok  "
 
 
 def test_the_journal_gives_the_same_in_one_look_or_in_many(tmp_path):

@@ -7,7 +7,7 @@ import pty
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -123,3 +123,14 @@ def test_without_an_abstract_namespace_a_file_does_the_same(tmp_path, monkeypatc
 
 def no_abstract_namespace(*_):
     raise OSError(2, "No such file or directory")
+
+
+def test_a_trap_in_the_temporary_directory_is_not_stepped_into(tmp_path, monkeypatch):
+    """Where a file has to do: one that leads elsewhere is somebody's, and the bus counts as held."""
+    victim = tmp_path / "precious"
+    victim.write_text("kept")
+    (tmp_path / "rigctl-bus-x").symlink_to(victim)
+    monkeypatch.setattr(bus_lock.tempfile, "gettempdir", lambda: str(tmp_path))
+    with ExitStack() as held:
+        assert bus_lock._take_file(held, "rigctl-bus-x") == 0
+    assert victim.read_text() == "kept"

@@ -96,6 +96,13 @@ BROKEN = {
 }
 
 
+async def test_a_line_that_is_too_long_is_refused_in_words(tmp_path):
+    """Whoever writes a long reason is not told that nobody answers."""
+    async with serving(tmp_path, {"pause": lambda _: {}}):
+        with pytest.raises(RigctlError, match="pause: got more than 4096 bytes on one line"):
+            await asyncio.to_thread(ask, tmp_path, "pause", why="x" * 5000)
+
+
 @pytest.mark.parametrize("kind", BROKEN)
 async def test_what_is_no_request_is_refused_and_the_next_one_is_answered(tmp_path, kind):
     """The connection goes on: whoever slipped may ask again."""

@@ -7,8 +7,10 @@ import pytest
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import DeviceFault, RigctlError
+from rigctl.rig.conditions import Compare
 from rigctl.rig.protocols import Identity
-from rigctl.rig.spec import WatchSpec
+from rigctl.rig.spec import InterlockSpec, WatchSpec
+from rigctl.rig.values import Glance, Seen
 from tests.campaign.fakes import make_rig_spec, make_spec, open_journal
 from tests.campaign.records import make_decision
 from tests.campaign.test_acts import ask, once, paused_then, phases, soon, watched
@@ -296,3 +298,37 @@ async def test_what_is_forgotten_is_made_safe(stage, monkeypatch):
     with stage.journal() as journal:
         last = [act for act in journal.people.acts() if act.verb == "manual"][-1]
     assert (last.who, last.argument) == ("rigctl", "valve")
+
+
+async def test_the_watch_looks_on_while_a_person_drives(stage):
+    """A finding that a trial would fail of makes everything safe; while it stands only looking is allowed."""
+    acid = InterlockSpec("acid", Compare("a", "<", 1.0, "mM"), "fail")
+    reads, refused = [3.0], []
+
+    def glance():
+        return Glance({"a": Seen(value=reads[0], unit="mM", age_s=0.0, stale_after_s=60.0)})
+
+    async def person():
+        await ask(stage, "manual", operation="set", device="valve", value=1.0)
+        reads[0] = 0.5
+        await soon(lambda: not stage.rig.hands.driven)
+        try:
+            await ask(stage, "manual", operation="dose", device="pump", volume_ml=1.0)
+        except RigctlError as error:
+            refused.append(str(error))
+        assert (await ask(stage, "manual", operation="read", device="pump"))["outcome"] == "4.5 mM"
+        await ask(stage, "stop")
+
+    async def pause():
+        await ask(stage, "pause")
+
+    acting = asyncio.create_task(_when_paused(stage, person))
+    await stage.run(watched(max_trials=3, interlocks=(acid,)), glance=glance, fail={"measure": once(pause)})
+    await acting
+    assert "refused as long as this stands: interlock acid" in refused[0]
+    assert ("dose", "pump", 1.0) not in stage.rig.hands.done
+
+
+async def _when_paused(stage, act):
+    await soon(lambda: phases(stage)[-1:] == ["PAUSED"])
+    await act()

@@ -13,6 +13,7 @@ from rigctl.campaign.journal.database import open_for_reading
 from rigctl.campaign.journal.schema import APPLICATION_ID, MIGRATIONS, SEALED_TABLES, VERSION, sealed_tables
 from rigctl.campaign.journal.seals import seal, unsealed
 from rigctl.errors import JournalCorrupt
+from rigctl.rig.abilities import Calibration
 from tests.campaign.journal_page import PAGE, page
 from tests.campaign.test_journal_integrity import clean, opened, read, write_something
 
@@ -85,6 +86,28 @@ def test_a_journal_of_the_version_before_is_read_sealed_and_taken_over(path):
     assert read(path)["ledger"] == tables["ledger"]
     with closing(open_for_reading(path)) as connection:
         assert not unsealed(connection)
+
+
+def test_a_journal_of_version_5_is_read_sealed_and_taken_over(path):
+    """It knows of no upkeep, and every control set could be played; then it gets what it lacks."""
+    tables = of_version(path, 5, sealed_tables(5))
+    with open_reader(path) as reader:
+        assert not unsealed(reader._connection)
+        assert (reader.upkeep.rows(), reader.upkeep.calibrations(), reader.upkeep.calibrated()) == ((), {}, {})
+        assert [row.unavailable for row in reader.trials()] == [{}] * 3
+    journal = opened(path.parent)
+    journal.upkeep.keep("refilled", "pump", verb="refilled", who="anna", volume_ml=10.0)
+    assert journal.upkeep.read({"probe": Calibration(2, (99.0, 98.5), "Cal,2")}) == ()
+    assert journal.upkeep.read({"probe": Calibration(2, (99.0, 98.0), "Cal,2")}) == ("probe",)
+    journal.close()
+    after = read(path)
+    assert after["ledger"] == tables["ledger"]
+    assert [row[:-1] for row in after["trials"]] == [row[:-1] for row in tables["trials"]]
+    with open_reader(path) as reader:
+        assert [(row.kind, row.volume_ml, row.who) for row in reader.upkeep.rows()] == [("refilled", 10.0, "anna")]
+        assert reader.upkeep.calibrated()["probe"].slopes == (99.0, 98.0)
+    with closing(sqlite3.connect(path)) as file, pytest.raises(sqlite3.IntegrityError, match="kept as they were"):
+        file.execute("DELETE FROM upkeep")
 
 
 @pytest.mark.parametrize(

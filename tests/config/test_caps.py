@@ -6,6 +6,7 @@ import pytest
 
 from rigctl.config.forecast import forecast
 from rigctl.console.limits_told import sentences
+from rigctl.rig.slewing import Slew
 from rigctl.rig.spec import CapSpec
 from tests.config.conftest import SMALL, loaded, problems
 
@@ -62,4 +63,30 @@ def test_caps_that_cannot_be_meant_are_refused(text, where, what):
     if what is None:
         where, what = "safety.limits.doser.per_hour", "at most per_day"
     (said,) = [said for place, said in problems(text).items() if place.endswith(f" {where}")]
+    assert what in said
+
+
+def test_a_setpoint_that_may_not_jump_takes_its_time():
+    """The largest step and the fastest change are in the variable's unit; a trial is expected to take longer."""
+    text = SMALL.replace("limits: {", "limits: {ca_valve: {max_step: 500 uM, max_rate: 0.1 mM/min}, ")
+    config, plain = loaded(text), loaded(SMALL)
+    assert config.rig.limits["ca_valve"].slew == Slew(0.5, 0.1 / 60)
+    told, before = forecast(config.rig, config.problem), forecast(plain.rig, plain.problem)
+    assert told.likely_s - before.likely_s == pytest.approx(7.7 / 3 / 0.1 * 60)
+    (said,) = sentences(told, config)
+    assert said == "ca_valve moves in steps: at most 20 steps, 1 h 17 min from end to end."
+
+
+@pytest.mark.parametrize(
+    ("limit", "where", "what"),
+    [
+        ("ca_valve: {max_step: 0 mM}", "ca_valve.max_step", "must be > 0"),
+        ("ca_valve: {max_step: 1 pH}", "ca_valve.max_step", "in mM"),
+        ("ca_valve: {max_rate: fast}", "ca_valve.max_rate", "a change of mM per time"),
+    ],
+)
+def test_slews_that_cannot_be_meant_are_refused(limit, where, what):
+    """In the unit of the variable, and more than nothing."""
+    found = problems(SMALL.replace("limits: {", f"limits: {{{limit}, "))
+    (said,) = [said for place, said in found.items() if place.endswith(f" safety.limits.{where}")]
     assert what in said

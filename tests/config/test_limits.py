@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -42,8 +44,22 @@ def test_a_file_without_end_is_not_read_to_its_end():
         load(Path("/dev/zero"))
 
 
-def test_a_sample_without_end_is_not_read_to_its_end():
-    """The same of a file that a configuration names."""
-    text = SMALL.replace("natural: uniform", "natural: {empirical: {file: /dev/zero, column: ca}}")
-    with pytest.raises(ConfigError, match="it is larger than 10 MB"):
-        loaded(text)
+def test_a_sample_is_a_file_and_has_an_end(tmp_path):
+    """The same of a file that a configuration names; nobody waits at a pipe for who never comes."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "long.csv").write_text("ca\n" + "1\n" * 5_000_001)
+    for name, what in (("/dev/zero", "no file"), (tmp_path / "pipe", "no file"), (tmp_path / "long.csv", "10 MB")):
+        with pytest.raises(ConfigError, match=what):
+            loaded(SMALL.replace("natural: uniform", f"natural: {{empirical: {{file: {name}, column: ca}}}}"))
+
+
+@pytest.mark.parametrize(
+    "name", ["../up", "/etc/rig", "a/b", "..", ".", "", "a\0b", "tank\n", "x" * 61, "a\u202eb", "ä"]
+)
+@pytest.mark.parametrize("place", ["rig: {}", "name: {}, unit: cm2/day", "{}: {{unit: mM, range: [0, 7.7]"])
+def test_a_name_leads_to_no_other_directory(place, name):
+    """Of a rig, whose directory it names; of an outcome and a variable, whose figures it names."""
+    usual = {"rig: {}": "tank", "name: {}, unit: cm2/day": "growth"}.get(place, "ca")
+    assert SMALL.count(place.format(usual)) == 1
+    with pytest.raises(ConfigError, match=r"must begin with a letter and go on|must have at most 60 characters"):
+        loaded(SMALL.replace(place.format(usual), place.format(json.dumps(name))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from contextlib import closing
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def test_an_acknowledged_alarm_stands_but_is_heeded(alarmed):
 
 def test_a_shelved_alarm_is_shown_as_such(alarmed):
     """With its end, after those that are not; `unshelve` ends that at once, and all of it is in the audit."""
-    alarmed.rigctl("shelve", "2", "--for", "2 h", "--why", "new probe is on order")
+    alarmed.rigctl("shelve", "2", "--for", "2", "h", "--why", "new probe is on order")
     assert listed(alarmed, code=0) == (False, [(3, "stands", 1), (2, "stands", 2)])
     shelved = alarmed.rigctl("alarms", "--json").json["alarms"][1]["shelved"]
     assert shelved["why"] == "new probe is on order"
@@ -99,6 +100,25 @@ def test_the_list_is_whole_at_any_width(alarmed, width):
     text = " ".join(out.getvalue().split())
     assert "acid: ph < 4.5 pH: ph reads 4.1 pH" in text
     assert max(map(len, out.getvalue().splitlines())) <= width
+
+
+def test_following_shows_every_change_once(alarmed, monkeypatch):
+    """A line of JSON when it begins and one when something has changed, until Ctrl-C."""
+    looks = []
+
+    def sleep(_):
+        looks.append(1)
+        if len(looks) == 2:
+            with closing(Journal(STATE, RealClock(), boot_id())) as journal:
+                journal.alarm(Alarm(Severity.MAJOR, "ec_probe", "no answer (stands)"))
+        if len(looks) == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("rigctl.console.alarms.time.sleep", sleep)
+    answer = alarmed.rigctl("alarms", "--follow", "--json", code=130)
+    first, second = map(json.loads, answer.out.splitlines())
+    assert [a["alarm"] for a in first["alarms"]] == [2, 3]
+    assert [a["alarm"] for a in second["alarms"]] == [5, 2, 3]
 
 
 def test_without_alarms_it_says_so(ingested):

@@ -61,3 +61,24 @@ def test_a_backup_says_file_size_and_trials_and_old_ones_go(kept):
     assert "replaces nothing" in kept.rigctl("backup", "--to", "mine.sqlite", code=2).err
     assert "is no directory" in kept.rigctl("backup", "--to", "other.sqlite", "--keep", "3", code=2).err
     assert "no journal here" in kept.rigctl("backup", "--state", "nowhere", code=2).err
+
+
+def test_a_damaged_journal_is_recovered_and_what_is_lost_is_listed(kept):
+    """Refused by every other verb, which names the way; the new state directory is good to go on from."""
+    path = kept.folder / JOURNAL
+    data = path.read_bytes()
+    place = data.rindex(b"INGEST_FAILED")
+    path.write_bytes(data[:place] + b"\xff\xff" + data[place + 2 :])
+    assert "`rigctl recover state/bench/journal.sqlite --to NEWDIR`" in kept.rigctl("export", code=1).err
+    kept.rigctl("verify", code=1)
+    told = kept.rigctl("recover", "state/bench", "--to", "state/new").out.splitlines()
+    assert told[0].startswith("state/bench/journal.sqlite: rows lost: at least 1 of events")
+    assert told[-2] == "state/new/journal.sqlite: 5 trials, everything holds"
+    assert told[-1].endswith("`rigctl run CONFIG --state state/new`")
+    kept.rigctl("verify", "state/new/journal.sqlite")
+    kept.rigctl("ingest", "bench.yaml", "--state", "state/new", "--control-set", "ph", "--cost", "0.4")
+    again = kept.rigctl("recover", JOURNAL, "--to", "state/newer", "--json").json
+    assert again["ok"]
+    assert again["tables"]["events"]["lost"] == 1
+    assert kept.rigctl("recover", JOURNAL, "--to", "state/newer", code=2).err.count("holds something already") == 1
+    kept.rigctl("recover", "bench.yaml", "--to", "state/newest", code=1)

@@ -312,6 +312,16 @@ def test_one_check_that_fails_hides_no_other(made, monkeypatch):
     assert to_json([Finding("x", "ok", "y")])["findings"][0]["remedy"] is None
 
 
+def test_a_service_s_state_is_found(made, bench, real_ports):
+    """Where systemd keeps it, unless the campaign has begun here or `--state` says otherwise."""
+    kept = made.root / "var/lib/rigctl/greenhouse"
+    kept.mkdir(parents=True)
+    (kept / FILE_NAME).write_text('{"version": 1, "bad": 3}', encoding="utf-8")
+    here = Path(real_ports)
+    assert "3 starts in a row ended badly" in [f.what for f in examined(here, None, {}, made.machine)]
+    assert "starts" not in [f.subject for f in examined(here, bench.folder, {}, made.machine)]
+
+
 def test_the_verb_asks_no_instrument_and_ends_with_what_it_found(bench, real_ports):
     """Exit 1 where something is bad, with the remedy; a configuration that does not hold is one more finding."""
     answer = bench.rigctl("doctor", real_ports, "--json", code=1)

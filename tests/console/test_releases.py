@@ -49,8 +49,8 @@ def exported(bench, state, records):
 
 
 def test_there_is_something_to_read():
-    """Release 0.1.0, and journals of version 4: a campaign that has ended, and one whose process was killed."""
-    for left in ("0.1.0", "journal-4"):
+    """Release 0.1.0, and journals of versions 4 and 5: a campaign that has ended, and one whose process was killed."""
+    for left in ("0.1.0", "journal-4", "journal-5"):
         assert {p.name for p in CAMPAIGNS if p.parent.name == left} == {"finished", "unfinished"}
 
 

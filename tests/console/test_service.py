@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 import yaml
+from typer.main import get_command
 
 from rigctl import errors
 from rigctl.campaign import safe_file
 from rigctl.campaign.safe_file import Driven, SafeFile, Writer
 from rigctl.config.load import Overrides, load
-from rigctl.console import service, service_files
+from rigctl.console import safe, service, service_files
+from rigctl.console.cli import app
 from rigctl.console.service_unit import (
     NOT_MENDED_BY_TRYING,
     allowed_nodes,
@@ -236,6 +239,28 @@ def test_systemd_accepts_the_unit_and_finds_little_exposed(bench, real, buses, m
     assert "WatchDogSec" in analyzed("verify", "--man=no", str(path)).stderr
 
 
+def test_a_timer_copies_the_journal_every_day(bench, real, monkeypatch):
+    """With the options that `rigctl backup` has, as the same account, writing there and beside the journal alone."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(bench.folder / "home"))
+    done = bench.rigctl("service", real, "--user", "--install", "--backup", "/mnt/my disk", "--json", *on(SERIAL)).json
+    assert "systemctl --user enable --now rigctl-backup-greenhouse.timer" in done["next"]
+    assert sorted(path.name for path in Path(done["path"]).parent.iterdir()) == sorted(done["units"])
+    units = service.made(Path(real), None, SERIAL, account="rigctl", backup=Path("/mnt/my disk")).units
+    texts = {path.name: text for path, text in units.items()}
+    found = settings(texts["rigctl-backup-greenhouse.service"])
+    words = found["ExecStart"][0].split(" ")[1:]
+    assert " ".join(words) == 'backup --state %S/rigctl/greenhouse --to "/mnt/my disk" --keep 30'
+    known = {option for p in get_command(app).commands["backup"].params for option in p.opts}
+    assert {option for option in words if option.startswith("--")} <= known
+    assert found["ReadWritePaths"] == ['"-/mnt/my disk"']
+    assert (found["RestrictAddressFamilies"], found["PrivateDevices"]) == (["AF_UNIX"], ["yes"])
+    program = str(Path(sys.prefix) / "bin" / "rigctl")
+    for name in ("rigctl-backup-greenhouse.service", "rigctl-backup-greenhouse.timer"):
+        (bench.folder / name).write_text(texts[name].replace(program, "/bin/sh"), encoding="utf-8")
+        verified = analyzed("verify", "--man=no", str(bench.folder / name))
+        assert (verified.returncode, verified.stderr) == (0, "")
+
+
 # safe afterwards ----------------------------------------------------------------------------------------------------
 
 
@@ -245,7 +270,7 @@ def left(directory, *, driven, writer):
     safe_file.write(directory, SafeFile("rig", driven, 1.0, (valve,), writer))
 
 
-def test_safe_afterwards_needs_nothing_and_leaves_the_living_alone(bench):
+def test_safe_afterwards_needs_nothing_and_leaves_the_living_alone(bench, monkeypatch):
     """`safe --if-left-driven`: nothing there, or not driven, or driven by who lives: done; left by the dead: driven."""
     state = bench.folder / "state-dir"
     call = ("safe", "--if-left-driven", "--state", str(state), "--json")
@@ -257,3 +282,5 @@ def test_safe_afterwards_needs_nothing_and_leaves_the_living_alone(bench):
     assert bench.rigctl(*call).json["by"] == "nobody"
     left(state, driven=True, writer=dead)
     assert list(bench.rigctl(*call, code=1).json["failed"]) == ["valve"]
+    monkeypatch.setattr(safe, "campaign_here", lambda _: 4711)  # it has begun, and not driven anything yet
+    assert bench.rigctl(*call).json["by"] == "nobody"

@@ -90,7 +90,7 @@ def test_bash_completes_verbs_options_and_configurations(bench):
     command.parent.mkdir()
     command.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m rigctl "$@"\n', encoding="utf-8")
     command.chmod(0o755)
-    asked = {"rec": "recommend", "recommend --sta": "--state", "check be": "bench.yaml", "bench fi": "figures"}
+    asked = {"recom": "recommend", "recommend --sta": "--state", "check be": "bench.yaml", "bench fi": "figures"}
     lines = [
         'export _TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION=1; eval "$(rigctl --show-completion bash)"',
         *(

@@ -278,3 +278,12 @@ def test_options_that_do_not_fit_together_are_refused(options, says):
     """What could never be confirmed, released or made safe is refused before anything is opened."""
     with pytest.raises(ValidationError, match=says):
         ScpiDriver.options.model_validate(options)
+
+
+@pytest.mark.parametrize(
+    "form", ["{value:999999999}", "{value:.999999999f}", "{value.__class__}", "{value!r:>99999999}", "{value:{value}}"]
+)
+def test_a_setpoint_is_written_in_a_form_of_numbers(form):
+    """No template takes the memory or looks into Python."""
+    with pytest.raises(ValidationError, match="must hold the setpoint as"):
+        ScpiDriver.options.model_validate({"set": f"VOLT {form}", "confirm": "VOLT?", "release_value": 0})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 
 from tests.fuzz import documents, drivers, requests
@@ -26,6 +27,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--block", type=int, help="run this one alone, as it was")
     asked = parser.parse_args()
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     block, targets, usual = KINDS[asked.kind]
     bugs = 0
     for target in (asked.target,) if asked.target else targets:

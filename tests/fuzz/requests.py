@@ -108,12 +108,12 @@ async def _by_socket(state: Path, verbs: control.Verbs, rng: random.Random, came
     for _ in range(REQUESTS):
         reader, writer = await asyncio.open_unix_connection(state / control.FILE_NAME)
         writer.write(_request(rng).replace(b"\n", b" ") + b"\n")
-        answer = await asyncio.wait_for(reader.readline(), 60.0)
+        try:
+            answer = await asyncio.wait_for(reader.readline(), 60.0)
+        except ConnectionResetError:  # the line was too long, so its end was not read
+            answer = b'{"ok": false}'
         writer.close()
-        if answer:
-            _check(answer.decode(), came)
-        else:
-            came.update(["cases", "hung up"])  # a line that is too long
+        _check(answer.decode(), came)
 
 
 def _check(answer: str, came: Counter[str]) -> None:

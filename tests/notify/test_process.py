@@ -32,7 +32,7 @@ class World:
             self.beside,
             clock=lambda: self.now_s,
             wall=lambda: BEGIN + timedelta(seconds=self.now_s),
-            services=lambda: tuple(Service(name, self.sender(name)) for name in names),
+            services=lambda: tuple(Service(name, name, self.sender(name)) for name in self.got),
             summary=lambda setup: f"all about {setup.rig}",
         )
 
@@ -96,8 +96,28 @@ def test_a_secret_that_is_not_there_yet_is_waited_for():
     world.wait(30)
     assert world.notifier.trouble == "file notify.txt: is not there"
     world.notifier.services = services
-    world.wait(AGAIN_S)
+    world.wait(AGAIN_S + 5)
     assert world.got["ntfy"] == ["tank: warning, ph"]
+    assert world.notifier.trouble == ""
+
+
+def test_a_secret_may_be_changed_while_the_campaign_runs():
+    """Who is still told is told nothing twice; who is new gets what could not be brought to the one before."""
+    world = World("ntfy", "mail")
+    world.refuse = {"mail"}
+    world.alarm()
+    world.wait(60)
+    world.got = {"ntfy": world.got["ntfy"], "mqtt": []}
+    world.wait(AGAIN_S)
+    assert world.got == {"ntfy": ["tank: warning, ph"], "mqtt": ["tank: warning, ph"]}
+    services, world.notifier.services = world.notifier.services, refusing
+    world.wait(AGAIN_S + 5)
+    assert world.notifier.trouble == "file notify.txt: is not there"
+    world.alarm("ec")
+    world.wait(60)
+    assert world.got["ntfy"][1:] == world.got["mqtt"][1:] == ["tank: warning, ec"]
+    world.notifier.services = services
+    world.wait(AGAIN_S + 5)
     assert world.notifier.trouble == ""
 
 

@@ -57,6 +57,25 @@ def test_what_goes_wrong_is_told_without_the_secret(how, root_log, capfd):
     assert PLANTED not in root_log.getvalue() + told.out + told.err
 
 
+@pytest.mark.parametrize("how", ["it raises", "it logs"])
+def test_what_a_library_says_of_its_urls_is_cleaned(monkeypatch, root_log, how):
+    """The URL, its parts, and those parts as they are once decoded."""
+    url = f"json://joe:{PLANTED}%2Fmore@127.0.0.1:9/{PLANTED}path"
+    says = f"cannot reach {url} as joe with {PLANTED}/more at /{PLANTED}path"
+
+    def notify(*_, **__):
+        if how == "it raises":
+            raise OSError(says)
+        logging.getLogger("apprise").warning(says)
+        return False
+
+    (service,) = parsed([url]).services
+    monkeypatch.setattr("apprise.Apprise.notify", notify)
+    with pytest.raises(NotSent, match="cannot reach") as caught:
+        service.send(MESSAGE)
+    assert PLANTED not in "".join(traceback.format_exception(caught.value)) + root_log.getvalue()
+
+
 def refused(url, address):
     """What is said of a message and of a sign of life that are not taken, tracebacks and all."""
     said = []

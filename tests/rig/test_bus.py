@@ -85,7 +85,7 @@ async def test_a_failed_exchange_is_followed_by_a_resync(world, error):
 async def test_a_garbled_read_is_repeated_once_and_counted(world):
     """Fault 5: a read is asked again after a garbled answer, once, and the repetition is counted."""
     assert await world.read(Script(GarbledReply("crc"))) == 2
-    assert world.bus.repeated_reads == 1
+    assert (world.bus.repeated_reads, world.bus.failed_exchanges) == (1, 1)
     with pytest.raises(GarbledReply):
         await world.read(Script(GarbledReply("crc"), GarbledReply("crc")))
 

@@ -3,7 +3,7 @@ from decimal import Decimal
 
 import pytest
 
-from rigctl.errors import ConfigError
+from rigctl.errors import ConfigError, DeviceTimeout
 from rigctl.rig.spec import DosingSpec, MeterSpec, VariableWiring
 
 
@@ -75,3 +75,25 @@ def test_a_driver_that_cannot_talk_over_the_bus_is_a_problem(bench, make_rig):
     found = problems(make_rig, replace(spec, devices=devices))
     assert any("devices.camera.bus: got 'fake://nowhere', no such line" in p for p in found)
     assert any("devices.t_probe.bus: driver fake talks over fake, got a serial bus" in p for p in found)
+
+
+async def test_a_probe_is_told_the_temperature_before_it_is_read(bench, make_rig):
+    """In each round the thermometer is read first; one that is silent is told of, too, and the probe is read."""
+    told = []
+    bench.ca_probe.temperature_from, bench.ca_probe.take_temperature = "t_probe", told.append
+    rig = make_rig()
+    assert (await rig.snapshot())["ca"].valid
+    bench.t_probe.fail("read", DeviceTimeout("silent"), DeviceTimeout("silent"))
+    assert (await rig.snapshot())["ca"].valid
+    assert [(reading.valid, reading.unit) for reading in told] == [(True, "degC"), (False, "degC")]
+    assert "silent" in told[-1].detail
+
+
+def test_a_temperature_is_read_in_degrees_by_a_sensor(bench, make_rig):
+    """Another unit, or a device that reads nothing, is told where it stands."""
+    bench.ca_probe.take_temperature = lambda reading: None
+    bench.ca_probe.temperature_from = "b_probe"
+    (found,) = problems(make_rig, bench.spec())
+    assert "devices.ca_probe.compensate.temperature: got 'b_probe', which reads uM" in found
+    bench.ca_probe.temperature_from = "b_valve"
+    assert "got 'b_valve', which is no sensor" in problems(make_rig, bench.spec())[0]

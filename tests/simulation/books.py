@@ -70,6 +70,12 @@ class Books:
         Raises:
             Violation: it is not so.
         """
+        try:
+            found = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+        except sqlite3.DatabaseError as error:
+            found = str(error)
+        if found != "ok":
+            raise Violation(f"the journal is damaged: {found}")
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'trials'").fetchone():
             if self.trials:
                 raise Violation("the journal has lost all its tables")

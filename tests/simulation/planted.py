@@ -87,7 +87,7 @@ def hunted(copy: Path, minutes: float, jobs: int, first: int, seeds: int | None 
 
 def hunt(minutes: float, jobs: int, first: int, seeds: int | None) -> Found:
     """Run seeds in this tree until one has something to show, or so much time of a processor has been used."""
-    from tests.simulation.fleet import alone, collected, warm_up
+    from tests.simulation.fleet import accounted, alone, warm_up
 
     warm_up()
     seed, ended, used_s, violation, shown = first, 0, 0.0, "", 0
@@ -102,13 +102,13 @@ def hunt(minutes: float, jobs: int, first: int, seeds: int | None) -> Found:
             break
         for reading in select.select(list(running), [], [])[0]:
             child, number = running.pop(reading)
-            answer, cpu_s = collected(child, reading)
+            answer, cpu_s = accounted(child, reading)
             ended, used_s = ended + 1, used_s + cpu_s
             if answer and (told := pickle.loads(answer).violation):  # noqa: S301 - our own child's
                 shown, violation = number, told
     for reading, (child, _) in running.items():
         os.kill(child, 9)
-        used_s += collected(child, reading)[1]
+        used_s += accounted(child, reading)[1]
     return Found(shown, ended, used_s, violation)
 
 

@@ -112,7 +112,10 @@ class Promises:
                 witness.fail("a second process has the same state directory")
             return "in"
 
-        witness.controller.alone("second start", start)
+        controller = witness.controller
+        held = controller._descriptors
+        controller.alone("second start", start)
+        controller._descriptors = held  # what the first one has open is its own
 
     # after each life ------------------------------------------------------------------------------------------------
 

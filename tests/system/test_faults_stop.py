@@ -98,7 +98,7 @@ def test_fault_27_a_missing_meter_does_not_keep_valves_open_after_a_kill(sim, st
     assert set(sim.state()["plant"]["setpoints"]) == {"b", "nh4", "k"}
     gone = {"mains": f"modbus_rtu://{tmp_path}/gone?baud=2400"}
     again = stack.run(config, tmp_path / "state", buses=gone)
-    assert again.wait() == 4
+    assert again.wait() == 1  # a service manager tries again: it may have been unplugged only
     assert f"{tmp_path}/gone" in again.said
     assert "NOT CONFIRMED SAFE" not in again.said
     assert sim.state()["plant"]["setpoints"] == {}

@@ -37,7 +37,7 @@ class AlarmRows:
         """Return the last rows that there are."""
         acts = "acts" if has_table(self._connection, "acts") else "(SELECT 0 AS id)"
         sql = "SELECT {} AS alarm, {} AS act, {} AS start"
-        tables = (f"(SELECT coalesce(max(id), 0) FROM {table})" for table in ("alarms", acts, "starts"))  # noqa: S608
+        tables = (f"(SELECT coalesce(max(id), 0) FROM {table})" for table in ("alarms", acts, "starts"))  # noqa: S608 - ours
         found = ask(self._connection, sql.format(*tables))[0]
         return Mark(found["alarm"], found["act"], found["start"])
 

@@ -57,8 +57,9 @@ def recovery_advice(path: Path, found: str) -> str:
     """Say what is damaged, and how the journal's contents can be saved."""
     accept = "DELETE FROM seals; UPDATE starts SET closed = 1"
     return (
-        f"{path}: the journal is damaged ({found}). Nothing was changed, and nothing will move. To recover: copy "
-        f"{path.name} and {path.name}-wal (if there) aside, then run "
+        f"{path}: the journal is damaged ({found}). Nothing was changed, and nothing will move. To recover: "
+        f"`rigctl recover {path} --to NEWDIR` makes a new journal and lists what is lost. By hand: copy {path.name} "
+        f"and {path.name}-wal (if there) aside, then run "
         f"`sqlite3 {path.name} .recover | sqlite3 recovered.sqlite`, check what it holds, say so by "
         f"`sqlite3 recovered.sqlite '{accept}'`, and put it in place of {path.name} without the -wal and -shm files"
     )
@@ -224,7 +225,11 @@ def snapshot(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def _connect(path: Path, options: str) -> sqlite3.Connection:
-    return sqlite3.connect(path.resolve().as_uri() + options, uri=True, isolation_level=None, check_same_thread=False)
+    uri = path.resolve().as_uri() + options
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, check_same_thread=False)
+    # somebody may have sent it: views and triggers in it may call nothing (sqlite.org/security.html)
+    connection.execute("PRAGMA trusted_schema = OFF")
+    return connection
 
 
 def _connect_without_log(path: Path) -> sqlite3.Connection | None:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from rigctl.codec import plain
+from rigctl.codec import parsed, plain
 from rigctl.errors import JournalNewer
 
 Upgrader = Callable[[Any], Any]
@@ -36,7 +36,7 @@ def _without_classes(identity: Mapping[str, str]) -> Mapping[str, str]:
     """
     kept = {}
     for key, text in identity.items():
-        value = json.loads(text)
+        value = parsed(text)
         if key.endswith(".kind") and value[:1].isupper():
             if value not in _NATURALS:
                 continue
@@ -101,7 +101,7 @@ def loaded(column: str, text: str) -> Any:
     Raises:
         JournalNewer: a newer rigctl wrote it.
     """
-    found, upgraders = json.loads(text), UPGRADERS[column]
+    found, upgraders = parsed(text), UPGRADERS[column]
     enveloped = isinstance(found, dict) and len(found) == 2 and "version" in found and column in found
     version, value = (found["version"], found[column]) if enveloped else (0, found)
     if version > len(upgraders):

@@ -130,14 +130,14 @@ class Glance:
         sql = f"{_MEASURED} WHERE {_TOUCHED} AND severity < 3 ORDER BY outcome"
         for trial, outcome, name, value in self._connection.execute(sql, (since,)):
             values[trial][min(outcome, 2)][name] = value
-        sql = f"SELECT trial, sum(amount_micros), max(estimated) FROM ledger WHERE {_TOUCHED} GROUP BY trial"  # noqa: S608
+        sql = f"SELECT trial, sum(amount_micros), max(estimated) FROM ledger WHERE {_TOUCHED} GROUP BY trial"  # noqa: S608 - ours
         costs = {trial: (cost, bool(about)) for trial, cost, about in self._connection.execute(sql, (since,))}
-        sql = f"SELECT trial, min(utc), max(utc), max(at_s) FROM events WHERE {_TOUCHED} GROUP BY trial"  # noqa: S608
+        sql = f"SELECT trial, min(utc), max(utc), max(at_s) FROM events WHERE {_TOUCHED} GROUP BY trial"  # noqa: S608 - ours
         times = {trial: (begun, ended, at_s) for trial, begun, ended, at_s in self._connection.execute(sql, (since,))}
         imported: set[int] = set()
         if self._has("by_hand"):
             imported = {t for (t,) in self._connection.execute("SELECT trial FROM by_hand WHERE import IS NOT NULL")}
-        sql = f"SELECT trial, state, control_set, origin FROM trials WHERE {_TOUCHED} ORDER BY trial"  # noqa: S608
+        sql = f"SELECT trial, state, control_set, origin FROM trials WHERE {_TOUCHED} ORDER BY trial"  # noqa: S608 - ours
         return tuple(
             CourseRow(
                 trial,
@@ -183,7 +183,7 @@ class Glance:
         """Return the last so many alarms, of one trial or of all, the newest first."""
         which = "WHERE ?1 IS NULL OR trial = ?1 ORDER BY id DESC LIMIT ?2"
         if not self._has("acknowledgements"):
-            return fetch(self._connection, AlarmRow, f"SELECT *, id AS alarm FROM alarms {which}", trial, last)  # noqa: S608
+            return fetch(self._connection, AlarmRow, f"SELECT *, id AS alarm FROM alarms {which}", trial, last)  # noqa: S608 - ours
         return fetch(self._connection, AlarmRow, f"{_ALARMS} {which}", trial, last)
 
     def acts(self, last: int) -> tuple[ActRow, ...]:

@@ -29,7 +29,7 @@ class Statements:
         cells = row(values, stored)
         marks = ", ".join("?" * len(cells))
         conflict = f" ON CONFLICT {on_conflict}" if on_conflict else ""
-        sql = f"INSERT INTO {table} ({', '.join(cells)}) VALUES ({marks}){conflict}"  # noqa: S608
+        sql = f"INSERT INTO {table} ({', '.join(cells)}) VALUES ({marks}){conflict}"  # noqa: S608 - ours
         return self._connection.execute(sql, tuple(cells.values())).lastrowid or 0
 
     def add_trial(self, decision: Decision, state: State) -> None:

@@ -21,6 +21,7 @@ from rigctl.campaign.journal.stored import (
     AMEND,
     LOOK,
     Caps,
+    Given,
     Row,
     Rows,
     Violation,
@@ -35,7 +36,6 @@ from rigctl.core.money import to_micros
 from rigctl.core.policy import Proposal
 from rigctl.errors import RigctlError
 from rigctl.rig.protocols import Severity
-from rigctl.rig.spec import DAY_S
 
 Check = Callable[[Rows], Iterator[Violation]]
 UNASKED: Final = "not asked for by us"
@@ -334,28 +334,24 @@ def _in_its_trial(rows: Rows, dose: Row) -> Iterator[Violation]:
 
 
 def caps(rows: Rows) -> Iterator[Violation]:
-    """Find doses beyond what a single dose, or any 24 hours, were allowed by the configuration of their process."""
+    """Find doses beyond what the configuration of their process allowed a pump, or the pumps of a tank together."""
     starts = [(row["at_s"], row["id"]) for row in rows["starts"]]
-    by_pump: dict[str, list[Row]] = {}
+    given = {(cap.name, cap.pumps): Given() for rig in rows.caps.values() for cap in rig.capped}
     for row in rows["doses"]:
-        earlier = by_pump.setdefault(row["actuator"], [])
         start = max((number for at_s, number in starts if at_s <= row["at_s"] + _NEAR), default=0)
-        limits = rows.caps.get(start, {}).get(row["actuator"])
-        if limits is not None and not row["note"].startswith(UNASKED):
-            volume, per_dose, per_day = row["volume_ml"], limits.per_dose_ml, limits.per_day_ml
+        rig, volume, pump = rows.caps.get(start), row["volume_ml"], row["actuator"]
+        if rig is not None and not row["note"].startswith(UNASKED):
+            limits = rig.limits.get(pump)
+            per_dose = None if limits is None else limits.per_dose_ml
             if per_dose is not None and volume > per_dose + _NEAR:
-                yield violation(
-                    row, "doses", f"{row['actuator']}: {volume:g} mL, allowed {per_dose:g} mL per dose", LOOK
-                )
-            day_ml = sum(_booked_ml(e) for e in earlier if e["at_s"] >= row["at_s"] - DAY_S)
-            if per_day is not None and day_ml + volume > per_day + _NEAR:
-                told = f"{row['actuator']}: {volume:g} mL after {day_ml:g} mL in 24 h, allowed {per_day:g} mL"
-                yield violation(row, "doses", told, LOOK)
-        earlier.append(row)
-
-
-def _booked_ml(dose: Row) -> float:
-    return float(dose["volume_ml"] if dose["dispensed_ml"] is None else dose["dispensed_ml"])
+                yield violation(row, "doses", f"{pump}: {volume:g} mL, allowed {per_dose:g} mL per dose", LOOK)
+            for cap in (cap for cap in rig.capped if pump in cap.pumps):
+                objection = given[cap.name, cap.pumps].before(row, cap).beyond(volume - _NEAR)
+                if objection is not None:
+                    yield violation(row, "doses", f"{pump}: {objection}", LOOK)
+        for (_, pumps), sums in given.items():
+            if pump in pumps:
+                sums.add(row)
 
 
 # The campaign itself, and people --------------------------------------------------------------------------------------
@@ -383,6 +379,10 @@ def people(rows: Rows) -> Iterator[Violation]:
     for row in rows["acknowledgements"]:
         if ("ack", f"alarm {row['alarm']}") not in acts:
             yield violation(row, "acknowledgements", f"{row['who']} has acknowledged it, but no act says so")
+    audited = {(row["argument"], row["who"]) for row in rows["acts"]}
+    for row in rows["upkeep"]:
+        if (" ".join(filter(None, (row["device"], row["part"]))), row["who"]) not in audited:
+            yield violation(row, "upkeep", f"{row['who']} has done it to {row['device']}, but no act says so")
     for row in rows["corrections"]:
         if (row["kind"], f"trial {row['trial']}") not in acts:
             yield violation(row, "corrections", f"{row['who']} has corrected trial {row['trial']}, but no act says so")

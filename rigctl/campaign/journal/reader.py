@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import takewhile
+from math import isfinite
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -39,7 +40,7 @@ from rigctl.campaign.trial import TRANSITIONS, State
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
 from rigctl.errors import JournalCorrupt, UsageError
-from rigctl.rig.protocols import Reading
+from rigctl.rig.protocols import Reading, Severity
 
 T = TypeVar("T")
 
@@ -107,8 +108,12 @@ def check_readable(connection: sqlite3.Connection, path: Path) -> None:
             question()
         if ask(connection, "SELECT 1 FROM campaign"):
             reader.campaign()
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        counting = (m.value for m in reader.measurements() if m.severity < Severity.INVALID and m.value is not None)
+        endless = not all(map(isfinite, counting))
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise JournalCorrupt(recovery_advice(path, f"{type(error).__name__}: {error}")) from error
+    if endless:
+        raise JournalCorrupt(recovery_advice(path, "a measurement that counts is no finite number"))
 
 
 def observation(

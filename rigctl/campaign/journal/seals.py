@@ -13,7 +13,7 @@ the journal is next opened for writing: a person may edit a journal.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 from zlib import crc32
@@ -116,11 +116,17 @@ def broken_seal(connection: sqlite3.Connection) -> str:
     return ""
 
 
-def _where(connection: sqlite3.Connection, table: str, sealed: Sums, found: Sums) -> str:
+def located(sealed: Sums, found: Sums) -> int | None:
+    """Return the key of the one row that makes the difference; None where more than one does."""
     off, weighted = ((was - now) % _FIELD for was, now in zip(sealed, found, strict=True))
     key = weighted * pow(off, -1, _FIELD) % _FIELD if off else _FIELD
+    return key if key < _LARGEST_KEY else None
+
+
+def _where(connection: sqlite3.Connection, table: str, sealed: Sums, found: Sums) -> str:
+    key = located(sealed, found)
     (column, *_), *_ = connection.execute(f"SELECT * FROM {table} LIMIT 0").description  # noqa: S608 - our own names
-    return f": look at {column} {key}" if key < _LARGEST_KEY else ""
+    return "" if key is None else f": look at {column} {key}"
 
 
 def _tables(connection: sqlite3.Connection) -> tuple[str, ...]:
@@ -135,8 +141,13 @@ def _seals(connection: sqlite3.Connection) -> dict[str, Sums | None]:
 
 
 def _sums(connection: sqlite3.Connection, table: str) -> Sums:
+    return sums_of(connection.execute(f"SELECT * FROM {table}"))  # noqa: S608 - our own names
+
+
+def sums_of(rows: Iterable[tuple[Any, ...]]) -> Sums:
+    """Return what the seal of a table with these rows is."""
     digest = place = 0
-    for row in connection.execute(f"SELECT * FROM {table}"):  # noqa: S608 - our own names
+    for row in rows:
         checksum, weighted = _of(row)
         digest, place = digest + checksum, place + weighted
     return digest, place % _FIELD

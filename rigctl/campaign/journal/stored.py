@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -14,12 +14,14 @@ from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.schema import SEALED_TABLES, has_table
 from rigctl.campaign.trial import State
+from rigctl.codec import parsed
 from rigctl.errors import RigctlError
+from rigctl.rig.guard import Booked
 from rigctl.rig.protocols import Severity
-from rigctl.rig.spec import ActuatorLimits
+from rigctl.rig.spec import DAY_S, HOUR_S, CapSpec, RigSpec
 
-Caps = Mapping[int, Mapping[str, ActuatorLimits]]
-"""By the process's number (`starts.id`): what its configuration allowed each pump."""
+Caps = Mapping[int, RigSpec]
+"""By the process's number (`starts.id`): the rig as configured then, with what each pump was allowed."""
 
 RESTORE: Final = "restore a backup, or run `rigctl recover`"
 AMEND: Final = "`rigctl amend` puts a cost right, and keeps who did it"
@@ -35,6 +37,8 @@ class Violation:
     """Its key, e.g. `trial 12`; empty for a table as a whole."""
     what: str
     remedy: str = RESTORE
+    key: tuple[Any, ...] = ()
+    """The row's first columns; nothing for a table as a whole."""
 
     def __str__(self) -> str:
         where = f"{self.table}, {self.row}" if self.row else self.table
@@ -55,7 +59,7 @@ class Rows:
     def __getitem__(self, table: str) -> tuple[Row, ...]:
         if table not in self._read:
             there = has_table(self.connection, table)
-            rows = ask(self.connection, f"SELECT * FROM {table} ORDER BY 1, 2") if there else ()  # noqa: S608
+            rows = ask(self.connection, f"SELECT * FROM {table} ORDER BY 1, 2") if there else ()  # noqa: S608 - ours
             self._read[table] = tuple(rows)
         return self._read[table]
 
@@ -76,7 +80,7 @@ class Rows:
         """What must not change of the campaign, by dotted key; nothing where it cannot be read."""
         try:
             texts = loaded("identity", self["campaign"][0]["identity"])
-            return {key: json.loads(text) for key, text in texts.items()}
+            return {key: parsed(text) for key, text in texts.items()}
         except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
             return {}
 
@@ -89,11 +93,40 @@ class Rows:
         return {row["event"]: row for row in self.events.get(trial, ())}
 
 
+@dataclass(slots=True)
+class Given:
+    """Sums up what the pumps of one cap have given, dose after dose; mutable."""
+
+    day: deque[tuple[float, float]] = field(default_factory=deque)
+    """Campaign seconds and mL of each dose of the last 24 h."""
+    campaign_ml: float = 0.0
+    trial: int | None = None
+    trial_ml: float = 0.0
+
+    def before(self, dose: Row, cap: CapSpec) -> Booked:
+        """Return what had been given when this dose was admitted."""
+        hour_ml = sum(ml for at_s, ml in self.day if at_s >= dose["at_s"] - HOUR_S)
+        day_ml = sum(ml for at_s, ml in self.day if at_s >= dose["at_s"] - DAY_S)
+        trial_ml = self.trial_ml if dose["trial"] is not None and dose["trial"] == self.trial else 0.0
+        return Booked(cap, hour_ml, day_ml, trial_ml, self.campaign_ml)
+
+    def add(self, dose: Row) -> None:
+        """Book a dose, in full while it is open."""
+        ml = float(dose["volume_ml"] if dose["dispensed_ml"] is None else dose["dispensed_ml"])
+        self.day.append((dose["at_s"], ml))
+        while self.day[0][0] < dose["at_s"] - DAY_S:
+            self.day.popleft()
+        self.campaign_ml += ml
+        if dose["trial"] is not None:
+            self.trial_ml = ml + (self.trial_ml if dose["trial"] == self.trial else 0.0)
+            self.trial = dose["trial"]
+
+
 def violation(row: Row, table: str, what: str, remedy: str = RESTORE) -> Violation:
     keys = row.keys()
     trial = f", trial {row['trial']}" if "trial" in keys[1:] and row["trial"] is not None else ""
     beside = f" {row[1]}" if keys[0] == "trial" and table in ("states", "measurements", "meter_readings") else ""
-    return Violation(table, f"{keys[0]} {row[0]}{beside}{trial}", what, remedy)
+    return Violation(table, f"{keys[0]} {row[0]}{beside}{trial}", what, remedy, tuple(row[: 2 if beside else 1]))
 
 
 def known_state(name: str) -> State | None:

@@ -112,7 +112,7 @@ def held(connection: sqlite3.Connection) -> Held:
     there = [table for table in SEALED_TABLES if has_table(connection, table)]
     rows = {table: one(f"SELECT count(*) FROM {table}") for table in there}  # noqa: S608 - our own names
     paid = [table for table in ("ledger", "idle") if table in there]
-    spent = sum(one(f"SELECT coalesce(sum(amount_micros), 0) FROM {table}") for table in paid)  # noqa: S608
+    spent = sum(one(f"SELECT coalesce(sum(amount_micros), 0) FROM {table}") for table in paid)  # noqa: S608 - ours
     return Held(rows, one("SELECT coalesce(max(id), 0) FROM events"), spent)
 
 

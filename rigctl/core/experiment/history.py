@@ -59,7 +59,9 @@ class History:
         """Return a longer history; this one stays as it is. Nothing known is computed again, only copied."""
         longer = History((*self.observations, observation), self.memo, self.corrections)
         # where a cached_property keeps its value; a frozen dataclass without slots allows it
-        vars(longer)["_tables"] = self._tables.extended((observation,))
+        vars(longer)["_sums"] = self._sums.extended((observation,))
+        if "_tables" in vars(self):  # whoever asks for sums alone, as a campaign's loop does, need not keep tables
+            vars(longer)["_tables"] = self._tables.extended((observation,))
         return longer
 
     @classmethod
@@ -69,6 +71,10 @@ class History:
 
     def __len__(self) -> int:
         return len(self.observations)
+
+    @cached_property
+    def _sums(self) -> _Sums:
+        return _Sums().extended(self.observations)
 
     @cached_property
     def _tables(self) -> _Tables:
@@ -100,12 +106,12 @@ class History:
     @property
     def spent(self) -> Micros:
         """Return the sum of all costs that were charged, exact; failed and lost trials count."""
-        return self._tables.spent
+        return self._sums.spent
 
     @property
     def uncharged(self) -> int:
         """Return how many trials are from before the campaign."""
-        return self._tables.uncharged
+        return self._sums.uncharged
 
     @property
     def noise(self) -> FloatArray | None:
@@ -129,6 +135,19 @@ def _read_only(array: FloatArray) -> FloatArray:
     return array
 
 
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """Hold what of a history is a number, however long it is."""
+
+    spent: Micros = 0
+    uncharged: int = 0
+
+    def extended(self, observations: tuple[Observation, ...]) -> _Sums:
+        """Add these observations."""
+        spent = sum(o.cost for o in observations if o.charged)
+        return _Sums(self.spent + spent, self.uncharged + sum(not o.charged for o in observations))
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Tables:
     """Hold what a history is asked for again and again; see its properties of the same names."""
@@ -136,10 +155,8 @@ class _Tables:
     complete: tuple[Observation, ...] = ()
     x: FloatArray = field(default_factory=lambda: _read_only(np.empty((0, 0))))
     outcomes: FloatArray = field(default_factory=lambda: _read_only(np.empty((0, 1))))
-    spent: Micros = 0
     costs: Mapping[int, FloatArray] = field(default_factory=dict)
     trials: Mapping[int, int] = field(default_factory=dict)
-    uncharged: int = 0
     noise: FloatArray | None = None
 
     @property
@@ -161,10 +178,8 @@ class _Tables:
             complete=self.complete + fresh,
             x=_below(self.x, [o.x for o in fresh if o.x is not None]),
             outcomes=_below(self.outcomes, [(o.y, *o.further) for o in fresh if o.y is not None]),
-            spent=self.spent + sum(o.cost for o in observations if o.charged),
             costs={**self.costs, **added},
             trials=trials,
-            uncharged=self.uncharged + sum(not o.charged for o in observations),
             noise=self._noise(fresh),
         )
 

@@ -1,0 +1,387 @@
+"""Rows that were salvaged, made into a journal that holds: what is missing is closed, estimated or booked.
+
+A trial whose end is lost is LOST, or FAILED where it had been measured; a line of cost that is lost is estimated by the
+mean of its meter's other lines; a dose whose end is lost, or of which only the number is known, is booked in full.
+Whatever was put in says so in its note.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from typing import Any, Final
+
+from rigctl.campaign.journal.documents import loaded, stored
+from rigctl.campaign.journal.salvage import Salvaged
+from rigctl.campaign.ledger import UNITS
+from rigctl.campaign.trial import Event, State, advance
+from rigctl.core.money import Micros
+from rigctl.errors import RigctlError
+
+Row = dict[str, Any]
+Rows = list[Row]
+NOTE: Final = "recovered"
+"""Begins what is said of everything that was not read but put in."""
+_CHAIN: Final = (Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE)
+_ENDS: Final = {
+    State.RECORDED: Event.RECORD,
+    State.FAILED: Event.FAIL,
+    State.ABANDONED: Event.ABANDON,
+    State.LOST: Event.LOSE,
+}
+_MOST_DOSES: Final = 10_000
+_FIRST: Final = ("RUNNING", "ENDED")
+"""Phases that a process can begin with, as far as the journal tells."""
+
+
+@dataclass(slots=True)
+class Mending:
+    """A journal's rows by table while they are mended, and what that took; mutable."""
+
+    tables: dict[str, Rows]
+    sure: bool
+    """Whether the last trial can be left as it stands: nothing is missing of what came last."""
+    closed: list[int] = field(default_factory=list)
+    """Trials whose end was lost."""
+    undecided: list[int] = field(default_factory=list)
+    """Trials of which nothing but the number, or what was measured, is known."""
+    estimated: Micros = 0
+    booked_ml: float = 0.0
+    identity: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, found: Salvaged) -> Mending:
+        tables = {name: table.dicts() for name, table in found.tables.items()}
+        certain = all(found.tables[name].vouched for name in ("starts", "trials", "events") if name in found.tables)
+        return cls(tables, certain and found.whole)
+
+    def by_trial(self, table: str) -> dict[int, Rows]:
+        rows: dict[int, Rows] = {}
+        for row in self.tables[table]:
+            if row["trial"] is not None:
+                rows.setdefault(row["trial"], []).append(row)
+        return rows
+
+    def there(self, table: str, key: str = "id") -> set[int]:
+        return {row[key] for row in self.tables.get(table, ())}
+
+    def keep(self, table: str, rows: Iterable[Row]) -> None:
+        if table in self.tables:
+            self.tables[table] = list(rows)
+
+
+def mended(found: Salvaged, without: Iterable[tuple[str, tuple[Any, ...]]] = ()) -> Mending:
+    """Return the rows of a journal that holds, made of those that were read; `without` those that cannot be so."""
+    mending = Mending.of(found)
+    for table, key in without:
+        mending.keep(table, (r for r in mending.tables[table] if tuple(r.values())[: len(key)] != key))
+    mending.identity = _identity(mending)
+    _campaign(mending)
+    _starts(mending)
+    _trials(mending)
+    _evidence(mending)
+    _ledger(mending)
+    _doses(mending)
+    _phases(mending)
+    _people(mending)
+    return mending
+
+
+def _identity(mending: Mending) -> Mapping[str, Any]:
+    try:
+        texts = loaded("identity", mending.tables["campaign"][0]["identity"])
+        return {key: json.loads(text) for key, text in texts.items()}
+    except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
+        return {}
+
+
+def _campaign(mending: Mending) -> None:
+    """Let processes and decisions say what budget and seed they knew, should the campaign's own row be spoilt."""
+    for row in mending.tables["campaign"][:1]:
+        row["budget_micros"] = max([row["budget_micros"], *(s["budget_micros"] for s in mending.tables["starts"])])
+        seeds = Counter(t["seed"] for t in mending.tables["trials"] if t["origin"] != "manual")
+        row["seed"] = seeds.most_common(1)[0][0] if seeds else row["seed"]
+
+
+def _starts(mending: Mending) -> None:
+    """Let nobody name a process that is not there; the last one left nothing that is known to be safe."""
+    latest = float("-inf")
+    kept = []
+    for row in mending.tables["starts"]:
+        if row["at_s"] >= latest:
+            latest = row["at_s"]
+            kept.append(row)
+    mending.tables["starts"] = kept
+    if kept and "closed" in kept[-1]:
+        kept[-1] |= {"ended": kept[-1]["ended"] or NOTE, "safe": 0, "closed": 1}
+    there = mending.there("starts")
+    for table in ("events", "phases", "acts", "suggestions"):
+        for row in mending.tables.get(table, ()):
+            row["start"] = row["start"] if row["start"] in there else None
+
+
+# Trials ---------------------------------------------------------------------------------------------------------------
+
+
+def _trials(mending: Mending) -> None:
+    known = {row["trial"]: row for row in mending.tables["trials"]}
+    named = [r["trial"] for t in ("events", "ledger", "measurements", "by_hand") for r in mending.tables.get(t, ())]
+    last = max([*known, *named], default=0)
+    events, measured = mending.by_trial("events"), mending.by_trial("measurements")
+    rows: Rows = []
+    steps: Rows = []
+    for number in range(1, last + 1):
+        said = {row["event"]: row for row in events.get(number, ())}
+        row = known.get(number)
+        if row is None:
+            row = _placeholder(mending, number)
+            path = [Event.INGEST_FAILED]
+            mending.undecided.append(number)
+        elif row["origin"] == "manual":
+            path = [Event.INGEST if row["state"] == State.RECORDED else Event.INGEST_FAILED]
+        else:
+            enough = _enough(mending, measured.get(number, ()))
+            path = _path(row, said, enough=enough, may_be_open=mending.sure and number == last)
+            if _after(path) in _ENDS and _after(path) != row["state"]:
+                mending.closed.append(number)
+        rows.append({**row, "state": str(_after(path))})
+        steps += [_step(number, event, path, said, steps) for event in path]
+    mending.tables["trials"] = rows
+    latest_s = 0.0
+    for number, step in enumerate(steps, start=1):
+        latest_s = step["at_s"] = max(step["at_s"], latest_s)
+        step["id"] = number
+    mending.tables["events"] = steps
+
+
+def _placeholder(mending: Mending, number: int) -> Row:
+    """Return a trial of which nothing is known: done somehow, without an outcome."""
+    campaign = mending.tables["campaign"][0] if mending.tables["campaign"] else {}
+    labels = mending.identity.get("control_sets") or [""]
+    row = {
+        "trial": number,
+        "state": "",
+        "control_set": stored("control_set", labels[0].split("+")),
+        "setpoints": stored("setpoints", {}),
+        "origin": "manual",
+        "proposal": None,
+        "policy_state": None,
+        "seed": campaign.get("seed", 0),
+        "history_length": number - 1,
+        "budget_micros": campaign.get("budget_micros", 0),
+        "note": f"{NOTE}: what was decided and done is lost",
+    }
+    return row | ({"corrections": 0} if "acts" in mending.tables else {})
+
+
+def _enough(mending: Mending, measured: Iterable[Row]) -> bool:
+    """Tell whether all is there that a trial is RECORDED from."""
+    needed = {*mending.identity.get("variables.names", ()), mending.identity.get("outcome.name")} - {None}
+    return needed <= {row["name"] for row in measured if row["value"] is not None and row["severity"] < 3}
+
+
+def _path(row: Row, said: Mapping[str, Row], *, enough: bool, may_be_open: bool) -> list[Event]:
+    """Return the steps of a trial: those that are told, those that must have been before them, and an end."""
+    state = State(row["state"]) if row["state"] in State.__members__ else None
+    told = [place for place, event in enumerate(_CHAIN) if event in said]
+    by_state = {State.ARMED: 1, State.RUNNING: 2, State.MEASURED: 3, State.RECORDED: 3}
+    reached = max([*told, by_state.get(state, 0) if state else 0], default=0)
+    end = next((event for event in _ENDS.values() if event in said), _ENDS.get(state) if state else None)
+    if end is Event.RECORD and not enough:
+        end, reached = Event.LOSE, 2
+    if end is None:
+        if may_be_open:
+            return list(_CHAIN[: reached + 1])
+        end = Event.FAIL if reached == 3 else Event.LOSE
+    least, most = {Event.RECORD: (3, 3), Event.LOSE: (1, 2), Event.ABANDON: (0, 2), Event.FAIL: (0, 3)}[end]
+    return [*_CHAIN[: min(max(reached, least), most) + 1], end]
+
+
+def _after(path: Iterable[Event]) -> State:
+    state = None
+    for event in path:
+        state = advance(state, event)
+    if state is None:
+        raise AssertionError("unreachable: a trial has a first step")
+    return state
+
+
+def _step(number: int, event: Event, path: list[Event], said: Mapping[str, Row], before: Rows) -> Row:
+    state = str(_after(path[: path.index(event) + 1]))
+    if event in said:
+        return {**said[event], "state": state}
+    near = before[-1] if before else {"utc": "", "at_s": 0.0, "start": None}
+    later = next((said[other] for other in path if other in said), near)
+    when = near if before and before[-1]["trial"] == number else later
+    about = {"utc": when["utc"], "at_s": when["at_s"], "detail": f"{NOTE}: its record is lost", "start": None}
+    return {"id": 0, "trial": number, "event": str(event), "state": state, **about}
+
+
+def _evidence(mending: Mending) -> None:
+    """Keep of what was read and measured only what the steps that are left can have written."""
+    said = {n: {row["event"] for row in rows} for n, rows in mending.by_trial("events").items()}
+    for table, events in (
+        ("states", {Event.RUN}),
+        ("measurements", {Event.MEASURE, Event.INGEST, Event.INGEST_FAILED}),
+        ("meter_readings", {Event.ARM}),
+    ):
+        mending.keep(table, [row for row in mending.tables[table] if said.get(row["trial"], set()) & events])
+
+
+# Money ----------------------------------------------------------------------------------------------------------------
+
+
+def _ledger(mending: Mending) -> None:
+    lines, kept = mending.by_trial("ledger"), []
+    means = _means(mending.tables["ledger"])
+    totals = [sum(line["amount_micros"] for line in found) for found in lines.values()]
+    means["manual"] = means.get("manual") or (-(-sum(totals) // len(totals)) if totals else 0)
+    said = {n: {row["event"] for row in rows} for n, rows in mending.by_trial("events").items()}
+    imported = {row["trial"] for row in mending.tables.get("by_hand", ()) if row["import"] is not None}
+    for row in mending.tables["trials"]:
+        number, here = row["trial"], {line["meter"]: line for line in lines.get(row["trial"], ())}
+        if row["state"] not in _ENDS or number in imported:
+            continue
+        if row["origin"] == "manual":
+            known = sum(line["amount_micros"] for line in here.values()) if here else None
+            here = here if "manual" in here else {"manual": _line(mending, number, "manual", means, known)}
+            owed = {"manual"}
+        else:
+            owed = set(mending.identity.get("meters.names") or here) if Event.ARM in said[number] else set()
+        kept += [here.get(meter) or _line(mending, number, meter, means) for meter in sorted(owed)]
+    kept.sort(key=lambda line: (line["id"] is None, line["id"] or 0))
+    last = max((line["id"] for line in kept if line["id"] is not None), default=0)
+    for line in kept:
+        if line["id"] is None:
+            last = line["id"] = last + 1
+    mending.tables["ledger"] = kept
+    following = len(mending.tables["trials"]) + 1
+    for row in mending.tables.get("idle", ()):
+        row["before_trial"] = min(max(row["before_trial"], 1), following)
+
+
+def _means(lines: Rows) -> dict[str, Micros]:
+    """Return what a line of each meter costs on average, rounded up."""
+    amounts: dict[str, list[Micros]] = {}
+    for line in lines:
+        amounts.setdefault(line["meter"], []).append(line["amount_micros"])
+    return {meter: -(-sum(found) // len(found)) for meter, found in amounts.items()}
+
+
+def _line(mending: Mending, trial: int, meter: str, means: Mapping[str, Micros], known: Micros | None = None) -> Row:
+    amount = means.get(meter, 0) if known is None else known
+    mending.estimated += amount if known is None else 0
+    kind = str(mending.identity.get(f"meters.{meter}.kind", "manual"))
+    note = f"{NOTE}: its line is lost, the mean of all others" if known is None else f"{NOTE}: the sum of its lines"
+    what = {"kind": kind, "quantity": None, "unit": UNITS.get(kind, "trial")}
+    return {"id": None, "trial": trial, "meter": meter, **what, "amount_micros": amount, "estimated": 1, "note": note}
+
+
+# Doses ----------------------------------------------------------------------------------------------------------------
+
+
+def _doses(mending: Mending) -> None:
+    """Book in full what has no end; and, where a number is missing, as much as that pump has ever given at once."""
+    rows, kept = mending.tables["doses"], []
+    most = {row["actuator"]: 0.0 for row in rows}
+    for row in rows:
+        most[row["actuator"]] = max(most[row["actuator"]], row["volume_ml"] if isfinite(row["volume_ml"]) else 0.0)
+    following = 1
+    for row in rows:
+        unread = {**row, "trial": None, "volume_ml": most[row["actuator"]]}
+        missing = range(max(following, row["id"] - _MOST_DOSES), row["id"])
+        kept += [_in_full(mending, {**unread, "id": number}) for number in missing]
+        following = row["id"] + 1
+        volume = row["volume_ml"] if isfinite(row["volume_ml"]) and row["volume_ml"] >= 0 else most[row["actuator"]]
+        given, settled_s, ended = row["dispensed_ml"], row["settled_s"], row["state"] in ("DONE", "UNKNOWN")
+        sound = ended and given is not None and settled_s is not None and isfinite(given) and given >= 0
+        if not sound or settled_s < row["at_s"] or (row["state"] == "UNKNOWN" and given < volume):
+            row = _in_full(mending, {**row, "volume_ml": volume})  # noqa: PLW2901 - as it is kept
+        kept.append(row)
+    spans = {n: (rows, {row["event"]: row["at_s"] for row in rows}) for n, rows in mending.by_trial("events").items()}
+    for row in kept:
+        steps, at = spans.get(row["trial"], ([], {}))
+        ended_s = steps[-1]["at_s"] if steps and steps[-1]["state"] in _ENDS else float("inf")
+        if row["trial"] is not None and not at.get(Event.ARM, float("inf")) <= row["at_s"] <= ended_s:
+            row |= {"note": f"{row['note']}; {NOTE}: of trial {row['trial']}".lstrip("; "), "trial": None}
+    mending.tables["doses"] = kept
+    settled = mending.there("doses")
+    mending.keep("answers", [row for row in mending.tables.get("answers", ()) if row["dose"] in settled])
+
+
+def _in_full(mending: Mending, row: Row) -> Row:
+    mending.booked_ml += row["volume_ml"]
+    note = f"{row['note']}; {NOTE}: booked in full".lstrip("; ")
+    return {**row, "state": "UNKNOWN", "dispensed_ml": row["volume_ml"], "settled_s": row["at_s"], "note": note}
+
+
+# The campaign itself, and people --------------------------------------------------------------------------------------
+
+
+def _phases(mending: Mending) -> None:
+    kept: Rows = []
+    for row in mending.tables.get("phases", ()):
+        before = kept[-1] if kept else None
+        if before is None or before["start"] != row["start"]:
+            after, goes_on = before is None or (row["start"] or 0) > (before["start"] or 0), row["phase"] in _FIRST
+        else:
+            after, goes_on = True, before["phase"] != "ENDED"
+        if after and goes_on and (row["until_s"] is not None) == (row["phase"] == "WAITING"):
+            kept.append(row)
+    mending.keep("phases", kept)
+
+
+def _people(mending: Mending) -> None:
+    if "acts" not in mending.tables:
+        return
+    tables = mending.tables
+    alarms, suggestions = mending.there("alarms"), mending.there("suggestions")
+    mending.keep("acknowledgements", [row for row in tables["acknowledgements"] if row["alarm"] in alarms])
+    ended = {row["trial"] for row in tables["trials"] if row["state"] in _ENDS}
+    mending.keep("corrections", [row for row in tables["corrections"] if row["trial"] in ended])
+    acts = {(row["verb"], row["argument"]) for row in tables["acts"]}
+    told = [("ack", f"alarm {row['alarm']}", row) for row in tables["acknowledgements"]]
+    told += [(row["kind"], f"trial {row['trial']}", row) for row in tables["corrections"]]
+    audited = {(row["argument"], row["who"]) for row in tables["acts"]}
+    for row in tables.get("upkeep", ()):
+        argument = " ".join(filter(None, (row["device"], row["part"])))
+        told += [] if (argument, row["who"]) in audited else [(row["kind"], argument, row)]
+    last = max(mending.there("acts"), default=0)
+    for verb, argument, row in told:
+        if (verb, argument) not in acts:
+            last += 1
+            said = {"id": last, "verb": verb, "argument": argument, "who": row["who"], "why": "", "outcome": NOTE}
+            tables["acts"].append({**said, "utc": row["utc"], "at_s": row["at_s"], "start": None})
+    for row in tables["by_hand"]:
+        row["suggestion"] = row["suggestion"] if row["suggestion"] in suggestions else None
+    _imports(mending)
+    _corrections(mending)
+
+
+def _imports(mending: Mending) -> None:
+    brought: dict[int, list[Row]] = {}
+    for row in mending.tables["by_hand"]:
+        if row["import"] is not None:
+            brought.setdefault(row["import"], []).append(row)
+    known = {row["id"]: row for row in mending.tables["imports"]}
+    lost = {"source": NOTE, "digest": "", "noise_sd": None, "noise_factor": 1.0, "who": "", "utc": "", "at_s": 0.0}
+    numbers = sorted({*known, *brought})
+    mending.keep("imports", [{**lost, **known.get(n, {}), "id": n, "trials": len(brought.get(n, ()))} for n in numbers])
+
+
+def _corrections(mending: Mending) -> None:
+    """Let each amended cost go on from what is charged, or was amended, before it."""
+    costs: dict[int, Micros | None] = {row["trial"]: row["amount_micros"] for row in mending.tables["by_hand"]}
+    for line in mending.tables["ledger"]:
+        costs[line["trial"]] = (costs.get(line["trial"]) or 0) + line["amount_micros"]
+    for row in mending.tables["corrections"]:
+        try:
+            was, becomes = (dict(loaded(column, row[column])) for column in ("was", "becomes"))
+        except (ValueError, TypeError, RigctlError):
+            continue  # such a row is left out in the next round
+        if row["kind"] == "amend" and becomes.get("amount") is not None:
+            row["was"] = stored("was", {**was, "amount": costs.get(row["trial"])})
+            costs[row["trial"]] = becomes["amount"]

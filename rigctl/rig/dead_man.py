@@ -1,0 +1,61 @@
+"""Dead men in devices: what makes outputs safe should this computer die, and which actuators have none.
+
+A device that watches over its outputs is fed by the lookout, which a look of the watch begins: an event loop that
+hangs, or a process that was killed, feeds nothing, and the device goes safe by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from rigctl.rig.abilities import Fed, Feeds, Heart
+from rigctl.rig.handle import Handle, together
+from rigctl.rig.protocols import Device
+from rigctl.rig.registry import Registry
+from rigctl.rig.spec import RigSpec
+from rigctl.rig.wiring import Wiring
+
+
+def hearts(handles: Mapping[str, Handle[Device]]) -> Mapping[str, tuple[Handle[Device], Heart]]:
+    """Return what feeds a watchdog, by device."""
+    found = {n: (h, h.device.heart) for n, h in handles.items() if isinstance(h.device, Fed)}
+    return {name: (handle, heart) for name, (handle, heart) in found.items() if heart is not None}
+
+
+async def feed(handle: Handle[Device], heart: Heart) -> None:
+    await handle.tell(heart.beat, "heartbeat")
+
+
+async def check_all(wiring: Wiring) -> None:
+    """Feed every watchdog and ask whether it works, before anything is driven.
+
+    Raises:
+        DeviceFault: one is off, or would not notice; nothing may be driven.
+    """
+
+    async def fed(handle: Handle[Device], heart: Heart) -> None:
+        await feed(handle, heart)
+        await handle.ask(heart.check, "watchdog")
+
+    await together(*(fed(handle, heart) for handle, heart in hearts(wiring.in_service(wiring.handles)).values()))
+
+
+def unguarded(spec: RigSpec, registry: Registry) -> tuple[str, ...]:
+    """Return the actuators and pumps that nothing makes safe should this computer die; asks nobody."""
+    stations: dict[str, tuple[str, str]] = {}
+    fed: set[tuple[str, str]] = set()
+    for name, device in spec.devices.items():
+        driver = registry.driver(device.driver)
+        if isinstance(driver, Feeds):
+            unit, feeds = driver.watchdog(device.options)
+            stations[name] = (device.url, unit)
+            fed |= {stations[name]} if feeds else set()
+    return tuple(name for name in spec.limits if stations.get(name) not in fed)
+
+
+def unguarded_told(names: Sequence[str]) -> str:
+    """Say of actuators that nothing makes them safe should this computer die."""
+    *others, last = names
+    listed = f"{', '.join(others)} and {last}" if others else last
+    stay = "stay as they are" if others else "stays as it is"
+    return f"Should this computer die, {listed} {stay}: no watchdog in the device is fed."

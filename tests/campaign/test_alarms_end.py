@@ -1,0 +1,70 @@
+"""What a campaign says is wrong is over when it says so: both ends of each pair find each other in the journal."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from rigctl.campaign.alarms import alarms_of
+from rigctl.campaign.status import Status
+from rigctl.campaign.watch import Snapshot, Standing, look, rules_of
+from rigctl.errors import DeviceTimeout
+from rigctl.rig.protocols import Reading, Severity
+from rigctl.rig.spec import WatchSpec
+from tests.campaign.fakes import make_rig_spec, make_spec
+from tests.campaign.records import SetClock
+
+AWAY = {"power": lambda r: Reading(math.nan, r.unit, r.time_s, Severity.INVALID, "no answer")}
+
+
+def shown(stage):
+    with stage.journal() as journal:
+        return alarms_of(journal.alarm_rows.events(), 0.0, "2026-03-01T00:00:00+00:00")
+
+
+def watching(**changes):
+    return make_spec(rig=make_rig_spec(watch=WatchSpec(every_s=0.01, clear_for_s=0.0)), **changes)
+
+
+@pytest.mark.parametrize(
+    ("faults", "source", "begins"),
+    [
+        ({"counters": AWAY, "missing": [{"mains": "no answer"}] * 2}, "mains", "waits until this is mended"),
+        ({"unsafe": [{}, {"valve": "no answer"}, {"valve": "no answer"}]}, "safe state", "no trial starts"),
+    ],
+)
+async def test_what_is_mended_stands_no_more(stage, faults, source, begins):
+    """While it holds it stands, whoever has seen it; then it is over, and nobody has to say so."""
+    once = [DeviceTimeout("scale: no answer")]
+
+    def fail():
+        stage.rig.counters.clear()
+        if once:
+            raise once.pop()
+
+    await stage.run(watching(max_trials=2), fail={"measure": fail}, **faults)
+    (found,) = [a for a in shown(stage) if a.source == source]
+    assert begins in found.message
+    assert (found.condition, bool(found.until)) == ("over", True)
+
+
+def test_people_who_cannot_be_told_are_an_alarm_that_ends():
+    """A warning, which holds nothing."""
+    rules = rules_of(WatchSpec())
+    found = look(rules, Standing(), Snapshot(0.0, untold="mail: was not taken"))
+    assert [(f.rule, f.then) for f in found.new] == [("telling", "warn")]
+    assert [f.rule for f in look(rules, found.standing, Snapshot(1.0)).over] == ["telling"]
+
+
+async def test_a_running_campaign_says_how_its_watch_and_its_buses_do(stage):
+    """How late the watch looked, how long ago; what went wrong on each bus; how long the last decision took."""
+    await stage.run(watching(max_trials=1))
+    status = Status("tank", "EUR", SetClock(1000.0))
+    for event in stage.told:
+        status.follow(event)
+    told = status.answer()
+    assert set(told["watch"]) == {"late_s", "worst_late_s", "age_s"}
+    assert 0.0 <= told["watch"]["late_s"] <= told["watch"]["worst_late_s"]
+    assert told["decision_s"] >= 0.0
+    assert told["buses"] == {}

@@ -1,0 +1,154 @@
+"""Which devices are not to be used, and what cannot be played because of that."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from rigctl.campaign.eligibility import DeviceState, needed, objections, unavailable
+from rigctl.campaign.trial import State
+from rigctl.rig.abilities import Calibration
+from rigctl.rig.protocols import Severity
+from rigctl.rig.spec import CareSpec, DosingSpec, MeterSpec, PrepareStep, VariableWiring, VolumeSpec
+from tests.campaign.fakes import make_rig_spec, make_space
+from tests.campaign.test_acts import ask, phases, soon
+from tests.campaign.test_hands import cared
+
+DAY_S = 86_400.0
+SETS = make_space().control_sets
+CARE = {
+    "pump": CareSpec(bottle_ml=500.0, warn_doses=20, tubing_ml=50_000.0),
+    "a_probe": CareSpec(calibrate_every_s=30 * DAY_S),
+}
+
+
+def found(**states):
+    """What is objected to, of the fake rig, and which control sets it bars."""
+    rig = make_rig_spec(care=CARE)
+    against = objections(rig, {name: DeviceState(**state) for name, state in states.items()})
+    barred = {SETS[i].label for i in unavailable(rig, SETS, against)}
+    return [(o.device, o.kind, o.severity) for o in against], barred
+
+
+@pytest.mark.parametrize(
+    ("device", "state", "kind", "barred"),
+    [
+        ("pump", {"out": "by anna"}, "out", {"a", "a+b"}),
+        ("pump", {"left_ml": 9.0, "trial_ml": 10.0}, "empty", {"a", "a+b"}),
+        ("pump", {"left_ml": -1.0}, "empty", {"a", "a+b"}),
+        ("pump", {"left_ml": 40.0, "dose_ml": 2.0, "trial_ml": 10.0}, "low", set()),
+        ("pump", {"left_ml": 42.0, "dose_ml": 2.0, "trial_ml": 10.0}, None, set()),
+        ("pump", {"tubing_ml": 50_000.0}, "tubing", set()),
+        ("pump", {"points": 0}, "uncalibrated", set()),
+        ("a_probe", {"points": 0}, "uncalibrated", {"a", "a+b"}),
+        ("a_probe", {"points": 3, "slopes": (84.9, 99.0)}, "slope", {"a", "a+b"}),
+        ("a_probe", {"points": 3, "slopes": (85.0, 105.0)}, None, set()),
+        ("a_probe", {"points": 3, "slopes": (99.0, 105.1)}, "slope", {"a", "a+b"}),
+        ("a_probe", {"calibrated_ago_s": 30 * DAY_S}, "due", set()),
+        ("a_probe", {"calibrated_ago_s": 26 * DAY_S}, None, set()),
+        ("a_probe", {"calibrated_ago_s": 31 * DAY_S}, "overdue", {"a", "a+b"}),
+        ("b_probe", {"points": 0}, "uncalibrated", set()),
+        ("a_probe", {"out": "by anna"}, "out", {"a", "b", "a+b"}),
+    ],
+)
+def test_what_a_device_is_in_bars_the_control_sets_that_need_it_so(device, state, kind, barred):
+    """A probe that judges doses bars those; what is out of service all that read it; what only wears out nothing."""
+    against, sets = found(**{device: state})
+    severity = Severity.MAJOR if barred else Severity.MINOR
+    assert (against, sets) == ([] if kind is None else [(device, kind, severity)], barred)
+
+
+def test_what_every_trial_does_is_needed_by_every_control_set():
+    """Sensors, energy meters, prepared actuators and what is given anyway; pumps and treatments as they are chosen."""
+    rig = make_rig_spec()
+    rig = replace(
+        rig,
+        variables=(
+            VariableWiring("a", "a_probe", "acid", 0.1, second="base"),
+            VariableWiring("b", "", "feed", 0.1),
+        ),
+        dosing={
+            "acid": DosingSpec("a_probe", -1.0, 0.1, 0.0, 1, treatment="osmosis", partners={"nutrient": 1.0}),
+            "base": DosingSpec("a_probe", 1.0, 0.1, 0.0, 1),
+        },
+        volumes={"feed": VolumeSpec(otherwise_ml=1.0, partners={"salt": 2.0})},
+        timing=replace(rig.timing, prepare=(PrepareStep("drain", 1.0, 1.0),)),
+        meters=(MeterSpec("power", "energy", "mains", rig.meters[0].price), rig.meters[2]),
+    )
+    always = {"a_probe", "scale", "mains", "drain", "feed", "salt"}
+    assert set(needed(rig, ())) == set(needed(rig, ("b",))) == always
+    assert set(needed(rig, ("a",))) == always | {"acid", "base", "nutrient", "osmosis"}
+    assert "dosing" in needed(rig, ("a",))["a_probe"]
+    assert "dosing" not in needed(rig, ("b",))["a_probe"]
+
+
+# in a campaign --------------------------------------------------------------------------------
+
+
+async def test_a_bottle_that_is_empty_is_not_dosed_from_until_it_is_refilled(stage):
+    """What is left is counted from the doses; then the campaign goes on without the pump, and says why."""
+    spec = cared({"pump": CareSpec(bottle_ml=10.0, warn_doses=1)}, max_trials=7)
+    seen = []
+
+    async def at_measure():
+        if stage.world.count("control") == 5:
+            seen.append(await ask(stage, "status"))
+            seen.append((await ask(stage, "refilled", device="pump", volume_ml=400.0))["outcome"])
+
+    await stage.run(spec, fail={"measure": at_measure})
+    with stage.journal() as journal:
+        rows, doses = journal.trials(), journal.doses()
+        knew = ["pump" in str(row.unavailable) for row in rows]
+        played = ["a" in row.control_set for row in rows]
+    emptied = next(n for n in range(7) if knew[n])
+    used_ml = sum(d.dispensed_ml for d in doses if d.trial <= emptied)
+    assert used_ml + max(d.dispensed_ml for d in doses if d.trial <= emptied) > 10.0
+    assert not any(p for p, k in zip(played, knew, strict=True) if k)
+    assert not knew[5]
+    (pump,) = seen[0]["upkeep"]
+    assert pump["left_ml"] == pytest.approx(10.0 - sum(d.dispensed_ml for d in doses if d.trial <= 5), abs=1e-3)
+    assert seen[1] == "pump has 400 mL in its bottle; doses are counted from now on"
+    alarms = [(a.severity, a.source) for a in stage.alarms() if "bottle" in a.message]
+    assert (Severity.MAJOR, "pump") in alarms
+
+
+async def test_a_probe_that_is_not_calibrated_holds_its_control_sets_until_it_is(stage):
+    """What instruments say is read at the start, journalled, and read again while it is waited for."""
+    rig = make_rig_spec()
+    probe = replace(rig.devices["pump"], name="a_probe")
+    spec = cared({}, max_trials=1)
+    devices = {**rig.devices, "a_probe": probe}
+    only_a = replace(spec.problem, space=type(spec.problem.space).of(spec.problem.space.variables, [["a"]]))
+    spec = replace(spec, rig=replace(spec.rig, devices=devices), problem=only_a)
+    make = stage.make_rig
+
+    def with_probe(**faults):
+        factory = make(**faults)
+
+        def made(*told):
+            rig = factory(*told)
+            rig.hands.said["a_probe"] = Calibration(0, (), "Cal,0")
+            return rig
+
+        return made
+
+    stage.make_rig = with_probe
+
+    async def person():
+        await soon(lambda: phases(stage)[-1:] == ["HOLDING"])
+        stage.rig.hands.said["a_probe"] = Calibration(2, (99.0, 98.0), "Cal,2")
+        await ask(stage, "calibrated", device="a_probe", who="anna", ago_s=3600.0 / stage.clock().speedup)
+
+    acting = asyncio.create_task(person())
+    result = await stage.run(spec)
+    await acting
+    assert (result.recorded, phases(stage)) == (1, ["HOLDING", "RUNNING"])
+    with stage.journal() as journal:
+        row = journal.upkeep.calibrations()["a_probe"]
+        (said,) = journal.upkeep.rows()
+        (trial,) = journal.trials()
+    assert (row.points, row.slopes, said.kind, round(said.age_s)) == (2, (99.0, 98.0), "calibrated", 3600)
+    assert (trial.state, trial.unavailable) == (State.RECORDED, {})
+    assert any(a.source == "a_probe" and "is not calibrated" in a.message for a in stage.alarms())

@@ -1,0 +1,88 @@
+"""A journal that a stranger has sent: it is read, or refused as damaged; nothing in it is carried out."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from contextlib import closing
+
+import pytest
+from typer.testing import CliRunner
+
+from rigctl.console.cli import app
+from rigctl.printable import printable
+from tests.page.conftest import unpacked
+from tests.profiles import slow_beyond
+
+DEEP = "[" * 100_000
+HOSTILE = {
+    "depth in a decision": "UPDATE trials SET proposal = :deep WHERE trial = 2",
+    "depth in what is known": "UPDATE campaign SET identity = :deep",
+    "a decision of another form": "UPDATE trials SET proposal = '[1, 2]' WHERE trial = 2",
+    "a state that is none": "UPDATE trials SET state = char(27) || '[2J' WHERE trial = 2",
+    "bytes for words": "UPDATE trials SET control_set = x'ff00' WHERE trial = 1",
+    "a number without end": "UPDATE measurements SET value = 9e999",
+    "a configuration without end": "UPDATE starts SET config = :long",
+    "a configuration that runs": "UPDATE starts SET config = '!!python/object/apply:os.system [touch PWNED]'",
+    "escapes in an alarm": "UPDATE alarms SET message = char(27) || ']52;c;cm0=' || char(7)",
+    "a formula in an alarm": "UPDATE alarms SET message = '=cmd|''/C calc''!A0'",
+    "a trigger": "CREATE TRIGGER t AFTER INSERT ON starts BEGIN SELECT load_extension('/tmp/evil.so'); END",
+    "a view for a table": "DROP TABLE alarms;; CREATE VIEW alarms AS SELECT load_extension('/tmp/evil.so')",
+    "a table that is no table": "DROP TABLE events;; CREATE VIEW events AS SELECT 1 AS x",
+}  # fmt: skip
+READS = (
+    ("status",),
+    ("export", "--what", "trials"),
+    ("export", "--what", "alarms"),
+    ("replay",),
+    ("verify",),
+)
+
+
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory):
+    return unpacked("finished", tmp_path_factory.mktemp("sound"))
+
+
+@pytest.fixture
+def sent(sound, tmp_path, monkeypatch):
+    """Makes the journal that was sent, after these statements; commands are run beside it."""
+    directory = shutil.copytree(sound, tmp_path / "state")
+    monkeypatch.chdir(tmp_path)
+
+    def made(sql):
+        with closing(sqlite3.connect(directory / "journal.sqlite", isolation_level=None)) as file:
+            for statement in sql.split(";; "):
+                given = {"deep": DEEP, "long": "#" * 5_000_000}
+                file.execute(statement, {k: v for k, v in given.items() if f":{k}" in statement})
+        return directory
+
+    return made
+
+
+@pytest.mark.parametrize("kind", slow_beyond(5, HOSTILE))
+def test_a_journal_from_a_stranger_is_read_or_refused(sent, kind):
+    """Each command answers, or says what is wrong in words that can be printed; nothing runs."""
+    directory = sent(HOSTILE[kind])
+    for words in READS:
+        done = CliRunner().invoke(app, [*words, "--state", str(directory)])
+        assert done.exception is None or isinstance(done.exception, SystemExit), (words, done.exception)
+        assert printable(done.output) == done.output, words
+        assert len(done.output) < 100_000
+    assert not (directory.parent / "PWNED").exists()
+
+
+def test_a_spreadsheet_is_given_words(sent):
+    """The formula that somebody put into an alarm is quoted."""
+    directory = sent(HOSTILE["a formula in an alarm"])
+    done = CliRunner().invoke(app, ["export", "--what", "alarms", "--state", str(directory)])
+    assert ",=cmd" not in done.output
+
+
+def test_what_is_sent_as_json_is_escaped(sent):
+    """A program that prints what it was told prints text."""
+    directory = sent(HOSTILE["escapes in an alarm"])
+    done = CliRunner().invoke(app, ["export", "--what", "alarms", "--format", "jsonl", "--state", str(directory)])
+    assert "\x1b" not in done.output
+    assert all(json.loads(line) for line in done.stdout.splitlines())

@@ -1,0 +1,47 @@
+"""What runs out, wears out and has to be calibrated, from the file to the rig."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.errors import ConfigError
+from rigctl.rig.spec import CareSpec
+from tests.config.conftest import SMALL, loaded_to_run
+
+PUMP = "doser: {driver: ezo-pmp,"
+PROBE = "probe: {driver: ezo,"
+RIG = SMALL.replace("sensor: probe, actuator", "plausible: [3, 10], sensor: probe, actuator")
+
+
+def with_care(pump="", probe=""):
+    """The small rig with these keys at its pump and at its probe."""
+    assert PUMP in RIG
+    return RIG.replace(PUMP, f"{PUMP}{pump}").replace(PROBE, f"{PROBE}{probe}")
+
+
+def test_what_is_counted_of_a_device():
+    """Volumes and times in the rig's units; `20 doses` as well as 20; a probe's slopes have a usual band."""
+    pump = "inventory: {volume: 0.5 L, warn_at: 30 doses}, tubing: {replace_after: 50 L},"
+    care = loaded_to_run(with_care(pump, "calibration: {every: 30 d},")).rig.care
+    assert care["doser"] == CareSpec(500.0, 30, 50_000.0)
+    assert care["probe"] == CareSpec(calibrate_every_s=30 * 86_400.0, slope=(85.0, 105.0))
+    assert loaded_to_run(with_care("inventory: {volume: 1 L, warn_at: 3},")).rig.care["doser"].warn_doses == 3
+    assert loaded_to_run(RIG).rig.care == {}
+
+
+@pytest.mark.parametrize(
+    ("pump", "probe", "said"),
+    [
+        ("inventory: {volume: 0 mL},", "", "must be more than nothing"),
+        ("inventory: {volume: 1 L, warn_at: soon},", "", 'must be a number of doses such as "20 doses"'),
+        ("tubing: {replace_after: 3 d},", "", "must be a volume"),
+        ("", "inventory: {volume: 1 L},", "is only for pumps, and probe doses nothing; take it out"),
+        ("", "calibration: {slope: [105, 85]},", "got [105, 85], must be two rising percentages"),
+        ("", "calibration: {evry: 30 d},", 'did you mean "every"'),
+    ],
+)
+def test_what_does_not_hold_is_told_in_plain_words(pump, probe, said):
+    """With its place in the file, as everything else."""
+    with pytest.raises(ConfigError) as caught:
+        loaded_to_run(with_care(pump, probe))
+    assert said in str(caught.value)

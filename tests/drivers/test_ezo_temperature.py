@@ -1,0 +1,78 @@
+"""A pH circuit that is told the temperature of its liquid before each reading."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from rigctl.rig.abilities import Compensated
+from rigctl.rig.protocols import Deadline, Reading, Severity
+from rigctl.rig.testing import ScriptedLine
+from rigctl_drivers.ezo_sensor import EzoSensorDriver
+
+ANSWERS = {"i": ["?I,pH,2.14", "*OK"], "C,0": ["*OK"], "RT,24.32": ["6.021", "*OK"], "RT,23.00": ["6.003", "*OK"]}
+
+
+@pytest.fixture
+def wire():
+    return ScriptedLine(lambda command: ANSWERS.get(command, ["*ER"]))
+
+
+@pytest.fixture
+def probe(wire):
+    options = {"model": "pH", "compensate": {"temperature": "tank_temp", "stale_after_s": 600.0}}
+    return EzoSensorDriver.connect("ph", EzoSensorDriver.options.model_validate(options), wire)
+
+
+def soon():
+    return Deadline.after(1.0)
+
+
+def degrees(wire, value=24.32, ago_s=0.0):
+    return Reading(value, "degC", wire.clock.now_s() - ago_s)
+
+
+def broken(wire):
+    return Reading.invalid("degC", wire.clock.now_s(), "DeviceTimeout: tank_temp: silent")
+
+
+def test_a_reading_goes_with_its_temperature(wire, probe):
+    """Each is asked for with the degrees of its own moment, to the hundredth."""
+    assert isinstance(probe, Compensated)
+    probe.take_temperature(degrees(wire, 24.317))
+    first = probe.read(soon())
+    probe.take_temperature(degrees(wire, 23.0))
+    assert (first.value, first.severity, probe.read(soon()).value) == (6.021, Severity.NONE, 6.003)
+    assert wire.sent == ["i", "C,0", "RT,24.32", "RT,23.00"]
+
+
+def test_without_any_temperature_there_is_no_reading(wire, probe):
+    """Nothing is sent, and it says why."""
+    probe.take_temperature(broken(wire))
+    reading = probe.read(soon())
+    assert not reading.valid
+    assert "tank_temp has given no temperature: DeviceTimeout: tank_temp: silent" in reading.detail
+    assert wire.sent == []
+
+
+@pytest.mark.parametrize(
+    ("ago_s", "severity", "said"),
+    [
+        (599.0, Severity.MINOR, "compensated by a temperature of tank_temp that is 599 s old: DeviceTimeout"),
+        (601.0, Severity.INVALID, "cannot be compensated, the temperature of tank_temp is 601 s old: DeviceTimeout"),
+    ],
+)
+def test_an_old_temperature_is_doubtful_then_useless(wire, probe, ago_s, severity, said):
+    """The last one serves for a while, and the reading says so; after that there is none."""
+    probe.take_temperature(degrees(wire, ago_s=ago_s))
+    probe.take_temperature(broken(wire))
+    reading = probe.read(soon())
+    assert (reading.severity, said in reading.detail) == (severity, True)
+    assert (wire.sent[-1:] == ["RT,24.32"]) == (severity is Severity.MINOR)
+
+
+def test_a_fixed_temperature_and_a_measured_one_exclude_each_other():
+    """Which of them counts would be anybody's guess."""
+    options = {"model": "pH", "temperature_c": 20.0, "compensate": {"temperature": "tank_temp"}}
+    with pytest.raises(ValidationError, match="does not go with `temperature_c`"):
+        EzoSensorDriver.options.model_validate(options)

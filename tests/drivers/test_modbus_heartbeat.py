@@ -1,0 +1,85 @@
+"""The watchdog of a Modbus unit, fed and asked."""
+
+from __future__ import annotations
+
+import pytest
+
+from rigctl.errors import DeviceFault
+from rigctl.rig.abilities import Fed
+from rigctl.rig.protocols import Deadline
+from rigctl.rig.testing import MemoryLine
+from rigctl_drivers.modbus_register import ModbusRegisterDriver
+
+VALVE = {"enable": {"coil": 1}, "heartbeat": {"at": 100, "every_s": 1.0, "timeout_at": 101}}
+
+
+def soon():
+    return Deadline.after(1.0)
+
+
+def valve(line, **changes):
+    options = {**VALVE, "heartbeat": {**VALVE["heartbeat"], **changes}}
+    return ModbusRegisterDriver.connect("valve", ModbusRegisterDriver.options.model_validate(options), line)
+
+
+@pytest.fixture
+def memory():
+    """A unit whose watchdog waits for four seconds."""
+    line = MemoryLine()
+    line.write_registers(1, 101, (40,), soon())
+    return line
+
+
+def test_every_heartbeat_is_another_number(memory):
+    """A device that looks for a change sees one, and each is read back."""
+    made = valve(memory)
+    assert isinstance(made, Fed)
+    seen = []
+    for _ in range(3):
+        made.heart.beat(soon())
+        made.heart.check(soon())
+        seen += memory.read_registers(1, "holding", 100, 1, soon())
+    assert len(set(seen)) == 3
+    made.heart._count = 0xFFFF
+    made.heart.beat(soon())
+    assert list(memory.read_registers(1, "holding", 100, 1, soon())) == [1]
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (0, "holds 0: its watchdog is off; set it to at least 3 s"),
+        (29, r"holds 29, 2.9 s; must be 3 s \(3 heartbeats\) to 60 s"),
+        (601, r"60.1 s; must be 3 s"),
+        (30, ""),
+        (600, ""),
+    ],
+)
+def test_a_watchdog_that_is_off_or_has_no_sane_time_is_refused(memory, raw, said):
+    """Before anything is driven: off, too quick for a busy bus, or too slow to protect anything."""
+    made = valve(memory)
+    made.heart.beat(soon())
+    memory.write_registers(1, 101, (raw,), soon())
+    if said:
+        with pytest.raises(DeviceFault, match=said):
+            made.heart.check(soon())
+    else:
+        made.heart.check(soon())
+        assert not said
+
+
+def test_a_heartbeat_that_the_device_does_not_keep_is_refused(memory):
+    """Somebody else writes the register, or nobody listens there."""
+    made = valve(memory)
+    made.heart.beat(soon())
+    memory.write_registers(1, 100, (7,), soon())
+    with pytest.raises(DeviceFault, match="holds 7, 1 was written"):
+        made.heart.check(soon())
+
+
+def test_one_device_feeds_the_watchdog_of_its_unit(memory):
+    """The others of the unit are guarded with it; the register is claimed, so no other may write it."""
+    driver, options = ModbusRegisterDriver, ModbusRegisterDriver.options.model_validate
+    assert driver.watchdog(options(VALVE)) == ("unit 1", True)
+    assert driver.watchdog(options({"enable": {"coil": 2}})) == ("unit 1", False)
+    assert "unit 1 holding register 100" in {claim.place for claim in driver.occupies(options(VALVE))}

@@ -1,0 +1,76 @@
+"""Watchdogs in devices: fed only while the watch looks, checked before anything is driven."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from rigctl.errors import DeviceFault
+from rigctl.rig.dead_man import unguarded
+from rigctl.rig.registry import Registry
+from rigctl.rig.spec import WatchSpec
+from tests.config.conftest import SMALL, loaded
+
+
+class FakeHeart:
+    """What feeds a watchdog, and how often it was asked to."""
+
+    def __init__(self, every_s):
+        self.every_s, self.beats, self.fault = every_s, 0, ""
+
+    def beat(self, deadline):
+        self.beats += 1
+
+    def check(self, deadline):
+        if self.fault:
+            raise DeviceFault(self.fault)
+
+
+@pytest.fixture
+def heart(bench):
+    """A watchdog that the valve's unit has."""
+    bench.valve.heart = FakeHeart(0.02)
+    return bench.valve.heart
+
+
+@pytest.fixture
+def fed(bench, heart, make_rig):
+    """A rig that is looked at every hundredth of a second."""
+    return make_rig(replace(bench.spec(), watch=WatchSpec(every_s=0.01)))
+
+
+async def test_a_watchdog_is_fed_by_looks_alone(fed, heart):
+    """As long as somebody looks it is fed, no more often than it wants to be; nobody looks, nothing feeds it."""
+    await fed.open()
+    looks = 0
+    while heart.beats < 3:
+        fed.look()
+        looks += 1
+        await asyncio.sleep(0.005)
+    assert looks > heart.beats
+    await asyncio.sleep(0.02)
+    fed_so_far = heart.beats
+    await asyncio.sleep(0.1)
+    assert heart.beats == fed_so_far
+
+
+async def test_nothing_is_driven_while_a_watchdog_is_off(bench, fed, heart):
+    """The setpoint is not sent; once it is on again, it is."""
+    await fed.open()
+    heart.fault = "its watchdog is off"
+    with pytest.raises(DeviceFault, match="its watchdog is off"):
+        await fed.control({"b": 30.0})
+    assert bench.valve.applied == []
+    heart.fault = ""
+    await fed.control({"b": 30.0})
+    assert bench.valve.applied == [30.0]
+
+
+def test_actuators_without_one_are_known():
+    """A unit's watchdog guards every actuator of that unit; a pump on a serial line has none."""
+    fed = SMALL.replace("enable: {coil: 0}}", "enable: {coil: 0}, heartbeat: {at: 100}}")
+    assert fed != SMALL
+    assert set(unguarded(loaded(SMALL).rig, Registry.installed())) == {"ca_valve", "doser"}
+    assert unguarded(loaded(fed).rig, Registry.installed()) == ("doser",)

@@ -1,0 +1,100 @@
+"""Setpoints that may not jump are brought to where they are sent in steps."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rigctl.errors import DeviceFault, GuardRefused
+from rigctl.rig.protocols import ActuatorState
+from rigctl.rig.slewing import STEPS, Slew, ramp
+
+RATE = 0.25
+SLEW = Slew(4.0, RATE)
+
+
+@given(
+    start=st.floats(-1e3, 1e3),
+    target=st.floats(-1e3, 1e3),
+    step=st.one_of(st.just(float("inf")), st.floats(0.5, 500)),
+    rate=st.one_of(st.just(float("inf")), st.floats(0.01, 100)),
+)
+def test_no_step_is_larger_or_faster_than_allowed(start, target, step, rate):
+    """The last is the target to the last bit; each is within both limits, as the guard judges them."""
+    slew = Slew(step, rate)
+    way = ramp(start, target, slew)
+    assert way[-1][1] == target
+    values = [start, *(value for _, value in way)]
+    for (pause_s, _), (before, after) in zip(way, pairwise(values), strict=True):
+        assert slew.objection(abs(after - before), pause_s) is None
+    assert len(way) <= max(1.0, abs(target - start) / step + 1, STEPS + 1)
+
+
+@pytest.fixture
+def slewed(bench, make_rig):
+    """The rig of the tests, with a valve that moves 15 uM a minute, 4 uM at a time."""
+    bench.valve.state = ActuatorState(controlled=False, setpoint=None)
+    spec = bench.spec()
+    limits = {**spec.limits, "b_valve": replace(spec.limits["b_valve"], slew=SLEW)}
+    return make_rig(replace(spec, limits=limits))
+
+
+async def test_a_ramp_goes_from_where_the_variable_is_and_on_from_the_last_setpoint(bench, slewed):
+    """From the probe's 28 to 40, then down to 30: no step above 4, no faster than allowed, to the last."""
+    began_s = bench.clock.now_s()
+    await slewed.control({"b": 40.0})
+    first = list(bench.valve.applied)
+    assert first[-1] == 40.0
+    assert max(abs(b - a) for a, b in pairwise([28.0, *first])) <= 4.0
+    assert bench.clock.now_s() - began_s >= 12.0 / RATE
+    await slewed.control({"b": 30.0})
+    second = bench.valve.applied[len(first) :]
+    assert max(abs(b - a) for a, b in pairwise([40.0, *second])) <= 4.0
+    assert (second[-1], slewed.driven) == (30.0, {"b_valve": 30.0})
+
+
+async def test_the_way_to_safety_is_no_ramp(bench, slewed):
+    """One command, from whatever it holds; the next ramp begins anew, where the variable is."""
+    await slewed.control({"b": 40.0})
+    sent = len(bench.valve.applied)
+    assert (await slewed.safe()).ok
+    assert len(bench.valve.applied) == sent
+    assert not bench.valve.state.controlled
+    await slewed.control({"b": 29.0})
+    assert bench.valve.applied[sent] == pytest.approx(29.0, abs=1.0)
+
+
+async def test_a_ramp_that_is_refused_on_its_way_goes_no_further(bench, slewed):
+    """What the instrument refuses is not sent again, and nothing after it."""
+    bench.valve.fail("apply", DeviceFault("refused"))
+    with pytest.raises(DeviceFault):
+        await slewed.control({"b": 40.0})
+    assert bench.valve.applied == []
+    assert slewed.driven == {}
+
+
+async def test_an_answer_that_is_lost_on_the_way_is_settled_by_the_read_back(bench, slewed):
+    """Nothing is sent twice, and the ramp goes on from what the instrument says that it holds."""
+    bench.valve.lose_reply("apply")
+    await slewed.control({"b": 32.0})
+    assert len(set(bench.valve.applied)) == len(bench.valve.applied) == len(ramp(28.0, 32.0, SLEW))
+    assert slewed.driven == {"b_valve": 32.0}
+
+
+async def test_the_guard_refuses_a_jump_whoever_asks(bench, slewed):
+    """Without knowing where it stands, or too far from there, or too soon."""
+    guard, valve = slewed.guard, slewed._wiring.actuators["b_valve"]
+    with pytest.raises(GuardRefused, match="not known where it stands"):
+        await guard.apply(valve, 30.0)
+    guard.stands_at("b_valve", 28.0)
+    bench.clock.sleep(60.0)
+    with pytest.raises(GuardRefused, match="got a step of 6, allowed 4 in one command"):
+        await guard.apply(valve, 34.0)
+    await guard.apply(valve, 31.0)
+    with pytest.raises(GuardRefused, match=r"got a step of 3 after 0\S* s"):
+        await guard.apply(valve, 28.0)
+    assert bench.valve.applied == [31.0]
