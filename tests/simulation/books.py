@@ -64,8 +64,8 @@ class Books:
         finally:
             shutil.rmtree(scratch)
 
-    def look(self, connection: sqlite3.Connection) -> None:
-        """Hold everything that does not need the plant against what must be.
+    def look(self, connection: sqlite3.Connection) -> bool:
+        """Hold everything that does not need the plant against what must be; tell whether there is anything yet.
 
         Raises:
             Violation: it is not so.
@@ -79,11 +79,12 @@ class Books:
         if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'trials'").fetchone():
             if self.trials:
                 raise Violation("the journal has lost all its tables")
-            return
+            return False
         self._steps(connection)
         self._kept(connection)
         self._charged(connection)
         self._phases(connection)
+        return True
 
     def _steps(self, connection: sqlite3.Connection) -> None:
         state: dict[int, str] = {}
@@ -141,8 +142,6 @@ class Books:
             last[start] = phase
 
     def alarms(self, connection: sqlite3.Connection) -> set[tuple[str, str]]:
-        if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alarms'").fetchone():
-            return set()
         return set(connection.execute("SELECT source, message FROM alarms"))
 
     def spent(self, connection: sqlite3.Connection) -> int:

@@ -101,6 +101,8 @@ class Controller:
         self.commit_s: Callable[[], float] = lambda: 0.0
         """Draws how long the disk takes for the next commit."""
         self.lives = 0
+        self.silent: Callable[[], bool] = lambda: False
+        """Draws whether a decision does not come."""
         self.heard: Callable[[Running, CampaignEvent], None] = lambda _running, _event: None
         self.running: Running | None = None
         self._pids: dict[int, Life] = {}
@@ -166,7 +168,7 @@ class Controller:
                     lambda event: self._heard(running, event),
                     open_journal=self._journal,
                     signals=running.signals,
-                    decider=HereDecider(),
+                    decider=HereDecider(self.silent),
                 )
             )
         except RigctlError as error:

@@ -194,7 +194,8 @@ class Witness:
         if not self.books.there():
             return
         with self.books.copy() as connection:
-            self.books.look(connection)
+            if not self.books.look(connection):
+                return
             for pump, sent in self._sent.items():
                 check_sends(pump, sent, intents_of(connection, pump))
             self._told(running, self.books.alarms(connection))

@@ -68,6 +68,7 @@ class Mischief:
             "disk error": (1, self._disk_error),
             "clock": (1, self._clock),
             "suspend": (1, self._suspend),
+            "decider": (1, self._decider),
             "operator": (6, self._operator),
         }
 
@@ -252,6 +253,11 @@ class Mischief:
 
         self.disk.on_operation = failing
         return lambda: setattr(self.disk, "on_operation", before)
+
+    def _decider(self) -> Undo:
+        self._tell("decider silent")
+        self.controller.silent = lambda: self.draw.random() < 0.7
+        return lambda: setattr(self.controller, "silent", lambda: False)
 
     def _clock(self) -> None:
         by_s = self.draw.choice((-1, 1)) * 10.0 ** self.draw.uniform(0.0, 6.0)

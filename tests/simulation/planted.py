@@ -61,7 +61,7 @@ def planted(patch: Path | None) -> Iterator[Path]:
             source, target = ROOT / name, copy / name
             target.parent.mkdir(parents=True, exist_ok=True)
             if source.is_dir():
-                shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"), dirs_exist_ok=True)
+                shutil.copytree(source, target, dirs_exist_ok=True)  # what is compiled already, too
             else:
                 shutil.copy2(source, target)
         if patch is not None:

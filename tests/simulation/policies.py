@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,7 @@ from rigctl.campaign.decision import Decision
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.policy import BudgetSpent, Policy, Proposal
+from rigctl.errors import NoAnswer
 
 
 @dataclass(frozen=True)
@@ -36,12 +39,22 @@ class Wander:
 
 
 class HereDecider:
-    """Decides in this process and at once; a real one is a process of its own, which has no place in virtual time."""
+    """Decides in this process; a real one is a process of its own, which has no place in virtual time.
+
+    Args:
+        silent: tells, for each question, whether no answer comes.
+    """
+
+    def __init__(self, silent: Callable[[], bool]) -> None:
+        self._silent = silent
 
     async def start(self, policy: Policy, problem: Problem) -> None:
         """Nothing has to be got ready."""
 
     async def decide(self, question: Question, limit_s: float) -> Decision:
+        if self._silent():
+            await asyncio.sleep(limit_s)
+            raise NoAnswer(f"no decision within {limit_s:g} s")
         return decide(question)
 
     async def close(self) -> None:
