@@ -122,7 +122,7 @@ class Promises:
     def ended(self, running: Running, connection: sqlite3.Connection) -> None:
         """Hold what a life has left against what was promised; raises `Violation`."""
         self._demand = None
-        driven = self._shoulder.driven_untouched()
+        driven = [n for n in self._witness.driven() if n not in self._rig.pumps and self._trouble.believed(n)]
         if driven and not self._said_driven():
             raise Violation(f"{', '.join(driven)} is driven, and safe.json does not say so")
         _check_times(connection)

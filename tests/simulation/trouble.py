@@ -13,6 +13,8 @@ QUIET_S = 60.0
 """True seconds after the last trouble on a bus before anything is demanded of it."""
 COMPUTER = ("suspended", "disk full", "disk slow", "disk error")
 NETWORK = ("network down", "half_open", "word_swap", "reset")
+LIES = ("corrupt", "stale", "garbage", "wrong_unit", "truncate", "dribble", "delay")
+"""What may make an instrument seem to say what it does not: Modbus TCP has no checksum."""
 NEVER_S = -1e9
 
 
@@ -24,6 +26,7 @@ class Trouble:
         self._plant = witness.plant
         self._mischief = witness.mischief
         self._bus_s: dict[str, float] = {}
+        self._lie_s: dict[str, float] = {}
         self._computer_s = NEVER_S
         self._silent_since_s: dict[str, float] = {}
         links = {wire.link: wire.bus for wire in self._plant.assembly.serial}
@@ -47,12 +50,16 @@ class Trouble:
             self._bus_s[PLC] = now_s
         elif "bus" in more:
             self._bus_s[str(more["bus"])] = now_s
+        if what in LIES:
+            self._lie_s[str(more["bus"])] = now_s
 
     def glance(self) -> None:
         """Look in passing, every second or so: some of it lasts."""
         now_s = self._kernel.now_s
         for bus, cable in self._plant.cables.items():
             faults = self._plant.assembly.wire_faults.get(bus)
+            if faults is not None and any(fault.kind in LIES for fault in faults.pending):
+                self._lie_s[bus] = now_s
             if not cable.plugged or getattr(cable, "deaf", False) or (faults is not None and faults.pending):
                 self._bus_s[bus] = now_s
         if self._mischief.disk_until_s > now_s:
@@ -66,6 +73,11 @@ class Trouble:
     def quiet(self, device: str) -> bool:
         """Tell whether nothing has been wrong on this device's bus, or with the computer, for a while."""
         return self._kernel.now_s - max(self._bus_s.get(self._bus_of[device], NEVER_S), self._computer_s) > QUIET_S
+
+    def believed(self, device: str) -> bool:
+        """Tell whether what this device seems to say is what it says, and nobody else has touched it."""
+        told_s = self._kernel.now_s - self._lie_s.get(self._bus_of[device], NEVER_S)
+        return told_s > QUIET_S and device not in self._mischief.touched
 
     def untouched(self, device: str) -> bool:
         """Tell whether, besides, nobody else has touched an actuator."""
