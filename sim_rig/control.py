@@ -48,7 +48,7 @@ class ControlDesk:
             "pump_reset": (lambda r: pump_of(self._circuit(text(r, "bus"))).power_cycle(), BUS),
             "restart": (lambda r: self._circuit(text(r, "bus")).power_cycle(), BUS),
             "dstart": (self._dstart, BUS | {"ml"}),
-            "slopes": (self._slopes, BUS | {"as"}),
+            "slopes": (lambda r: give_slopes(self._circuit(text(r, "bus")), text(r, "as")), BUS | {"as"}),
             "pump": (self._pump_fault, BUS | {"dry", "short", "stuck", "unpowered", "weak"}),
             "button": (self._button, BUS | {"ml"}),
             "energy_reset": (lambda _: self._rig.plant.energy.reset(), frozenset()),
@@ -155,12 +155,6 @@ class ControlDesk:
     def _dstart(self, request: Request) -> None:
         pump_of(self._circuit(text(request, "bus"))).dstart_ml = float(request.get("ml", 10.0))
 
-    def _slopes(self, request: Request) -> None:
-        probe = self._circuit(text(request, "bus"))
-        if not isinstance(probe, PhCircuit):
-            raise ControlError("bus: there is no pH probe on it")
-        probe.slopes = text(request, "as")
-
     def _pump_fault(self, request: Request) -> None:
         faults = self._rig.pumps[one_of(request, "bus", self._rig.pumps)].faults
         given = {key: request[key] for key in ("dry", "short", "stuck", "unpowered", "weak") if key in request}
@@ -188,6 +182,13 @@ class ControlDesk:
 
     def _circuit(self, bus: str) -> Instrument:
         return self._rig.circuits[one_of({"bus": bus}, "bus", self._rig.circuits)]
+
+
+def give_slopes(instrument: Instrument, percent: str) -> None:
+    """Let a pH probe be as worn as this says, an answer to `Slope,?`."""
+    if not isinstance(instrument, PhCircuit):
+        raise ControlError("bus: there is no pH probe on it")
+    instrument.slopes = percent
 
 
 def pump_of(instrument: Instrument) -> PumpCircuit:

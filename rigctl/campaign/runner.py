@@ -93,11 +93,11 @@ class Runner:
         self.watchman.demand, self.patience.make_safe = self.interrupt, self._make_safe
         history = await self.journal.call(lambda j: j.read.history(space))
         while True:
-            await self._until_ready()
-            if (ended := self._ended(history)) is not None:
-                return ended
-            history = await _as_corrected(history, self)
             try:
+                await self._until_ready()
+                if (ended := self._ended(history)) is not None:
+                    return ended
+                history = await _as_corrected(history, self)
                 self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
                 if (ended := self._ended(history)) is not None:
                     return ended

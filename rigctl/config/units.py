@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from decimal import Decimal
@@ -22,8 +23,8 @@ _POWER: Final = re.compile(r"(?<=[A-Za-z])(-?[1-9])(?![0-9])")
 _LONG_NUMBER: Final = re.compile(r"\d{3}")
 MOST_DIGITS: Final = 20
 """Of a quantity: decimals compute with 28, and a price must stay exact."""
-LARGEST: Final = 30
-"""Power of ten of a quantity; every number made of it stays finite."""
+LARGEST: Final = 300
+"""Power of ten of a quantity."""
 LARGEST_SUM: Final = 12
 """Power of ten of an amount of money: the journal counts micro-units in 64 bits."""
 
@@ -115,14 +116,14 @@ class Units:
         if not isinstance(value, str):
             return float(value)
         amount, given = _split(value, what)
-        return float(self._part(value, amount, given, unit, what) if given else amount)
+        return _finite(self._part(value, amount, given, unit, what) if given else amount, value)
 
     def quantity(self, value: str, kind: Kind) -> float:
         """Convert a quantity to the kind's unit; it is never negative."""
         amount, given = _split(value, str(kind))
         if not given:
             raise ValueError(f'got "{value}" without a unit, must be {kind}; add the unit')
-        converted = float(self._part(value, amount, given, kind.unit, str(kind)))
+        converted = _finite(self._part(value, amount, given, kind.unit, str(kind)), value)
         if converted < 0:
             raise ValueError(f'got "{value}", must not be negative')
         return converted
@@ -196,8 +197,15 @@ def _split(value: str, what: str) -> tuple[Decimal, str]:
     if len(amount.as_tuple().digits) > MOST_DIGITS:
         raise ValueError(f"got {shown(value)}, must have at most {MOST_DIGITS} digits")
     if amount.adjusted() >= LARGEST:
-        raise ValueError(f"got {shown(value)}, must be less than 1e{LARGEST}")
+        raise ValueError(f"got {shown(value)}, must be finite, less than 1e{LARGEST}")
     return amount, found[2]
+
+
+def _finite(amount: Decimal, value: str) -> float:
+    converted = float(amount)
+    if math.isinf(converted):
+        raise ValueError(f"got {shown(value)}, must be finite")
+    return converted
 
 
 def _short(price: Decimal) -> Decimal:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from rigctl.campaign.clock import RealClock
+from rigctl.campaign.eligibility import days
 from rigctl.campaign.going_safe import NoDoses
 from rigctl.config.load import LoadedConfig
 from rigctl.console import plan as planned
@@ -23,7 +24,7 @@ from rigctl.rig.metering import trial_s
 from rigctl.rig.protocols import Reading
 from rigctl.rig.registry import Registry
 from rigctl.rig.rig import Rig
-from rigctl.rig.spec import MeterSpec, TrialTiming
+from rigctl.rig.spec import CareSpec, MeterSpec, TrialTiming
 from rigctl.rig.values import SafeTimes
 
 if TYPE_CHECKING:
@@ -170,10 +171,23 @@ def to_json(found: Checked, *, probed: bool) -> Mapping[str, Any]:
             "buses": {url: {"told_s": t, "confirmed_s": c} for url, (t, c) in times.by_bus.items()},
         },
         "starts": rig.starts,
+        "care": rig.care,
         "tells": telling.told(loaded),
         "warnings": found.warnings,
         "probe": {name: said for name, (_, said) in found.answers.items()} if probed else None,
     }
+
+
+def counted_of(care: CareSpec) -> str:
+    """Say what of a device is counted, and how often it is calibrated."""
+    bottle, tubing, every_s = care.bottle_ml, care.tubing_ml, care.calibrate_every_s
+    said = [
+        "" if bottle is None else f"a bottle of {bottle:g} mL, warned of at {counted(care.warn_doses, 'dose')}",
+        "" if tubing is None else f"tubing for {tubing / 1000:g} L",
+        "" if every_s is None else f"calibrated every {days(every_s)}",
+        "" if care.slope == CareSpec().slope else f"slopes of {care.slope[0]:g} to {care.slope[1]:g} %",
+    ]
+    return "; ".join(filter(None, said))
 
 
 def show(found: Checked, console: Console) -> None:
@@ -196,6 +210,8 @@ def show(found: Checked, console: Console) -> None:
     for interlock in rig.watch.interlocks:
         lasting = f" for {interlock.for_s:g} s" if interlock.for_s else ""
         console.print(f"interlock {interlock.name}: {interlock.when}{lasting}: {interlock.then}", soft_wrap=True)
+    for name, care in rig.care.items():
+        console.print(f"{name}: {counted_of(care)}", highlight=False, soft_wrap=True)
     for line in telling.lines(telling.told(loaded), troubles=False):
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     for text in found.warnings:

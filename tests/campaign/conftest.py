@@ -14,6 +14,7 @@ from tests.campaign.fakes import Stage
 @pytest.fixture(autouse=True, scope="package")
 def plain_tracebacks() -> Iterator[None]:
     """Log errors without coloured source and locals, which take longer than the campaigns that failed."""
+    structlog.reset_defaults()  # whatever a command line that ran here before has configured
     usual = structlog.get_config()["processors"]
     structlog.configure([*usual[:-1], ConsoleRenderer(exception_formatter=plain_traceback)])
     yield

@@ -5,6 +5,7 @@ import resource
 import pytest
 
 from rigctl.campaign import patience, runner
+from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import PhaseChanged
@@ -161,7 +162,8 @@ async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
             beat=lambda: None,
         )
         patience = Patience(thread, stage.clock(), desk, watchman, 0.0, lambda: stop.finish is not None)
-        trials = TrialRun(spec, made, thread, stage.clock(), desk, ThreadDecider(), patience)
+        care = Caretaker(spec, made, thread, stage.clock(), desk)
+        trials = TrialRun(spec, made, thread, stage.clock(), desk, ThreadDecider(), patience, care)
         ended = await runner.Runner(spec, made, thread, desk, stop, watchman, patience, trials).run()
     assert ended == ("stopped", "enough")
     disk.free()

@@ -24,6 +24,7 @@ from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.marginals.families import Uniform
 from rigctl.errors import JournalNewer
 from rigctl.page.campaign import campaign_spec
+from rigctl.rig.abilities import Calibration
 from tests.campaign.fakes import make_spec
 from tests.campaign.records import SetClock
 
@@ -31,6 +32,7 @@ CONFIGURATIONS = sorted((Path(__file__).parent.parent.parent / "config").glob("*
 TABLE = {"policy_options": "campaign", "identity": "campaign", "code": "starts"} | dict.fromkeys(
     ("was", "becomes"), "corrections"
 )
+TABLE["slopes"] = "calibrations"
 
 
 async def test_every_document_says_its_version(stage):
@@ -38,6 +40,7 @@ async def test_every_document_says_its_version(stage):
     await stage.run(make_spec())
     with closing(Journal(stage.state, SetClock(), "boot-1")) as journal:
         journal.people.correct(1, "amend", Amendment(note=""), Amendment(note="by Ada"), who="Ada", why="left out")
+        journal.upkeep.read({"probe": Calibration(2, (99.0, 98.0), "Cal,2")})
     with closing(sqlite3.connect(stage.state / "journal.sqlite")) as file:
         file.row_factory = sqlite3.Row
         tables = [name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 import sqlite3
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from rigctl.campaign.corrections import amend, void
 from rigctl.campaign.journal import Journal, Reader
 from rigctl.campaign.journal.invariants import CHECKS, violations
 from rigctl.campaign.journal.rows import Amendment, ByHand, Source
+from rigctl.campaign.journal.stored import Rows
 from rigctl.campaign.journal.verifying import verified
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.errors import DeviceFault
@@ -137,3 +139,15 @@ def test_a_journal_that_has_lost_its_file_is_told(tmp_path):
     path = tmp_path / "journal.sqlite"
     path.with_name("journal.sqlite-wal").write_bytes(b"x")
     assert "is missing or empty" in str(verified(path).violations[0])
+
+
+def test_a_meter_whose_price_changes_with_the_time_of_day_is_not_held_against_one(sound, tmp_path):
+    """What it must have been charged by is not in its line."""
+    path = shutil.copy(sound, tmp_path)
+    with closing(sqlite3.connect(path)) as file:
+        file.row_factory = sqlite3.Row
+        rows = Rows(file)
+        assert rows.prices["power"] == Decimal("0.30")
+        rows.identity["meters.power.tariff.zone"] = "Europe/Berlin"
+        del rows.__dict__["prices"]
+        assert set(rows.prices) == {"acid", "labour", "water"}

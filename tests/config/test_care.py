@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from rigctl.console.checking import counted_of
 from rigctl.errors import ConfigError
 from rigctl.rig.spec import CareSpec
 from tests.config.conftest import SMALL, loaded_to_run
@@ -45,3 +46,12 @@ def test_what_does_not_hold_is_told_in_plain_words(pump, probe, said):
     with pytest.raises(ConfigError) as caught:
         loaded_to_run(with_care(pump, probe))
     assert said in str(caught.value)
+
+
+def test_check_says_what_is_counted():
+    """One phrase for each of a device, in units that people use."""
+    care = CareSpec(500.0, 1, 50_000.0, 30 * 86_400.0, (90.0, 105.0))
+    assert counted_of(care) == (
+        "a bottle of 500 mL, warned of at 1 dose; tubing for 50 L; calibrated every 30 d; slopes of 90 to 105 %"
+    )
+    assert counted_of(CareSpec(calibrate_every_s=3600.0)) == "calibrated every 1 h"

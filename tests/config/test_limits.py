@@ -23,9 +23,10 @@ HUGE = {
     "depth": (f"{SMALL}x: {'[' * 1000}", f"nested deeper than {MAX_DEPTH} levels"),
     "text": ("#" * (MOST_BYTES + 1), "larger than 1 MB"),
     "digits": (SMALL.replace(PRICE, f"price: {'9' * 400} EUR/L"), "at most 20 digits"),
-    "an exponent": (SMALL.replace(PRICE, "price: 1e400 EUR/L"), "must be less than 1e30"),
+    "an exponent": (SMALL.replace(PRICE, "price: 1e400 EUR/L"), "must be finite, less than 1e300"),
     "a price": (SMALL.replace(PRICE, "price: 1e15 EUR/L"), "must be less than 1e12 EUR"),
-    "a time": (SMALL.replace("20 min", "1e400 s"), "must be less than 1e30"),
+    "a time in days": (SMALL.replace("20 min", "1e299 Yday"), "must be finite"),
+    "a time": (SMALL.replace("20 min", "1e400 s"), "must be finite, less than 1e300"),
 }
 
 

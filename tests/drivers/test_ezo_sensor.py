@@ -279,7 +279,8 @@ def test_a_late_answer_is_not_taken_for_the_next_one(line, peer):
 
     end = peer(PtyPeer, cut_lines(b"\r"), answer)
     device = EzoSensorDriver.connect("ph", EzoSensorDriver.options(model="pH"), line(f"serial://{end.path}"))
-    with pytest.raises(DeviceTimeout):
-        device.read(Deadline.after(0.08))
+    while faults:  # until it was asked: on a busy machine the deadline may be over before
+        with pytest.raises(DeviceTimeout):
+            device.read(Deadline.after(0.08))
     overdue.come()
     assert device.read(Deadline.after(5.0)).value == 6.021

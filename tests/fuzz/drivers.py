@@ -80,7 +80,7 @@ class Wire:
         self.url, self.is_open, self.silence = "fuzz://nonsense", True, Silence()
         self.strings, self.reads = 0, 0
         self._answer, self._rng, self._time = answer, rng, time
-        self._pending, self._flood = b"", b""
+        self._pending, self._flood = bytearray(), b""
 
     def open(self) -> None:
         self.is_open = True
@@ -89,7 +89,7 @@ class Wire:
         self.open()
 
     def close(self) -> None:
-        self.is_open, self._pending, self._flood = False, b"", b""
+        self.is_open, self._pending, self._flood = False, bytearray(), b""
 
     def write(self, data: bytes, deadline: Deadline) -> None:
         sound = self._answer(data)
@@ -108,7 +108,8 @@ class Wire:
             raise Stuck(f"{self.reads} reads in one call")
         self._time.now_s += 0.001
         size = self._rng.choice((3, 4096, 4096, 4096))
-        data, self._pending = self._pending[:size], self._pending[size:]
+        data = bytes(self._pending[:size])
+        del self._pending[:size]
         if not data and self._flood:
             data = (self._flood * (1 + 64 // len(self._flood)))[:64]
         if not data:
@@ -118,10 +119,10 @@ class Wire:
     def distrust(self, quiet_s: float) -> None: ...
 
     def press_on(self) -> None:
-        self._pending = b""
+        self._pending = bytearray()
 
     def settle(self, deadline: Deadline | None = None, *, command: bool = False) -> bytes:
-        found, self._pending, self._flood = self._pending, b"", b""
+        found, self._pending, self._flood = bytes(self._pending), bytearray(), b""
         return found
 
 

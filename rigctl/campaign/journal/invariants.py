@@ -260,11 +260,10 @@ def _line(rows: Rows, table: str, line: Row) -> Iterator[Violation]:
     if not isinstance(amount, int) or amount < 0 or (quantity is not None and not 0 <= quantity < inf):
         yield violation(line, table, f"{line['meter']}: {quantity} {line['unit']} for {amount} cannot be", AMEND)
         return
-    prefix = f"meters.{line['meter']}."
-    keys = {key.removeprefix(prefix) for key in rows.identity if key.startswith(prefix)}
-    if table != "ledger" or quantity is None or line["estimated"] or keys != {"kind", "device", "price"}:
-        return  # no one price that it must have been charged by
-    due = to_micros(Decimal(repr(float(quantity))) * Decimal(str(rows.identity[f"{prefix}price"])))
+    price = rows.prices.get(line["meter"])
+    if table != "ledger" or quantity is None or line["estimated"] or price is None:
+        return
+    due = to_micros(Decimal(repr(float(quantity))) * price)
     if abs(due - amount) > 1:
         yield violation(
             line, table, f"{line['meter']}: {quantity:g} {line['unit']} cost {due}, charged is {amount}", AMEND

@@ -6,6 +6,7 @@ import sqlite3
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from functools import cached_property
 from itertools import groupby
 from typing import Any, Final
@@ -83,6 +84,17 @@ class Rows:
             return {key: parsed(text) for key, text in texts.items()}
         except (IndexError, ValueError, TypeError, AttributeError, RigctlError):
             return {}
+
+    @cached_property
+    def prices(self) -> Mapping[str, Decimal]:
+        """The one price of each meter that has but one."""
+        parts: dict[str, dict[str, Any]] = {}
+        for key, value in self.identity.items():
+            kind, _, rest = key.partition(".")
+            meter, _, part = rest.partition(".")
+            if kind == "meters" and part:
+                parts.setdefault(meter, {})[part] = value
+        return {m: Decimal(str(of["price"])) for m, of in parts.items() if set(of) == {"kind", "device", "price"}}
 
     @cached_property
     def imported(self) -> frozenset[int]:
