@@ -3,14 +3,7 @@ import math
 
 import pytest
 
-from rigctl.errors import (
-    DeviceFault,
-    DeviceTimeout,
-    GarbledReply,
-    GuardRefused,
-    JournalUnwritable,
-    Tripped,
-)
+from rigctl.errors import DeviceFault, DeviceTimeout, GarbledReply, GuardRefused, JournalUnwritable, Tripped
 from rigctl.rig.bus import Bus
 from rigctl.rig.dosing import Dispenser, DoseTiming, witnessed_ml
 from rigctl.rig.guard import Guard
@@ -187,6 +180,15 @@ async def test_a_restart_in_mid_dose_is_booked_in_full(world):
     assert world.doses.records[-1] == ("unknown", 1, 20.0)
     assert world.severities == [Severity.MAJOR]
     assert world.pump.started == [20.0]
+
+
+async def test_a_restart_whose_notice_was_lost_shows_in_the_total(world):
+    """Fault 21: what a short dose shows may be what the pump did since it restarted."""
+    world.pump.short, totals_ml = 0.8, iter((100.0, 16.0))
+    world.pump.total_volume_ml = lambda _: Reading(next(totals_ml), "mL", 0.0)
+    with pytest.raises(DeviceFault, match="a restart"):
+        await world.dispense(20.0)
+    assert world.doses.records[-1] == ("unknown", 1, 20.0)
 
 
 async def test_a_restart_is_noticed_long_before_the_dose_is_due(world):
