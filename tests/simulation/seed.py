@@ -121,6 +121,7 @@ class Simulation:
         self._mended(running)
 
     def _started(self) -> Running:
+        self.kernel.run(lambda: False, self.kernel.computer.asleep_until_s)  # nobody starts anything on one that sleeps
         running = self.controller.start()
         every_s, bound_s = GLANCES_S[self.world.pace], SAFE_S[self.world.pace]
 
