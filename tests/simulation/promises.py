@@ -113,8 +113,6 @@ class Promises:
         def start() -> str:
             with state_lock(self._state):
                 if running.loop is not None and not running.life.dead:
-                    first = witness.controller.running
-                if first is not None and first.loop is not None and not first.life.dead:  # both may have slept
                     witness.fail("a second process has the same state directory")
             return "in"
 
