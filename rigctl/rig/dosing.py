@@ -185,22 +185,12 @@ class Dispenser:
             raise await self._refused(dose, status.fault)
         # over before it can be: the pump may never have begun, and show what it dispensed the time before
         certain = certain and self._clock.now_s() - started_s >= dose.expected_s / self._timing.factor
-        actual_ml = await (self._shown(dose, status) if certain else _testified(dose))
+        actual_ml = await (_shown(dose, status, self._timing) if certain else _testified(dose))
         if actual_ml is None and certain:
             raise await self._unknown(dose, "it fell short, and its total shows a restart or nothing", DeviceFault)
         if actual_ml is None:
             raise await self._unknown(dose, "it is not certain that it ran, and the pump's total tells nothing")
         return await self._done(dose, actual_ml)
-
-    async def _shown(self, dose: _Dose, status: DoseStatus) -> float | None:
-        """Return what it dispensed, mL; None where it fell short and that may be what it did after a restart.
-
-        A pump that restarted shows what it dispensed since, or nothing; the notice of it may be lost on the line.
-        """
-        if status.dispensed_ml >= dose.volume_ml - self._timing.slack_of(dose.volume_ml):
-            return status.dispensed_ml
-        risen_ml = await _testified(dose)
-        return None if risen_ml is None else max(risen_ml, status.dispensed_ml)
 
     async def settle(self, pump: Handle[Doser], left: OpenDose) -> None:
         """Settle a dose whose end was not recorded; never sends one. Raises `JournalError` as `dispense`."""
@@ -360,6 +350,17 @@ async def _testified(dose: _Dose) -> float | None:
     except DeviceError:
         return None  # no testimony: the caller books in full and says so
     return witnessed_ml(dose.before_ml, total, reset=False)
+
+
+async def _shown(dose: _Dose, status: DoseStatus, timing: DoseTiming) -> float | None:
+    """Return what it dispensed, mL; None where it fell short and that may be what it did after a restart.
+
+    A pump that restarted shows what it dispensed since, or nothing; the notice of it may be lost on the line.
+    """
+    if status.dispensed_ml >= dose.volume_ml - timing.slack_of(dose.volume_ml):
+        return status.dispensed_ml
+    risen_ml = await _testified(dose)
+    return None if risen_ml is None else max(risen_ml, status.dispensed_ml)
 
 
 def _imbalance(doses: Sequence[_Dose], failed: _Dose, before: Sequence[float]) -> str:

@@ -35,7 +35,63 @@ PENDING_S = 2.0
 """What was told so shortly before an end need not have been written yet."""
 
 
-class Witness:
+class Eyes:
+    """Sees the plant as it is, and the journal as it stands."""
+
+    kernel: Kernel
+    plant: Plant
+    spec: CampaignSpec
+    controller: Controller
+    mischief: Mischief
+
+    @property
+    def calm(self) -> bool:
+        """Tell whether every line and instrument has been as it should for a while."""
+        kernel = self.kernel
+        return kernel.now_s > self.mischief.dirty_until_s + CALM_S and kernel.now_s > self.mischief.hand_at_s + CALM_S
+
+    def fail(self, what: str) -> None:
+        """End the simulation, whoever calls: a violation raised in the controller would be one of its failures."""
+        if self.kernel.failure is None:
+            self.kernel.failure = Violation(what)
+
+    def is_safe(self, name: str) -> bool:
+        """Tell whether an actuator is off, as the plant has it."""
+        plant = self.plant.assembly.plant
+        if isinstance(plant, Tank):
+            pumps = {"ca_doser": plant.ca_pump, "ph_doser": plant.acid_pump}
+            if name in pumps:
+                return not pumps[name].running
+            if name in ("softener", "alkaliser"):
+                return not getattr(plant, name)
+            return not (plant.refill.commanded if name == "refill" else plant.channels[name[:-6]].enabled)
+        if name == "loader":
+            return not plant.drives.change.commanded
+        of = {v.actuator: v.name for v in self.spec.rig.variables}
+        return not plant.drives.channels[of[name] or ""].enabled
+
+    def driven(self) -> list[str]:
+        self.plant.assembly.sync()
+        return [name for name in self.spec.rig.limits if not self.is_safe(name)]
+
+    def _under_way(self) -> bool:
+        return bool(self._ask("SELECT 1 FROM trials WHERE state IN ('ARMED', 'RUNNING', 'MEASURED')"))
+
+    def _ask(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
+        try:
+            with self._open() as connection:
+                return connection.execute(sql, parameters).fetchall()
+        except sqlite3.OperationalError:  # not made yet
+            return []
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        path = self.controller.state / "journal.sqlite"
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+            yield connection
+
+
+class Witness(Eyes):
     """Keeps its own counts; what it finds wrong ends the simulation."""
 
     def __init__(
@@ -62,17 +118,6 @@ class Witness:
                 self._follow(self._pump_of[bus], circuit)
         controller.heard = self._heard
         self.promises = Promises(self)
-
-    @property
-    def calm(self) -> bool:
-        """Tell whether every line and instrument has been as it should for a while."""
-        kernel = self.kernel
-        return kernel.now_s > self.mischief.dirty_until_s + CALM_S and kernel.now_s > self.mischief.hand_at_s + CALM_S
-
-    def fail(self, what: str) -> None:
-        """End the simulation, whoever calls: a violation raised in the controller would be one of its failures."""
-        if self.kernel.failure is None:
-            self.kernel.failure = Violation(what)
 
     # what leaves for the rig ----------------------------------------------------------------------------------------
 
@@ -121,25 +166,6 @@ class Witness:
 
     # what is driven -------------------------------------------------------------------------------------------------
 
-    def is_safe(self, name: str) -> bool:
-        """Tell whether an actuator is off, as the plant has it."""
-        plant = self.plant.assembly.plant
-        if isinstance(plant, Tank):
-            pumps = {"ca_doser": plant.ca_pump, "ph_doser": plant.acid_pump}
-            if name in pumps:
-                return not pumps[name].running
-            if name in ("softener", "alkaliser"):
-                return not getattr(plant, name)
-            return not (plant.refill.commanded if name == "refill" else plant.channels[name[:-6]].enabled)
-        if name == "loader":
-            return not plant.drives.change.commanded
-        of = {v.actuator: v.name for v in self.spec.rig.variables}
-        return not plant.drives.channels[of[name] or ""].enabled
-
-    def driven(self) -> list[str]:
-        self.plant.assembly.sync()
-        return [name for name in self.spec.rig.limits if not self.is_safe(name)]
-
     def glance(self, running: Running, bound_s: float) -> None:
         """Look in passing: nothing stays driven for longer than `bound_s` while no trial is under way."""
         kernel = self.kernel
@@ -153,9 +179,6 @@ class Witness:
         elif kernel.now_s - self._driven_since_s > bound_s:
             since_s = kernel.now_s - self._driven_since_s
             self.fail(f"{', '.join(driven)}: driven for {since_s:.1f} s while no trial was under way")
-
-    def _under_way(self) -> bool:
-        return bool(self._ask("SELECT 1 FROM trials WHERE state IN ('ARMED', 'RUNNING', 'MEASURED')"))
 
     @contextmanager
     def installed(self) -> Iterator[None]:
@@ -232,19 +255,6 @@ class Witness:
             for trial in replay(reader, self.spec):
                 if not trial.agrees:
                     raise Violation(f"trial {trial.trial} is decided otherwise: {'; '.join(trial.differences)}")
-
-    def _ask(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
-        try:
-            with self._open() as connection:
-                return connection.execute(sql, parameters).fetchall()
-        except sqlite3.OperationalError:  # not made yet
-            return []
-
-    @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        path = self.controller.state / "journal.sqlite"
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
-            yield connection
 
 
 def _coils(spec: CampaignSpec) -> dict[int, str]:

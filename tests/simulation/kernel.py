@@ -247,7 +247,7 @@ class Kernel:
         strand.waiting = True
         if until_s < math.inf:
             self._resume_at(strand, strand.parked, until_s)
-        self._leave()
+        self._hub.switch()
 
     def _resume_at(self, strand: Strand, serial: int, until_s: float) -> None:
         def due() -> None:
@@ -277,12 +277,9 @@ class Kernel:
         strand.greenlet.switch()
         self.strand = self.life = None
 
-    def _leave(self) -> None:
-        self._hub.switch()
-
     def never_again(self) -> None:
         while True:
-            self._leave()
+            self._hub.switch()
 
     def kill(self, life: Life, why: str, *, goes_on: bool = False) -> None:
         """End it here and now. One of its own strands does not come back, unless it `goes_on` to where it must wait."""

@@ -31,8 +31,8 @@ STRANGERS = {"ph": "?I,EC,SIM2.10", "ca": "?I,pH,SIM2.14", "acid": "?I,RTD,SIM2.
 """Who may answer on a line in an instrument's place."""
 
 
-class Mischief:
-    """Makes trouble and ends it; `dirty_until_s` says until when nothing can be demanded of the rig's lines."""
+class Means:
+    """What trouble is made with; `dirty_until_s` says until when nothing can be demanded of the rig's lines."""
 
     def __init__(self, kernel: Kernel, plant: Plant, disk: Disk, controller: Controller, draw: random.Random) -> None:
         self.kernel = kernel
@@ -52,60 +52,12 @@ class Mischief:
         self._slow_s = 0.0
         self._undo: list[Undo] = []
         controller.commit_s = self._commit_s
-        self._kinds: Mapping[str, tuple[int, Callable[[], Undo | None]]] = {
-            "wire": (8, self._wire),
-            "silence": (3, self._silence),
-            "unplug": (3, self._unplug),
-            "network": (2, self._network),
-            "sensor": (3, self._sensor),
-            "exchange": (1, self._exchange),
-            "pump": (4, self._pump),
-            "meter": (2, self._meter),
-            "words": (1, self._words),
-            "hand": (2, self._hand),
-            "disk full": (2, self._disk_full),
-            "disk slow": (2, self._disk_slow),
-            "disk error": (1, self._disk_error),
-            "clock": (1, self._clock),
-            "suspend": (1, self._suspend),
-            "decider": (1, self._decider),
-            "operator": (6, self._operator),
-        }
-
-    def plan(self, running: Running, longest_s: float, amount: float) -> None:
-        """Have trouble come during this life: about `amount` times in its longest duration."""
-        at_s = 0.0
-        while amount > 0.0:
-            at_s += self.draw.expovariate(amount / longest_s)
-            if at_s > longest_s:
-                return
-            self.kernel.after(at_s, lambda: self._strike(running))
 
     def end(self) -> None:
         """End all that was begun."""
         while self._undo:
             self._undo.pop()()
         self.plant.desk.clear()
-
-    def _strike(self, running: Running) -> None:
-        if running.life.dead:
-            return
-        kind = self.draw.choices(list(self._kinds), [weight for weight, _ in self._kinds.values()])[0]
-        self.running = running
-        try:
-            undo = self._kinds[kind][1]()
-        except SimError as refusal:
-            self.kernel.trace(f"{self.kernel.now_s:.6f} {kind}: {refusal}")
-            return
-        if undo is not None:
-            self._undo.append(undo)
-            lasts_s = 10.0 ** self.draw.uniform(-0.5, 2.0 + (self.draw.random() < 0.1))
-            self.kernel.after(lasts_s, lambda: self._over(undo))
-            if "disk" in kind:
-                self.disk_spells.append((self.kernel.now_s, self.kernel.now_s + lasts_s))
-                self.disk_until_s = max(self.disk_until_s, self.kernel.now_s + lasts_s)
-            else:
-                self._dirty(lasts_s)
 
     def _over(self, undo: Undo) -> None:
         if undo in self._undo:
@@ -124,7 +76,9 @@ class Mischief:
         self._tell(request["fault"], **{key: value for key, value in request.items() if key != "fault"})
         self.plant.ask(**request)
 
-    # lines ----------------------------------------------------------------------------------------------------------
+
+class AtLines(Means):
+    """Trouble between the controller and its instruments."""
 
     def _wire(self) -> None:
         bus = self.draw.choice(list(self.plant.cables))
@@ -161,7 +115,9 @@ class Mischief:
         self._ask(fault="word_swap", bus=PLC, on=True)
         return lambda: self.plant.ask(fault="word_swap", bus=PLC, on=False)
 
-    # instruments ----------------------------------------------------------------------------------------------------
+
+class AtInstruments(AtLines):
+    """Trouble with the instruments themselves."""
 
     def _sensor(self) -> Undo:
         name = self.draw.choice(list(self.plant.assembly.sensors))
@@ -226,7 +182,9 @@ class Mischief:
         self._tell("other hand", variable=name, on=channels[name].enabled)
         self._dirty(30.0)
 
-    # the computer ---------------------------------------------------------------------------------------------------
+
+class AtComputer(AtInstruments):
+    """Trouble with what the controller runs on."""
 
     def _commit_s(self) -> float:
         late_s = DISK_S * self.draw.expovariate(1.0)
@@ -270,7 +228,60 @@ class Mischief:
         self.kernel.computer.suspend(seconds)
         self._dirty(seconds + 30.0)
 
-    # people ---------------------------------------------------------------------------------------------------------
+
+class Mischief(AtComputer):
+    """Makes trouble when the seed has it, and asks what people ask."""
+
+    def __init__(self, kernel: Kernel, plant: Plant, disk: Disk, controller: Controller, draw: random.Random) -> None:
+        super().__init__(kernel, plant, disk, controller, draw)
+        self._kinds: Mapping[str, tuple[int, Callable[[], Undo | None]]] = {
+            "wire": (8, self._wire),
+            "silence": (3, self._silence),
+            "unplug": (3, self._unplug),
+            "network": (2, self._network),
+            "sensor": (3, self._sensor),
+            "exchange": (1, self._exchange),
+            "pump": (4, self._pump),
+            "meter": (2, self._meter),
+            "words": (1, self._words),
+            "hand": (2, self._hand),
+            "disk full": (2, self._disk_full),
+            "disk slow": (2, self._disk_slow),
+            "disk error": (1, self._disk_error),
+            "clock": (1, self._clock),
+            "suspend": (1, self._suspend),
+            "decider": (1, self._decider),
+            "operator": (6, self._operator),
+        }
+
+    def plan(self, running: Running, longest_s: float, amount: float) -> None:
+        """Have trouble come during this life: about `amount` times in its longest duration."""
+        at_s = 0.0
+        while amount > 0.0:
+            at_s += self.draw.expovariate(amount / longest_s)
+            if at_s > longest_s:
+                return
+            self.kernel.after(at_s, lambda: self._strike(running))
+
+    def _strike(self, running: Running) -> None:
+        if running.life.dead:
+            return
+        kind = self.draw.choices(list(self._kinds), [weight for weight, _ in self._kinds.values()])[0]
+        self.running = running
+        try:
+            undo = self._kinds[kind][1]()
+        except SimError as refusal:
+            self.kernel.trace(f"{self.kernel.now_s:.6f} {kind}: {refusal}")
+            return
+        if undo is not None:
+            self._undo.append(undo)
+            lasts_s = 10.0 ** self.draw.uniform(-0.5, 2.0 + (self.draw.random() < 0.1))
+            self.kernel.after(lasts_s, lambda: self._over(undo))
+            if "disk" in kind:
+                self.disk_spells.append((self.kernel.now_s, self.kernel.now_s + lasts_s))
+                self.disk_until_s = max(self.disk_until_s, self.kernel.now_s + lasts_s)
+            else:
+                self._dirty(lasts_s)
 
     def _operator(self) -> None:
         verb = self.draw.choices(
