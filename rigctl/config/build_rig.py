@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from rigctl.config.build_calendar import build_begins, build_hours, build_tariff
 from rigctl.config.build_caps import build_caps
-from rigctl.config.build_care import build_care
 from rigctl.config.build_doses import build_dosing, build_volumes, check_pair
 from rigctl.config.build_safety import build_limits, build_watch, natural_range_of, range_of
+from rigctl.config.build_upkeep import build_care
 from rigctl.config.findings import Context, unknown
 from rigctl.config.roles import check_roles
 from rigctl.config.schema import DeviceSection, MeterSection, TrialSection, VariableSection

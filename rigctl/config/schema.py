@@ -10,7 +10,6 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from rigctl.config.care import CalibrationSection, InventorySection, TubingSection
 from rigctl.config.fields import (
     Actuators,
     ControlSets,
@@ -28,6 +27,7 @@ from rigctl.config.fields import (
     one_of,
 )
 from rigctl.config.sections import MetricsSection, NaturalSection, NotifySection, OpenSection, Section
+from rigctl.config.upkeep import CalibrationSection, InventorySection, TubingSection
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
 

@@ -16,8 +16,8 @@ from rigctl.campaign.algebra import keep_to_one_thread
 from rigctl.console import hand_cli, init_cli, report_cli
 from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
-from rigctl.console.care_cli import add_care
 from rigctl.console.hands_cli import add_hands
+from rigctl.console.journals_cli import add_journals
 from rigctl.console.options import (
     AsJson,
     Budget,
@@ -55,7 +55,7 @@ app = typer.Typer(
     help="Decide which variables of an experiment are worth controlling, drive them, and meter what it cost.",
 )
 app.add_typer(bench, name="bench")
-for add in (init_cli.add_to, add_acts, add_hands, add_serve_verbs, add_care, add_service, add_tell_verbs):
+for add in (init_cli.add_to, add_acts, add_hands, add_serve_verbs, add_journals, add_service, add_tell_verbs):
     add(app)
 
 

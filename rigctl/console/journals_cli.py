@@ -19,7 +19,7 @@ ConfigOrFile = Annotated[
 ]
 
 
-def add_care(app: typer.Typer) -> None:
+def add_journals(app: typer.Typer) -> None:
     """Add them to the command line."""
     for verb in (backup, verify, recover):
         app.command()(verb)
@@ -41,11 +41,11 @@ def backup(
     """Copy the journal to a new file and verify the copy, also while a campaign runs; nothing is ever overwritten."""
     from datetime import UTC, datetime
 
-    from rigctl.console import care
+    from rigctl.console import journals
     from rigctl.console.assemble import find_state
 
-    made = care.backup(find_state(config, state), to, keep, datetime.now(UTC))
-    print_json(care.backup_json(made)) if json else print_sentences(care.backup_lines(made))
+    made = journals.backup(find_state(config, state), to, keep, datetime.now(UTC))
+    print_json(journals.backup_json(made)) if json else print_sentences(journals.backup_lines(made))
 
 
 def verify(which: ConfigOrFile = None, state: State = None, *, json: AsJson = False) -> None:
@@ -53,10 +53,10 @@ def verify(which: ConfigOrFile = None, state: State = None, *, json: AsJson = Fa
 
     Each violation names the table, the row, what is wrong and what to do. Exit code 1 if there is one.
     """
-    from rigctl.console import care
+    from rigctl.console import journals
 
-    found = care.verify(_journal(which, state))
-    print_json(care.verification_json(found)) if json else print_sentences(care.verification_lines(found))
+    found = journals.verify(_journal(which, state))
+    print_json(journals.verification_json(found)) if json else print_sentences(journals.verification_lines(found))
     raise typer.Exit(0 if found.ok else 1)
 
 
@@ -76,10 +76,10 @@ def recover(
     from datetime import UTC, datetime
 
     from rigctl.campaign.people import this_person
-    from rigctl.console import care
+    from rigctl.console import journals
 
-    loss = care.recover(file, to, this_person(), datetime.now(UTC))
-    print_json(care.loss_json(loss)) if json else print_sentences(care.loss_lines(loss, to))
+    loss = journals.recover(file, to, this_person(), datetime.now(UTC))
+    print_json(journals.loss_json(loss)) if json else print_sentences(journals.loss_lines(loss, to))
     raise typer.Exit(1 if loss.left else 0)
 
 
