@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.eligibility import HOURS, SPENT, DeviceState, objections, unavailable
+from rigctl.campaign.eligibility import HOURS, SPENT, DeviceState, Objection, objections, unavailable
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.protocols import CampaignRig
@@ -18,7 +18,7 @@ from rigctl.campaign.windows import limited, over, reopens_s
 from rigctl.rig.abilities import Calibration
 from rigctl.rig.civil import civil_now
 from rigctl.rig.protocols import Clock, Severity
-from rigctl.rig.values import Alarm
+from rigctl.rig.values import OVER, STANDS, Alarm
 
 READ_EVERY_S = 86400.0
 """Rig seconds between two readings of what instruments say of their calibration."""
@@ -48,7 +48,7 @@ class Caretaker:
     """Whether nothing but caps of the campaign keeps anything from being played."""
     reopens_s: float = math.inf
     """Civil time at which something can be played again that only its hours keep from it."""
-    _told: set[tuple[str, str]] = field(default_factory=set)
+    _told: dict[tuple[str, str], str] = field(default_factory=dict)
     _read_s: float = -math.inf
     _useless: Mapping[int, str] | None = None
     """With these barred the policy has found nothing to play."""
@@ -112,14 +112,20 @@ class Caretaker:
         self.for_good = all(objection.kind == SPENT for objection in found if objection.forbids)
         self.over, self.reopens_s = over(rig, sets, found), reopens_s(rig, sets, found, civil_s)
         self.barred = unavailable(rig, sets, found)
-        for objection in found:
-            if (objection.device, objection.kind) not in self._told and objection.kind not in ("out", HOURS):
-                message = f"{objection.why}; {objection.remedy}"
-                self.desk.alarm(Alarm(objection.severity, objection.device, message))
-        self._told = {(o.device, o.kind) for o in found}
+        self._tell([objection for objection in found if objection.kind not in ("out", HOURS)])
         out = frozenset(name for name, state in self.states.items() if state.out)
         if out != self.rig.hands.aside and (first or not self.under_way()):
             await self._set_aside(out)
+
+    def _tell(self, found: Sequence[Objection]) -> None:
+        """Raise an alarm for what is new, and end it with the same words once it is mended."""
+        standing = {(objection.device, objection.kind): objection for objection in found}
+        for key, objection in standing.items():
+            if key not in self._told:
+                self._told[key] = f"{objection.why}; {objection.remedy}"
+                self.desk.alarm(Alarm(objection.severity, objection.device, f"{self._told[key]} {STANDS}"))
+        for device, kind in self._told.keys() - standing.keys():
+            self.desk.alarm(Alarm(Severity.MINOR, device, f"{self._told.pop((device, kind))} {OVER}"))
 
     async def _set_aside(self, out: frozenset[str]) -> None:
         """Make everything safe while what goes is still asked, and once more when what comes back is."""

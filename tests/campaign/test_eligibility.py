@@ -112,6 +112,9 @@ async def test_a_bottle_that_is_empty_is_not_dosed_from_until_it_is_refilled(sta
     assert seen[1] == "pump has 400 mL in its bottle; doses are counted from now on"
     alarms = [(a.severity, a.source) for a in stage.alarms() if "bottle" in a.message]
     assert (Severity.MAJOR, "pump") in alarms
+    told = [a.message for a in stage.alarms() if a.source == "pump" and "and a trial may take" in a.message]
+    assert [message.rpartition(" ")[2] for message in told] == ["(stands)", "(over)"]
+    assert told[0].removesuffix("(stands)") == told[1].removesuffix("(over)")
 
 
 async def test_a_probe_that_is_not_calibrated_holds_its_control_sets_until_it_is(stage):
@@ -151,4 +154,5 @@ async def test_a_probe_that_is_not_calibrated_holds_its_control_sets_until_it_is
         (trial,) = journal.trials()
     assert (row.points, row.slopes, said.kind, round(said.age_s)) == (2, (99.0, 98.0), "calibrated", 3600)
     assert (trial.state, trial.unavailable) == (State.RECORDED, {})
-    assert any(a.source == "a_probe" and "is not calibrated" in a.message for a in stage.alarms())
+    told = [a.message for a in stage.alarms() if a.source == "a_probe" and "is not calibrated" in a.message]
+    assert [message.rpartition(" ")[2] for message in told] == ["(stands)", "(over)"]
