@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from rigctl.errors import DeviceFault, DeviceTimeout
@@ -96,6 +98,19 @@ def test_neighbours_are_read_back_in_one_request(at):
     asked = wire.traffic
     assert made.read_back(patient()) == ActuatorState(True, -2.5)
     assert wire.traffic == asked + 1
+
+
+@pytest.mark.parametrize("words", [(0x7F80, 0), (0xFF80, 0), (0x7FC0, 0)], ids=["inf", "-inf", "nan"])
+def test_a_register_that_holds_no_number_holds_no_setpoint(words):
+    """What a float register may hold besides numbers is never taken for where the actuator is."""
+    wire = MemoryLine()
+    made = device(wire, write={"at": 10, "type": "float32"}, enable={"register": "holding", "at": 12})
+    made.apply(-2.5, patient())
+    wire.write_registers(1, 10, words, patient())
+    state = made.read_back(patient())
+    assert state.controlled
+    assert state.setpoint is not None
+    assert math.isnan(state.setpoint)
 
 
 def test_what_is_not_a_neighbour_is_read_back_by_itself(wire):
