@@ -80,7 +80,7 @@ def test_fault_69_a_counter_that_jumps_is_estimated_and_teaches_nothing(sim, cam
     campaign.until(lambda: campaign.count("RUNNING"), "a trial under way")
     usual = campaign.rows("SELECT max(amount_micros) AS amount FROM ledger WHERE meter = 'electricity'")[0]["amount"]
     sim.control({"fault": "jump_kwh", "kwh": 1e6})
-    (line,) = campaign.until(
+    (line, *_) = campaign.until(
         lambda: campaign.rows("SELECT * FROM ledger WHERE estimated AND note LIKE 'rose by%'"), "an estimate"
     )
     assert line["meter"] == "electricity"
