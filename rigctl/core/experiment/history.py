@@ -19,6 +19,16 @@ ALONE = -2
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """Hold what the variables read before a trial was decided, while nothing was controlled."""
+
+    x: tuple[float | None, ...]
+    """(d,), unit cube; None where a variable could not be read."""
+    sd: tuple[float, ...]
+    """(d,), unit cube: of each reading's error; 0 where it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
 class Observation:
     """Record one charged trial.
 
@@ -43,6 +53,10 @@ class Observation:
     noise_sd: float | None = None
     """Of the outcome where it is known, own units; None: `noise_factor` times what the model believes."""
     noise_factor: float = 1.0
+    look: Look | None = None
+    """What was read before it was decided; None: nothing was."""
+    awaited: bool = False
+    """Whether its outcome is still to come: `x` and `cost` are known, `y` is None."""
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
-from rigctl.core.experiment.history import History
+from rigctl.core.experiment.history import History, Look
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import Micros, to_units
 
@@ -123,6 +123,10 @@ class Problem:
     """Outcomes besides the first; policies of one outcome ignore them."""
     unavailable: Mapping[int, str] = field(default_factory=dict)
     """Control sets that cannot be played now, and why, in words: they count as ones that do not fit the budget."""
+    looks: bool = False
+    """Whether the variables are read before every decision: what is sought is then a rule, a setting per reading."""
+    look: Look | None = None
+    """What they read now, before the trial that is to be decided; None: not read."""
 
 
 def sign(problem: Problem) -> float:
