@@ -1,8 +1,8 @@
-"""The journal's tables, as numbered migrations: entry k takes a file from version k to k + 1; the oldest in `first_tables`.
+"""The journal's tables, as numbered migrations: entry k takes a file from version k to k + 1.
 
-A migration that has been released is never edited; a change is a new entry. Money is whole micro-units, floats are
-SQLite's 8-byte reals (exact both ways), NaN is NULL, times are campaign seconds (rig time made continuous across boots,
-see `Journal`) beside UTC for people.
+Those up to version 4 stand in `first_tables`. A migration that has been released is never edited; a change is a new
+entry. Money is whole micro-units, floats are SQLite's 8-byte reals (exact both ways), NaN is NULL, times are campaign
+seconds (rig time made continuous across boots, see `Journal`) beside UTC for people.
 """
 
 from __future__ import annotations
@@ -146,16 +146,50 @@ _V6 = (
     "UPDATE seals SET digest = NULL",
 )
 
-MIGRATIONS: Final = (V1, V2, V3, V4, _V5, _V6)
+_LOOKS_SINCE: Final = 7
+_LOOKS: Final = ("looks", "awaited")
+
+_V7 = (
+    """CREATE TABLE looks (                   -- what the variables read before the trial was decided
+        trial INTEGER NOT NULL REFERENCES trials (trial),
+        name TEXT NOT NULL,
+        value REAL,
+        spread REAL,
+        count INTEGER NOT NULL,
+        invalid INTEGER NOT NULL,
+        severity INTEGER NOT NULL,
+        detail TEXT NOT NULL,
+        utc TEXT NOT NULL,
+        at_s REAL NOT NULL,
+        PRIMARY KEY (trial, name)
+    ) WITHOUT ROWID""",
+    """CREATE TABLE awaited (                 -- trials whose rig part is over, and whose outcome comes later
+        trial INTEGER PRIMARY KEY REFERENCES trials (trial),
+        how TEXT NOT NULL CHECK (how IN ('hand', 'sensor')),  -- a person says it, or it is read then
+        due_s REAL NOT NULL,                -- when it is read, or given up
+        due_utc TEXT NOT NULL,
+        epoch TEXT NOT NULL                 -- as in starts
+    )""",
+    # A trial that looks is under way; one that only awaits its outcome is not.
+    "DROP INDEX trials_open",
+    """CREATE UNIQUE INDEX trials_open ON trials ((1))
+        WHERE state IN ('LOOKING', 'PROPOSED', 'ARMED', 'RUNNING', 'MEASURED')""",
+    # What a person read before asking for a suggestion.
+    "ALTER TABLE suggestions ADD COLUMN looks TEXT NOT NULL DEFAULT '{}'",  # JSON: name -> engineering units
+    *unsealing(_LOOKS),
+    "UPDATE seals SET digest = NULL",
+)
+
+MIGRATIONS: Final = (V1, V2, V3, V4, _V5, _V6, _V7)
 VERSION: Final = len(MIGRATIONS)
 """The newest version this rigctl can read and write."""
-SEALED_TABLES: Final = (*SEALED_SINCE_V3, *_PEOPLES, *_UPKEEPS)
+SEALED_TABLES: Final = (*SEALED_SINCE_V3, *_PEOPLES, *_UPKEEPS, *_LOOKS)
 """All that hold something; their checksums are in `seals`."""
 
 
 def sealed_tables(version: int) -> tuple[str, ...]:
     """Return those that a sealed file of this version has."""
-    since = ((3, SEALED_SINCE_V3), (_PEOPLES_SINCE, _PEOPLES), (_UPKEEPS_SINCE, _UPKEEPS))
+    since = ((3, SEALED_SINCE_V3), (_PEOPLES_SINCE, _PEOPLES), (_UPKEEPS_SINCE, _UPKEEPS), (_LOOKS_SINCE, _LOOKS))
     return tuple(table for first, tables in since for table in tables if version >= first)
 
 
