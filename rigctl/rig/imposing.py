@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, GuardRefused, IdentityMismatch, ReadBackMismatch
 from rigctl.rig.bus import Bus
+from rigctl.rig.dead_man import check_all
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, together
@@ -56,17 +57,28 @@ class Imposer:
     given: dict[str, float] = field(default_factory=dict)
     """What the pumps whose volume is a variable gave in this trial, mL; mutable."""
 
-    async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
+    async def prepare(self) -> None:
+        """Let everything go, and carry out the steps of preparation, as `Rig.prepare` says."""
+        await check_all(self.wiring)
+        await self._let_go(_Plan({}, {}, {}, frozenset(), {}))
+        for step in self.spec.timing.prepare:
+            await self._prepare(step)
+        actuators = self.wiring.in_service(self.wiring.actuators)
+        await together(*(self.confirm(a, None) for a in actuators.values()))
+
+    async def control(self, setpoints: Mapping[str, float], *, prepared: bool = False) -> Mapping[str, ActuatorState]:
         plan = self._planned(setpoints)
-        actuators, dosers = self.wiring.in_service(self.wiring.actuators), self.wiring.in_service(self.wiring.dosers)
-        idle = [a for n, a in actuators.items() if n not in plan.imposed]
-        idle_pumps = [d for n, d in dosers.items() if n not in plan.moving]
-        await together(*(self.impose(a, None) for a in idle), *(self._still(d) for d in idle_pumps))
+        actuators = self.wiring.in_service(self.wiring.actuators)
+        idle_pumps = await self._let_go(plan)
         imposing = [self.impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()]
         slewed = any(self.spec.limits[n].slew is not None for n in plan.imposed)
         await together(*(beside(self.clock, imposing) if slewed else imposing))
-        for step in self.spec.timing.prepare:
+        treated_s = self.clock.now_s()
+        for step in () if prepared else self.spec.timing.prepare:
             await self._prepare(step)
+        needs_s = max((self.spec.dosing[n].treat_s for n in plan.dosed), default=0.0)
+        if (left_s := treated_s + needs_s - self.clock.now_s()) > 0:
+            await self.rest(left_s)
         await self._give(plan.volumes)
         await self._titrate(plan.dosed)
         await together(
@@ -75,6 +87,14 @@ class Imposer:
         )
         imposed = {name: ActuatorState(True, value) for name, value in plan.chosen.items()}
         return {v.name: imposed.get(v.actuator, RELEASED) for v in self.spec.variables if v.actuator is not None}
+
+    async def _let_go(self, plan: _Plan) -> list[Handle[Doser]]:
+        """Release what is not to be imposed, and see to it that all other pumps stand still; return these."""
+        actuators, dosers = self.wiring.in_service(self.wiring.actuators), self.wiring.in_service(self.wiring.dosers)
+        idle = [a for n, a in actuators.items() if n not in plan.imposed]
+        pumps = [d for n, d in dosers.items() if n not in plan.moving]
+        await together(*(self.impose(a, None) for a in idle), *(self._still(d) for d in pumps))
+        return pumps
 
     def _planned(self, setpoints: Mapping[str, float]) -> _Plan:
         """Plan which actuator does what; nothing moves before the guard has let every setpoint pass."""
