@@ -107,7 +107,7 @@ class Runner:
                     continue
                 row = await self._one_trial(history)
             except Finished as finished:
-                history = await self._known(history)
+                history = await _known(history, self)
                 if not await self.trials.waits_for_instruments(history):
                     return _ending_of(finished)
                 continue
@@ -158,29 +158,12 @@ class Runner:
         except (DeviceError, GuardRefused) as error:
             return await self._fail(error)
         except (PolicyError, Finished) as error:
-            await self._undecided(str(error))
+            await _undecided(self, str(error))
             raise
         except RigctlError:
             raise
         except Exception as error:  # noqa: BLE001 - a plug-in's mistake costs one trial, not the campaign
             return await self._fail(error)
-
-    async def _known(self, history: History) -> History:
-        """Return the history with a trial in it that had looked, and that nothing was decided for."""
-        if self.spec.rig.timing.look is None:
-            return history
-        return await self.journal.call(lambda j: j.read.history(self.spec.problem.space))
-
-    async def _undecided(self, why: str) -> None:
-        """Close the trial that has looked, if one has, though nothing could be decided then; it is charged."""
-        trial = await self.journal.call(lambda j: j.read.open_trial())
-        if trial is None or trial.state is not State.LOOKING:
-            return
-        report = await self.rig.safe()
-        row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, f"not decided: {why}")
-        if row is not None:
-            await self.desk.tell_of_end(row)
-        await self._hold(report)
 
     async def _interruptible(self, history: History) -> TrialRow | None:
         """Run the trial as a task of its own; raise `Interrupted` if the watch breaks it off."""
@@ -364,6 +347,24 @@ def _ending_of(finished: Finished) -> tuple[Ending, str]:
     if isinstance(finished, BudgetSpent):
         return "budget", str(finished)
     return "finished", f"the policy's stopping rule fired: {finished}"
+
+
+async def _known(history: History, runner: Runner) -> History:
+    """Return the history with a trial in it that had looked, and that nothing was decided for."""
+    if runner.spec.rig.timing.look is None:
+        return history
+    return await runner.journal.call(lambda j: j.read.history(runner.spec.problem.space))
+
+
+async def _undecided(runner: Runner, why: str) -> None:
+    """Close the trial that has looked, if one has, though nothing could be decided then; it is charged."""
+    trial = await runner.journal.call(lambda j: j.read.open_trial())
+    if trial is None or trial.state is not State.LOOKING or runner.patience.make_safe is None:
+        return
+    await runner.patience.make_safe()
+    row = await close_open_trial(runner.spec, runner.rig, runner.journal, Event.ABANDON, f"not decided: {why}")
+    if row is not None:
+        await runner.desk.tell_of_end(row)
 
 
 async def _as_corrected(history: History, runner: Runner) -> History:

@@ -8,7 +8,7 @@ import json
 import math
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 
 from rigctl.campaign.daemon import run_campaign
@@ -28,7 +28,6 @@ from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading
 from rigctl.rig.spec import (
     DeviceSpec,
     DosingSpec,
-    LookSpec,
     MeasureSpec,
     MeterSpec,
     RigSpec,
@@ -37,11 +36,10 @@ from rigctl.rig.spec import (
 )
 from rigctl.rig.values import Glance, Measurement, SafeReport
 from tests.campaign.fake_hands import FakeHands
+from tests.campaign.fake_looks import FakeLooks
 
 ML_PER_UNIT = 2.0
 SETTLE_S = 60.0
-PREPARE_S = 20.0
-LOOK = LookSpec(0.0, MeasureSpec(10.0, 2.0, "median", 1), 300.0)
 
 
 class World:
@@ -113,7 +111,7 @@ class RestingClock(FakeClock):
 
 
 @dataclass
-class FakeRig:
+class FakeRig(FakeLooks):
     """Two variables: `a` is dosed, `b` has a valve. Faults are put into the dictionaries by operation."""
 
     world: World
@@ -161,12 +159,6 @@ class FakeRig:
         await self._op("open")
         return self.found
 
-    async def prepare(self):
-        await self._op("prepare")
-        self.world.do("prepare")
-        self.world.do("time", s=PREPARE_S)
-        await self._op("prepare end")
-
     async def control(self, setpoints, *, prepared=False):
         await self._op("control")
         self.world.do("control", setpoints=dict(setpoints))
@@ -184,7 +176,7 @@ class FakeRig:
 
     async def measure(self, *, look=False):
         if look:
-            return await self._look()
+            return await self.look_at()
         await self._op("measure")
         self.world.do("energy", kwh=0.125)
         self.world.do("time", s=SETTLE_S)
@@ -193,13 +185,6 @@ class FakeRig:
         values["y"] = values["a"] * (1.0 - values["b"] ** 2)
         values |= {name: f(values["a"], values["b"]) for name, f in self.further.items()}
         return {n: self.measured.get(n, Measurement(v, 0.01, 5)) for n, v in values.items()}
-
-    async def _look(self):
-        await self._op("look")
-        self.world.do("energy", kwh=0.0625)
-        self.world.do("time", s=LOOK.window.duration_s)
-        values = {"a": 4.0 + 0.1 * self.world.count("prepare"), "b": 0.25}
-        return {n: self.seen.get(n, Measurement(v, 0.02, 4)) for n, v in values.items()}
 
     async def meters(self):
         await self._op("meters")
@@ -409,23 +394,3 @@ def metered(journal, meter):
 def charged(journal, meter):
     """What the ledger says was used, in trials and beside them."""
     return sum(line.quantity for line in (*journal.ledger(), *journal.idle.rows()) if line.meter == meter)
-
-
-def looking_spec(budget=100, valid_for_s=300.0, **changes):
-    """The same campaign, with a look before every decision."""
-    look = LookSpec(0.0, LOOK.window, valid_for_s)
-    timing = TrialTiming((), SETTLE_S, MeasureSpec(10.0, 2.0, "median", 3), look)
-    rig = {"rig": make_rig_spec(timing=timing), "policy": Seeing()}
-    problem = replace(make_spec(budget).problem, looks=True)
-    return make_spec(**{**rig, "problem": problem, **changes})
-
-
-@dataclass(frozen=True)
-class Seeing(TenLines):
-    """Plays what was read of `a`, and says so: a decision that nothing but the look gives."""
-
-    def propose(self, state, problem, history, rng):
-        proposal, after = super().propose(state, problem, history, rng)
-        read = None if problem.look is None else problem.look.x[0]
-        setting = tuple(0.5 if read is None else read for _ in proposal.setting)
-        return replace(proposal, setting=setting), {**after, "read": read}

@@ -22,16 +22,15 @@ from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import Reading, Severity
 from rigctl.rig.spec import ActuatorLimits
 from rigctl.rig.values import Measurement
+from tests.campaign.fake_looks import PREPARE_S
 from tests.campaign.fakes import (
     INVALID,
-    PREPARE_S,
     SETTLE_S,
-    Seeing,
     charged,
-    looking_spec,
     metered,
     open_journal,
 )
+from tests.campaign.looking import Seeing, looking_spec
 
 LOOKS = [Event.LOOK, Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE, Event.RECORD]
 
