@@ -17,8 +17,7 @@ import sys
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import fields, replace
-from operator import attrgetter
+from dataclasses import astuple, fields, replace
 from typing import Any, Protocol, runtime_checkable
 
 from rigctl.campaign.decide import FRUITLESS, TRACEBACK_CHARS, Question
@@ -262,5 +261,4 @@ class _Child:
 
 def _bytes(observations: Iterable[Observation]) -> bytes:
     """Return what is in them, to the last bit; what is equal there may differ here, for a type's sake."""
-    values = attrgetter(*(f.name for f in fields(Observation)))
-    return b"".join(marshal.dumps(values(o), 2) for o in observations)  # 2: no references, which depend on identity
+    return b"".join(marshal.dumps(astuple(o), 2) for o in observations)  # 2: no references, which depend on identity

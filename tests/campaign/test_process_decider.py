@@ -23,7 +23,7 @@ from rigctl.campaign.events import TrialEnded
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.config.load import load
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.money import to_micros
 from rigctl.core.policy import BudgetSpent, Finished
@@ -44,7 +44,8 @@ def make_spec(**changes):
 
 
 def observed(count):
-    return tuple(Observation(t, t % 3, (0.25, 0.5), float(t), 1000) for t in range(1, count + 1))
+    read = Look((0.25, None), (0.01, 0.0))
+    return tuple(Observation(t, t % 3, (0.25, 0.5), float(t), 1000, look=read) for t in range(1, count + 1))
 
 
 def question(count=0, policy=None, state=None, seed=7, spec=None):
