@@ -231,7 +231,7 @@ def test_options_that_do_not_hold_are_refused(options, says):
         ScpiDriver.options.model_validate(options)
 
 
-def test_36_the_second_answer_to_one_that_was_asked_twice_is_not_the_next_reading(wire, instrument):
+def test_3_the_second_answer_to_one_that_was_asked_twice_is_not_the_next_reading(wire, instrument):
     """Where both come late and at once, the one left over is dropped, or all that follow would be off by one."""
     sensor = camera(wire)
     sensor.identify(soon())
