@@ -16,15 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rigctl.core.arrays import FloatArray
-from rigctl.core.experiment.history import ALONE, BEFOREHAND, History
+from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
 from rigctl.core.kernels import Kernel1D
 from rigctl.core.marginals.drift import Change, Scan, scan
 from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
-from rigctl.core.marginals.gaussian import log_integral
 from rigctl.core.marginals.moments import largest_sd
 from rigctl.core.marginals.stretched import stretched
+from rigctl.core.persistence import Persistence, conditioned, share_that_persists
 from rigctl.errors import PolicyError
 
 ENOUGH = 8
@@ -91,17 +91,70 @@ def present(problem: Problem, history: History) -> tuple[Problem, tuple[str, ...
     """Return the problem as believed now, all marginals concrete, and what a person should know of them.
 
     A reading counts if it was measured in a trial that left the variable alone, whether or not the trial gave an
-    outcome. Readings taken while it was controlled never count, nor do points known beforehand.
+    outcome. Readings taken while it was controlled never count, nor do points known beforehand. What was read
+    before the trial to be decided narrows the marginals, as far as it is known to persist.
     """
-    variables = problem.space.variables
-    if not any(isinstance(v.marginal, Learned) for v in variables):
-        return problem, ()
     found = _naturals(problem, history)
+    presented, notes = _presented(problem, found)
+    if problem.look is None:
+        return presented, notes
+    unread = [v.name for v, x in zip(problem.space.variables, problem.look.x, strict=True) if x is None]
+    notes += tuple(f"{name}: it was not read before the trial, so its usual spread is expected" for name in unread)
+    return conditioned(presented, _persistences(presented, history, found), problem.look), notes
+
+
+def persistences(problem: Problem, history: History) -> tuple[Persistence | None, ...]:
+    """Return by variable how far a reading before a trial is trusted; None where there never was one.
+
+    They are learned from trials that left the variable alone since its supply has changed last, in the history and
+    `problem.look`; until there are enough nothing is trusted. `Problem.persistence` overrides them.
+    """
+    found = _naturals(problem, history)
+    return _persistences(_presented(problem, found)[0], history, found)
+
+
+def _presented(problem: Problem, found: Sequence[_Natural | None]) -> tuple[Problem, tuple[str, ...]]:
+    if not any(found):
+        return problem, ()
+    variables = problem.space.variables
     learned = tuple(
         replace(v, marginal=n.marginal) if n is not None else v for v, n in zip(variables, found, strict=True)
     )
     space = replace(problem.space, variables=learned)
     return replace(problem, space=space), tuple(n.note for n in found if n is not None and n.note)
+
+
+def _persistences(
+    presented: Problem, history: History, found: Sequence[_Natural | None]
+) -> tuple[Persistence | None, ...]:
+    """Learn what persists of every variable that was read before a trial, or now."""
+    looked = [(n, o) for n, o in enumerate(_measured(history)) if o.look is not None and o.x is not None]
+    now = presented.look
+    known: list[Persistence | None] = []
+    for column, variable in enumerate(presented.space.variables):
+        natural = found[column]
+        pairs = [
+            (o.look.x[column], o.look.sd[column], o.x[column])
+            for n, o in looked
+            if n >= (0 if natural is None else natural.since)
+            and (o.control_set == ALONE or column not in presented.space.control_sets[o.control_set].indices)
+            and o.look is not None
+            and o.look.x[column] is not None
+            and o.x is not None
+        ]
+        errors = [p[1] for p in pairs] or ([] if now is None or now.x[column] is None else [now.sd[column]])
+        if not errors and presented.persistence is None:
+            known.append(None)
+            continue
+        tau = float(np.sqrt(np.mean(np.square(errors or [0.0]))))
+        if presented.persistence is not None:
+            rho = presented.persistence[column]
+        elif len(pairs) < (ENOUGH if natural is None else natural.at_least):
+            rho = 0.0
+        else:
+            rho = share_that_persists(variable.marginal, *np.array(pairs, dtype=float).T)
+        known.append(Persistence(rho, tau, len(pairs)))
+    return tuple(known)
 
 
 def fingerprint(space: Space) -> str:
@@ -137,12 +190,22 @@ class _Natural:
     scan: Scan
     fit: tuple[slice, Marginal] | None
     """Which readings the marginal was fitted to; None where it is the prior."""
+    since: int
+    """The row from which on its supply is the same."""
+    at_least: int
+
+
+def _measured(history: History) -> list[Observation]:
+    """Return the trials in which the variables were measured; rows are counted among them."""
+    return [o for o in history.observations if o.x is not None and o.control_set != BEFOREHAND]
 
 
 def _naturals(problem: Problem, history: History) -> list[_Natural | None]:
     """Return what is believed by variable; None where its marginal is declared."""
     space = problem.space
-    rows = [o for o in history.observations if o.x is not None and o.control_set != BEFOREHAND]
+    if not any(isinstance(v.marginal, Learned) for v in space.variables):
+        return [None] * space.dimension
+    rows = _measured(history)
     table = np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension)
     nothing = len(space.control_sets)
     controls = np.zeros((nothing + 1, space.dimension), dtype=bool)
@@ -170,11 +233,14 @@ def _believed(learned: Learned, series: _Series, earlier: _Natural | None) -> _N
     last = scanned.changes[-1] if scanned.changes else None
     begins, noticed = (0, 0) if last is None else (last.begins, last.noticed + 1)
     counted = slice(begins, _heeded(series, begins, learned.at_least, noticed))
+    since = int(series.rows[begins]) if begins else 0
     if counted.stop - begins < learned.at_least:
-        return _Natural(learned.prior, _note(learned, series, last, enough=False), readings, scanned, None)
+        note = _note(learned, series, last, enough=False)
+        return _Natural(learned.prior, note, readings, scanned, None, since, learned.at_least)
     known = None if earlier is None else earlier.fit
     fit = known if known is not None and known[0] == counted else (counted, _learnt(learned, readings[counted]))
-    return _Natural(fit[1], _note(learned, series, last, enough=True), readings, scanned, fit)
+    note = _note(learned, series, last, enough=True)
+    return _Natural(fit[1], note, readings, scanned, fit, since, learned.at_least)
 
 
 def _note(learned: Learned, series: _Series, last: Change | None, *, enough: bool) -> str:
@@ -255,21 +321,9 @@ def _truncated_normal(readings: FloatArray) -> TruncatedNormal | None:
 def distance(normal: TruncatedNormal, ordered: FloatArray) -> float:
     """Return Kolmogorov's D: the largest difference from the distribution function of readings (n,), rising."""
     n = len(ordered)
-    expected = _distribution(normal, ordered)
+    expected = normal.distribution(ordered)
     steps = np.arange(n + 1) / n
     return float(max((steps[1:] - expected).max(), (expected - steps[:-1]).max()))
-
-
-def _distribution(normal: TruncatedNormal, x: FloatArray) -> FloatArray:
-    """Return P(X <= x), elementwise, from the same integrals as all else of the marginal."""
-    mode, precision = min(max(normal.loc, 0.0), 1.0), normal.scale**-2
-    slope, low = (normal.loc - mode) * precision, -mode
-    upper = np.minimum(x, 1.0) - mode
-    out = np.zeros(x.shape)
-    inside = upper - low > np.finfo(float).tiny  # a narrower interval has no logarithm
-    whole = log_integral(slope, precision, low, 1.0 - mode)
-    out[inside] = np.exp(log_integral(slope, precision, low, upper[inside]) - whole)
-    return np.minimum(out, 1.0)
 
 
 def _acceptable(largest: float, n: int) -> bool:

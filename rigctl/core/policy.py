@@ -171,7 +171,7 @@ def on_grid(proposal: Proposal, problem: Problem) -> Proposal:
 
 def first_state(policy: Policy, problem: Problem) -> JsonState:
     """Return the policy's state before the first trial, when nothing has been learned yet."""
-    return policy.initial_state(present(problem, History())[0])
+    return policy.initial_state(present(replace(problem, look=None), History())[0])
 
 
 def trial_rng(seed: int, trial: int) -> np.random.Generator:
