@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from rigctl.core.experiment.history import History, Look, Observation
+from rigctl.core.experiment.history import ALONE, History, Look, Observation
 from rigctl.core.marginals.conditional import conditional
 from rigctl.core.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.natural import Learned, persistences, present
@@ -91,3 +91,28 @@ def test_persistence_may_be_told(problem):
     now = replace(of_b(problem, NORMAL), look=Look((0.5, 0.7), (0.0, 0.1)), persistence=(0.0, 0.8))
     assert marginal_of_b(now, History()) == conditional(NORMAL, 0.8, 0.1, 0.7)
     assert persistences(replace(now, look=None), History())[1].rho == 0.8
+
+
+def test_variables_that_still_vary_together_are_told_of(problem):
+    """What both readings leave open is correlated: a note that stays the same; independent variables have none."""
+    rng = np.random.default_rng(0)
+    g = rng.standard_normal((3, 100))
+    space = problem.space
+    variables = tuple(replace(v, marginal=NORMAL) for v in space.variables)
+    both = replace(problem, space=replace(space, variables=variables))
+    both = replace(both, look=Look((0.5, 0.5), (0.0, 0.0)))
+
+    def notes(shared, count):
+        x = NORMAL.loc + 0.15 * (np.sqrt(shared) * g[0] + np.sqrt(1 - shared) * g[1:])
+        rows = zip(x.T[:count], 0.45 + 0.15 * rng.standard_normal((count, 2)), strict=True)
+        return present(
+            both,
+            History.of(
+                Observation(t, ALONE, tuple(now), 1.0, 10, look=Look(tuple(then), (0.0, 0.0)))
+                for t, (now, then) in enumerate(rows, 1)
+            ),
+        )[1]
+
+    told = ("a and b: they vary together after a reading. Decisions take them to be independent",)
+    assert notes(0.8, 40) == notes(0.8, 100) == told
+    assert notes(0.0, 100) == ()
