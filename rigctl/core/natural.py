@@ -25,7 +25,7 @@ from rigctl.core.marginals.drift import Change, Scan, scan
 from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.marginals.moments import largest_sd
 from rigctl.core.marginals.stretched import stretched
-from rigctl.core.persistence import Pairs, Persistence, conditioned, persistence, together
+from rigctl.core.persistence import Pairs, Persistence, ReadBefore, conditioned, persistence, read_before, together
 from rigctl.errors import PolicyError
 
 ENOUGH = 8
@@ -88,21 +88,43 @@ class Learned:
         return float(self.z(np.empty(0), kernel)[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Hold the problem as it is believed now."""
+
+    problem: Problem
+    """All marginals concrete."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of them."""
+    read: tuple[ReadBefore, ...] = ()
+    """What the variables read before the trial to be decided; nothing where nobody looked."""
+
+
 def present(problem: Problem, history: History) -> tuple[Problem, tuple[str, ...]]:
-    """Return the problem as believed now, all marginals concrete, and what a person should know of them.
+    """Return the problem as believed now, all marginals concrete, and what a person should know of them."""
+    now = belief(problem, history)
+    return now.problem, now.notes
+
+
+def belief(problem: Problem, history: History) -> Belief:
+    """Return what is believed of all variables in a trial that leaves them alone.
 
     A reading counts if it was measured in a trial that left the variable alone, whether or not the trial gave an
     outcome. Readings taken while it was controlled never count, nor do points known beforehand. What was read
     before the trial to be decided narrows the marginals, as far as it is known to persist.
     """
+    if problem.look is None and not any(isinstance(v.marginal, Learned) for v in problem.space.variables):
+        return Belief(problem)
     trials = _Trials.of(problem.space, history)
     found = _naturals(problem, trials, history.memo)
-    presented, notes = _presented(problem, found)
+    usual, notes = _presented(problem, found)
     if problem.look is None:
-        return presented, notes
+        return Belief(usual, notes)
     pairs = _pairs(trials, found)
-    known = _persistences(presented, pairs, found)
-    return conditioned(presented, known, problem.look), (*notes, *_unread(problem), *together(presented, known, pairs))
+    known = _persistences(usual, pairs, found)
+    now = conditioned(usual, known, problem.look)
+    notes += (*_unread(problem), *together(usual, known, pairs))
+    return Belief(now, notes, read_before(usual, now, known, problem.look))
 
 
 def persistences(problem: Problem, history: History) -> tuple[Persistence | None, ...]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import Look
 from rigctl.core.experiment.problem import Problem
-from rigctl.core.marginals.conditional import conditional, score_before, scores, spread_of
+from rigctl.core.marginals.conditional import QUANTILES, conditional, score_before, scores, spread_of
 from rigctl.core.marginals.families import Marginal
 
 CANDIDATES = 201
@@ -60,6 +60,27 @@ class Pairs:
     def last(self, most: int) -> Pairs:
         """Return the latest ones."""
         return Pairs(self.rows[-most:], self.before[-most:], self.errors[-most:], self.during[-most:])
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBefore:
+    """Say what a variable read before a trial, and what a decision made of it. Engineering units."""
+
+    variable: str
+    value: float | None
+    """None: it was not read."""
+    error: float
+    """Standard deviation of the reading's error; 0 where it is not known."""
+    rho: float
+    """Share of a deviation that is expected to be there in the trial; 0: the reading is not trusted."""
+    pairs: int
+    """Trials that this was learned from."""
+    mean: float
+    """Expected in a trial that leaves it alone."""
+    sd: float
+    usual_mean: float
+    """Expected without a reading."""
+    usual_sd: float
 
 
 def persistence(marginal: Marginal, pairs: Pairs, at_least: int, told: float | None) -> Persistence | None:
@@ -119,6 +140,37 @@ def conditioned(problem: Problem, persistences: Sequence[Persistence | None], lo
         for v, known, read, sd in zip(problem.space.variables, persistences, look.x, look.sd, strict=True)
     )
     return replace(problem, space=replace(problem.space, variables=variables))
+
+
+def read_before(
+    usual: Problem, presented: Problem, persistences: Sequence[Persistence | None], look: Look
+) -> tuple[ReadBefore, ...]:
+    """Report what every variable read, and what is expected with and without that."""
+    found = []
+    both = zip(usual.space.variables, presented.space.variables, strict=True)
+    for (before, v), known, read, error in zip(both, persistences, look.x, look.sd, strict=True):
+        span, trusted = v.high - v.low, known if read is not None else None
+        (mean, sd), (usual_mean, usual_sd) = _moments(v.marginal), _moments(before.marginal)
+        found.append(
+            ReadBefore(
+                variable=v.name,
+                value=None if read is None else v.low + span * read,
+                error=span * error,
+                rho=0.0 if trusted is None else trusted.rho,
+                pairs=0 if trusted is None else trusted.pairs,
+                mean=v.low + span * mean,
+                sd=span * sd,
+                usual_mean=v.low + span * usual_mean,
+                usual_sd=span * usual_sd,
+            )
+        )
+    return tuple(found)
+
+
+def _moments(marginal: Marginal) -> tuple[float, float]:
+    """Return mean and standard deviation, unit cube."""
+    values = marginal.quantile((np.arange(QUANTILES) + 0.5) / QUANTILES)
+    return float(values.mean()), float(values.std())
 
 
 def together(problem: Problem, persistences: Sequence[Persistence | None], pairs: Sequence[Pairs]) -> tuple[str, ...]:

@@ -11,6 +11,9 @@ from rigctl.core.experiment.history import ALONE, History, Look, Observation
 from rigctl.core.marginals.conditional import conditional
 from rigctl.core.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.natural import Learned, persistences, present
+from rigctl.errors import UsageError
+from rigctl.experiment import Experiment, variable
+from tests.core.claims import unreadable
 
 A, B, BOTH = 0, 1, 2
 """The control sets of the fixture `problem`."""
@@ -116,3 +119,46 @@ def test_variables_that_still_vary_together_are_told_of(problem):
     told = ("a and b: they vary together after a reading. Decisions take them to be independent",)
     assert notes(0.8, 40) == notes(0.8, 100) == told
     assert notes(0.0, 100) == ()
+
+
+def test_an_explanation_says_how_far_a_reading_is_trusted():
+    """In numbers and plain words: what was read, what is expected, what has been kept, and what is not trusted."""
+    variables = [variable("ph", 5.0, 7.0, "pH", natural=(6.0, 0.3)), variable("ca", 1.0, 5.0, "mM", natural=(3, 0.5))]
+    e = Experiment.of([*variables, variable("air", 15.0, 30.0, "degC")], [["ca"], ["ca", "ph"]], 1e6)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        before, after = rng.normal(6.0, 0.3), rng.normal()
+        x = [6.0 + 0.8 * (before - 6.0) + 0.18 * after, 2.0 + rng.random(), 20.0 + rng.random()]
+        e.tell("ca", x, -((x[0] - 5.8) ** 2), 1.0, look={"ph": (before, 0.01), "ca": 3.0})
+    asked = e.suggest({"ph": (6.3, 0.02), "ca": 3.25})
+    ph, ca, air = asked.proposal.read
+    assert (ph.value, ph.error, ph.pairs) == (pytest.approx(6.3), pytest.approx(0.02), 20)
+    assert 0.6 < ph.rho < 0.95
+    assert 6.15 < ph.mean < 6.3
+    assert ph.sd < 0.75 * ph.usual_sd == pytest.approx(0.3 * 0.75, rel=0.02)
+    assert (ca.rho, ca.pairs, ca.mean) == (0.0, 0, pytest.approx(3.0, abs=0.01))
+    assert air.value is None
+    left_alone = replace(asked, proposal=replace(asked.proposal, control_set=0, setting=(0.5,)))
+    lines = e.explain(left_alone)
+    assert (
+        f"ph read 6.300 ± 0.020 pH before the trial; it is expected at {ph.mean:.2f} ± {ph.sd:.2f} pH in it." in lines
+    )
+    assert f"It has kept {100 * ph.rho:.0f} % of a deviation in 20 trials that left it alone." in lines
+    assert "ca read 3.25 mM before the trial, and is controlled in it." in lines
+    assert any(line.startswith("air was not read before the trial; it is expected at ") for line in lines)
+    assert not [line for line in lines if unreadable(line)]
+
+
+def test_a_suggestion_hands_its_look_to_the_trial_that_is_told():
+    """What it was decided by need not be said twice; looks of nothing, or of what is not there, are refused."""
+    e = Experiment.of([variable("ph", 5.0, 7.0, natural=(6.0, 0.3))], [["ph"]], 10.0)
+    asked = e.suggest({"ph": 6.5})
+    e.tell("ph", [6.4], 1.0, 1.0, suggestion=asked)
+    e.tell(["ph", "ph"], [[6.4], [6.2]], [1.0, 2.0], [1.0, 1.0], look=[{}, {"ph": (5.5, 0.1)}])
+    assert [o.look for o in e.history.observations] == [Look((0.75,), (0.0,)), None, Look((0.25,), (0.05,))]
+    with pytest.raises(UsageError, match="unknown variables"):
+        e.suggest({"pH": 6.5})
+    with pytest.raises(UsageError, match="need finite"):
+        e.suggest({"ph": (6.5, -1.0)})
+    with pytest.raises(UsageError, match="got 1 looks for 2 trials"):
+        e.tell(["ph", "ph"], [[6.4], [6.2]], [1.0, 2.0], [1.0, 1.0], look={"ph": 6.0})
