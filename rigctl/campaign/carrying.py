@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.closing import arm, record
-from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
-from rigctl.campaign.decider import Decider
+from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, without_answer
+from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import TrialProposed, TrialStep
@@ -140,13 +140,23 @@ class TrialRun:
         """Find out, while nothing can be played, whether something can by now; ask the instruments, too."""
         await self.care.look(read=True)
 
+    def kept(self, history: History) -> History:
+        """Return as much of a history as this process need keep: its end, if whoever decides knows all of it."""
+        remembered = isinstance(self.decider, Remembering) and self.decider.known(history) == len(history)
+        return history.end(FRUITLESS) if remembered else history
+
+    async def _told(self, history: History) -> History:
+        """Return as much of a history as whoever decides must be asked with: all, if it has forgotten or is new."""
+        known = self.decider.known(history) if isinstance(self.decider, Remembering) else None
+        return history if known is not None else await _whole(history, self)
+
     async def waits_for_instruments(self, history: History) -> bool:
         """Tell whether the policy, which proposes nothing now, would if all control sets could be played."""
         if not self.care.barred or self.care.for_good:
             return False
         state = await self.journal.call(lambda j: j.read.policy_state())
         problem = replace(self.spec.problem, budget=self.spec.problem.budget - self.idle)
-        question = Question(self.spec.policy, problem, self.spec.seed, history, state)
+        question = Question(self.spec.policy, problem, self.spec.seed, await self._told(history), state)
         try:
             await self.decider.decide(question, self.spec.decision_limit_s)
         except Finished:
@@ -161,11 +171,12 @@ class TrialRun:
         state = await self.journal.call(lambda j: j.read.policy_state())
         # what is left for trials
         problem = replace(spec.problem, budget=spec.problem.budget - self.idle, unavailable=self.care.barred)
-        question = Question(spec.policy, problem, spec.seed, history, state)
+        question = Question(spec.policy, problem, spec.seed, await self._told(history), state)
         try:
             decision = await self.decider.decide(question, spec.decision_limit_s)
         except NoAnswer as silent:
             last = last_that_worked(await self.journal.call(lambda j: j.read.trials()))
+            question = replace(question, history=await _whole(question.history, self))
             # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
             decision = await asyncio.to_thread(without_answer, question, last, str(silent))
             decision = replace(decision, traceback=silent.traceback)
@@ -256,6 +267,14 @@ class TrialRun:
                 free_s = await self.journal.call(_room_at_s, cap.pumps, needed_ml, most_ml, span_s)
                 why = f"{cap.name}: {needed_ml:g} mL more would be beyond its cap of {most_ml:g} mL in {words}"
                 await self.patience.wait_until(free_s, why)
+
+
+async def _whole(history: History, trials: TrialRun) -> History:
+    """Return all of a history, read anew if only its end was kept."""
+    if not history.before:
+        return history
+    space = trials.spec.problem.space
+    return await trials.journal.call(lambda j: j.read.history(space, corrections=history.corrections))
 
 
 def _room_at_s(journal: Journal, pumps: Sequence[str], volume_ml: float, cap_ml: float, span_s: float) -> float:

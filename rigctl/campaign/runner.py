@@ -120,7 +120,7 @@ class Runner:
                 # its record was on its way when the watch broke it off: what the journal says counts
                 history, row = known, (await self.journal.call(lambda j: j.read.trials()))[-1]
             else:
-                history = history.append(observation(space, row))
+                history = self.trials.kept(history).append(observation(space, row))
             await self.desk.tell_of_end(row)
             await self._believe_meters(row)
             await self._count_failures(row)

@@ -15,6 +15,7 @@ from rigctl.campaign.lock import state_lock
 from rigctl.errors import RigctlError
 from tests.simulation.books import Violation
 from tests.simulation.controller import Running
+from tests.simulation.exchanges import Exchanges
 from tests.simulation.shoulder import Shoulder
 from tests.simulation.trouble import Trouble
 
@@ -39,6 +40,7 @@ class Promises:
         self._rig = witness.spec.rig
         self._state = witness.controller.state
         self._trouble = Trouble(witness)
+        self.exchanges = Exchanges(witness, self._trouble)
         self._shoulder = Shoulder(witness, self._trouble, self._said_driven)
         self._demand: tuple[float, int, str] | None = None
         mischief, heard = witness.mischief, witness.controller.heard
@@ -53,7 +55,7 @@ class Promises:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        with self._shoulder.installed():
+        with self._shoulder.installed(), self.exchanges.installed():
             yield
 
     def glance(self, running: Running) -> None:
@@ -125,6 +127,7 @@ class Promises:
     def ended(self, running: Running, connection: sqlite3.Connection) -> None:
         """Hold what a life has left against what was promised; raises `Violation`."""
         self._demand = None
+        self.exchanges.begins()
         driven = [n for n in self._witness.driven() if n not in self._rig.pumps and self._trouble.believed(n)]
         if driven and not self._said_driven():
             raise Violation(f"{', '.join(driven)} is driven, and safe.json does not say so")
