@@ -127,6 +127,8 @@ class Problem:
     """Whether the variables are read before every decision: what is sought is then a rule, a setting per reading."""
     look: Look | None = None
     """What they read now, before the trial that is to be decided; None: not read."""
+    persistence: tuple[float, ...] | None = None
+    """(d,), in [0, 1]: what persists of a deviation from a reading to its trial, where it is known; None: learned."""
 
 
 def sign(problem: Problem) -> float:
