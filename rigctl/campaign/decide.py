@@ -114,7 +114,7 @@ def _fruitless(history: History) -> int | None:
     """Return the control set that the last few trials were all of, if none of them gave an outcome."""
     last = history.observations[-FRUITLESS:]
     sets = {o.control_set for o in last}
-    if len(last) < FRUITLESS or len(sets) > 1 or any(o.y is not None or not o.charged for o in last):
+    if len(last) < FRUITLESS or len(sets) > 1 or any(o.y is not None or o.awaited or not o.charged for o in last):
         return None
     return sets.pop()
 
