@@ -170,7 +170,7 @@ def believing(posterior: Posterior, x: FloatArray) -> Posterior:
     return replace(
         posterior,
         x=np.concatenate([posterior.x, x]) if n else x,
-        L=np.block([[posterior.L, np.zeros((n, k))], [below, corner]]) if n else corner,
+        L=np.asarray(np.block([[posterior.L, np.zeros((n, k))], [below, corner]]) if n else corner),
         alpha=np.concatenate([posterior.alpha, np.zeros(k)]),
         uncertainty=uncertainty,
         own_noise=None if own is None else np.concatenate([own, np.full(k, h.noise_sd**2)]),
