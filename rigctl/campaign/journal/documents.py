@@ -86,6 +86,7 @@ UPGRADERS: Final[Mapping[str, tuple[Upgrader, ...]]] = MappingProxyType(
         "becomes": (_enveloped,),
         "unavailable": (_enveloped,),
         "slopes": (_enveloped,),
+        "looks": (_enveloped,),
     }
 )
 """By column; a column's present version is their number."""

@@ -36,7 +36,7 @@ from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.journal.summary import Summary
 from rigctl.campaign.journal.upkeep import UpkeepRows
-from rigctl.campaign.trial import TRANSITIONS, State
+from rigctl.campaign.trial import TRANSITIONS, UNDER_WAY, State
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
 from rigctl.errors import JournalCorrupt, UsageError
@@ -46,6 +46,7 @@ T = TypeVar("T")
 
 FILE_NAME = "journal.sqlite"
 _OPEN = tuple(str(s) for s in TRANSITIONS if s is not None)
+_UNDER_WAY = tuple(map(str, UNDER_WAY))
 _ALL_TRIALS = 2**62
 
 _TRIALS = f"""
@@ -226,7 +227,7 @@ class Reader:
 
     def open_trial(self) -> TrialRow | None:
         """Return the trial that is under way (or was, when the process died); there is at most one."""
-        rows = ask(self._connection, f"SELECT trial FROM trials WHERE state IN {_OPEN}")  # noqa: S608 - our own states
+        rows = ask(self._connection, f"SELECT trial FROM trials WHERE state IN {_UNDER_WAY}")  # noqa: S608 - our own states
         return self.trial(rows[0]["trial"]) if rows else None
 
     def history(self, space: Space, further: Sequence[str] | None = None, corrections: int | None = None) -> History:
