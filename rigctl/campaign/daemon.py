@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from rigctl.campaign.acts import Acts
+from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
@@ -196,7 +197,8 @@ class Session:
             self.runner.interrupt(Finding(BY_A_PERSON, "", "hold", why))
 
         manual = Manual(rig, journal, desk, self.care, lambda: _no_hands(self), lambda: _objections(self))
-        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe, break_off, manual)
+        awaiting = Awaiting(spec.rig.late, rig, journal, clock, desk, self.stop)
+        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe, break_off, manual, awaiting)
         patience = Patience(
             journal,
             clock,
@@ -207,7 +209,7 @@ class Session:
             lambda: self.stop.pause,
             lambda: self.care.changed,
         )
-        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care)
+        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care, awaiting)
         self.runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0

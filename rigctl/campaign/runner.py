@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from rigctl.campaign.carrying import TrialRun
@@ -95,19 +95,19 @@ class Runner:
         while True:
             try:
                 await self._until_ready()
-                if (ended := self._ended(history)) is not None:
+                history = await self._caught_up(history)
+                ended = self._ended(history)
+                if ended is not None and not await self._had_to_wait(self.trials.awaiting.outstanding, ended[0]):
                     return ended
-                history = await _as_corrected(history, self)
-                self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
-                if (ended := self._ended(history)) is not None:
-                    return ended
-                # since it was ready; nobody would break it off
-                if self.watchman.demanding("hold", "fail", "trip") or await self.trials.had_to_wait():
+                if ended is not None or await self._not_yet():
                     continue
                 row = await self._one_trial(history)
             except Finished as finished:
-                if not await self.trials.waits_for_instruments(history):
-                    return _ending_of(finished)
+                ending = _ending_of(finished)
+                if not await self.trials.waits_for_instruments(history) and not await self._had_to_wait(
+                    self.trials.awaiting.outstanding, ending[0]
+                ):
+                    return ending
                 continue
             except JournalUnwritable as error:
                 await self._wait_until_writable(error)
@@ -124,6 +124,21 @@ class Runner:
             await self.desk.tell_of_end(row)
             await self._believe_meters(row)
             await self._count_failures(row)
+
+    async def _caught_up(self, history: History) -> History:
+        """Return the history as people, and outcomes that came later, have made it; book what no trial has used."""
+        await self.trials.awaiting.look()
+        history = await _as_corrected(history, self)
+        if self._ended(history) is None:
+            self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
+        return history
+
+    async def _not_yet(self) -> bool:
+        """Tell whether something has to be looked at again before a trial may begin."""
+        # since it was ready; nobody would break it off
+        if self.watchman.demanding("hold", "fail", "trip") or await self._had_to_wait(self.trials.awaiting.in_the_way):
+            return True
+        return await self.trials.had_to_wait()
 
     def _ended(self, history: History) -> tuple[Ending, str] | None:
         limit = self.spec.max_trials
@@ -258,6 +273,14 @@ class Runner:
             await self.rig.trip(tripped.reason)
             self.desk.latch(tripped.reason)
             raise
+
+    async def _had_to_wait(self, why: Callable[[], Awaitable[str]], ending: Ending = "trials") -> bool:
+        """Wait for an outcome, if that says why; return whether it did. Who asks to end it, or the watch, waits not."""
+        if ending in ("stopped", "interlock") or not (reason := await why()):
+            return False
+        until_s = await self.trials.awaiting.next_s()
+        await self.patience.until_known(reason, until_s, lambda: self.stop.corrected)
+        return True
 
     async def _until_room(self, cap: CapReached) -> TrialRow | None:
         """Close a trial that met a cap: no failure, but it cannot be finished; the next waits for the window."""

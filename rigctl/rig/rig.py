@@ -139,15 +139,19 @@ class Rig:
         """
         return dict(self._imposer.driven)
 
-    async def measure(self) -> Mapping[str, Measurement]:
+    async def measure(self, *, late: bool = False) -> Mapping[str, Measurement]:
         """Sample a window of every sensor, as `spec.timing.measure` says; by the names of variables and outcomes.
 
         A sensor without a single valid sample gives an INVALID measurement, never an exception. A volume that is a
-        variable is what the last `control` gave.
+        variable is what the last `control` gave. Outcomes that come later are left out; `late`: only these are sampled,
+        whatever trial is under way.
         """
-        spec = self.spec.timing.measure
-        windows = await sample_window(self._wiring.probes, spec, self._clock, self._rest)
-        out = {p.name: reduced(windows[p.name], spec.statistic, spec.min_count) for p in self._wiring.probes}
+        spec, probes = self.spec.timing.measure, self._wiring.probes
+        probes = tuple(p for p in probes if (p.name in self.spec.late_names) is late)
+        windows = await sample_window(probes, spec, self._clock, self._rest)
+        out = {p.name: reduced(windows[p.name], spec.statistic, spec.min_count) for p in probes}
+        if late:
+            return out
         for name, measurement in out.items():
             if measurement.severity is not Severity.NONE:
                 severity = min(measurement.severity, Severity.MAJOR)

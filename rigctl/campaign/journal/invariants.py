@@ -6,7 +6,7 @@ and row. None of them may find anything in a journal that only rigctl has writte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from decimal import Decimal
 from itertools import pairwise
 from math import inf, isfinite
@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.documents import UPGRADERS, loaded
+from rigctl.campaign.journal.later import awaited
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.journal.stored import (
@@ -127,15 +128,20 @@ def order(rows: Rows) -> Iterator[Violation]:
             break
     for before, after in pairwise(numbers):
         ended, begun = rows.events.get(before, ()), rows.events.get(after, ())
-        if ended and begun and begun[0]["id"] < ended[-1]["id"]:
+        if ended and begun and begun[0]["id"] < _over(ended)["id"]:
             yield Violation("events", f"trial {after}", f"began before trial {before} was over")
     for row in rows["trials"][:-1]:
-        if (state := known_state(row["state"])) is None or not state.final:
+        if (state := known_state(row["state"])) is None or not state.charged:
             yield violation(row, "trials", f"is {row['state']}, though later ones have begun")
     for table in ("events", "starts"):
         for earlier, later in pairwise(rows[table]):
             if later["at_s"] < earlier["at_s"] - _NEAR:
                 yield violation(later, table, f"goes back in time, by {earlier['at_s'] - later['at_s']:g} s")
+
+
+def _over(events: Sequence[Row]) -> Row:
+    """Return the event from which on another trial may begin."""
+    return next((e for e in events if e["state"] == State.AWAITING), events[-1])
 
 
 def evidence(rows: Rows) -> Iterator[Violation]:
@@ -155,7 +161,7 @@ def evidence(rows: Rows) -> Iterator[Violation]:
     needed = {*rows.identity.get("variables.names", ()), *outcomes}
     measured = rows.by_trial("measurements")
     for trial in (t for t in rows.events if Event.RECORD in rows.said(t)):
-        usable = {row["name"] for row in measured.get(trial, ()) if is_usable(row)}
+        usable = {row["name"] for row in measured.get(trial, ()) if is_usable(row)} | rows.came_of(trial)
         if not needed <= usable:
             missing = ", ".join(sorted(needed - usable))
             yield Violation("measurements", f"trial {trial}", f"is RECORDED without a value of {missing}")
@@ -219,7 +225,7 @@ def budget(rows: Rows) -> Iterator[Violation]:
         for row in rows[table]:
             if row["budget_micros"] > most and (table == "starts" or row["origin"] != "manual"):
                 yield violation(row, table, f"knew a budget of {row['budget_micros']}, more than the campaign's {most}")
-    if any(c["kind"] == "amend" for c in rows["corrections"]):
+    if any((document(c, "becomes") or {}).get("amount") is not None for c in rows["corrections"]):
         return  # what was spent then is not what is charged now
     lines, spent = rows.by_trial("ledger"), 0
     for row in rows["trials"]:
@@ -234,7 +240,7 @@ def ledger(rows: Rows) -> Iterator[Violation]:
     lines = rows.by_trial("ledger")
     for trial, found in lines.items():
         state = known_state(rows.events[trial][-1]["state"]) if trial in rows.events else None
-        if state is not None and not state.final:
+        if state is not None and not state.charged:
             yield violation(found[0], "ledger", f"trial {trial} is charged, but it is {state}", AMEND)
         elif trial in rows.imported:
             yield violation(found[0], "ledger", f"trial {trial} is from before the campaign, yet it is charged", AMEND)
@@ -247,7 +253,7 @@ def ledger(rows: Rows) -> Iterator[Violation]:
         owed = set(names or charged) if Event.ARM in said else set()
         if any(event in said for event in _BY_HAND) and row["trial"] not in rows.imported:
             owed = {"manual"}
-        if state is not None and state.final and charged != owed:
+        if state is not None and state.charged and charged != owed:
             odd = ", ".join(sorted(charged ^ owed))
             yield Violation("ledger", f"trial {row['trial']}", f"its lines and the meters differ in {odd}", AMEND)
     for table in ("ledger", "idle"):
@@ -383,7 +389,8 @@ def people(rows: Rows) -> Iterator[Violation]:
         if (" ".join(filter(None, (row["device"], row["part"]))), row["who"]) not in audited:
             yield violation(row, "upkeep", f"{row['who']} has done it to {row['device']}, but no act says so")
     for row in rows["corrections"]:
-        if (row["kind"], f"trial {row['trial']}") not in acts:
+        late = rows.came.get(row["trial"], (0, {}))[0] == row["id"]
+        if not late and (row["kind"], f"trial {row['trial']}") not in acts:
             yield violation(row, "corrections", f"{row['who']} has corrected trial {row['trial']}, but no act says so")
         if (state := known_state(rows.events[row["trial"]][-1]["state"] if row["trial"] in rows.events else "")) and (
             not state.final
@@ -393,5 +400,5 @@ def people(rows: Rows) -> Iterator[Violation]:
 
 CHECKS: Final[tuple[Check, ...]] = (
     *(references, documents, steps, order, evidence, chosen, decisions),
-    *(budget, ledger, sums, doses, caps, phases, people),
+    *(budget, ledger, sums, doses, caps, phases, people, awaited),
 )
