@@ -95,17 +95,17 @@ class Runner:
         while True:
             try:
                 await self._until_ready()
-                history = await self._caught_up(history)
+                history = await _caught_up(self, history)
                 ended = self._ended(history)
-                if ended is not None and not await self._had_to_wait(self.trials.awaiting.outstanding, ended[0]):
+                if ended is not None and not await _had_to_wait(self, self.trials.awaiting.outstanding, ended[0]):
                     return ended
-                if ended is not None or await self._not_yet():
+                if ended is not None or await _not_yet(self):
                     continue
                 row = await self._one_trial(history)
             except Finished as finished:
                 ending = _ending_of(finished)
-                if not await self.trials.waits_for_instruments(history) and not await self._had_to_wait(
-                    self.trials.awaiting.outstanding, ending[0]
+                if not await self.trials.waits_for_instruments(history) and not await _had_to_wait(
+                    self, self.trials.awaiting.outstanding, ending[0]
                 ):
                     return ending
                 continue
@@ -124,21 +124,6 @@ class Runner:
             await self.desk.tell_of_end(row)
             await self._believe_meters(row)
             await self._count_failures(row)
-
-    async def _caught_up(self, history: History) -> History:
-        """Return the history as people, and outcomes that came later, have made it; book what no trial has used."""
-        await self.trials.awaiting.look()
-        history = await _as_corrected(history, self)
-        if self._ended(history) is None:
-            self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
-        return history
-
-    async def _not_yet(self) -> bool:
-        """Tell whether something has to be looked at again before a trial may begin."""
-        # since it was ready; nobody would break it off
-        if self.watchman.demanding("hold", "fail", "trip") or await self._had_to_wait(self.trials.awaiting.in_the_way):
-            return True
-        return await self.trials.had_to_wait()
 
     def _ended(self, history: History) -> tuple[Ending, str] | None:
         limit = self.spec.max_trials
@@ -274,14 +259,6 @@ class Runner:
             self.desk.latch(tripped.reason)
             raise
 
-    async def _had_to_wait(self, why: Callable[[], Awaitable[str]], ending: Ending = "trials") -> bool:
-        """Wait for an outcome, if that says why; return whether it did. Who asks to end it, or the watch, waits not."""
-        if ending in ("stopped", "interlock") or not (reason := await why()):
-            return False
-        until_s = await self.trials.awaiting.next_s()
-        await self.patience.until_known(reason, until_s, lambda: self.stop.corrected)
-        return True
-
     async def _until_room(self, cap: CapReached) -> TrialRow | None:
         """Close a trial that met a cap: no failure, but it cannot be finished; the next waits for the window."""
         report = await self.rig.safe()
@@ -364,6 +341,32 @@ def _ending_of(finished: Finished) -> tuple[Ending, str]:
     if isinstance(finished, BudgetSpent):
         return "budget", str(finished)
     return "finished", f"the policy's stopping rule fired: {finished}"
+
+
+async def _caught_up(runner: Runner, history: History) -> History:
+    """Return the history as people, and outcomes that came later, have made it; book what no trial has used."""
+    await runner.trials.awaiting.look()
+    history = await _as_corrected(history, runner)
+    if runner._ended(history) is None:  # noqa: SLF001 - its own
+        runner.trials.idle = await book_idle(runner.spec, runner.rig, runner.journal)
+    return history
+
+
+async def _not_yet(runner: Runner) -> bool:
+    """Tell whether something has to be looked at again before a trial may begin."""
+    # since it was ready; nobody would break it off
+    if runner.watchman.demanding("hold", "fail", "trip"):
+        return True
+    return await _had_to_wait(runner, runner.trials.awaiting.in_the_way) or await runner.trials.had_to_wait()
+
+
+async def _had_to_wait(runner: Runner, why: Callable[[], Awaitable[str]], ending: Ending = "trials") -> bool:
+    """Wait for an outcome, if that says why; return whether it did. Who asks to end it, or the watch, waits not."""
+    if ending in ("stopped", "interlock") or not (reason := await why()):
+        return False
+    until_s = await runner.trials.awaiting.next_s()
+    await runner.patience.until_known(reason, until_s, lambda: runner.stop.corrected)
+    return True
 
 
 async def _as_corrected(history: History, runner: Runner) -> History:

@@ -6,7 +6,7 @@ and row. None of them may find anything in a journal that only rigctl has writte
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
 from itertools import pairwise
 from math import inf, isfinite
@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.documents import UPGRADERS, loaded
-from rigctl.campaign.journal.later import awaited
+from rigctl.campaign.journal.later import awaited, over
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.journal.stored import (
@@ -128,7 +128,7 @@ def order(rows: Rows) -> Iterator[Violation]:
             break
     for before, after in pairwise(numbers):
         ended, begun = rows.events.get(before, ()), rows.events.get(after, ())
-        if ended and begun and begun[0]["id"] < _over(ended)["id"]:
+        if ended and begun and begun[0]["id"] < over(ended)["id"]:
             yield Violation("events", f"trial {after}", f"began before trial {before} was over")
     for row in rows["trials"][:-1]:
         if (state := known_state(row["state"])) is None or not state.charged:
@@ -137,11 +137,6 @@ def order(rows: Rows) -> Iterator[Violation]:
         for earlier, later in pairwise(rows[table]):
             if later["at_s"] < earlier["at_s"] - _NEAR:
                 yield violation(later, table, f"goes back in time, by {earlier['at_s'] - later['at_s']:g} s")
-
-
-def _over(events: Sequence[Row]) -> Row:
-    """Return the event from which on another trial may begin."""
-    return next((e for e in events if e["state"] == State.AWAITING), events[-1])
 
 
 def evidence(rows: Rows) -> Iterator[Violation]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rigctl.campaign.journal.documents import loaded
-from rigctl.campaign.journal.stored import Rows, Violation, violation
+from rigctl.campaign.journal.stored import Row, Rows, Violation, violation
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import RigctlError
 
@@ -29,6 +29,11 @@ def awaited(rows: Rows) -> Iterator[Violation]:
             yield violation(row, "awaited", f"trial {trial} is {state}, but nothing says what came")
         if Event.RECORD in said and row["how"] == "hand" and ("outcome", f"trial {trial}") not in acts:
             yield violation(row, "awaited", f"trial {trial} has its outcome from a person, but no act says so")
+
+
+def over(events: Sequence[Row]) -> Row:
+    """Return the event of a trial from which on another one may begin."""
+    return next((e for e in events if e["state"] == State.AWAITING), events[-1])
 
 
 # Rows of a damaged journal -------------------------------------------------------------------------------------------
