@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from rigctl.campaign.acts import Acts
+from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
@@ -197,7 +198,8 @@ class Session:
             self.runner.interrupt(Finding(BY_A_PERSON, "", "hold", why))
 
         manual = Manual(rig, journal, desk, self.care, lambda: _no_hands(self), lambda: _objections(self))
-        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe, break_off, manual)
+        awaiting = Awaiting(spec.rig.late, rig, journal, clock, desk, self.stop)
+        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe, break_off, manual, awaiting)
         patience = Patience(
             journal,
             clock,
@@ -209,7 +211,7 @@ class Session:
             lambda: self.care.changed,
         )
         room = Room(spec.rig, journal, patience)
-        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care, room)
+        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care, room, awaiting)
         self.runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0

@@ -26,7 +26,15 @@ from rigctl.config.fields import (
     Volume,
     one_of,
 )
-from rigctl.config.sections import MetricsSection, NaturalSection, NotifySection, OpenSection, Section, TrialSection
+from rigctl.config.sections import (
+    LateSection,
+    MetricsSection,
+    NaturalSection,
+    NotifySection,
+    OpenSection,
+    Section,
+    TrialSection,
+)
 from rigctl.config.upkeep import CalibrationSection, InventorySection, TubingSection
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
@@ -137,7 +145,7 @@ class VariableSection(SensedSection):
         return (self.actuator,) if isinstance(self.actuator, str) else tuple(self.actuator or ())
 
 
-class OutcomeSection(SensedSection):
+class OutcomeSection(SensedSection, LateSection):
     """What is to be made as large or as small as possible."""
 
     name: Name
@@ -145,7 +153,7 @@ class OutcomeSection(SensedSection):
     unit: str
     """Its unit; "1" for none."""
     sensor: str | None = None
-    """Device that measures it; needed as soon as there are devices."""
+    """Device that measures it; needed as soon as there are devices, unless a person says it."""
     direction: Literal["maximise", "minimise"] = "maximise"
     """Which way is better."""
     floor: Quantity | None = None

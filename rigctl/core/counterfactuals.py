@@ -99,7 +99,7 @@ def weighed(situation: Situation) -> Ask:
     """Return what gives the same answers at little cost, as long as only costs and the tolerance are turned."""
     s = situation
     problem, _ = present(s.problem, s.history)
-    posterior = fit_history(problem, s.history, Hyperparameters.remembered(s.state)).posterior
+    posterior = fit_history(problem, s.history, Hyperparameters.remembered(s.state), under_way=False).posterior
     weighing = weigh(problem, s.history, posterior, trial_rng(s.seed, s.trial))
 
     def ask(turned: Situation) -> str | None:

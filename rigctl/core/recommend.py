@@ -205,7 +205,7 @@ def recommend(
     if not history.complete:
         raise PolicyError("recommend: no trial has given an outcome yet; run some first")
     problem, _ = present(problem, history)
-    fitted = fit_history(problem, history, hyperparameters)
+    fitted = fit_history(problem, history, hyperparameters, under_way=False)
     weighing = weigh(problem, history, fitted.posterior, rng)
     options, tried, floor = weighing.options, weighing.tried, weighing.floor
     charged = _charged(problem, history, options)

@@ -90,7 +90,7 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Pa
     if not history.complete:
         return Study(len(history), decision, None, (), bands, supplies, flips, came, notes)
     found = recommended(loaded, history, state, before.least)
-    posterior = fit_history(problem, history, Hyperparameters.remembered(state)).posterior
+    posterior = fit_history(problem, history, Hyperparameters.remembered(state), under_way=False).posterior
     slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
     return Study(len(history), decision, found, slices, bands, supplies, flips, came, notes)
 
