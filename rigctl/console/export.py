@@ -68,7 +68,7 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
     if what == Records.TRIALS:
         space, outcomes = loaded.problem.space, loaded.rig.outcome_names
         handed = Handed(reader.people.suggestions(), reader.people.imports())
-        yield from (_trial(row, space, outcomes, handed) for row in reader.trials() if row.state.final)
+        yield from (_trial(row, space, outcomes, handed) for row in reader.trials() if row.state.charged)
         return
     sources: Mapping[str, Iterable[Any]] = {
         "ledger": (*reader.ledger(), *_amended(reader), *map(_idle, reader.idle.rows())),
