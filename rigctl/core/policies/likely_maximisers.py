@@ -164,8 +164,6 @@ class LikelyMaximisers(OutlookPolicy):
             return None
         expected = valuing.guessed.get(best.control_set) or outlook.cost_at(best.control_set, best.setting)
         cost = expected * MICROS_PER_UNIT
-        # money whose outcome is still to come has taught nothing yet
-        spent -= sum(o.cost for o in outlook.history.observations if o.awaited)
         if harvested + cost > self.explore.harvest((spent + cost) / problem.budget) * problem.budget + 1:
             return None
         return Choice(
