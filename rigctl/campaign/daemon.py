@@ -338,7 +338,8 @@ class Session:
         self.past_is_settled = True
         campaign = await self.journal.call(lambda j: j.read.campaign())
         trials = await self.journal.call(lambda j: len(j.read.history(self.spec.problem.space)))
-        self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
+        late = len(await self.journal.call(lambda j: j.awaited.waiting()))
+        self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost, late))
         self.desk.keep("phase", lambda j: j.phase("RUNNING", "started"))
         # whoever has paused it did not mean this process only; one that asked since is not overruled
         self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))
