@@ -26,7 +26,15 @@ from rigctl.config.fields import (
     Volume,
     one_of,
 )
-from rigctl.config.sections import MetricsSection, NaturalSection, NotifySection, OpenSection, Section
+from rigctl.config.sections import (
+    MetricsSection,
+    NaturalSection,
+    NotifySection,
+    OpenSection,
+    ReferenceSection,
+    Section,
+    TodaySection,
+)
 from rigctl.config.upkeep import CalibrationSection, InventorySection, TubingSection
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
@@ -332,15 +340,6 @@ class SafetySection(Section):
     """Starts that end badly."""
 
 
-class TodaySection(Section):
-    """How the rig is run today, for recommendations to be compared with."""
-
-    control: list[str] = Field(default_factory=list)
-    """Variables that are controlled today; none: everything is left alone."""
-    at: dict[str, Quantity] = Field(default_factory=dict)
-    """Setpoint of each."""
-
-
 class RigConfig(Section):
     """A rigctl configuration."""
 
@@ -384,6 +383,8 @@ class RigConfig(Section):
     """Per control set (names joined by +), if costs are known beforehand; for benches by hand."""
     today: TodaySection | None = None
     """Today's practice; decides nothing."""
+    reference: ReferenceSection | None = None
+    """A setting that is played again and again, so that a plant that ages shows; default: none."""
     buses: dict[Name, str] = Field(default_factory=dict)
     """Wires by name, as URLs such as modbus_tcp://host:502 or serial:///dev/ttyUSB0?baud=9600."""
     devices: dict[Name, DeviceSection] = Field(default_factory=dict)

@@ -150,3 +150,25 @@ class MetricsSection(Section):
     """Written anew every 15 s for node_exporter's textfile collector: an absolute path that ends in .prom."""
     port: int | None = Field(default=None, ge=1, le=65535)
     """Of 127.0.0.1, where they are also given over HTTP at /metrics."""
+
+
+class TodaySection(Section):
+    """How the rig is run today, for recommendations to be compared with."""
+
+    control: list[str] = Field(default_factory=list)
+    """Variables that are controlled today; none: everything is left alone."""
+    at: dict[str, Quantity] = Field(default_factory=dict)
+    """Setpoint of each."""
+
+
+class ReferenceSection(Section):
+    """A setting that is played again every so many trials, for what changes in between to show."""
+
+    every: str
+    """How many trials lie between two of them: 25 trials."""
+    control: list[str] = Field(default_factory=list)
+    """Variables that are controlled in it, one of the control sets; none: what would be recommended at the first."""
+    at: dict[str, Quantity] = Field(default_factory=dict)
+    """Setpoint of each."""
+    second_sensor: str | None = None
+    """The one of `further_outcomes` that another sensor of the first outcome measures: tells a sensor that ages."""

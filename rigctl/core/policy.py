@@ -16,6 +16,7 @@ import numpy as np
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.natural import present
+from rigctl.core.reference import kept, reference_proposal
 from rigctl.errors import PolicyError
 
 OFF_GRID = 1e-9
@@ -145,12 +146,13 @@ def next_proposal(
     """
     presented, notes = present(problem, history)
     before = first_state(policy, problem) if state is None else state
-    proposal, after = policy.propose(before, presented, history, rng)
+    found = reference_proposal(policy.name, presented, history, before, rng)
+    proposal, after = policy.propose(before, presented, history, rng) if found is None else found
     wrong = validate(proposal, problem)
     if wrong:
         raise PolicyError(f"{policy.name}: {'; '.join(wrong)}")
     proposal = on_grid(proposal, problem)
-    return replace(proposal, notes=(*proposal.notes, *notes)), json.loads(json.dumps(dict(after)))
+    return replace(proposal, notes=(*proposal.notes, *notes)), json.loads(json.dumps(kept(after, before)))
 
 
 def on_grid(proposal: Proposal, problem: Problem) -> Proposal:

@@ -12,15 +12,20 @@ from dataclasses import dataclass
 from math import exp, log, sqrt
 from typing import Literal
 
+import numpy as np
+
 from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import Problem, sign
 from rigctl.core.explain import decimals_for
 from rigctl.core.gp.terms import Term
+from rigctl.core.reference import replicates
 
 TWO_SIDED = 1.959964
 """Standard deviations of the 95 % interval."""
 FEWEST = 4
 """Pairs of readings on either side of a change; with fewer nothing is said of sensors."""
-SURE = 10.0
+SURE = 5.0
 """Odds from which on one explanation is called the likelier."""
 
 Blame = Literal["plant", "sensor", "other sensor", "unknown"]
@@ -33,30 +38,89 @@ _WHY: Mapping[Blame, str] = {
 ONE_SENSOR = "whether the plant has changed or its sensor cannot be told: one sensor alone measures this outcome"
 
 
-def notes_of(terms: Sequence[Term], sign: float) -> tuple[str, ...]:
-    """Return a note on each term, for a proposal; `sign` is -1 where less is better.
+def notes_of(terms: Sequence[Term], turn: float) -> tuple[str, ...]:
+    """Return a note on each term, for a proposal; `turn` is -1 where less is better.
 
     A note stays as it is until the term is looked at again, so that it is an alarm once.
     """
-    return tuple(told(term, sign) for term in terms)
+    return tuple(told(term, turn) for term in terms)
 
 
-def told(term: Term, sign: float, *, outcome: str = "the outcome", unit: str = "") -> str:
-    """Say in plain sentences how the response has changed; `unit` as shown."""
-    places = decimals_for([term.change_sd])
-    low, high = (term.change - TWO_SIDED * term.change_sd, term.change + TWO_SIDED * term.change_sd)
-    noticed = f"noticed at trial {term.noticed}"
+def told(term: Term, turn: float, *, outcome: str = "the outcome", unit: str = "") -> str:
+    """Say in plain sentences how the response has changed; `turn` is -1 where less is better, `unit` as shown."""
+    low, high = (turn * term.change + side * TWO_SIDED * term.change_sd for side in (-1, 1))
+    noticed = f"(noticed at trial {term.noticed})"
     if term.kind == "season":
-        swing = f"{max(low, 0.0):.{places}f} to {high:.{places}f} {unit}".rstrip()
-        period = f"a period of about {term.period:.3g} trials"
-        return f"{outcome} swings with {period} ({noticed}). By {swing} either way"
-    first, last = sorted((sign * low, sign * high))
-    span = f"{first:+.{places}f} to {last:+.{places}f} {unit}".rstrip()
+        swing = _between(max(low, 0.0), high, term, unit)
+        return f"{outcome} swings with a period of about {term.period:.3g} trials {noticed}. It does so by {swing}"
+    if low > 0:
+        by = f"risen by {_between(low, high, term, unit)}"
+    elif high < 0:
+        by = f"fallen by {_between(-high, -low, term, unit)}"
+    else:
+        by = f"changed by {_between(low, high, term, unit)}"
     if term.kind == "step":
-        shape = ". Earlier trials tell less of now, as the shape has changed too" if term.reshaped else ""
-        return f"the response has changed at trial {term.since} ({noticed}). {outcome} is {span} since{shape}"
-    word = "drifts steadily" if term.kind == "ramp" else "wanders"
-    return f"the response {word} since trial {term.since} ({noticed}). {outcome} is {span} by then"
+        shape = ". Earlier trials count less, as not only the level has changed" if term.reshaped else ""
+        return f"the response has changed at trial {term.since} {noticed}. By that {outcome} has {by}{shape}"
+    word = "has drifted steadily" if term.kind == "ramp" else "has wandered"
+    return f"the response {word} since trial {term.since} {noticed}. By then {outcome} had {by}"
+
+
+def _between(low: float, high: float, term: Term, unit: str) -> str:
+    places = decimals_for([term.change_sd])
+    return f"{low:.{places}f} to {high:.{places}f} {unit}".rstrip()
+
+
+def told_of_response(
+    problem: Problem, history: History, terms: Sequence[Term], *, outcome: str, unit: str
+) -> tuple[str, ...]:
+    """Say how the response has changed, what reference trials show of it, and whether plant or sensor has.
+
+    Args:
+        problem: with its reference trials, if it has any.
+        history: all trials.
+        terms: as found; none: nothing is said.
+        outcome: its name.
+        unit: its unit, as shown.
+    """
+    if not terms:
+        return ()
+    lines = [told(term, sign(problem), outcome=outcome, unit=unit) for term in terms]
+    judged = [t for t in terms if t.kind != "season"]
+    if judged:
+        lines += _replicated(problem, history, judged[-1], unit)
+        lines.append(_who(problem, history, judged[-1]))
+    return tuple(lines)
+
+
+def _replicated(problem: Problem, history: History, term: Term, unit: str) -> list[str]:
+    """Say what the same setting gave before and since, where it was played on both sides."""
+    rows = [history.complete[i] for i in replicates(problem, history)]
+    before, since = ([o.y or 0.0 for o in rows if (o.trial >= term.since) is late] for late in (False, True))
+    if not before or not since:
+        return []
+    means = " and ".join(
+        f"{np.mean(ys):.4g} {unit}".rstrip() + f" {when} (mean of {len(ys)})"
+        for ys, when in ((before, "before"), (since, "since"))
+    )
+    return [f"the reference setting gave {means}"]
+
+
+def _who(problem: Problem, history: History, term: Term) -> str:
+    names = [f.name for f in problem.further]
+    second = problem.reference.second_sensor if problem.reference is not None else ""
+    if second not in names:
+        return ONE_SENSOR
+    place = names.index(second)
+    rows = [o for o in history.complete if len(o.further) > place]
+    pairs = Pairs(
+        np.array([o.trial for o in rows], dtype=float),
+        np.array([o.y for o in rows], dtype=float),
+        np.array([o.further[place] for o in rows]),
+    )
+    # of a drift the mean since it began has gone half the way
+    share = sign(problem) * (1.0 if term.kind == "step" else 0.5)
+    return blamed(pairs, share * term.change, abs(share) * term.change_sd, term.since).why
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -89,7 +153,8 @@ def blamed(readings: Pairs, change: float, change_sd: float, since: int) -> Verd
     """Judge whether the plant or a sensor has changed.
 
     Explanations, as likely as each other beforehand: the plant has (no difference has moved), or the first sensor (the
-    difference has moved by the change), or the second alone (it has moved, and the first outcome has not changed).
+    difference has moved by the change), or the second alone (it has moved, and the first outcome has not changed). Or
+    more than one of these, which cannot be told apart.
 
     Args:
         readings: of both sensors.
@@ -111,11 +176,12 @@ def blamed(readings: Pairs, change: float, change_sd: float, since: int) -> Verd
     plant = _log_normal(moved, sd) + _log_normal(change, sqrt(change_sd**2 + wide**2))
     own = _log_normal(moved - change, sqrt(sd**2 + change_sd**2)) + _log_normal(change, sqrt(change_sd**2 + wide**2))
     other = _log_normal(moved, sqrt(sd**2 + wide**2)) + _log_normal(change, change_sd)
-    found: dict[Blame, float] = {"plant": plant, "sensor": own, "other sensor": other}
+    both = _log_normal(moved, sqrt(sd**2 + wide**2)) + _log_normal(change, sqrt(change_sd**2 + wide**2))
+    found: dict[Blame, float] = {"plant": plant, "sensor": own, "other sensor": other, "unknown": both}
     best, next_best = sorted(found, key=lambda b: -found[b])[:2]
     odds = exp(min(found[best] - found[next_best], 50.0))
     blame: Blame = best if odds > SURE else "unknown"
-    return Verdict(blame, odds, moved, sd, _WHY[blame])
+    return Verdict(blame, odds if blame != "unknown" else 1.0, moved, sd, _WHY[blame])
 
 
 def _log_normal(x: float, sd: float) -> float:

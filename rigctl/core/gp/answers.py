@@ -33,6 +33,9 @@ def answered(record: Record, h: Hyperparameters, terms: tuple[Term, ...], found:
     rows = record.thinned()
     fresh = list(_fresh(record, h, found))
     candidates = [(*terms, term) for term in fresh]
+    # what passed for a wandering level may have been the first of two steps
+    steps = tuple(replace(t, kind="step", scale=VAGUE * h.y_scale) if t.kind == "wander" else t for t in terms)
+    candidates += [(*steps, term) for term in fresh] if steps != terms else []
     if terms:
         candidates += [(term,) for term in fresh if term.kind != "step"]
     return _best(rows, h, candidates)
@@ -106,5 +109,5 @@ def _best(rows: Record, h: Hyperparameters, candidates: Sequence[tuple[Term, ...
 
 
 def _parameters(term: Term) -> int:
-    """Count what is chosen of a term besides its unknown size."""
-    return 1 + (term.kind == "season") + (term.reshaped > 0)
+    """Count what is chosen of a term, its size included; a wandering level may go any way, and counts as two."""
+    return 1 + (term.kind in {"season", "wander"}) + (term.reshaped > 0)

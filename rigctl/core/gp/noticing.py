@@ -97,8 +97,10 @@ def scanned(L: FloatArray, residual: FloatArray, ends: range) -> Suspicion | Non
         earlier = errors[max(0, end - 2 * WINDOW) : max(end + 1 - RECENT, SIDE)]
         spread = max(1.0, float(np.sqrt(np.square(earlier).mean())) / WIDER)
         height = SOUGHT * float(np.sqrt(np.square(corner.diagonal()).mean()))
-        pull = height / spread * (v @ errors[low : end + 1])
-        own = 0.5 * height**2 * np.square(v).sum(axis=1)
+        # bounded as the errors are: what would be five spreads off is only ever seen as three
+        expected = np.clip(height / spread * v, -LARGEST, LARGEST)
+        pull = expected @ errors[low : end + 1]
+        own = 0.5 * np.square(expected).sum(axis=1)
         # as likely up as down: ln cosh(pull) - own, without overflow
         ratios = np.logaddexp(pull, -pull) - np.log(2.0) - own
         if np.logaddexp.reduce(ratios) > THRESHOLD:
