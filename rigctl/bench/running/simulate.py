@@ -89,7 +89,7 @@ def _played(bench: BenchProblem, proposal: Proposal, trial: int, streams: Stream
     """Draw from every stream in every trial, whatever is controlled: policies stay comparable trial by trial."""
     x = bench.left_alone(streams.natural.random(bench.space.dimension))
     x[list(bench.space.control_sets[proposal.control_set].indices)] = proposal.setting
-    y = _observe(bench, x[None], streams.noise)[0]
+    y = _observe(bench, x[None], streams.noise)[0] + (0.0 if bench.level is None else bench.level(trial))
     cost = bench.costs.draw(proposal.control_set, proposal.setting, float(streams.costs.standard_normal()))
     return _observation(trial, proposal.control_set, x, y, to_micros(float(cost)))
 
