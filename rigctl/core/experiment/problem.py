@@ -129,6 +129,8 @@ class Problem:
     """What they read now, before the trial that is to be decided; None: not read."""
     persistence: tuple[float, ...] | None = None
     """(d,), in [0, 1]: what persists of a deviation from a reading to its trial, where it is known; None: learned."""
+    usual: Space | None = None
+    """The variables over all readings, where `space` has what is expected after `look`; None: `space` is that."""
 
 
 def sign(problem: Problem) -> float:

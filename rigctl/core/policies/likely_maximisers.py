@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
+from rigctl.core.acquisition.readings import told
 from rigctl.core.acquisition.search import Peak
 from rigctl.core.acquisition.valuing import Valuing, never_tried
 from rigctl.core.costs.beliefs import booked, booked_when_free
@@ -125,9 +126,8 @@ class LikelyMaximisers(OutlookPolicy):
         charged = [outlook.cost_at(s.control_set, s.setting) for s in options]
         chosen = cheapest(good, charged)
         price = outlook.predicted(chosen.control_set, chosen.setting)
-        if history.spent + CONFIRMATIONS * price <= problem.budget or not outlook.fits(
-            chosen.control_set, chosen.setting
-        ):
+        trials = CONFIRMATIONS * (1.0 - told(problem))
+        if history.spent + trials * price <= problem.budget or not outlook.fits(chosen.control_set, chosen.setting):
             return None
         label = outlook.label(chosen.control_set)
         best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
@@ -164,7 +164,8 @@ class LikelyMaximisers(OutlookPolicy):
             return None
         expected = valuing.guessed.get(best.control_set) or outlook.cost_at(best.control_set, best.setting)
         cost = expected * MICROS_PER_UNIT
-        if harvested + cost > self.explore.harvest((spent + cost) / problem.budget) * problem.budget + 1:
+        share = (1.0 - told(problem)) * self.explore.harvest((spent + cost) / problem.budget)
+        if harvested + cost > share * problem.budget + 1:
             return None
         return Choice(
             best.control_set,
