@@ -153,6 +153,8 @@ class Problem:
     """(d,), in [0, 1]: what persists of a deviation from a reading to its trial, where it is known; None: learned."""
     reference: ReferenceTrials | None = None
     """Which setting is played again and again; None: none."""
+    usual: Space | None = None
+    """The variables over all readings, where `space` has what is expected after `look`; None: `space` is that."""
 
 
 def sign(problem: Problem) -> float:
