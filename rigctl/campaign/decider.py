@@ -58,7 +58,7 @@ LAST_WORDS_S = 0.5
 END_S = 5.0
 """Within which the kernel ends a process, unless that waits for a disk."""
 CHUNK_BYTES = 4096
-TOLD = ("budget", "unavailable")
+TOLD = ("budget", "unavailable", "look", "looks")
 """Parts of a problem that are others with each question."""
 
 

@@ -238,6 +238,9 @@ def accept_device(
 def suggest(
     config: Config,
     *,
+    now: Annotated[
+        str, typer.Option(metavar="NAME=X,...", help="What variables read now, in their units; decided by that.")
+    ] = "",
     history: HistoryFile = None,
     state: State = None,
     seed: Seed = None,
@@ -252,7 +255,7 @@ def suggest(
 
     loaded = _load(config, seed=seed, budget=budget)
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
-    suggestion = suggesting.suggest(loaded, past)
+    suggestion = suggesting.suggest(loaded, past, suggesting.readings(loaded, now))
     other = "its history is not the campaign's" if history else ""
     why_not = other or suggesting.keep(loaded, state_directory(state, loaded.name), suggestion.decision)
     if why_not:

@@ -21,9 +21,8 @@ from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.config.units import Units
 from rigctl.console.assemble import find_state, open_campaign, own_journal
-from rigctl.console.by_hand import ManualRow
+from rigctl.console.by_hand import ManualRow, by_name
 from rigctl.console.doubts import doubts
-from rigctl.console.ingest import by_name
 from rigctl.core.aftermath import forecast
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.errors import ConfigError, Mistake, UsageError

@@ -37,6 +37,8 @@ STALE_S = 30.0
 STEPS: Mapping[str, str] = {
     "decided": "getting ready",
     "prepare": "preparing",
+    "look": "reading the variables",
+    "decide": "deciding",
     "set": "bringing it to the setting",
     "settle": "settling",
     "measure": "measuring",
@@ -132,6 +134,7 @@ def _now(board: Board) -> Mapping[str, str]:
         return {"trial": "getting ready"}
     rows = {
         "trial": f"{trial.trial}  {phase_word(trial.phase)}  {_step(board, trial)}",
+        "read before": settings(trial.looks, labels.units),
         "control": "+".join(trial.control_set),
         "at": settings(trial.setpoints, labels.units),
         "readings": readings_words(board.readings),
@@ -164,7 +167,8 @@ def state_line(board: Board) -> str:
     parts = [board.pausing, f"{ended}, {_spent(board)} spent"]
     if trial is not None:
         doses, readings = _doses(board, trial), readings_words(board.readings)
-        parts += [f"trial {trial.trial} control {'+'.join(trial.control_set)}: {_step(board, trial)}"]
+        control = f" control {'+'.join(trial.control_set)}" if trial.control_set else ""
+        parts += [f"trial {trial.trial}{control}: {_step(board, trial)}"]
         parts += [f"dosed {doses}" if doses else "", f"readings {readings}" if readings else ""]
     return "; ".join(filter(None, parts))
 
@@ -269,6 +273,8 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
             line = _step_line(board, event)
         case events.OutcomeCame():
             return _came_line(board, event)
+        case events.TrialLooked():
+            line = _looked_line(board, event)
         case events.TrialEnded():
             line = _ended_line(board, event)
         case events.PhaseChanged():
@@ -288,6 +294,13 @@ def _step_line(board: Board, event: events.TrialStep) -> str:
         return ""
     doses = _doses(board, trial)
     return f"trial {event.trial} {_step(board, trial)}{f'; dosed {doses}' if doses else ''}"
+
+
+def _looked_line(board: Board, event: events.TrialLooked) -> str:
+    read = {name: found.value for name, found in event.found.items() if found.count}
+    unread = [f"{name} not read" for name, found in event.found.items() if not found.count]
+    told = ", ".join(filter(None, (settings(read, board.labels.units), *unread)))
+    return f"trial {event.trial} looked: {told}"
 
 
 def _end_line(board: Board, result: events.CampaignResult) -> str:
