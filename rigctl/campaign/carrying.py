@@ -49,8 +49,8 @@ class TrialRun:
     decider: Decider
     patience: Patience
     care: Caretaker
-    room: Room
     awaiting: Awaiting
+    room: Room
     idle: Micros = 0
     """What was used beside trials so far."""
     apart: bool = False
