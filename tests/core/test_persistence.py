@@ -102,6 +102,8 @@ def test_pairs_of_an_earlier_supply_are_forgotten(problem):
     known = persistences(of_b(problem, Learned()), looked(before, during))[1]
     assert 25 <= known.pairs <= 30
     assert known.rho < 0.3
+    between = present(replace(of_b(problem, Learned()), looks=True), looked(before, during))[0]
+    assert persistences(between, looked(before, during))[1].rho == known.rho
 
 
 def test_persistence_may_be_told(problem):
