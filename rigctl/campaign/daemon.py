@@ -43,6 +43,7 @@ from rigctl.campaign.people import paused_by
 from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
+from rigctl.campaign.room import Room
 from rigctl.campaign.runner import BY_A_PERSON, Runner, StopRequest, trial_under_way
 from rigctl.campaign.safe_file import Word
 from rigctl.campaign.spec import CampaignSpec
@@ -207,7 +208,8 @@ class Session:
             lambda: self.stop.pause,
             lambda: self.care.changed,
         )
-        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care)
+        room = Room(spec.rig, journal, patience)
+        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care, room)
         self.runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0

@@ -29,6 +29,7 @@ from rigctl.errors import (
     DeviceError,
     GuardRefused,
     JournalUnwritable,
+    PolicyError,
     RigctlError,
     Tripped,
     counted,
@@ -106,6 +107,7 @@ class Runner:
                     continue
                 row = await self._one_trial(history)
             except Finished as finished:
+                history = await _known(history, self)
                 if not await self.trials.waits_for_instruments(history):
                     return _ending_of(finished)
                 continue
@@ -155,7 +157,10 @@ class Runner:
             return await self._until_room(cap)
         except (DeviceError, GuardRefused) as error:
             return await self._fail(error)
-        except (RigctlError, Finished):
+        except (PolicyError, Finished) as error:
+            await _undecided(self, str(error))
+            raise
+        except RigctlError:
             raise
         except Exception as error:  # noqa: BLE001 - a plug-in's mistake costs one trial, not the campaign
             return await self._fail(error)
@@ -205,7 +210,8 @@ class Runner:
         if tripping:
             self.desk.latch(str(finding))
         trial = await self.journal.call(lambda j: j.read.open_trial())
-        moving = trial is not None and trial.state in MOVING
+        # what has looked was prepared, and is as good as begun
+        moving = trial is not None and (trial.state in MOVING or (trial.state is State.PROPOSED and bool(trial.looks)))
         event = Event.FAIL if moving and finding.rule != BY_A_PERSON else Event.ABANDON
         row = await close_open_trial(self.spec, self.rig, self.journal, event, str(finding))
         await self._hold(report)
@@ -268,7 +274,7 @@ class Runner:
             self.trials.care.exhausted.add(cap.actuator)
             self.trials.care.changed = True
         else:
-            await self.trials.until_room({cap.actuator: cap.volume_ml})
+            await self.trials.room.until({cap.actuator: cap.volume_ml})
         return row
 
     async def _count_failures(self, row: TrialRow) -> None:
@@ -341,6 +347,24 @@ def _ending_of(finished: Finished) -> tuple[Ending, str]:
     if isinstance(finished, BudgetSpent):
         return "budget", str(finished)
     return "finished", f"the policy's stopping rule fired: {finished}"
+
+
+async def _known(history: History, runner: Runner) -> History:
+    """Return the history with a trial in it that had looked, and that nothing was decided for."""
+    if runner.spec.rig.timing.look is None:
+        return history
+    return await runner.journal.call(lambda j: j.read.history(runner.spec.problem.space))
+
+
+async def _undecided(runner: Runner, why: str) -> None:
+    """Close the trial that has looked, if one has, though nothing could be decided then; it is charged."""
+    trial = await runner.journal.call(lambda j: j.read.open_trial())
+    if trial is None or trial.state is not State.LOOKING or runner.patience.make_safe is None:
+        return
+    await runner.patience.make_safe()
+    row = await close_open_trial(runner.spec, runner.rig, runner.journal, Event.ABANDON, f"not decided: {why}")
+    if row is not None:
+        await runner.desk.tell_of_end(row)
 
 
 async def _as_corrected(history: History, runner: Runner) -> History:

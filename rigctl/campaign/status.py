@@ -15,9 +15,11 @@ from rigctl.campaign.events import (
     PhaseChanged,
     RigSeen,
     TrialEnded,
+    TrialLooked,
     TrialProposed,
     TrialStep,
 )
+from rigctl.campaign.trial import State
 from rigctl.campaign.under_way import UnderWay
 from rigctl.core.money import to_units
 from rigctl.rig.protocols import Clock
@@ -44,10 +46,10 @@ class Status:
             case CampaignStarted():
                 self._facts.update(phase="running", trials=event.trials)
                 self._money(event.spent, event.budget)
-            case TrialProposed():
-                self._trial = UnderWay.of(event)
-                self._facts["decision_s"] = event.decision_s
-            case TrialStep() | Dosed() if self._trial is not None:
+            case TrialProposed() | TrialStep(state=State.LOOKING):
+                self._trial = UnderWay.of(event, self._trial)
+                self._facts |= {"decision_s": event.decision_s} if isinstance(event, TrialProposed) else {}
+            case TrialStep() | TrialLooked() | Dosed() if self._trial is not None:
                 self._trial.follow(event)
             case RigSeen():
                 self._readings = event.readings

@@ -77,6 +77,7 @@ def build_problem(context: Context) -> Problem | None:
         cost_model=config.costs,
         known_costs=known,
         further=further,
+        looks=config.trial is not None and config.trial.look is not None,
     )
 
 

@@ -26,7 +26,7 @@ from rigctl.config.fields import (
     Volume,
     one_of,
 )
-from rigctl.config.sections import MetricsSection, NaturalSection, NotifySection, OpenSection, Section
+from rigctl.config.sections import MetricsSection, NaturalSection, NotifySection, OpenSection, Section, TrialSection
 from rigctl.config.upkeep import CalibrationSection, InventorySection, TubingSection
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
@@ -154,41 +154,6 @@ class OutcomeSection(SensedSection):
     """Readings outside are INVALID: the trial fails, its cost is charged."""
 
 
-class PrepareSection(Section):
-    """Something done in every trial after the setpoints are imposed, before settling."""
-
-    actuator: str
-    """Device that does it."""
-    value: Quantity
-    """What it is set to; it is released after `wait`."""
-    wait: Duration
-    """How long."""
-
-
-class MeasureSection(Section):
-    """A window of samples per sensor, reduced to one number."""
-
-    for_: Duration = Field(alias="for")
-    """Length of the window."""
-    every: Duration
-    """Time between samples."""
-    statistic: Literal["median", "mean"] = "median"
-    """How the samples become one number."""
-    min_count: int = Field(default=1, ge=1)
-    """With fewer valid samples the trial fails."""
-
-
-class TrialSection(Section):
-    """What happens in every trial."""
-
-    prepare: list[PrepareSection] = Field(default_factory=list)
-    """Steps before settling, in order."""
-    settle: Duration
-    """Time between imposing the setpoints and measuring."""
-    measure: MeasureSection
-    """How sensors are read."""
-
-
 class MeterSection(Section):
     """One line of a trial's cost."""
 
@@ -238,6 +203,8 @@ class DosingSection(Section):
     """After as many without success the trial fails."""
     treatment: str | None = None
     """Actuator that is on while this variable is controlled."""
+    treat: Duration = "0 s"
+    """How long the treatment is on before the first dose; steps of `trial.prepare` that come between count."""
     with_: dict[str, float] = Field(default_factory=dict, alias="with")
     """Pumps that dose along with it, with mL of each per mL of this one; the effect is that of all together."""
 

@@ -1,4 +1,4 @@
-"""What any section is, how a variable varies when it is left alone, and who is told what.
+"""What any section is, how a variable varies when it is left alone, what a trial consists of, and who is told what.
 
 Each docstring goes into the JSON schema, so into the editor.
 """
@@ -150,3 +150,54 @@ class MetricsSection(Section):
     """Written anew every 15 s for node_exporter's textfile collector: an absolute path that ends in .prom."""
     port: int | None = Field(default=None, ge=1, le=65535)
     """Of 127.0.0.1, where they are also given over HTTP at /metrics."""
+
+
+class PrepareSection(Section):
+    """Something done in every trial before settling: after the setpoints are imposed, or before a look."""
+
+    actuator: str
+    """Device that does it."""
+    value: Quantity
+    """What it is set to; it is released after `wait`."""
+    wait: Duration
+    """How long."""
+
+
+class MeasureSection(Section):
+    """A window of samples per sensor, reduced to one number."""
+
+    for_: Duration = Field(alias="for")
+    """Length of the window."""
+    every: Duration
+    """Time between samples."""
+    statistic: Literal["median", "mean"] = "median"
+    """How the samples become one number."""
+    min_count: int = Field(default=1, ge=1)
+    """With fewer valid samples the trial fails."""
+
+
+class LookSection(Section):
+    """A look at all variables before a trial is decided: after `prepare`, while nothing is controlled."""
+
+    after: Duration = "0 s"
+    """Time between the last step of `prepare` and the first reading."""
+    for_: Duration = Field(alias="for")
+    """Length of the window in which the variables' sensors are read."""
+    every: Duration
+    """Time between samples."""
+    valid_for: Duration | None = None
+    """After a restart, a decision goes on only if what was read is not older; default: ten times `after` and `for`."""
+
+
+class TrialSection(Section):
+    """What happens in every trial."""
+
+    look: LookSection | None = None
+    """Prepare the rig and read the variables first, then decide; default: decide first, and prepare when it is set."""
+
+    prepare: list[PrepareSection] = Field(default_factory=list)
+    """Steps before settling, in order."""
+    settle: Duration
+    """Time between imposing the setpoints and measuring."""
+    measure: MeasureSection
+    """How sensors are read."""

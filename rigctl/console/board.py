@@ -119,12 +119,11 @@ class Board:
             case events.CampaignStarted():
                 self.trials, self.spent, self.budget = event.trials, event.spent, event.budget
                 self.before = event.trials
-            case events.TrialProposed():
-                self.trial = UnderWay.of(event)
-            case events.TrialStep() | events.Dosed() if self.trial is not None:
+            case events.TrialProposed() | events.TrialStep(state=State.LOOKING):
+                self.trial = UnderWay.of(event, self.trial)
+            case events.TrialStep() | events.TrialLooked() | events.Dosed() if self.trial is not None:
                 self.trial.follow(event)
-                if isinstance(event, events.TrialStep):
-                    self._timed(event, self.trial)
+                self._timed(event, self.trial)
             case events.RigSeen():
                 self.now_s, self.readings = event.now_s, event.readings
             case events.TrialEnded():
@@ -147,7 +146,9 @@ class Board:
         self.recent.append(row)
         self._compare(row)
 
-    def _timed(self, event: events.TrialStep, trial: UnderWay) -> None:
+    def _timed(self, event: events.CampaignEvent, trial: UnderWay) -> None:
+        if not isinstance(event, events.TrialStep):
+            return
         self.now_s = event.at_s
         if event.state is State.MEASURED and trial.begun_s is not None:
             self.took_s.append(event.at_s - trial.begun_s)

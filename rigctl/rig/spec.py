@@ -48,6 +48,8 @@ class DosingSpec:
     """Actuator switched to 1 while the variable is controlled, so that dosing starts from treated water."""
     partners: Mapping[str, float] = field(default_factory=dict)
     """Pumps that dose along with this one, by name: mL of each per mL of this one. The effect is that of all."""
+    treat_s: float = 0.0
+    """Rig seconds for which the treatment is on before the first dose; steps of preparation meanwhile count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +209,7 @@ class OutcomeWiring:
 
 @dataclass(frozen=True, slots=True)
 class PrepareStep:
-    """Something done in every trial after the setpoints are imposed and before settling, e.g. a fresh tank."""
+    """Something done in every trial, e.g. a fresh tank: before a look, else after the setpoints are imposed."""
 
     actuator: str
     value: float
@@ -226,12 +228,30 @@ class MeasureSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class LookSpec:
+    """A look at the variables before a trial is decided: once it is prepared, while nothing is controlled."""
+
+    after_s: float
+    """Rig seconds after the last step of preparation."""
+    window: MeasureSpec
+    valid_for_s: float
+    """Rig seconds after which what was read no longer counts."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrialTiming:
     """What happens between imposing a setting and its outcome."""
 
     prepare: tuple[PrepareStep, ...]
     settle_s: float
     measure: MeasureSpec
+    look: LookSpec | None = None
+    """None: trials are decided without it, and prepared when the setpoints are imposed."""
+
+    @property
+    def prepare_s(self) -> float:
+        """Return the rig seconds that all steps of preparation wait."""
+        return sum(step.wait_s for step in self.prepare)
 
 
 @dataclass(frozen=True, slots=True)

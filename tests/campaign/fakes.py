@@ -25,9 +25,18 @@ from rigctl.errors import NoAnswer
 from rigctl.rig.civil import Civil
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
-from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
+from rigctl.rig.spec import (
+    DeviceSpec,
+    DosingSpec,
+    MeasureSpec,
+    MeterSpec,
+    RigSpec,
+    TrialTiming,
+    VariableWiring,
+)
 from rigctl.rig.values import Glance, Measurement, SafeReport
 from tests.campaign.fake_hands import FakeHands
+from tests.campaign.fake_looks import FakeLooks
 
 ML_PER_UNIT = 2.0
 SETTLE_S = 60.0
@@ -102,7 +111,7 @@ class RestingClock(FakeClock):
 
 
 @dataclass
-class FakeRig:
+class FakeRig(FakeLooks):
     """Two variables: `a` is dosed, `b` has a valve. Faults are put into the dictionaries by operation."""
 
     world: World
@@ -112,6 +121,8 @@ class FakeRig:
     """Operation -> exception to raise, or a callable that does what it likes."""
     measured: dict = field(default_factory=dict)
     """Name -> Measurement to report instead."""
+    seen: dict = field(default_factory=dict)
+    """The same of looks."""
     counters: dict = field(default_factory=dict)
     """Meter -> function from the true reading to the reported one."""
     unsafe: list = field(default_factory=list)
@@ -148,7 +159,7 @@ class FakeRig:
         await self._op("open")
         return self.found
 
-    async def control(self, setpoints):
+    async def control(self, setpoints, *, prepared=False):
         await self._op("control")
         self.world.do("control", setpoints=dict(setpoints))
         if "a" in setpoints:
@@ -163,7 +174,9 @@ class FakeRig:
         await self.doses.sent(intent)
         await self.doses.done(intent, volume_ml, "")
 
-    async def measure(self):
+    async def measure(self, *, look=False):
+        if look:
+            return await self.look_at()
         await self._op("measure")
         self.world.do("energy", kwh=0.125)
         self.world.do("time", s=SETTLE_S)

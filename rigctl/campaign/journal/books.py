@@ -28,9 +28,7 @@ class IdleBook:
 
     def add(self, before_trial: int, lines: Sequence[IdleLine]) -> None:
         """Book lines inside the transaction that commits the readings they were made from."""
-        when = {"utc": self._time.utc(), "at_s": self._time.now_s()}
-        for line in lines:
-            self._do.insert("idle", {**fields_of(line), "before_trial": before_trial, **when})
+        self._do.add_idle(before_trial, lines)
 
     def book(self, lines: Sequence[IdleLine]) -> None:
         """Book what was used up to now, before it is known what comes next."""

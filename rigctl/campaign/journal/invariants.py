@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.documents import UPGRADERS, loaded
+from rigctl.campaign.journal.invariants_beside import is_decided, looks, people, phases
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.journal.stored import (
@@ -41,7 +42,8 @@ Check = Callable[[Rows], Iterator[Violation]]
 UNASKED: Final = "not asked for by us"
 """Begins the note of a dose that the watch has found: no guard has let it pass."""
 _NEAR: Final = 1e-9
-_BORN: Final = (Event.PROPOSE, Event.INGEST, Event.INGEST_FAILED)
+_BEGUN: Final = (Event.LOOK, Event.ARM)
+"""From either of them on something may have moved, and is charged."""
 _BY_HAND: Final = (Event.INGEST, Event.INGEST_FAILED)
 
 
@@ -143,8 +145,9 @@ def evidence(rows: Rows) -> Iterator[Violation]:
     needs: tuple[tuple[str, str, tuple[Event, ...]], ...] = (
         ("states", "", (Event.RUN,)),
         ("measurements", "", (Event.MEASURE, *_BY_HAND)),
-        ("meter_readings", "before", (Event.ARM,)),
-        ("meter_readings", "after", (Event.ARM,)),
+        ("meter_readings", "before", _BEGUN),
+        ("meter_readings", "after", _BEGUN),
+        ("looks", "", (Event.LOOK, *_BY_HAND)),
     )
     for table, phase, events in needs:
         for trial, found in rows.by_trial(table).items():
@@ -172,8 +175,8 @@ def chosen(rows: Rows) -> Iterator[Violation]:
     imposed = rows.by_trial("states")
     for row in rows["trials"]:
         members, setpoints = document(row, "control_set"), document(row, "setpoints")
-        if members is None or setpoints is None:
-            continue  # told as a document
+        if members is None or setpoints is None or not is_decided(rows, row["trial"]):
+            continue  # told as a document, or by `looks`
         if row["origin"] != "manual" and sets is not None and "+".join(members) not in sets:
             yield violation(row, "trials", f"its control set {'+'.join(members)} is none of the campaign's")
         if not set(setpoints) <= set(members) or (row["origin"] != "manual" and set(setpoints) != set(members)):
@@ -244,7 +247,7 @@ def ledger(rows: Rows) -> Iterator[Violation]:
     for row in rows["trials"]:
         said, state = rows.said(row["trial"]), known_state(row["state"])
         charged = {line["meter"] for line in lines.get(row["trial"], ())}
-        owed = set(names or charged) if Event.ARM in said else set()
+        owed = set(names or charged) if any(event in said for event in _BEGUN) else set()
         if any(event in said for event in _BY_HAND) and row["trial"] not in rows.imported:
             owed = {"manual"}
         if state is not None and state.final and charged != owed:
@@ -326,7 +329,7 @@ def _in_its_trial(rows: Rows, dose: Row) -> Iterator[Violation]:
     if dose["trial"] is None:
         return
     events = rows.events.get(dose["trial"], ())
-    armed_s = next((e["at_s"] for e in events if e["event"] == Event.ARM), None)
+    armed_s = next((e["at_s"] for e in events if e["event"] in _BEGUN), None)
     ended_s = next((e["at_s"] for e in events if e["state"] not in TRANSITIONS), None)
     if armed_s is None or dose["at_s"] < armed_s - _NEAR or (ended_s is not None and dose["at_s"] > ended_s + _NEAR):
         yield violation(dose, "doses", f"{dose['actuator']}: trial {dose['trial']} was not under way then", LOOK)
@@ -353,45 +356,7 @@ def caps(rows: Rows) -> Iterator[Violation]:
                 sums.add(row)
 
 
-# The campaign itself, and people --------------------------------------------------------------------------------------
-
-
-def phases(rows: Rows) -> Iterator[Violation]:
-    """Find phases that cannot follow each other: each process begins RUNNING, and ENDED is the last it says."""
-    for before, row in pairwise([None, *rows["phases"]]):
-        if row is None:
-            continue
-        first = before is None or before["start"] != row["start"]
-        if first and row["phase"] not in ("RUNNING", "ENDED"):
-            yield violation(row, "phases", f"process {row['start']} begins with {row['phase']}")
-        if before is not None and not first and before["phase"] == "ENDED":
-            yield violation(row, "phases", f"{row['phase']} follows ENDED in the same process")
-        if before is not None and (before["start"] or 0) > (row["start"] or 0):
-            yield violation(row, "phases", f"process {row['start']} speaks after {before['start']}")
-        if (row["until_s"] is not None) != (row["phase"] == "WAITING"):
-            yield violation(row, "phases", f"{row['phase']} until {row['until_s']} s cannot be")
-
-
-def people(rows: Rows) -> Iterator[Violation]:
-    """Find what people did that stands in no audit."""
-    acts = {(row["verb"], row["argument"]) for row in rows["acts"]}
-    for row in rows["acknowledgements"]:
-        if ("ack", f"alarm {row['alarm']}") not in acts:
-            yield violation(row, "acknowledgements", f"{row['who']} has acknowledged it, but no act says so")
-    audited = {(row["argument"], row["who"]) for row in rows["acts"]}
-    for row in rows["upkeep"]:
-        if (" ".join(filter(None, (row["device"], row["part"]))), row["who"]) not in audited:
-            yield violation(row, "upkeep", f"{row['who']} has done it to {row['device']}, but no act says so")
-    for row in rows["corrections"]:
-        if (row["kind"], f"trial {row['trial']}") not in acts:
-            yield violation(row, "corrections", f"{row['who']} has corrected trial {row['trial']}, but no act says so")
-        if (state := known_state(rows.events[row["trial"]][-1]["state"] if row["trial"] in rows.events else "")) and (
-            not state.final
-        ):
-            yield violation(row, "corrections", f"trial {row['trial']} is corrected, but it is {state}")
-
-
 CHECKS: Final[tuple[Check, ...]] = (
-    *(references, documents, steps, order, evidence, chosen, decisions),
+    *(references, documents, steps, order, evidence, looks, chosen, decisions),
     *(budget, ledger, sums, doses, caps, phases, people),
 )

@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from rigctl.campaign.decision import look_of
 from rigctl.campaign.journal.alarms import AlarmRows
 from rigctl.campaign.journal.beside import Beside, Charged, IdleRows
 from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.glance import Glance
+from rigctl.campaign.journal.looks import LookRows
 from rigctl.campaign.journal.people import PeopleRows, by_trial, corrected
 from rigctl.campaign.journal.rows import (
     AlarmRow,
@@ -36,7 +38,7 @@ from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.journal.summary import Summary
 from rigctl.campaign.journal.upkeep import UpkeepRows
-from rigctl.campaign.trial import TRANSITIONS, State
+from rigctl.campaign.trial import TRANSITIONS, UNDER_WAY, State
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
 from rigctl.errors import JournalCorrupt, UsageError
@@ -46,6 +48,7 @@ T = TypeVar("T")
 
 FILE_NAME = "journal.sqlite"
 _OPEN = tuple(str(s) for s in TRANSITIONS if s is not None)
+_UNDER_WAY = tuple(map(str, UNDER_WAY))
 _ALL_TRIALS = 2**62
 
 _TRIALS = f"""
@@ -133,7 +136,8 @@ def observation(
     names = space.names
     complete = all(name in row.measured for name in names)
     x = tuple(float(u) for u in space.to_unit(np.array([row.measured[n] for n in names]))) if complete else None
-    number = set_of(space, row.control_set) if row.imported else space.index_of(row.control_set)
+    undecided = row.imported or not row.control_set  # it may have been lost while it looked
+    number = set_of(space, row.control_set) if undecided else space.index_of(row.control_set)
     if row.voided:  # what it cost is spent all the same
         void = Observation(row.trial, number, None, None, row.cost, cost_known=False)
         return replace(void, charged=not row.imported)
@@ -145,6 +149,7 @@ def observation(
         cost=row.cost,
         cost_known=row.whole and not row.estimated,
         further=_further(row, further) if row.state is State.RECORDED else (),
+        look=look_of(space, row.looks),
     )
     if row.by_hand is None or row.by_hand.imported is None:
         return seen
@@ -182,6 +187,7 @@ class Reader:
         self.beside = Beside(connection)
         self.alarm_rows = AlarmRows(connection)
         self.idle = IdleRows(connection)
+        self.looks = LookRows(connection)
         self.people = PeopleRows(connection)
         self.glance = Glance(connection)
         self.summary = Summary(connection)
@@ -226,7 +232,7 @@ class Reader:
 
     def open_trial(self) -> TrialRow | None:
         """Return the trial that is under way (or was, when the process died); there is at most one."""
-        rows = ask(self._connection, f"SELECT trial FROM trials WHERE state IN {_OPEN}")  # noqa: S608 - our own states
+        rows = ask(self._connection, f"SELECT trial FROM trials WHERE state IN {_UNDER_WAY}")  # noqa: S608 - our own states
         return self.trial(rows[0]["trial"]) if rows else None
 
     def history(self, space: Space, further: Sequence[str] | None = None, corrections: int | None = None) -> History:
@@ -309,9 +315,13 @@ def _trials(
     one, of = ("TRUE", ()) if number is None else ("trial = ?", (number,))
     for trial, name, value, outcome in connection.execute(_BESIDE_THE_OUTCOME.format(which=one), of):
         (further if outcome else measured).setdefault(trial, {})[name] = value
+    looks = LookRows(connection).by_trial(number)
     cursor = connection.execute(f"{_TRIALS} {which}", parameters)
     decode = decoder(TrialRow, cursor)
     left_out = () if decisions else ("proposal", "policy_state")
     kept = [column[0] not in left_out for column in cursor.description]
     rows = {row[0]: [cell if keep else None for cell, keep in zip(row, kept, strict=True)] for row in cursor}
-    return tuple(decode(r, measured=measured.get(n, {}), further=further.get(n, {})) for n, r in rows.items())
+    return tuple(
+        decode(r, measured=measured.get(n, {}), further=further.get(n, {}), looks=looks.get(n, {}))
+        for n, r in rows.items()
+    )

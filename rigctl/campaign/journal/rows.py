@@ -260,6 +260,22 @@ class MeasurementRow:
     detail: str
 
 
+@dataclass(frozen=True, slots=True)
+class LookRow:
+    """What one variable read before its trial was decided; value and spread are None when INVALID."""
+
+    trial: int
+    name: str
+    value: float | None
+    spread: float | None
+    count: int
+    invalid: int
+    severity: Severity
+    detail: str
+    utc: str
+    at_s: float
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LedgerRow(LedgerLine):
     """A line of a trial's cost, and which trial that was."""

@@ -137,7 +137,9 @@ class Given:
 def violation(row: Row, table: str, what: str, remedy: str = RESTORE) -> Violation:
     keys = row.keys()
     trial = f", trial {row['trial']}" if "trial" in keys[1:] and row["trial"] is not None else ""
-    beside = f" {row[1]}" if keys[0] == "trial" and table in ("states", "measurements", "meter_readings") else ""
+    beside = (
+        f" {row[1]}" if keys[0] == "trial" and table in ("states", "measurements", "meter_readings", "looks") else ""
+    )
     return Violation(table, f"{keys[0]} {row[0]}{beside}{trial}", what, remedy, tuple(row[: 2 if beside else 1]))
 
 
