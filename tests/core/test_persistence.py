@@ -7,10 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.codec import from_json, plain, to_json, typed
 from rigctl.core.experiment.history import ALONE, History, Look, Observation
 from rigctl.core.marginals.conditional import conditional
 from rigctl.core.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.natural import Learned, persistences, present
+from rigctl.core.policies.gittins import GittinsIndex
+from rigctl.core.policies.likely_maximisers import ExplorationShare, LikelyMaximisers
+from rigctl.core.policies.psq import UcbPsq
+from rigctl.core.policy import Proposal, next_proposal, trial_rng
 from rigctl.errors import UsageError
 from rigctl.experiment import Experiment, variable
 from tests.core.claims import unreadable
@@ -136,6 +141,46 @@ def test_variables_that_still_vary_together_are_told_of(problem):
     told = ("a and b: they vary together after a reading. Decisions take them to be independent",)
     assert notes(0.8, 40) == notes(0.8, 100) == told
     assert notes(0.0, 100) == ()
+
+
+def mirrored(count=60):
+    """Trials of a function that is best where a equals b, all of which left b alone."""
+    rng = np.random.default_rng(1)
+    x = rng.random((count, 2))
+    return History.of(
+        Observation(t, A, tuple(at), float(1.0 - 4.0 * (at[0] - at[1]) ** 2), 10, look=Look((None, at[1]), (0.0, 0.0)))
+        for t, at in enumerate(x.tolist(), 1)
+    )
+
+
+@pytest.mark.parametrize("policy", [LikelyMaximisers(explore=ExplorationShare(0.0, 0.0, 0.0)), UcbPsq()])
+def test_a_policy_decides_by_the_reading(problem, policy):
+    """Where a is best at b's value, it is set to what b has read; a reading that tells nothing changes nothing."""
+    only_a = replace(of_b(problem, Uniform()), budget=10**9)
+    only_a = replace(
+        only_a, space=replace(only_a.space, control_sets=only_a.space.control_sets[:1]), known_costs=(1.0,)
+    )
+    past = mirrored()
+
+    def decided(look, rho):
+        asked = replace(only_a, look=look, persistence=(0.0, rho))
+        return next_proposal(policy, None, asked, past, trial_rng(0, len(past) + 1))
+
+    for read in (0.25, 0.75):
+        assert decided(Look((0.5, read), (0.0, 0.0)), 1.0)[0].setting[0] == pytest.approx(read, abs=0.12)
+    blind, state = decided(None, 1.0)
+    untold, untold_state = decided(Look((0.5, 0.75), (0.0, 0.0)), 0.0)
+    assert (replace(untold, read=()), untold_state) == (blind, state)
+
+
+def test_readings_are_kept_with_the_decision(problem):
+    """A proposal comes back whole from the journal's form of it; one from before there were readings has none."""
+    now = replace(of_b(problem, Uniform()), look=Look((None, 0.7), (0.0, 0.1)), persistence=(0.0, 0.9))
+    proposal, _ = next_proposal(GittinsIndex(), None, now, mirrored(), trial_rng(0, 1))
+    assert [r.value is None for r in proposal.read] == [True, False]
+    assert from_json(Proposal, to_json(proposal)) == proposal
+    older = {name: value for name, value in plain(proposal).items() if name != "read"}
+    assert typed(Proposal, older) == replace(proposal, read=())
 
 
 def test_an_explanation_says_how_far_a_reading_is_trusted():
