@@ -8,6 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.closing import arm, close_open_trial, record
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, without_answer
@@ -49,6 +50,7 @@ class TrialRun:
     patience: Patience
     care: Caretaker
     room: Room
+    awaiting: Awaiting
     idle: Micros = 0
     """What was used beside trials so far."""
     apart: bool = False
@@ -269,12 +271,20 @@ class TrialRun:
         settled_s = now_s + timing.settle_s
         until_s = {"settle": settled_s, "measure": settled_s + timing.measure.duration_s}
         self.desk.tell(TrialStep(number, State.RUNNING, now_s, until_s))
-        await rest(self.clock, timing.settle_s)
+        await self._settle(settled_s)
         measurements = await self._measured(number)
         after = await self.rig.meters()
         await self.journal.call(lambda j: j.measure(number, measurements, spec.rig.outcome_names, after))
         self.desk.tell(TrialStep(number, State.MEASURED, self.clock.now_s()))
         return await self.journal.call(record, spec.rig, spec.problem, number)
+
+    async def _settle(self, settled_s: float) -> None:
+        """Let rig time pass; read meanwhile what is due of earlier trials, if that does not keep this one waiting."""
+        takes_s = self.spec.rig.timing.measure.duration_s
+        while (due_s := await self.awaiting.next_s()) + takes_s < settled_s:
+            await rest(self.clock, max(0.0, due_s - self.clock.now_s()))
+            await self.awaiting.look()
+        await rest(self.clock, max(0.0, settled_s - self.clock.now_s()))
 
     async def _measured(self, number: int) -> dict[str, Measurement]:
         """Measure the window of every sensor, believed only if all that is driven held its value to the end."""

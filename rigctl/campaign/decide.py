@@ -118,7 +118,9 @@ def _fruitless(history: History) -> int | None:
     last = history.observations[-FRUITLESS:]
     sets = {o.control_set for o in last}
     # of a trial that ended before it was decided nothing was controlled
-    if len(last) < FRUITLESS or len(sets) > 1 or min(sets) < 0 or any(o.y is not None or not o.charged for o in last):
+    if len(last) < FRUITLESS or len(sets) > 1 or min(sets) < 0:
+        return None
+    if any(o.y is not None or o.awaited or not o.charged for o in last):
         return None
     return sets.pop()
 

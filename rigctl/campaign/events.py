@@ -29,6 +29,8 @@ class CampaignStarted:
     budget: Micros
     lost: int | None
     """The trial that was in flight when the last process died, and is charged but not repeated."""
+    awaited: int = 0
+    """Trials whose outcome is still to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +102,15 @@ class TrialEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class OutcomeCame:
+    """An outcome that was awaited has come, or was given up."""
+
+    row: TrialRow
+    awaited: int
+    """How many still are."""
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseChanged:
     """The campaign as a whole goes on, holds, waits."""
 
@@ -165,6 +176,7 @@ CampaignEvent = (
     | Dosed
     | RigSeen
     | TrialEnded
+    | OutcomeCame
     | PhaseChanged
     | AlarmRaised
     | AlarmMinded

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from rigctl.campaign.carrying import TrialRun
@@ -96,20 +96,19 @@ class Runner:
         while True:
             try:
                 await self._until_ready()
-                if (ended := self._ended(history)) is not None:
+                history = await _caught_up(self, history)
+                ended = self._ended(history)
+                if ended is not None and not await _had_to_wait(self, self.trials.awaiting.outstanding, ended[0]):
                     return ended
-                history = await _as_corrected(history, self)
-                self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
-                if (ended := self._ended(history)) is not None:
-                    return ended
-                # since it was ready; nobody would break it off
-                if self.watchman.demanding("hold", "fail", "trip") or await self.trials.had_to_wait():
+                if ended is not None or await _not_yet(self):
                     continue
                 row = await self._one_trial(history)
             except Finished as finished:
-                history = await _known(history, self)
-                if not await self.trials.waits_for_instruments(history):
-                    return _ending_of(finished)
+                history, ending = await _known(history, self), _ending_of(finished)
+                if not await self.trials.waits_for_instruments(history) and not await _had_to_wait(
+                    self, self.trials.awaiting.outstanding, ending[0]
+                ):
+                    return ending
                 continue
             except JournalUnwritable as error:
                 await self._wait_until_writable(error)
@@ -365,6 +364,32 @@ async def _undecided(runner: Runner, why: str) -> None:
     row = await close_open_trial(runner.spec, runner.rig, runner.journal, Event.ABANDON, f"not decided: {why}")
     if row is not None:
         await runner.desk.tell_of_end(row)
+
+
+async def _caught_up(runner: Runner, history: History) -> History:
+    """Return the history as people, and outcomes that came later, have made it; book what no trial has used."""
+    await runner.trials.awaiting.look()
+    history = await _as_corrected(history, runner)
+    if runner._ended(history) is None:  # noqa: SLF001 - its own
+        runner.trials.idle = await book_idle(runner.spec, runner.rig, runner.journal)
+    return history
+
+
+async def _not_yet(runner: Runner) -> bool:
+    """Tell whether something has to be looked at again before a trial may begin."""
+    # since it was ready; nobody would break it off
+    if runner.watchman.demanding("hold", "fail", "trip"):
+        return True
+    return await _had_to_wait(runner, runner.trials.awaiting.in_the_way) or await runner.trials.had_to_wait()
+
+
+async def _had_to_wait(runner: Runner, why: Callable[[], Awaitable[str]], ending: Ending = "trials") -> bool:
+    """Wait for an outcome, if that says why; return whether it did. Who asks to end it, or the watch, waits not."""
+    if ending in ("stopped", "interlock") or not (reason := await why()):
+        return False
+    until_s = await runner.trials.awaiting.next_s()
+    await runner.patience.until_known(reason, until_s, lambda: runner.stop.corrected)
+    return True
 
 
 async def _as_corrected(history: History, runner: Runner) -> History:

@@ -46,6 +46,11 @@ class State(StrEnum):
         """Tell whether the trial is over and charged."""
         return self not in TRANSITIONS
 
+    @property
+    def charged(self) -> bool:
+        """Tell whether the rig has done its part, and the trial is charged; its outcome may still be awaited."""
+        return self.final or self is State.AWAITING
+
 
 class Event(StrEnum):
     """Says what happens to a trial."""
