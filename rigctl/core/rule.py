@@ -114,7 +114,7 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """What looking first is worth, a trial: the rule against the best fixed setting."""
+    """What looking first is worth, a trial: the rule against the fixed setting that is recommended beside it."""
 
     gain: Gain
     """Of the short rule."""

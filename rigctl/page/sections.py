@@ -96,7 +96,7 @@ def _readings(facts: Facts, study: Study | None, _: Tracks) -> View:
         (bands, supplies),
         lambda: [(name, figures.reading(rows, name, unit, bands.get(name), supplies)) for name, unit in units.items()],
     )
-    return {"drawings": drawn}
+    return {"drawings": drawn, "foreseen": () if study is None else study.foreseen}
 
 
 def _model(facts: Facts, study: Study | None, _: Tracks) -> View:

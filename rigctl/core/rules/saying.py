@@ -57,14 +57,14 @@ def worth(rule: Rule, *, outcome: str, unit: str, currency: str) -> Iterator[str
     looking = rule.looking
     paid = "" if rule.cost_per_trial is None else f", at {rule.cost_per_trial:.3g} {currency} a trial"
     if not rule.follows:
-        yield "No reading calls for anything else than the fixed setting."
+        yield "No reading calls for anything else than the recommended fixed setting."
     else:
         yield f"Over the readings to come, {outcome} is expected at {say.span(rule.low, rule.high)}{paid}."
-        yield f"Looking first is {say.gain(looking.gain)} than the best fixed setting."
+        yield f"Looking first is {say.gain(looking.gain)} than the recommended fixed setting."
         yield from say.money(looking)
     yield from say.loss()
     if rule.follows:
-        yield "Where a reading is missing, run the fixed setting."
+        yield "Where a reading is missing, run the recommended fixed setting."
         yield "What these lines set is backed by trials nearby, but need not have been set before."
     kept = [f"{t.variable} {t.rho:.0%}" for t in rule.trust]
     for i in range(0, len(kept), TOGETHER):
