@@ -8,10 +8,11 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.closing import arm, close_open_trial, record
-from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
-from rigctl.campaign.decider import Decider
+from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, without_answer
+from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision, Looked, look_of
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import TrialProposed, TrialStep
@@ -48,6 +49,7 @@ class TrialRun:
     decider: Decider
     patience: Patience
     care: Caretaker
+    awaiting: Awaiting
     room: Room
     idle: Micros = 0
     """What was used beside trials so far."""
@@ -149,13 +151,23 @@ class TrialRun:
         """Find out, while nothing can be played, whether something can by now; ask the instruments, too."""
         await self.care.look(read=True)
 
+    def kept(self, history: History) -> History:
+        """Return as much of a history as this process need keep: its end, if whoever decides knows all of it."""
+        remembered = isinstance(self.decider, Remembering) and self.decider.known(history) == len(history)
+        return history.end(FRUITLESS) if remembered else history
+
+    async def _told(self, history: History) -> History:
+        """Return as much of a history as whoever decides must be asked with: all, if it has forgotten or is new."""
+        known = self.decider.known(history) if isinstance(self.decider, Remembering) else None
+        return history if known is not None else await _whole(history, self)
+
     async def waits_for_instruments(self, history: History) -> bool:
         """Tell whether the policy, which proposes nothing now, would if all control sets could be played."""
         if not self.care.barred or self.care.for_good:
             return False
         state = await self.journal.call(lambda j: j.read.policy_state())
         problem = replace(self.spec.problem, budget=self.spec.problem.budget - self.idle)
-        question = Question(self.spec.policy, problem, self.spec.seed, history, state)
+        question = Question(self.spec.policy, problem, self.spec.seed, await self._told(history), state)
         try:
             await self.decider.decide(question, self.spec.decision_limit_s)
         except Finished:
@@ -171,11 +183,12 @@ class TrialRun:
         # what is left for trials
         problem = replace(spec.problem, budget=spec.problem.budget - self.idle, unavailable=self.care.barred)
         problem = replace(problem, look=look_of(problem.space, looks)) if looks else problem
-        question = Question(spec.policy, problem, spec.seed, history, state)
+        question = Question(spec.policy, problem, spec.seed, await self._told(history), state)
         try:
             decision = await self.decider.decide(question, spec.decision_limit_s)
         except NoAnswer as silent:
             last = last_that_worked(await self.journal.call(lambda j: j.read.trials()))
+            question = replace(question, history=await _whole(question.history, self))
             # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
             decision = await asyncio.to_thread(without_answer, question, last, str(silent))
             decision = replace(decision, traceback=silent.traceback)
@@ -258,12 +271,20 @@ class TrialRun:
         settled_s = now_s + timing.settle_s
         until_s = {"settle": settled_s, "measure": settled_s + timing.measure.duration_s}
         self.desk.tell(TrialStep(number, State.RUNNING, now_s, until_s))
-        await rest(self.clock, timing.settle_s)
+        await self._settle(settled_s)
         measurements = await self._measured(number)
         after = await self.rig.meters()
         await self.journal.call(lambda j: j.measure(number, measurements, spec.rig.outcome_names, after))
         self.desk.tell(TrialStep(number, State.MEASURED, self.clock.now_s()))
         return await self.journal.call(record, spec.rig, spec.problem, number)
+
+    async def _settle(self, settled_s: float) -> None:
+        """Let rig time pass; read meanwhile what is due of earlier trials, if that does not keep this one waiting."""
+        takes_s = self.spec.rig.timing.measure.duration_s
+        while (due_s := await self.awaiting.next_s()) + takes_s < settled_s:
+            await rest(self.clock, max(0.0, due_s - self.clock.now_s()))
+            await self.awaiting.look()
+        await rest(self.clock, max(0.0, settled_s - self.clock.now_s()))
 
     async def _measured(self, number: int) -> dict[str, Measurement]:
         """Measure the window of every sensor, believed only if all that is driven held its value to the end."""
@@ -290,6 +311,14 @@ class TrialRun:
         if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
             return before
         return {**await self.rig.meters(), **before}
+
+
+async def _whole(history: History, trials: TrialRun) -> History:
+    """Return all of a history, read anew if only its end was kept."""
+    if not history.before:
+        return history
+    space = trials.spec.problem.space
+    return await trials.journal.call(lambda j: j.read.history(space, corrections=history.corrections))
 
 
 # Sensors that say the same trial after trial, while everything else changes -------------------------------------

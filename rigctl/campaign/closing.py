@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import fsum, inf
 
 from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal.books import Awaiting
 from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
@@ -115,12 +116,12 @@ def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> t
 
 
 def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> TrialRow:
-    """RECORD a measured trial; charged either way.
+    """RECORD a measured trial, or AWAIT what comes later of it; charged either way.
 
     FAIL it if a reading it needs is INVALID (fault 48), or if the machine slept through much of it (fault 70).
     """
     readings = {m.name: m for m in journal.read.measurements(number)}
-    needed = (*problem.space.names, *rig.outcome_names)
+    needed = (*problem.space.names, *(name for name in rig.outcome_names if name not in rig.late_names))
     bad = [f"{name}: {_what_is_wrong(readings.get(name))}" for name in needed if not _usable(readings.get(name))]
     trial, used = journal.read.trial(number), _metered(journal, rig, number)
     dead = _dead(journal, number, inf)
@@ -128,9 +129,10 @@ def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> Tri
     bad = [slept, *bad] if slept else bad
     past = journal.costs()
     lines = charge(rig.meters, used, trial.control_set, past)
-    event = Event.FAIL if bad else Event.RECORD
+    awaiting = None if bad or rig.late is None else Awaiting(rig.late.how, rig.late.due_s)
+    event = Event.FAIL if bad else Event.RECORD if awaiting is None else Event.AWAIT
     idle = idle_in_trial(rig.meters, used, lines, past, DIED if dead else SLEPT)
-    journal.finish(number, State.MEASURED, event, lines, detail="; ".join(bad), idle=idle)
+    journal.finish(number, State.MEASURED, event, lines, detail="; ".join(bad), idle=idle, awaiting=awaiting)
     return journal.read.trial(number)
 
 

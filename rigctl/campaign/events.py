@@ -100,6 +100,15 @@ class TrialEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class OutcomeCame:
+    """An outcome that was awaited has come, or was given up."""
+
+    row: TrialRow
+    awaited: int
+    """How many still are."""
+
+
+@dataclass(frozen=True, slots=True)
 class PhaseChanged:
     """The campaign as a whole goes on, holds, waits."""
 
@@ -165,6 +174,7 @@ CampaignEvent = (
     | Dosed
     | RigSeen
     | TrialEnded
+    | OutcomeCame
     | PhaseChanged
     | AlarmRaised
     | AlarmMinded

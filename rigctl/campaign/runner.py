@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from rigctl.campaign.awaiting import had_to_wait
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms
 from rigctl.campaign.desk import Desk
@@ -96,20 +97,19 @@ class Runner:
         while True:
             try:
                 await self._until_ready()
-                if (ended := self._ended(history)) is not None:
+                history = await _caught_up(self, history)
+                ended = self._ended(history)
+                if ended is not None and not await had_to_wait(self.trials.awaiting, self.patience, ended[0]):
                     return ended
-                history = await _as_corrected(history, self)
-                self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
-                if (ended := self._ended(history)) is not None:
-                    return ended
-                # since it was ready; nobody would break it off
-                if self.watchman.demanding("hold", "fail", "trip") or await self.trials.had_to_wait():
+                if ended is not None or await _not_yet(self):
                     continue
                 row = await self._one_trial(history)
             except Finished as finished:
-                history = await _known(history, self)
-                if not await self.trials.waits_for_instruments(history):
-                    return _ending_of(finished)
+                history, ending = await _known(history, self), _ending_of(finished)
+                if not await self.trials.waits_for_instruments(history) and not await had_to_wait(
+                    self.trials.awaiting, self.patience, ending[0]
+                ):
+                    return ending
                 continue
             except JournalUnwritable as error:
                 await self._wait_until_writable(error)
@@ -122,7 +122,7 @@ class Runner:
                 # its record was on its way when the watch broke it off: what the journal says counts
                 history, row = known, (await self.journal.call(lambda j: j.read.trials()))[-1]
             else:
-                history = history.append(observation(space, row))
+                history = self.trials.kept(history).append(observation(space, row))
             await self.desk.tell_of_end(row)
             await self._believe_meters(row)
             await self._count_failures(row)
@@ -347,6 +347,23 @@ def _ending_of(finished: Finished) -> tuple[Ending, str]:
     if isinstance(finished, BudgetSpent):
         return "budget", str(finished)
     return "finished", f"the policy's stopping rule fired: {finished}"
+
+
+async def _caught_up(runner: Runner, history: History) -> History:
+    """Return the history as people, and outcomes that came later, have made it; book what no trial has used."""
+    await runner.trials.awaiting.look()
+    history = await _as_corrected(history, runner)
+    if runner._ended(history) is None:  # noqa: SLF001 - its own
+        runner.trials.idle = await book_idle(runner.spec, runner.rig, runner.journal)
+    return history
+
+
+async def _not_yet(runner: Runner) -> bool:
+    """Tell whether something has to be looked at again before a trial may begin."""
+    # since it was ready; nobody would break it off
+    if runner.watchman.demanding("hold", "fail", "trip"):
+        return True
+    return await had_to_wait(runner.trials.awaiting, runner.patience) or await runner.trials.had_to_wait()
 
 
 async def _known(history: History, runner: Runner) -> History:

@@ -92,6 +92,8 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "meters": {m.name: _meter(m) for m in rig.meters},
         "devices": {n: {"driver": d.driver, "options": d.options} for n, d in rig.devices.items()},
     }
+    if rig.late is not None:
+        parts["outcome"] |= {"late": rig.late.names, "how": rig.late.how, "after_s": rig.late.after_s}
     # With the names listed, a part that comes or goes is noticed; see `check_resumable`.
     names = {f"{part}.names": sorted(parts[part]) for part in ("variables", "meters", "devices")}
     return dict(_leaves("", plain({**parts, **names}, _leaf)))

@@ -46,6 +46,11 @@ class State(StrEnum):
         """Tell whether the trial is over and charged."""
         return self not in TRANSITIONS
 
+    @property
+    def charged(self) -> bool:
+        """Tell whether the rig has done its part, and the trial is charged; its outcome may still be awaited."""
+        return self.final or self is State.AWAITING
+
 
 class Event(StrEnum):
     """Says what happens to a trial."""
@@ -107,8 +112,8 @@ TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = MappingProxyType(
 
 MOVING = (State.LOOKING, State.ARMED, State.RUNNING)
 """Actuators may have moved, and the trial is not measured yet."""
-UNDER_WAY = (*MOVING, State.PROPOSED, State.MEASURED)
-"""The rig is its own: at most one trial is in one of these."""
+UNDER_WAY = (State.LOOKING, State.PROPOSED, State.ARMED, State.RUNNING, State.MEASURED)
+"""The rig is its own: at most one trial is in one of these. In the order of the journal's index, which is used then."""
 
 
 def advance(state: State | None, event: Event) -> State:

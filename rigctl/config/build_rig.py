@@ -14,11 +14,12 @@ from pydantic import ValidationError
 from rigctl.config.build_calendar import build_begins, build_hours, build_tariff
 from rigctl.config.build_caps import build_caps
 from rigctl.config.build_doses import build_dosing, build_volumes, check_pair
+from rigctl.config.build_late import build_late
 from rigctl.config.build_safety import build_limits, build_watch, natural_range_of, range_of
 from rigctl.config.build_upkeep import build_care
 from rigctl.config.findings import Context, unknown
 from rigctl.config.roles import check_roles
-from rigctl.config.schema import DeviceSection, MeterSection, VariableSection
+from rigctl.config.schema import DeviceSection, MeterSection, OutcomeSection, VariableSection
 from rigctl.config.sections import LookSection, MeasureSection, TrialSection
 from rigctl.config.shape import problems_of
 from rigctl.config.units import DURATION, ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
@@ -91,6 +92,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         starts=StartsSpec(config.safety.starts.at_most, good_after_s),
         allowed=build_hours(context, ("allowed",), config.allowed),
         begins_s=build_begins(context),
+        late=build_late(context) if wired else None,
     )
 
 
@@ -166,7 +168,7 @@ def _references(context: Context, wired: bool) -> None:
     for path, name, section in context.measured:
         if section.sensor is not None:
             _serves(context, (*path, "sensor"), section.sensor, section.unit)
-        elif wired:
+        elif wired and not (isinstance(section, OutcomeSection) and section.by == "hand"):
             context.findings.add((*path, "sensor"), f"is missing, must name the device that measures {name}")
     served: dict[str, str] = {}
     for name, variable in context.config.variables.items():

@@ -26,7 +26,17 @@ from rigctl.config.fields import (
     Volume,
     one_of,
 )
-from rigctl.config.sections import MetricsSection, NaturalSection, NotifySection, OpenSection, Section, TrialSection
+from rigctl.config.sections import (
+    LateSection,
+    MetricsSection,
+    NaturalSection,
+    NotifySection,
+    OpenSection,
+    ReferenceSection,
+    Section,
+    TodaySection,
+    TrialSection,
+)
 from rigctl.config.upkeep import CalibrationSection, InventorySection, TubingSection
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
@@ -137,7 +147,7 @@ class VariableSection(SensedSection):
         return (self.actuator,) if isinstance(self.actuator, str) else tuple(self.actuator or ())
 
 
-class OutcomeSection(SensedSection):
+class OutcomeSection(SensedSection, LateSection):
     """What is to be made as large or as small as possible."""
 
     name: Name
@@ -145,7 +155,7 @@ class OutcomeSection(SensedSection):
     unit: str
     """Its unit; "1" for none."""
     sensor: str | None = None
-    """Device that measures it; needed as soon as there are devices."""
+    """Device that measures it; needed as soon as there are devices, unless a person says it."""
     direction: Literal["maximise", "minimise"] = "maximise"
     """Which way is better."""
     floor: Quantity | None = None
@@ -299,15 +309,6 @@ class SafetySection(Section):
     """Starts that end badly."""
 
 
-class TodaySection(Section):
-    """How the rig is run today, for recommendations to be compared with."""
-
-    control: list[str] = Field(default_factory=list)
-    """Variables that are controlled today; none: everything is left alone."""
-    at: dict[str, Quantity] = Field(default_factory=dict)
-    """Setpoint of each."""
-
-
 class RigConfig(Section):
     """A rigctl configuration."""
 
@@ -351,6 +352,8 @@ class RigConfig(Section):
     """Per control set (names joined by +), if costs are known beforehand; for benches by hand."""
     today: TodaySection | None = None
     """Today's practice; decides nothing."""
+    reference: ReferenceSection | None = None
+    """A setting that is played again and again, so that a plant that ages shows; default: none."""
     buses: dict[Name, str] = Field(default_factory=dict)
     """Wires by name, as URLs such as modbus_tcp://host:502 or serial:///dev/ttyUSB0?baud=9600."""
     devices: dict[Name, DeviceSection] = Field(default_factory=dict)

@@ -26,6 +26,23 @@ class OpenSection(Section):
     model_config = ConfigDict(extra="allow")
 
 
+class LateSection(Section):
+    """How an outcome comes: measured in the trial, or later."""
+
+    by: Literal["sensor", "hand"] = "sensor"
+    """Who gives it: a sensor, or a person with `rigctl outcome` after the rig has done its part: by: hand."""
+    after: Duration | None = None
+    """Time after the rig's part at which the sensor is read, e.g. 20 h; default: in the trial."""
+    within: Duration | None = None
+    """Time after the rig's part for it to come; then the trial ends without it. Default 7 d, or twice `after`."""
+    then: Literal["go-on", "hold"] = "go-on"
+    """What the campaign does meanwhile: begin the next trial, or hold until the outcome has come."""
+    pending: int = Field(default=16, ge=1, le=1000)
+    """Trials at most whose outcomes are awaited when another one begins."""
+    at_end: Literal["wait", "end"] = "wait"
+    """What a campaign does that is over while outcomes are awaited: wait for them, or end."""
+
+
 class TruncatedNormalNatural(Section):
     """A normal distribution cut at the variable's natural range; give mean and sd, or loc and scale."""
 
@@ -201,3 +218,25 @@ class TrialSection(Section):
     """Time between imposing the setpoints and measuring."""
     measure: MeasureSection
     """How sensors are read."""
+
+
+class TodaySection(Section):
+    """How the rig is run today, for recommendations to be compared with."""
+
+    control: list[str] = Field(default_factory=list)
+    """Variables that are controlled today; none: everything is left alone."""
+    at: dict[str, Quantity] = Field(default_factory=dict)
+    """Setpoint of each."""
+
+
+class ReferenceSection(Section):
+    """A setting that is played again every so many trials, for what changes in between to show."""
+
+    every: str
+    """How many trials lie between two of them: 25 trials."""
+    control: list[str] = Field(default_factory=list)
+    """Variables that are controlled in it, one of the control sets; none: what would be recommended at the first."""
+    at: dict[str, Quantity] = Field(default_factory=dict)
+    """Setpoint of each."""
+    second_sensor: str | None = None
+    """The one of `further_outcomes` that another sensor of the first outcome measures: tells a sensor that ages."""

@@ -126,9 +126,8 @@ class Board:
                 self._timed(event, self.trial)
             case events.RigSeen():
                 self.now_s, self.readings = event.now_s, event.readings
-            case events.TrialEnded():
-                self.spent, self.budget = event.spent, event.budget
-                self.take(event.row)
+            case events.TrialEnded() | events.OutcomeCame():
+                self._over(event)
             case events.PhaseChanged():
                 self.pausing = "" if event.phase == "RUNNING" else f"{event.phase.lower()}: {event.why}"
             case events.AlarmRaised():
@@ -138,12 +137,21 @@ class Board:
             case _:
                 pass
 
+    def _over(self, event: events.TrialEnded | events.OutcomeCame) -> None:
+        if isinstance(event, events.TrialEnded):
+            self.spent, self.budget = event.spent, event.budget
+        self.take(event.row)
+
     def take(self, row: TrialRow) -> None:
-        """Take in a trial that is over."""
-        self.trials = row.trial
+        """Take in a trial that is over, or whose outcome has come later."""
+        self.trials = max(self.trials, row.trial)
         if self.trial is not None and self.trial.trial == row.trial:
             self.trial.state, self.trial.until_s = row.state, {}
-        self.recent.append(row)
+        earlier = [place for place, known in enumerate(self.recent) if known.trial == row.trial]
+        if earlier:
+            self.recent[earlier[0]] = row
+        else:
+            self.recent.append(row)
         self._compare(row)
 
     def _timed(self, event: events.CampaignEvent, trial: UnderWay) -> None:
@@ -161,7 +169,7 @@ class Board:
     @property
     def trial_left_s(self) -> float | None:
         """Return what the trial under way takes yet, wall seconds; None where none is."""
-        if self.trial is None or self.trial.state.final:
+        if self.trial is None or self.trial.state.charged:
             return None
         return self.trial.left_s(self.now_s, self.usual_s) / self.pace.speedup
 

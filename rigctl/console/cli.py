@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
-from rigctl.console import hand_cli, init_cli, report_cli
+from rigctl.console import hand_cli, init_cli, outcome_cli, report_cli
 from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
 from rigctl.console.hands_cli import add_hands
@@ -267,6 +267,7 @@ def suggest(
 
 
 hand_cli.add_to(app)
+outcome_cli.add_to(app)
 report_cli.add_to(app)
 
 

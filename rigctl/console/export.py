@@ -68,7 +68,7 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
     if what == Records.TRIALS:
         space, outcomes = loaded.problem.space, loaded.rig.outcome_names
         handed = Handed(reader.people.suggestions(), reader.people.imports())
-        over = [row for row in reader.trials() if row.state.final]
+        over = [row for row in reader.trials() if row.state.charged]
         looked = any(row.looks for row in over)
         yield from ({**_trial(row, space, outcomes, handed), **(_looks(row, space) if looked else {})} for row in over)
         return

@@ -273,6 +273,8 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
             line = _step_line(board, event)
         case events.TrialLooked():
             line = _looked_line(board, event)
+        case events.OutcomeCame():
+            return _came_line(board, event)
         case events.TrialEnded():
             line = _ended_line(board, event)
         case events.PhaseChanged():
@@ -306,11 +308,20 @@ def _end_line(board: Board, result: events.CampaignResult) -> str:
     return f"ended ({result.ending}): {result.reason}; {counted(result.trials, 'trial')}, {_spent(board)} spent{unsafe}"
 
 
+def _came_line(board: Board, event: events.OutcomeCame) -> str:
+    row, labels = event.row, board.labels
+    outcome = settings({labels.outcome: row.outcome, **row.further}, labels.outcomes)
+    if row.state is not State.RECORDED:
+        outcome = f"given up: {row.because}"
+    left = counted(event.awaited, "outcome") if event.awaited else "no outcome"
+    return f"trial {row.trial} {row.state.value.lower()}: {outcome}; {left} still awaited; best: {_best(board)}"
+
+
 def _ended_line(board: Board, event: events.TrialEnded) -> str:
     row, labels = event.row, board.labels
     outcome = settings({labels.outcome: row.outcome, **row.further}, labels.outcomes)
     if row.state is not State.RECORDED:
-        outcome = row.because or "no outcome"
+        outcome = row.because or ("its outcome comes later" if row.state is State.AWAITING else "no outcome")
     about = " (estimated)" if row.estimated else ""
     cost = f"cost {to_units(row.cost):.4f} {labels.currency}{about}"
     return (

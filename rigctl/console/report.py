@@ -48,6 +48,7 @@ def from_journal(loaded: LoadedConfig, reader: Reader, *, changes: bool = False)
     state = reader.policy_state() or {}
     micros = reader.glance.least_cost()
     found = study.recommended(loaded, history, state, None if micros is None else to_units(micros))
+    found = replace(found, awaited=study.awaited(loaded, history, state, found))
     if not changes:
         return found
     priced = prices(reader, campaign_spec(loaded))
@@ -70,6 +71,7 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         "reason": recommendation.reason,
         "worth": recommendation.worth,
         **({} if recommendation.changes is None else {"changes": recommendation.changes}),
+        **({} if recommendation.awaited is None else {"awaited": recommendation.awaited}),
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
         **({} if recommendation.rule is None else {"rule": recommendation.rule}),
         "alternatives": recommendation.alternatives,
@@ -101,6 +103,8 @@ def show(
     lines(console, labelled(fields, console.width))
     advice = advise(recommendation, outcome=labels.outcome, unit=unit, currency=labels.currency)
     lines(console, ("", *(part for line in advice for part in wrapped(line, console.width))))
+    if recommendation.awaited is not None:
+        lines(console, wrapped(recommendation.awaited.told(), console.width))
     if recommendation.rule is not None:
         lines(console, ("", *_rule_lines(recommendation.rule, labels, console.width)))
     if recommendation.changes is not None:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rigctl.core.arrays import FloatArray
-from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
+from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Look, Observation
+from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
 from rigctl.core.kernels import Kernel1D
@@ -24,7 +25,7 @@ from rigctl.core.marginals.drift import Change, Scan, scan
 from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
 from rigctl.core.marginals.moments import largest_sd
 from rigctl.core.marginals.stretched import stretched
-from rigctl.core.persistence import Persistence, conditioned, share_that_persists
+from rigctl.core.persistence import Pairs, Persistence, ReadBefore, conditioned, persistence, read_before, together
 from rigctl.errors import PolicyError
 
 ENOUGH = 8
@@ -87,30 +88,54 @@ class Learned:
         return float(self.z(np.empty(0), kernel)[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Hold the problem as it is believed now."""
+
+    problem: Problem
+    """All marginals concrete."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of them."""
+    read: tuple[ReadBefore, ...] = ()
+    """What the variables read before the trial to be decided; nothing where nobody looked."""
+
+
 def present(problem: Problem, history: History) -> tuple[Problem, tuple[str, ...]]:
-    """Return the problem as believed now, all marginals concrete, and what a person should know of them.
+    """Return the problem as believed now, all marginals concrete, and what a person should know of them."""
+    now = belief(problem, history)
+    return now.problem, now.notes
+
+
+def belief(problem: Problem, history: History) -> Belief:
+    """Return what is believed of all variables in a trial that leaves them alone.
 
     A reading counts if it was measured in a trial that left the variable alone, whether or not the trial gave an
     outcome. Readings taken while it was controlled never count, nor do points known beforehand. What was read
     before the trial to be decided narrows the marginals, as far as it is known to persist.
     """
-    found = _naturals(problem, history)
-    presented, notes = _presented(problem, found)
+    if problem.look is None and not any(isinstance(v.marginal, Learned) for v in problem.space.variables):
+        return Belief(problem)
+    trials = _Trials.of(problem.space, history)
+    found = _naturals(problem, trials, history.memo)
+    usual, notes = _presented(problem, found)
     if problem.look is None:
-        return presented, notes
-    unread = [v.name for v, x in zip(problem.space.variables, problem.look.x, strict=True) if x is None]
-    notes += tuple(f"{name}: it was not read before the trial, so its usual spread is expected" for name in unread)
-    return conditioned(presented, _persistences(presented, history, found), problem.look), notes
+        return Belief(usual, notes)
+    pairs = _pairs(trials, found)
+    known = _persistences(usual, pairs, found)
+    now = conditioned(usual, known, problem.look)
+    notes += (*_unread(problem), *together(usual, known, pairs))
+    return Belief(now, notes, read_before(usual, now, known, problem.look))
 
 
 def persistences(problem: Problem, history: History) -> tuple[Persistence | None, ...]:
     """Return by variable how far a reading before a trial is trusted; None where there never was one.
 
-    They are learned from trials that left the variable alone since its supply has changed last, in the history and
-    `problem.look`; until there are enough nothing is trusted. `Problem.persistence` overrides them.
+    They are learned from trials that left the variable alone since its supply has changed last; until there are enough
+    nothing is trusted. Where `Problem.persistence` says what persists, it is believed.
     """
-    found = _naturals(problem, history)
-    return _persistences(_presented(problem, found)[0], history, found)
+    trials = _Trials.of(problem.space, history)
+    found = _naturals(problem, trials, history.memo)
+    return _persistences(_presented(problem, found)[0], _pairs(trials, found), found)
 
 
 def _presented(problem: Problem, found: Sequence[_Natural | None]) -> tuple[Problem, tuple[str, ...]]:
@@ -124,37 +149,43 @@ def _presented(problem: Problem, found: Sequence[_Natural | None]) -> tuple[Prob
     return replace(problem, space=space), tuple(n.note for n in found if n is not None and n.note)
 
 
+def _unread(problem: Problem) -> tuple[str, ...]:
+    """Say which variables were not read before this trial, though some trial may leave them alone."""
+    if problem.look is None:
+        return ()
+    controlled = [set(c.indices) for c in problem.space.control_sets]
+    return tuple(
+        f"{v.name}: it was not read before the trial, so its usual spread is expected"
+        for i, (v, x) in enumerate(zip(problem.space.variables, problem.look.x, strict=True))
+        if x is None and not all(i in members for members in controlled)
+    )
+
+
+def _pairs(trials: _Trials, found: Sequence[_Natural | None]) -> list[Pairs]:
+    """Return what each variable read before trials that left it alone, and in them, since its supply is what it is."""
+    dimension = len(found)
+    nothing = Look((None,) * dimension, (0.0,) * dimension)
+    looks = [o.look or nothing for o in trials.rows]
+    before = np.array([look.x for look in looks], dtype=float).reshape(len(looks), dimension)
+    errors = np.array([look.sd for look in looks], dtype=float).reshape(len(looks), dimension)
+    paired = trials.alone & np.isfinite(before)
+    pairs = []
+    for column, natural in enumerate(found):
+        since = 0 if natural is None else natural.since
+        taken = since + np.flatnonzero(paired[since:, column])
+        pairs.append(Pairs(taken, before[taken, column], errors[taken, column], trials.x[taken, column]))
+    return pairs
+
+
 def _persistences(
-    presented: Problem, history: History, found: Sequence[_Natural | None]
+    presented: Problem, pairs: Sequence[Pairs], found: Sequence[_Natural | None]
 ) -> tuple[Persistence | None, ...]:
-    """Learn what persists of every variable that was read before a trial, or now."""
-    looked = [(n, o) for n, o in enumerate(_measured(history)) if o.look is not None and o.x is not None]
-    now = presented.look
-    known: list[Persistence | None] = []
-    for column, variable in enumerate(presented.space.variables):
-        natural = found[column]
-        pairs = [
-            (o.look.x[column], o.look.sd[column], o.x[column])
-            for n, o in looked
-            if n >= (0 if natural is None else natural.since)
-            and (o.control_set == ALONE or column not in presented.space.control_sets[o.control_set].indices)
-            and o.look is not None
-            and o.look.x[column] is not None
-            and o.x is not None
-        ]
-        errors = [p[1] for p in pairs] or ([] if now is None or now.x[column] is None else [now.sd[column]])
-        if not errors and presented.persistence is None:
-            known.append(None)
-            continue
-        tau = float(np.sqrt(np.mean(np.square(errors or [0.0]))))
-        if presented.persistence is not None:
-            rho = presented.persistence[column]
-        elif len(pairs) < (ENOUGH if natural is None else natural.at_least):
-            rho = 0.0
-        else:
-            rho = share_that_persists(variable.marginal, *np.array(pairs, dtype=float).T)
-        known.append(Persistence(rho, tau, len(pairs)))
-    return tuple(known)
+    """Learn what persists of every variable that was ever read before a trial."""
+    told = presented.persistence or (None,) * len(pairs)
+    return tuple(
+        persistence(v.marginal, p, ENOUGH if n is None else n.at_least, rho)
+        for v, p, n, rho in zip(presented.space.variables, pairs, found, told, strict=True)
+    )
 
 
 def fingerprint(space: Space) -> str:
@@ -195,32 +226,42 @@ class _Natural:
     at_least: int
 
 
-def _measured(history: History) -> list[Observation]:
-    """Return the trials in which the variables were measured; rows are counted among them."""
-    return [o for o in history.observations if o.x is not None and o.control_set != BEFOREHAND]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trials:
+    """Hold the trials in which the variables were measured; rows are counted among them."""
+
+    rows: Sequence[Observation]
+    x: FloatArray
+    """(n, d), unit cube."""
+    alone: NDArray[np.bool_]
+    """(n, d): where a variable was left alone."""
+
+    @classmethod
+    def of(cls, space: Space, history: History) -> _Trials:
+        rows = [o for o in history.observations if o.x is not None and o.control_set != BEFOREHAND]
+        x = np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension)
+        nothing = len(space.control_sets)
+        controls = np.zeros((nothing + 1, space.dimension), dtype=bool)
+        for number, chosen in enumerate(space.control_sets):
+            controls[number, list(chosen.indices)] = True
+        alone = ~controls[[o.control_set if o.control_set != ALONE else nothing for o in rows]]
+        return cls(rows, x, alone)
 
 
-def _naturals(problem: Problem, history: History) -> list[_Natural | None]:
+def _naturals(problem: Problem, trials: _Trials, memo: Memo) -> list[_Natural | None]:
     """Return what is believed by variable; None where its marginal is declared."""
     space = problem.space
     if not any(isinstance(v.marginal, Learned) for v in space.variables):
         return [None] * space.dimension
-    rows = _measured(history)
-    table = np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension)
-    nothing = len(space.control_sets)
-    controls = np.zeros((nothing + 1, space.dimension), dtype=bool)
-    for number, chosen in enumerate(space.control_sets):
-        controls[number, list(chosen.indices)] = True
-    alone = ~controls[[o.control_set if o.control_set != ALONE else nothing for o in rows]]
-    trials = [o.trial for o in rows]
-    earlier: dict[str, _Natural] = history.memo.get("naturals") or {}
+    numbers = [o.trial for o in trials.rows]
+    earlier: dict[str, _Natural] = memo.get("naturals") or {}
     found: dict[str, _Natural] = {}
     for column, variable in enumerate(space.variables):
         if isinstance(variable.marginal, Learned):
-            taken = np.flatnonzero(alone[:, column])
-            series = _Series(variable.name, table[taken, column], taken, trials)
+            taken = np.flatnonzero(trials.alone[:, column])
+            series = _Series(variable.name, trials.x[taken, column], taken, numbers)
             found[variable.name] = _believed(variable.marginal, series, earlier.get(variable.name))
-    history.memo.keep("naturals", found)
+    memo.keep("naturals", found)
     return [found.get(name) for name in space.names]
 
 

@@ -340,4 +340,6 @@ class Study:
     """What came of the last trial that was chosen, against what was expected of it; sentences."""
     foreseen: tuple[Foreseen, ...] = ()
     """Of the last trial that was chosen, by variable; empty where nothing was read before it."""
+    response: tuple[str, ...] = ()
+    """How the response has changed, and whether plant or sensor has; sentences. Empty: not that anybody could tell."""
     notes: tuple[str, ...] = ()

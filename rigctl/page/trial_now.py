@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
+from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.journal.glance import Glance
 from rigctl.campaign.journal.rows import DoseRow, TrialRow
 from rigctl.campaign.trial import State
@@ -31,7 +32,7 @@ def trial_now(
     """Return where the last trial stands."""
     told = status.get("trial") if status is not None else None
     told = told if isinstance(told, Mapping) and told.get("trial") == row.trial else {}
-    under_way = not row.state.final
+    under_way = not row.state.charged
     elapsed_s = _elapsed_s(glance, row.trial, loaded, now) if under_way else 0.0
     step = _step(row, elapsed_s, loaded)
     readings = {} if status is None or not under_way else _readings(status.get("readings"), loaded)
@@ -48,9 +49,16 @@ def trial_now(
         outcome=row.outcome,
         cost=to_units(row.cost),
         step_left_s=None if (step_s := told.get("step_left_s")) is None else float(step_s),
-        note=row.note or (row.because if row.state in (State.FAILED, State.ABANDONED, State.LOST) else ""),
+        note=row.note or (row.because if row.state in (State.FAILED, State.ABANDONED, State.LOST) else _awaits(row)),
         read=_read(row, loaded),
     )
+
+
+def _awaits(row: TrialRow) -> str:
+    """Say until when its outcome is awaited; empty: it is not."""
+    if row.state is not State.AWAITING or row.awaited is None:
+        return ""
+    return f"its outcome is awaited until {told_utc(row.awaited.due_utc)}"
 
 
 def _looks(row: TrialRow) -> bool:
@@ -113,11 +121,12 @@ def _course(glance: Glance, row: TrialRow, step: str) -> tuple[Step, ...]:
     """Return the steps of a trial: under way, done, or stopped short of its record; none where a person did it."""
     if row.origin == "manual":
         return ()
-    if not row.state.final:
+    if not row.state.charged:
         return _steps(row, step)
     before = glance.events(2, row.trial)[-1].state
     at = (AT_LOOKING if _looks(row) else AT).get(before, "prepare")
-    return _steps(row, "") if row.state is State.RECORDED else _steps(row, at, "stopped")
+    done = row.state in (State.RECORDED, State.AWAITING) or row.awaited is not None
+    return _steps(row, "") if done else _steps(row, at, "stopped")
 
 
 def _left_s(row: TrialRow, elapsed_s: float, loaded: LoadedConfig | None, told: Mapping[str, Any]) -> float | None:
@@ -126,7 +135,7 @@ def _left_s(row: TrialRow, elapsed_s: float, loaded: LoadedConfig | None, told: 
     known, state = [float(value) for value in given if isinstance(value, int | float)], row.state
     if state is State.RUNNING and known:
         return max(0.0, *known)
-    if loaded is None or state.final:
+    if loaded is None or state.charged:
         return None
     timing = loaded.rig.timing
     planned_s = timing.settle_s + timing.measure.duration_s

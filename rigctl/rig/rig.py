@@ -146,20 +146,24 @@ class Rig:
         """
         return dict(self._imposer.driven)
 
-    async def measure(self, *, look: bool = False) -> Mapping[str, Measurement]:
+    async def measure(self, *, look: bool = False, late: bool = False) -> Mapping[str, Measurement]:
         """Sample a window of every sensor, as `spec.timing.measure` says; by the names of variables and outcomes.
 
         With `look` as `spec.timing.look` says, and the variables' sensors only.
 
         A sensor without a single valid sample gives an INVALID measurement, never an exception. A volume that is a
-        variable is what the last `control` gave.
+        variable is what the last `control` gave. Outcomes that come later are left out; `late`: only these are sampled,
+        whatever trial is under way.
         """
         spec, probes = self.spec.timing.measure, self._wiring.probes
+        probes = tuple(p for p in probes if (p.name in self.spec.late_names) is late)
         if look and self.spec.timing.look is not None:
             spec = self.spec.timing.look.window
             probes = tuple(p for p in probes if p.name not in self.spec.outcome_names)
         windows = await sample_window(probes, spec, self._clock, self._rest)
         out = {p.name: reduced(windows[p.name], spec.statistic, spec.min_count) for p in probes}
+        if late:
+            return out
         for name, measurement in out.items():
             if measurement.severity is not Severity.NONE:
                 severity = min(measurement.severity, Severity.MAJOR)

@@ -208,6 +208,33 @@ class OutcomeWiring:
 
 
 @dataclass(frozen=True, slots=True)
+class LateSpec:
+    """Outcomes that come after the rig has done its part of a trial."""
+
+    names: tuple[str, ...]
+    """Outcomes that come later; the others are measured in the trial."""
+    how: Literal["hand", "sensor"]
+    """Who gives them: a person, or the sensors that measure them, read when it is time."""
+    within_s: float
+    """Rig seconds after the rig's part, after which nobody waits for them any more."""
+    after_s: float = 0.0
+    """Rig seconds after the rig's part at which the sensors are read."""
+    hold: bool = False
+    """Whether the next trial waits for them; else the campaign goes on."""
+    pending: int = 16
+    """Trials at most whose outcomes are awaited when another one begins."""
+    wait_at_end: bool = True
+    """Whether a campaign that is over waits for them before it ends."""
+    plausible: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By outcome: what a person says beyond it is asked about."""
+
+    @property
+    def due_s(self) -> float:
+        """Return the rig seconds after the rig's part at which somebody must act: read them, or give them up."""
+        return self.within_s if self.how == "hand" else self.after_s
+
+
+@dataclass(frozen=True, slots=True)
 class PrepareStep:
     """Something done in every trial, e.g. a fresh tank: before a look, else after the setpoints are imposed."""
 
@@ -312,6 +339,8 @@ class RigSpec:
     """Civil time at which a simulated campaign begins, seconds since 1970; None: the wall clock's then."""
     expected_s: float = 0.0
     """Rig seconds that a trial is expected to take."""
+    late: LateSpec | None = None
+    """None: every outcome is measured in its trial."""
 
     @property
     def calendar(self) -> bool:
@@ -322,6 +351,11 @@ class RigSpec:
     @property
     def outcome_names(self) -> tuple[str, ...]:
         return (self.outcome_name, *(o.name for o in self.further))
+
+    @property
+    def late_names(self) -> tuple[str, ...]:
+        """Return the outcomes that come after the rig has done its part."""
+        return () if self.late is None else self.late.names
 
     @property
     def partners(self) -> Mapping[str, Mapping[str, float]]:

@@ -141,6 +141,7 @@ class FakeRig(FakeLooks):
     """What sensors read between trials."""
     astray: dict = field(default_factory=dict)
     """What reads back something else at the end of a trial."""
+    late: tuple = ()  # outcomes that come later
     calls: list = field(default_factory=list)
     tripped: str | None = None
     hands: FakeHands = field(default_factory=FakeHands)
@@ -174,17 +175,18 @@ class FakeRig(FakeLooks):
         await self.doses.sent(intent)
         await self.doses.done(intent, volume_ml, "")
 
-    async def measure(self, *, look=False):
+    async def measure(self, *, look=False, late=False):
         if look:
             return await self.look_at()
-        await self._op("measure")
-        self.world.do("energy", kwh=0.125)
-        self.world.do("time", s=SETTLE_S)
+        await self._op("measure late" if late else "measure")
+        if not late:
+            self.world.do("energy", kwh=0.125)
+            self.world.do("time", s=SETTLE_S)
         last = next(e["setpoints"] for e in reversed(self.world.log) if e["what"] == "control")
         values = {"a": last.get("a", 4.0), "b": last.get("b", 0.25)}
         values["y"] = values["a"] * (1.0 - values["b"] ** 2)
         values |= {name: f(values["a"], values["b"]) for name, f in self.further.items()}
-        return {n: self.measured.get(n, Measurement(v, 0.01, 5)) for n, v in values.items()}
+        return {n: self.measured.get(n, Measurement(v, 0.01, 5)) for n, v in values.items() if (n in self.late) is late}
 
     async def meters(self):
         await self._op("meters")
@@ -366,8 +368,10 @@ class Stage:
         return factory
 
     async def run(self, spec=None, journal=open_journal, decider=None, **faults):
+        spec = spec or make_spec()
+        faults.setdefault("late", spec.rig.late_names)
         return await run_campaign(
-            spec or make_spec(),
+            spec,
             self.state,
             self.make_rig(**faults),
             self.clock(),

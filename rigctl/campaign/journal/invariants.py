@@ -16,6 +16,7 @@ from typing import Any, Final
 from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.documents import UPGRADERS, loaded
 from rigctl.campaign.journal.invariants_beside import is_decided, looks, people, phases
+from rigctl.campaign.journal.later import awaited, over
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.journal.stored import (
@@ -129,10 +130,10 @@ def order(rows: Rows) -> Iterator[Violation]:
             break
     for before, after in pairwise(numbers):
         ended, begun = rows.events.get(before, ()), rows.events.get(after, ())
-        if ended and begun and begun[0]["id"] < ended[-1]["id"]:
+        if ended and begun and begun[0]["id"] < over(ended)["id"]:
             yield Violation("events", f"trial {after}", f"began before trial {before} was over")
     for row in rows["trials"][:-1]:
-        if (state := known_state(row["state"])) is None or not state.final:
+        if (state := known_state(row["state"])) is None or not state.charged:
             yield violation(row, "trials", f"is {row['state']}, though later ones have begun")
     for table in ("events", "starts"):
         for earlier, later in pairwise(rows[table]):
@@ -158,7 +159,7 @@ def evidence(rows: Rows) -> Iterator[Violation]:
     needed = {*rows.identity.get("variables.names", ()), *outcomes}
     measured = rows.by_trial("measurements")
     for trial in (t for t in rows.events if Event.RECORD in rows.said(t)):
-        usable = {row["name"] for row in measured.get(trial, ()) if is_usable(row)}
+        usable = {row["name"] for row in measured.get(trial, ()) if is_usable(row)} | rows.came_of(trial)
         if not needed <= usable:
             missing = ", ".join(sorted(needed - usable))
             yield Violation("measurements", f"trial {trial}", f"is RECORDED without a value of {missing}")
@@ -222,7 +223,7 @@ def budget(rows: Rows) -> Iterator[Violation]:
         for row in rows[table]:
             if row["budget_micros"] > most and (table == "starts" or row["origin"] != "manual"):
                 yield violation(row, table, f"knew a budget of {row['budget_micros']}, more than the campaign's {most}")
-    if any(c["kind"] == "amend" for c in rows["corrections"]):
+    if any((document(c, "becomes") or {}).get("amount") is not None for c in rows["corrections"]):
         return  # what was spent then is not what is charged now
     lines, spent = rows.by_trial("ledger"), 0
     for row in rows["trials"]:
@@ -237,7 +238,7 @@ def ledger(rows: Rows) -> Iterator[Violation]:
     lines = rows.by_trial("ledger")
     for trial, found in lines.items():
         state = known_state(rows.events[trial][-1]["state"]) if trial in rows.events else None
-        if state is not None and not state.final:
+        if state is not None and not state.charged:
             yield violation(found[0], "ledger", f"trial {trial} is charged, but it is {state}", AMEND)
         elif trial in rows.imported:
             yield violation(found[0], "ledger", f"trial {trial} is from before the campaign, yet it is charged", AMEND)
@@ -250,7 +251,7 @@ def ledger(rows: Rows) -> Iterator[Violation]:
         owed = set(names or charged) if any(event in said for event in _BEGUN) else set()
         if any(event in said for event in _BY_HAND) and row["trial"] not in rows.imported:
             owed = {"manual"}
-        if state is not None and state.final and charged != owed:
+        if state is not None and state.charged and charged != owed:
             odd = ", ".join(sorted(charged ^ owed))
             yield Violation("ledger", f"trial {row['trial']}", f"its lines and the meters differ in {odd}", AMEND)
     for table in ("ledger", "idle"):
@@ -358,5 +359,5 @@ def caps(rows: Rows) -> Iterator[Violation]:
 
 CHECKS: Final[tuple[Check, ...]] = (
     *(references, documents, steps, order, evidence, looks, chosen, decisions),
-    *(budget, ledger, sums, doses, caps, phases, people),
+    *(budget, ledger, sums, doses, caps, phases, people, awaited),
 )

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
+from rigctl.campaign.journal import later
 from rigctl.campaign.journal.documents import loaded, stored
 from rigctl.campaign.journal.salvage import Salvaged
 from rigctl.campaign.ledger import UNITS
@@ -134,32 +135,32 @@ def _trials(mending: Mending) -> None:
     named = [r["trial"] for t in naming for r in mending.tables.get(t, ())]
     last = max([*known, *named], default=0)
     events, measured, looks = (mending.by_trial(table) for table in ("events", "measurements", "looks"))
-    rows: Rows = []
-    steps: Rows = []
+    came, late = later.came_of(mending.tables.get("corrections", ())), mending.there("awaited", "trial")
+    rows, steps = Rows(), Rows()
     for number in range(1, last + 1):
         said = {row["event"]: row for row in events.get(number, ())}
         row = known.get(number)
         if row is None:
-            row = _placeholder(mending, number)
-            path = [Event.INGEST_FAILED]
+            row, path = _placeholder(mending, number), [Event.INGEST_FAILED]
             mending.undecided.append(number)
         elif row["origin"] == "manual":
             path = [Event.INGEST if row["state"] == State.RECORDED else Event.INGEST_FAILED]
         else:
-            enough = _enough(mending, measured.get(number, ()))
+            enough = _enough(mending, measured.get(number, ()), came.get(number, set()))
             may_be_open = mending.sure and number == last
             path = [Event.LOOK] if number in looks or Event.LOOK in said or row["state"] == State.LOOKING else []
-            if not path or row["proposal"] is not None:
+            if number in late or Event.AWAIT in said:
+                path += [*_CHAIN, Event.AWAIT, *later.ends(came.get(number), enough=enough)]
+            elif not path or row["proposal"] is not None:
                 path += _path(row, said, enough=enough, may_be_open=may_be_open)
             elif not may_be_open or row["state"] != State.LOOKING:  # it ended before it was decided
                 path.append(next((event for event in (Event.FAIL, Event.ABANDON) if event in said), Event.LOSE))
-            if _after(path) in _ENDS and _after(path) != row["state"]:
-                mending.closed.append(number)
+            mending.closed += [number] if _after(path) in _ENDS and _after(path) != row["state"] else []
         rows.append({**row, "state": str(_after(path))})
         steps += [_step(number, event, path, said, steps) for event in path]
     mending.tables["trials"] = rows
     latest_s = 0.0
-    for number, step in enumerate(steps, start=1):
+    for number, step in enumerate(later.in_time(steps), start=1):
         latest_s = step["at_s"] = max(step["at_s"], latest_s)
         step["id"] = number
     mending.tables["events"] = steps
@@ -185,9 +186,9 @@ def _placeholder(mending: Mending, number: int) -> Row:
     return row | ({"corrections": 0} if "acts" in mending.tables else {})
 
 
-def _enough(mending: Mending, measured: Iterable[Row]) -> bool:
+def _enough(mending: Mending, measured: Iterable[Row], came: set[str]) -> bool:
     """Tell whether all is there that a trial is RECORDED from."""
-    needed = {*mending.identity.get("variables.names", ()), mending.identity.get("outcome.name")} - {None}
+    needed = {*mending.identity.get("variables.names", ()), mending.identity.get("outcome.name")} - {None} - came
     return needed <= {row["name"] for row in measured if row["value"] is not None and row["severity"] < 3}
 
 
@@ -252,7 +253,7 @@ def _ledger(mending: Mending) -> None:
     imported = {row["trial"] for row in mending.tables.get("by_hand", ()) if row["import"] is not None}
     for row in mending.tables["trials"]:
         number, here = row["trial"], {line["meter"]: line for line in lines.get(row["trial"], ())}
-        if row["state"] not in _ENDS or number in imported:
+        if not State(row["state"]).charged or number in imported:
             continue
         if row["origin"] == "manual":
             known = sum(line["amount_micros"] for line in here.values()) if here else None
@@ -352,9 +353,11 @@ def _people(mending: Mending) -> None:
     mending.keep("acknowledgements", [row for row in tables["acknowledgements"] if row["alarm"] in alarms])
     ended = {row["trial"] for row in tables["trials"] if row["state"] in _ENDS}
     mending.keep("corrections", [row for row in tables["corrections"] if row["trial"] in ended])
+    mending.keep("awaited", later.noted(tables.get("awaited", ()), tables["events"]))
     acts = {(row["verb"], row["argument"]) for row in tables["acts"]}
     told = [("ack", f"alarm {row['alarm']}", row) for row in tables["acknowledgements"]]
     told += [(row["kind"], f"trial {row['trial']}", row) for row in tables["corrections"]]
+    told += [("outcome", f"trial {row['trial']}", row) for row in later.by_hand(tables)]
     audited = {(row["argument"], row["who"]) for row in tables["acts"]}
     for row in tables.get("upkeep", ()):
         argument = " ".join(filter(None, (row["device"], row["part"])))

@@ -16,7 +16,7 @@ import numpy as np
 
 from rigctl.campaign.decision import look_of
 from rigctl.campaign.journal.alarms import AlarmRows
-from rigctl.campaign.journal.beside import Beside, Charged, IdleRows
+from rigctl.campaign.journal.beside import AwaitedRows, Beside, Charged, IdleRows
 from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.glance import Glance
@@ -149,6 +149,7 @@ def observation(
         cost=row.cost,
         cost_known=row.whole and not row.estimated,
         further=_further(row, further) if row.state is State.RECORDED else (),
+        awaited=row.state is State.AWAITING,
         look=look_of(space, row.looks),
     )
     if row.by_hand is None or row.by_hand.imported is None:
@@ -193,6 +194,7 @@ class Reader:
         self.summary = Summary(connection)
         self.upkeep = UpkeepRows(connection)
         self.charged = Charged(connection)
+        self.awaited = AwaitedRows(connection)
 
     def campaign(self) -> CampaignRow:
         """Return what the journal is about.
@@ -240,7 +242,7 @@ class Reader:
         last = self.people.last_correction() if corrections is None else corrections
         imports = self.people.imports()
         known = self._corrected(_trials(self._connection, "ORDER BY trial", None, decisions=False), last)
-        rows = (row for row in known if row.state.final)
+        rows = (row for row in known if row.state.charged)
         return History.of((observation(space, row, further, imports) for row in rows), corrections=last)
 
     def policy_state(self, before: int | None = None) -> Mapping[str, Any] | None:
@@ -290,10 +292,11 @@ class Reader:
         self, rows: tuple[TrialRow, ...], last: int | None = None, only: int | None = None
     ) -> tuple[TrialRow, ...]:
         known, corrections = self.people.by_hand(only), by_trial(self.people.corrections(last, only))
-        first = self.campaign().outcome if corrections else ""
+        awaited = self.awaited.rows(only)
+        first = self.campaign().outcome if corrections or awaited else ""
         return tuple(
-            corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first)
-            if row.origin == "manual" or row.trial in corrections
+            corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first, awaited.get(row.trial))
+            if row.origin == "manual" or row.trial in corrections or row.trial in awaited
             else row
             for row in rows
         )

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal.books import AnswerBook, IdleBook, PinBook, TripBook
+from rigctl.campaign.journal.books import AnswerBook, AwaitedBook, Awaiting, IdleBook, PinBook, TripBook
 from rigctl.campaign.journal.database import ask, close_in_good_order, guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
 from rigctl.campaign.journal.inserts import Statements
@@ -81,6 +81,7 @@ class Journal:
         self.pins = PinBook(self._connection, self.time)
         self.answers = AnswerBook(self._connection)
         self.idle = IdleBook(self._connection, self.time)
+        self.awaited = AwaitedBook(self._connection, self.time)
         self.looks = LookBook(self._connection, self.time)
         self.people = PeopleBook(self._connection, self.time)
         self.upkeep = UpkeepBook(self._connection, self.time)
@@ -236,23 +237,27 @@ class Journal:
         detail: str = "",
         after: Mapping[str, Reading] | None = None,
         idle: Sequence[IdleLine] = (),
+        awaiting: Awaiting | None = None,
     ) -> None:
-        """Charge a trial and close it, in one transaction.
+        """Charge a trial and close it, in one transaction; or leave it open for an outcome that comes later.
 
         Args:
             trial: its number.
             expected: the state the caller believes it is in.
-            event: RECORD, FAIL, ABANDON or LOSE.
+            event: RECORD, FAIL, ABANDON or LOSE; or AWAIT.
             lines: its cost.
             detail: why, for people.
             after: the meters' readings, where `measure` has not committed them.
             idle: what was used between its readings while nobody was in charge of it.
+            awaiting: with AWAIT, what it waits for.
         """
         with self._change():
             self._do.step(trial, expected, event, detail)
             self._do.add_readings(trial, "after", after or {})
             self._do.add_lines(trial, lines)
             self.idle.add(trial, idle)
+            if awaiting is not None:
+                self.awaited.add(trial, awaiting)
 
     def ingest(self, manuals: Sequence[ManualTrial], outcomes: Sequence[str], source: Source | None = None) -> None:
         """Record trials that a person did in one transaction: a list that was cut short can be given again.

@@ -2,15 +2,16 @@
 
 In scores that are normally distributed, g = Phi^-1(F(x)), the value before and the value during the trial have
 correlation rho (a Gaussian copula): both are distributed as the marginal says, and averaged over the readings to come
-the conditional marginals are the marginal again. A reading r has an error of its own, N(0, tau^2), and its score
-counts for k = s^2 / (s^2 + tau^2) of itself:
+the conditional marginals are the marginal again. A reading r has an error of its own, N(0, tau^2); with a and v mean
+and variance of the score before, given r,
 
-    g | r  ~  N( rho g(m + k (r - m)),  1 - rho^2 k ),     m the median, s the spread of the marginal
+    g | r  ~  N( rho a,  1 - rho^2 (1 - v) )
 
-The scores of a truncated normal that is hardly cut are (x - m) / s with its parent's m and s, and X | r is a truncated
-normal again, N(m + rho k (r - m), s^2 (1 - rho^2 k)) on its range. Of one that is cut severely the parent says nothing
-of how its values go together, so its scores are those of what is left of it. Readings beyond the range count as at its
-end, those beyond a sample as far as one spread off.
+A truncated normal that is hardly cut has the scores (x - m) / s, m and s its parent's. Then 1 - v is
+k = s^2 / (s^2 + tau^2), a is k (r - m) / s, and X | r is a truncated normal again,
+N(m + rho k (r - m), s^2 (1 - rho^2 k)) on its range. Of one that is cut severely the parent says nothing of how its
+values go together, so its scores are those of what is left of it. A reading beyond the range counts as at its end, as
+far as its error does not explain it; one beyond a sample as up to one spread off.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ MOST_SCORE = 3.5
 """Scores beyond are those of one value in 4000, or of one that cannot be."""
 QUANTILES = 128
 """As many stand for what a sample says after a reading."""
-_REACH = 8.5
-"""Spreads of a normal distribution beyond which 1e-17 of it are left."""
+_REACH = 6.0
+"""Spreads of a normal distribution beyond which 2e-9 of it are left."""
+_GRID = 281
+"""Scores that a reading with an error is compared with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,24 @@ class Scored:
     """Of the variable, all readings together."""
     at: float
     spread: float
-    steepest: float
-    """The largest slope of the value by its score, unit cube."""
+    nodes: tuple[float, ...]
+    """(k,), unit cube, rising: of expectations."""
+    weights: tuple[float, ...]
+    """(k,), sum 1."""
+
+    @classmethod
+    def of(cls, marginal: Uniform | TruncatedNormal, at: float, spread: float) -> Scored:
+        """Make one with nodes close enough for features a tenth of its spread wide."""
+        from scipy.special import ndtr  # noqa: PLC0415 - heavy: not for `rigctl --help`
+
+        score, weights = panels(-_REACH, _REACH, _REACH / 4)
+        weights = weights * np.exp(-0.5 * np.square(score))
+        nodes = marginal.quantile(ndtr(at + spread * score))
+        return cls(marginal, at, spread, tuple(nodes.tolist()), tuple((weights / weights.sum()).tolist()))
 
     @property
     def mean(self) -> float:
-        nodes, weights = self.rule(1.0)
+        nodes, weights = self.rule()
         return float(weights @ nodes)
 
     def quantile(self, p: FloatArray) -> FloatArray:
@@ -60,22 +75,17 @@ class Scored:
         p = np.clip(np.asarray(p, dtype=float), np.finfo(float).tiny, 1.0 - np.finfo(float).eps / 2)
         return self.marginal.quantile(ndtr(self.at + self.spread * ndtri(p)))
 
-    def rule(self, width: float) -> tuple[FloatArray, FloatArray]:
-        """Return nodes and weights (sum 1) for expectations of functions with features no narrower than `width`."""
-        from scipy.special import ndtr  # noqa: PLC0415 - heavy: not for `rigctl --help`
-
-        scores, weights = panels(-_REACH, _REACH, 3.0 * min(1.0, width / (self.spread * self.steepest)))
-        weights = weights * np.exp(-0.5 * np.square(scores))
-        return self.marginal.quantile(ndtr(self.at + self.spread * scores)), weights / weights.sum()
+    def rule(self) -> tuple[FloatArray, FloatArray]:
+        return np.array(self.nodes), np.array(self.weights)
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        return z_by_rule(self.rule(kernel.lengthscale / 4), b, kernel)
+        return z_by_rule(self.rule(), b, kernel)
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        return pairs_by_rule(self.rule(kernel.lengthscale / 4), b, b2, kernel)
+        return pairs_by_rule(self.rule(), b, b2, kernel)
 
     def zz(self, kernel: Kernel1D) -> float:
-        nodes, weights = self.rule(kernel.lengthscale / 4)
+        nodes, weights = self.rule()
         return float(weights @ self.z(nodes, kernel))
 
 
@@ -106,26 +116,51 @@ def conditional(marginal: Marginal, rho: float, tau: float, reading: float) -> M
         return marginal if inner is marginal.marginal else Stretched(inner, marginal.low, marginal.high)
     if not isinstance(marginal, Uniform | TruncatedNormal | Empirical):
         return marginal
-    counts = share_that_counts(marginal, tau)
-    spread = sqrt(max(1.0 - rho * rho * counts, 0.0))
-    if isinstance(marginal, TruncatedNormal) and hardly_cut(marginal):
-        kept = rho * counts * (min(max(reading, 0.0), 1.0) - marginal.loc)
-        return TruncatedNormal(marginal.loc + kept, max(marginal.scale * spread, min(LEAST_SPREAD, marginal.scale)))
-    middle = float(marginal.quantile(np.array(0.5)))
-    shrunk = middle + counts * (reading - middle)
-    at = rho * float(scores(marginal, np.array([shrunk]))[0])
+    score, error = (float(v[0]) for v in score_before(marginal, np.array([reading]), np.array([tau])))
+    at, spread = rho * score, sqrt(max(1.0 - rho * rho * (1.0 - error), 0.0))
     if isinstance(marginal, Empirical):
-        low, high, own = min(marginal.sample), max(marginal.sample), spread_of(marginal)
-        beyond = min(max(shrunk, low - own), high + own) - min(max(shrunk, low), high)
-        return _sample_of(marginal, at, spread, rho * beyond)
-    steepest = _steepest(marginal)
-    return Scored(marginal, at, max(spread, min(LEAST_SPREAD / steepest, 1.0)), steepest)
+        return _sample_of(marginal, at, max(spread, LEAST_SPREAD), rho * _beyond(marginal, reading, tau))
+    if isinstance(marginal, TruncatedNormal) and hardly_cut(marginal):
+        s = marginal.scale
+        return TruncatedNormal(marginal.loc + s * at, max(s * spread, min(LEAST_SPREAD, s)))
+    return Scored.of(marginal, at, max(spread, min(LEAST_SPREAD / _steepest(marginal), 1.0)))
 
 
-def share_that_counts(marginal: Marginal, tau: float) -> float:
-    """Return k = s^2 / (s^2 + tau^2), how much of a reading's deviation is the variable's own; tau in unit cube."""
-    own = spread_of(marginal)
-    return own**2 / (own**2 + tau**2) if own > 0.0 else 0.0
+def score_before(marginal: Marginal, readings: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return mean and variance of the score that a reading is of, (n,) each.
+
+    Args:
+        marginal: of the variable, concrete.
+        readings: (n,), unit cube; may lie outside [0, 1].
+        errors: (n,), unit cube: standard deviations of the readings' errors; finite.
+    """
+    if isinstance(marginal, Stretched):
+        span = marginal.high - marginal.low
+        return score_before(marginal.marginal, (readings - marginal.low) / span, errors / span)
+    if isinstance(marginal, TruncatedNormal) and hardly_cut(marginal):
+        counts = marginal.scale**2 / (marginal.scale**2 + np.square(errors))
+        return counts * scores(marginal, readings), 1.0 - counts
+    means, variances = scores(marginal, readings), np.zeros(len(readings))
+    erring = np.flatnonzero(errors > 0.0)
+    if erring.size:
+        means[erring], variances[erring] = _by_bayes(marginal, readings[erring], errors[erring])
+    return means, variances
+
+
+def _by_bayes(marginal: Marginal, readings: FloatArray, errors: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Weigh a grid of scores by what they and the reading's error make likely."""
+    from scipy.special import ndtr  # noqa: PLC0415 - heavy: not for `rigctl --help`
+
+    score = np.linspace(-MOST_SCORE, MOST_SCORE, _GRID)
+    values = _smoothly(marginal, ndtr(score))
+    step = np.gradient(values)
+    wide = np.maximum(errors[:, None], step)  # an error below the grid's step would fall between two of its points
+    logs = -0.5 * np.square(score) - 0.5 * np.square((readings[:, None] - values) / wide)
+    logs -= np.log(wide)
+    weights = np.exp(logs - logs.max(axis=1, keepdims=True))
+    weights /= weights.sum(axis=1, keepdims=True)
+    means = weights @ score
+    return means, weights @ np.square(score) - np.square(means)
 
 
 def spread_of(marginal: Marginal) -> float:
@@ -134,8 +169,7 @@ def spread_of(marginal: Marginal) -> float:
         return marginal.scale
     if isinstance(marginal, Stretched):
         return (marginal.high - marginal.low) * spread_of(marginal.marginal)
-    nodes = marginal.quantile((np.arange(64) + 0.5) / 64)
-    return float(nodes.std())
+    return float(marginal.quantile((np.arange(64) + 0.5) / 64).std())
 
 
 def scores(marginal: Marginal, x: FloatArray) -> FloatArray:
@@ -177,13 +211,25 @@ def _ranks(marginal: Marginal, x: FloatArray) -> FloatArray:
 
 
 def _sample_of(marginal: Empirical, at: float, spread: float, beyond: float) -> Empirical:
-    """Return quantiles of what the sample says of scores N(at, spread^2), between two readings in proportion."""
+    """Return quantiles of what the sample says of scores N(at, spread^2)."""
     from scipy.special import ndtr, ndtri  # noqa: PLC0415 - heavy: not for `rigctl --help`
 
     middles = (np.arange(QUANTILES) + 0.5) / QUANTILES
-    shares = ndtr(at + max(spread, LEAST_SPREAD) * ndtri(middles))
-    found = np.quantile(np.array(marginal.sample), shares, method="hazen") + beyond
-    return Empirical(tuple(found.tolist()))
+    return Empirical(tuple((_smoothly(marginal, ndtr(at + spread * ndtri(middles))) + beyond).tolist()))
+
+
+def _smoothly(marginal: Marginal, p: FloatArray) -> FloatArray:
+    """Return quantiles, (n,), of a sample between two of its values in proportion."""
+    if isinstance(marginal, Empirical):
+        return np.asarray(np.quantile(np.array(marginal.sample), p, method="hazen"))
+    return marginal.quantile(p)
+
+
+def _beyond(marginal: Empirical, reading: float, tau: float) -> float:
+    """Return how far a reading's own part lies outside the sample, at most one spread."""
+    low, high, own = min(marginal.sample), max(marginal.sample), spread_of(marginal)
+    outside = reading - min(max(reading, low), high)
+    return min(max(outside * own**2 / (own**2 + tau**2), -own), own) if own > 0.0 else 0.0
 
 
 def _steepest(marginal: Uniform | TruncatedNormal) -> float:
