@@ -80,6 +80,11 @@ class Line:
     trials: int
     """That controlled just these variables."""
 
+    @property
+    def follows(self) -> bool:
+        """Tell whether anything it says depends on a reading."""
+        return bool(self.when) or any(s.slopes for s in self.settings)
+
     def holds(self, readings: Mapping[str, float]) -> bool:
         """Tell whether it is the line for these readings; without one that it needs it is not."""
         needed = {c.reading for c in self.when} | {s.reading for own in self.settings for s in own.slopes}
@@ -109,7 +114,7 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Looking:
-    """What looking first is worth, a trial: the rule against the best fixed setting."""
+    """What looking first is worth, a trial: the rule against the fixed setting that is recommended beside it."""
 
     gain: Gain
     """Of the short rule."""
@@ -147,6 +152,11 @@ class Rule:
     looking: Looking
     trust: tuple[Trust, ...]
     """By variable that was ever read before a trial."""
+
+    @property
+    def follows(self) -> bool:
+        """Tell whether anything it says depends on a reading; else it is the fixed setting."""
+        return any(line.follows for line in self.lines)
 
     def line_for(self, readings: Mapping[str, float]) -> Line | None:
         """Return the line that holds; None where a reading it takes is missing: then the fixed setting is to be run."""

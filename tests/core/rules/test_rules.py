@@ -17,7 +17,10 @@ from rigctl.core.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.money import to_micros
 from rigctl.core.policy import trial_rng
 from rigctl.core.recommend import Recommendation, planner_of, recommend
+from rigctl.core.rule import Line, Setting, Slope
 from rigctl.core.rules.readings import Readings
+from rigctl.core.rules.saying import at, rows, worth
+from tests.core.claims import unreadable
 
 MODEL = ModelOptions("fixed", lengthscales=(0.25, 0.3, 0.5), signal_sd=2.0, noise_sd=0.05, mean=4.0)
 SETS = (("a",), ("b",))
@@ -39,7 +42,7 @@ def truth(x):
     return 4 + 2 * np.exp(-((a - 0.2 - 0.6 * c) ** 2) / 0.08) + 1.5 * c * np.exp(-((b - 0.8) ** 2) / 0.1)
 
 
-def history_of(problem, n=60, seed=0):
+def history_of(problem, n=45, seed=0):
     """Trials all over the cube: each controls a set in turn, and has known costs."""
     rng = np.random.default_rng(seed)
     x, sign, m = rng.random((n, 3)), 1 if problem.maximise else -1, len(problem.space.control_sets)
@@ -83,7 +86,7 @@ def obeyed(rule, read, occurs):
 def test_the_full_rule_is_as_good_as_brute_force():
     """Of one set of one variable, on a grid of 41^3: setting by setting and reading by reading."""
     problem = problem_of(sets=(("a",),))
-    history = history_of(problem, 150)
+    history = history_of(problem, 120)
     rule = recommend(problem, history, trial_rng(0, 1), 0.0).rule
     posterior = fit_history(problem, history).posterior
     marks = (np.arange(41) + 0.5) / 41
@@ -99,7 +102,7 @@ def test_the_full_rule_is_as_good_as_brute_force():
     assert best - fixed > 0.25
 
 
-@pytest.mark.parametrize(("rho", "seed"), [(0.3, 0), (0.3, 1), (1.0, 2)])
+@pytest.mark.parametrize(("rho", "seed"), [(0.3, 0), (1.0, 1)])
 def test_knowing_more_is_never_worse(rho, seed):
     """Jensen: whatever the data and however little persists, a rule is no worse than the best fixed setting.
 
@@ -126,12 +129,12 @@ def test_readings_that_tell_nothing_leave_the_recommendation_as_it_is():
     assert (told.rule.looking.gain.expected, told.rule.looking.saving) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("rho", [0.6, 1.0])
+@pytest.mark.parametrize("rho", [pytest.param(0.6, marks=pytest.mark.slow), 1.0])
 def test_what_a_rule_says_is_what_comes_of_following_it(rho):
     """Value, loss, gain and cost of the lines as they are written, on days drawn by other means."""
     problem, told = problem_of(rho), found(rho)
     rule, history = told.rule, history_of(problem)
-    read, occurs = days_of(problem, rho, 400 if rho < 1 else 1000)
+    read, occurs = days_of(problem, rho, 400 if rho < 1 else 700)
     posterior = fit_history(problem, history).posterior
     points, lines = obeyed(rule, read, occurs)
     value = posterior.mean(points).mean()
@@ -191,3 +194,27 @@ def test_every_value_in_a_rule_occurred():
     for chosen, point in zip(sets.tolist(), at, strict=True):
         columns = list(problem.space.control_sets[chosen].indices)
         assert (np.abs(history.x[:, columns] - point[columns]).max(axis=1) < 1e-12).any()
+
+
+@pytest.mark.parametrize(("rho", "tolerance"), [(0.0, 0.0), (1.0, 0.0), (1.0, 0.3)])
+def test_everybody_can_read_a_rule(rho, tolerance):
+    """Sentences of at most 20 words, without a term of the trade; and a table whose every line says when it holds."""
+    rule = found(rho, tolerance).rule
+    for line in worth(rule, outcome="growth", unit="cm2", currency="EUR"):
+        assert not unreadable(line), line
+    table = rows(rule, {"a": "mM", "b": "mM", "c": "pH"})
+    assert len({row.when for row in table}) == len(table) <= 7
+    assert all(s.variable in row.at for row, line in zip(table, rule.lines, strict=True) for s in line.settings)
+
+
+def test_a_setting_that_follows_a_reading_is_written_as_a_sum():
+    """So that it can be worked out by hand."""
+    settings = (
+        Setting("ph", 6.12, (Slope("ca", 3.2, 0.4), Slope("t", -5.0, -1.5)), 4.0, 8.0),
+        Setting("n", 80.0, (), 0.0, 100.0, 20.0),
+    )
+    line = Line((), ("n", "ph"), settings, 1.0, 0.0, 0.0, 0.0, None, 0)
+    assert at(line, {"n": "mL"}) == "ph 6.12 + 0.4 x (ca - 3.2) - 1.5 x (t + 5), n 80 mL"
+    assert line.setpoints({"ca": 4.2, "t": -5.0}) == {"ph": pytest.approx(6.52), "n": 80.0}
+    assert settings[0].setpoint({"ca": 90.0, "t": -5.0}) == 8.0
+    assert replace(settings[1], at=71.0).setpoint({}) == 80.0
