@@ -14,6 +14,7 @@ from typing import Any
 NEXT = {
     ("", "PROPOSED"), ("PROPOSED", "ARMED"), ("ARMED", "RUNNING"), ("RUNNING", "MEASURED"), ("MEASURED", "RECORDED"),
     ("PROPOSED", "ABANDONED"), ("PROPOSED", "FAILED"), ("MEASURED", "FAILED"),
+    ("MEASURED", "AWAITING"), ("AWAITING", "RECORDED"), ("AWAITING", "FAILED"),
     *((state, end) for state in ("ARMED", "RUNNING") for end in ("FAILED", "ABANDONED", "LOST")),
 }  # fmt: skip
 """Steps that a trial may take."""
