@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.closing import arm, close_open_trial, record
-from rigctl.campaign.decide import Question, done_instead, last_that_worked, without_answer
-from rigctl.campaign.decider import Decider
+from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, without_answer
+from rigctl.campaign.decider import Decider, Remembering
 from rigctl.campaign.decision import Decision, Looked, look_of
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import TrialProposed, TrialStep
@@ -27,7 +27,7 @@ from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.room import Room
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
-from rigctl.core.experiment.history import History
+from rigctl.core.experiment.history import History, end_of
 from rigctl.core.money import Micros
 from rigctl.core.policy import Finished
 from rigctl.errors import DeviceError, NoAnswer, PolicyError
@@ -157,7 +157,7 @@ class TrialRun:
             return False
         state = await self.journal.call(lambda j: j.read.policy_state())
         problem = replace(self.spec.problem, budget=self.spec.problem.budget - self.idle)
-        question = Question(self.spec.policy, problem, self.spec.seed, history, state)
+        question = Question(self.spec.policy, problem, self.spec.seed, await _told(history, self), state)
         try:
             await self.decider.decide(question, self.spec.decision_limit_s)
         except Finished:
@@ -173,11 +173,12 @@ class TrialRun:
         # what is left for trials
         problem = replace(spec.problem, budget=spec.problem.budget - self.idle, unavailable=self.care.barred)
         problem = replace(problem, look=look_of(problem.space, looks)) if looks else problem
-        question = Question(spec.policy, problem, spec.seed, history, state)
+        question = Question(spec.policy, problem, spec.seed, await _told(history, self), state)
         try:
             decision = await self.decider.decide(question, spec.decision_limit_s)
         except NoAnswer as silent:
             last = last_that_worked(await self.journal.call(lambda j: j.read.trials()))
+            question = replace(question, history=await _whole(question.history, self))
             # Not a plug-in's code, and nothing is left to fall back on: it may take as long as it takes.
             decision = await asyncio.to_thread(without_answer, question, last, str(silent))
             decision = replace(decision, traceback=silent.traceback)
@@ -300,6 +301,27 @@ class TrialRun:
         if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
             return before
         return {**await self.rig.meters(), **before}
+
+
+def kept(history: History, decider: Decider) -> History:
+    """Return as much of a history as this process need keep: its end, if whoever decides knows all of it."""
+    remembered = isinstance(decider, Remembering) and decider.known(history) == len(history)
+    return end_of(history, FRUITLESS) if remembered else history
+
+
+async def _told(history: History, trials: TrialRun) -> History:
+    """Return as much of a history as whoever decides must be asked with: all, if it has forgotten or is new."""
+    decider = trials.decider
+    known = decider.known(history) if isinstance(decider, Remembering) else None
+    return history if known is not None else await _whole(history, trials)
+
+
+async def _whole(history: History, trials: TrialRun) -> History:
+    """Return all of a history, read anew if only its end was kept."""
+    if not history.before:
+        return history
+    space = trials.spec.problem.space
+    return await trials.journal.call(lambda j: j.read.history(space, corrections=history.corrections))
 
 
 # Sensors that say the same trial after trial, while everything else changes -------------------------------------

@@ -271,8 +271,8 @@ class Session:
         try:
             ending, reason = await self._until_safe()
             safe_after_s = time.monotonic() - self._asked_s if ending == "abandoned" else None
-            # What an earlier process left in flight is not ours to abandon: the next start settles it.
-            if ending == "abandoned" and self.past_is_settled:
+            # What an earlier process left in flight is the next start's to settle; what has looked waits for none.
+            if self.past_is_settled:
                 row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, reason)
                 if row is not None:
                     await self.desk.tell_of_end(row)

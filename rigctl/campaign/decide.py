@@ -31,6 +31,7 @@ class Question:
     problem: Problem
     seed: int
     history: History
+    """All of it, but for a decider that says it knows the rest."""
     state: Mapping[str, Any] | None
     """The policy's, after its last decision; None before the first."""
 

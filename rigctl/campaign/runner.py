@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from rigctl.campaign.awaiting import had_to_wait
-from rigctl.campaign.carrying import TrialRun
+from rigctl.campaign.carrying import TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, PhaseChanged
@@ -122,7 +122,7 @@ class Runner:
                 # its record was on its way when the watch broke it off: what the journal says counts
                 history, row = known, (await self.journal.call(lambda j: j.read.trials()))[-1]
             else:
-                history = history.append(observation(space, row))
+                history = kept(history, self.trials.decider).append(observation(space, row))
             await self.desk.tell_of_end(row)
             await self._believe_meters(row)
             await self._count_failures(row)

@@ -32,7 +32,9 @@ from rigctl.config.sections import (
     NaturalSection,
     NotifySection,
     OpenSection,
+    ReferenceSection,
     Section,
+    TodaySection,
     TrialSection,
 )
 from rigctl.config.upkeep import CalibrationSection, InventorySection, TubingSection
@@ -307,15 +309,6 @@ class SafetySection(Section):
     """Starts that end badly."""
 
 
-class TodaySection(Section):
-    """How the rig is run today, for recommendations to be compared with."""
-
-    control: list[str] = Field(default_factory=list)
-    """Variables that are controlled today; none: everything is left alone."""
-    at: dict[str, Quantity] = Field(default_factory=dict)
-    """Setpoint of each."""
-
-
 class RigConfig(Section):
     """A rigctl configuration."""
 
@@ -359,6 +352,8 @@ class RigConfig(Section):
     """Per control set (names joined by +), if costs are known beforehand; for benches by hand."""
     today: TodaySection | None = None
     """Today's practice; decides nothing."""
+    reference: ReferenceSection | None = None
+    """A setting that is played again and again, so that a plant that ages shows; default: none."""
     buses: dict[Name, str] = Field(default_factory=dict)
     """Wires by name, as URLs such as modbus_tcp://host:502 or serial:///dev/ttyUSB0?baud=9600."""
     devices: dict[Name, DeviceSection] = Field(default_factory=dict)

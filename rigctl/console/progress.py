@@ -271,10 +271,10 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
             line = f"trial {event.trial} {phase}: control {chosen} at {at}; {event.proposal.reason}"
         case events.TrialStep():
             line = _step_line(board, event)
-        case events.OutcomeCame():
-            return _came_line(board, event)
         case events.TrialLooked():
             line = _looked_line(board, event)
+        case events.OutcomeCame():
+            return _came_line(board, event)
         case events.TrialEnded():
             line = _ended_line(board, event)
         case events.PhaseChanged():

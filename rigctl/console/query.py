@@ -150,6 +150,9 @@ def explained(
         raise UsageError("explain: the campaign has no trial yet")
     row = rows[-1] if trial is None else campaign.reader.trial(trial)
     corrected = _corrections(row, campaign.loaded.currency)
+    if row.proposal is None and row.origin != "manual":
+        what = f"ended before it was decided: {row.because}" if row.state.final else "looks, and is not decided yet"
+        return Explanation(row.trial, row.origin, (f"Trial {row.trial} {what}.", *corrected), None)
     if row.proposal is None:
         suggested, lines = _by_hand(campaign, row, technical=technical)
         return Explanation(row.trial, row.origin, (*lines, *corrected), suggested)

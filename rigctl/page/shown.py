@@ -325,4 +325,6 @@ class Study:
     """The cheapest changes that would flip the choice, in words."""
     came: tuple[str, ...] = ()
     """What came of the last trial that was chosen, against what was expected of it; sentences."""
+    response: tuple[str, ...] = ()
+    """How the response has changed, and whether plant or sensor has; sentences. Empty: not that anybody could tell."""
     notes: tuple[str, ...] = ()

@@ -63,7 +63,7 @@ class Eyes:
             if name in pumps:
                 return not pumps[name].running
             if name in ("softener", "alkaliser"):
-                return not getattr(plant, name)
+                return not getattr(plant, name).commanded
             return not (plant.refill.commanded if name == "refill" else plant.channels[name[:-6]].enabled)
         if name == "loader":
             return not plant.drives.change.commanded
@@ -75,7 +75,7 @@ class Eyes:
         return [name for name in self.spec.rig.limits if not self.is_safe(name)]
 
     def _under_way(self) -> bool:
-        return bool(self._ask("SELECT 1 FROM trials WHERE state IN ('ARMED', 'RUNNING', 'MEASURED')"))
+        return bool(self._ask("SELECT 1 FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING', 'MEASURED')"))
 
     def _ask(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         try:
@@ -106,6 +106,8 @@ class Witness(Eyes):
         self.recorded = 0
         self._sent: dict[str, list[tuple[float, float]]] = {}
         """By actuator: true time and volume of every dose that left."""
+        self._intents: set[int] = set()
+        """Doses of the journal that have left."""
         self._ours: dict[str, set[int]] = {}
         """By actuator: which of the plant's dispenses were begun by a command."""
         self._driven_since_s: float | None = None
@@ -124,6 +126,7 @@ class Witness(Eyes):
     def sends(self, bus: str, data: bytes) -> None:
         """Look at what is about to leave."""
         if bus == PLC:
+            self.promises.exchanges.writes(data[MBAP:])
             self._switches(data)
         elif bus in self._pump_of and (dose := DOSE.match(data)) is not None:
             self._doses(self._pump_of[bus], float(dose[1]))
@@ -131,16 +134,19 @@ class Witness(Eyes):
     def _doses(self, pump: str, volume_ml: float) -> None:
         self.promises.doses(pump)
         self._sent.setdefault(pump, []).append((self.kernel.now_s, volume_ml))
-        rows = self._ask("SELECT volume_ml FROM doses WHERE actuator = ? AND state IN ('INTENT', 'SENT')", pump)
+        rows = self._ask("SELECT volume_ml, id FROM doses WHERE actuator = ? AND state IN ('INTENT', 'SENT')", pump)
         if len(rows) != 1 or abs(rows[0][0] - volume_ml) > SAME_ML:
             self.fail(f"{pump}: {volume_ml} mL leaves, and the journal has the open intents {rows}")
+        if self._intents.intersection(number for _, number in rows):
+            self.fail(f"{pump}: {volume_ml} mL leaves a second time for one intent: {rows}")
+        self._intents.update(number for _, number in rows)
 
     def _switches(self, data: bytes) -> None:
         on = [self._coils.get(coil, f"coil {coil}") for coil in _switched_on(data[MBAP:])]
         if not on:
             return
         self.promises.moves(", ".join(on))
-        rows = self._ask("SELECT control_set, state FROM trials WHERE state IN ('ARMED', 'RUNNING')")
+        rows = self._ask("SELECT control_set, state FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING')")
         if not rows:
             self.fail(f"{', '.join(on)}: driven while no trial is under way")
             return
@@ -148,7 +154,8 @@ class Witness(Eyes):
         rig = self.spec.rig
         allowed = {a for v in rig.variables if v.name in chosen for a in v.actuators}
         allowed |= {rig.dosing[pump].treatment or "" for pump in rig.dosing if pump in allowed}
-        allowed |= {step.actuator for step in rig.timing.prepare}
+        if rig.timing.look is None or rows[0][1] == "LOOKING":  # prepared once, before it is decided
+            allowed |= {step.actuator for step in rig.timing.prepare}
         if strange := [name for name in on if name not in allowed]:
             self.fail(f"{', '.join(strange)}: driven, but {sorted(chosen)} was chosen")
 

@@ -68,10 +68,12 @@ class History:
     """Handed on by `append`; saves time, decides nothing."""
     corrections: int = field(default=0, repr=False, compare=False)
     """The last correction of a trial that this takes into account, by its number in the journal; 0: none."""
+    before: int = field(default=0, repr=False)
+    """Trials before the first of these, known by their sums alone: more than 0 in an `end_of` another."""
 
     def append(self, observation: Observation) -> History:
         """Return a longer history; this one stays as it is. Nothing known is computed again, only copied."""
-        longer = History((*self.observations, observation), self.memo, self.corrections)
+        longer = History((*self.observations, observation), self.memo, self.corrections, self.before)
         # where a cached_property keeps its value; a frozen dataclass without slots allows it
         vars(longer)["_sums"] = self._sums.extended((observation,))
         if "_tables" in vars(self):  # whoever asks for sums alone, as a campaign's loop does, need not keep tables
@@ -84,7 +86,7 @@ class History:
         return cls(tuple(observations), memo or Memo(), corrections)
 
     def __len__(self) -> int:
-        return len(self.observations)
+        return self.before + len(self.observations)
 
     @cached_property
     def _sums(self) -> _Sums:
@@ -92,6 +94,8 @@ class History:
 
     @cached_property
     def _tables(self) -> _Tables:
+        if self.before:
+            raise AssertionError(f"unreachable: {self.before} of {len(self)} trials are known by their sums alone")
         return _Tables().extended(self.observations)
 
     @property
@@ -148,6 +152,17 @@ class History:
     def trials_of(self, control_set: int) -> int:
         """Return how many charged trials this control set has had, T_i."""
         return self._tables.trials.get(control_set, 0)
+
+
+def end_of(history: History, count: int) -> History:
+    """Return its last `count` observations with the length and sums of all: for a loop that keeps no more.
+
+    No policy can be asked about it. Whoever needs the others reads them where they are written.
+    """
+    last = history.observations[-count:]
+    shorter = History(last, Memo(), history.corrections, len(history) - len(last))
+    vars(shorter)["_sums"] = history._sums  # noqa: SLF001 - its own
+    return shorter
 
 
 def _read_only(array: FloatArray) -> FloatArray:
