@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from rigctl.campaign.corrections import MOST, amend, names_of
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, OutcomeCame
+from rigctl.campaign.journal.later import CAMPAIGN
 from rigctl.campaign.journal.rows import Amendment, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
@@ -200,7 +201,7 @@ class Awaiting:
         await self._came(trial, {name: measured[name].value for name in late.names}, "sensor", note)
 
     async def _give_up(self, trial: int, late: LateSpec, why: str) -> None:
-        await self._came(trial, dict.fromkeys(late.names), "rigctl", why)
+        await self._came(trial, dict.fromkeys(late.names), CAMPAIGN, why)
         message = f"given up without an outcome, its cost stays spent: {why}; `rigctl outcome --force` takes one still"
         self.desk.alarm(Alarm(Severity.MAJOR, f"trial {trial}", message))
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from operator import itemgetter
-from typing import Any
+from typing import Any, Final
 
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.stored import Row, Rows, Violation, violation
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import RigctlError
+
+CAMPAIGN: Final = "rigctl"
+"""Who gives up an outcome that nobody has said in time."""
 
 
 def awaited(rows: Rows) -> Iterator[Violation]:
@@ -81,7 +84,12 @@ def noted(rows: Iterable[dict[str, Any]], events: Iterable[Mapping[str, Any]]) -
     ]
 
 
-def by_hand(tables: Mapping[str, Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
-    """Return the corrections of trials whose outcome a person was to say."""
-    given = {row["trial"] for row in tables.get("awaited", ()) if row["how"] == "hand"}
-    return [row for row in tables["corrections"] if row["trial"] in given]
+def owed(tables: Mapping[str, Iterable[dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the acts that people owe the audit for corrections: none where a sensor, or nobody, said what came."""
+    how = {row["trial"]: row["how"] for row in tables.get("awaited", ())}
+    found = []
+    for row in tables["corrections"]:
+        late = how.pop(row["trial"], None) if came_of([row]) else None
+        by_person = late == "hand" and row["who"] != CAMPAIGN
+        found += [] if late and not by_person else [("outcome" if late else row["kind"], row)]
+    return found

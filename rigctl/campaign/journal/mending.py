@@ -158,12 +158,11 @@ def _trials(mending: Mending) -> None:
             mending.closed += [number] if _after(path) in _ENDS and _after(path) != row["state"] else []
         rows.append({**row, "state": str(_after(path))})
         steps += [_step(number, event, path, said, steps) for event in path]
-    mending.tables["trials"] = rows
+    mending.tables["trials"], mending.tables["events"] = rows, later.in_time(steps)
     latest_s = 0.0
-    for number, step in enumerate(later.in_time(steps), start=1):
+    for number, step in enumerate(mending.tables["events"], start=1):
         latest_s = step["at_s"] = max(step["at_s"], latest_s)
         step["id"] = number
-    mending.tables["events"] = steps
 
 
 def _placeholder(mending: Mending, number: int) -> Row:
@@ -356,8 +355,7 @@ def _people(mending: Mending) -> None:
     mending.keep("awaited", later.noted(tables.get("awaited", ()), tables["events"]))
     acts = {(row["verb"], row["argument"]) for row in tables["acts"]}
     told = [("ack", f"alarm {row['alarm']}", row) for row in tables["acknowledgements"]]
-    told += [(row["kind"], f"trial {row['trial']}", row) for row in tables["corrections"]]
-    told += [("outcome", f"trial {row['trial']}", row) for row in later.by_hand(tables)]
+    told += [(verb, f"trial {row['trial']}", row) for verb, row in later.owed(tables)]
     audited = {(row["argument"], row["who"]) for row in tables["acts"]}
     for row in tables.get("upkeep", ()):
         argument = " ".join(filter(None, (row["device"], row["part"])))
