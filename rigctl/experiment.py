@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, usual_kernel
 from rigctl.core.experiment.space import Space, Variable
 from rigctl.core.explain import explain
@@ -24,6 +24,9 @@ from rigctl.errors import UsageError
 
 TOLERANCE = 0.05
 """How much worse than the best is good enough where the policy has no tolerance of its own."""
+
+Readings = Mapping[str, float | tuple[float, float]]
+"""What variables read, by name, engineering units: a value, or (value, standard deviation of its error)."""
 
 
 def variable(
@@ -74,6 +77,8 @@ class Suggestion:
     """With all that was believed of every control set."""
     state: JsonState
     """What the policy remembers once the trial is told."""
+    look: Look | None = None
+    """What it was decided by, on the unit cube; None: nothing was read."""
 
 
 @dataclass(slots=True)
@@ -135,16 +140,23 @@ class Experiment:
         """What all trials have cost, currency units."""
         return to_units(self.history.spent)
 
-    def suggest(self) -> Suggestion:
+    def suggest(self, look: Readings | None = None) -> Suggestion:
         """Ask for the next trial; asked again, the answer is the same until something is told.
 
+        Args:
+            look: what variables read now, before the trial, by name: a value, or (value, sd of its error); engineering
+                units. It counts as far as such readings have turned out to persist; None: nothing was read.
+
         Raises:
+            UsageError: there is no such variable, or a number is not finite.
             Finished: nothing fits the remaining budget, or no trial is worth its cost.
             PolicyError: the policy cannot decide.
         """
         trial = len(self.history) + 1
         rng = trial_rng(self.seed, trial)
-        proposal, after = next_proposal(self.policy, self.state, self.problem, self.history, rng)
+        read = self._look(look)
+        problem = self.problem if read is None else replace(self.problem, looks=True, look=read)
+        proposal, after = next_proposal(self.policy, self.state, problem, self.history, rng)
         return Suggestion(
             trial,
             self.space.control_sets[proposal.control_set].names,
@@ -152,6 +164,7 @@ class Experiment:
             proposal.reason,
             proposal,
             after,
+            read,
         )
 
     def explain(self, suggestion: Suggestion) -> tuple[str, ...]:
@@ -166,6 +179,7 @@ class Experiment:
         cost: Any,
         *,
         suggestion: Suggestion | None = None,
+        look: Readings | Sequence[Readings] | None = None,
     ) -> None:
         """Add trials: one, or as many as the arrays have rows.
 
@@ -174,10 +188,11 @@ class Experiment:
             x: what was measured of every variable, engineering units, in the order of `variables`: (d,) or (n, d).
             y: outcomes, (n,) or a number; NaN where a trial failed.
             cost: of the trials, currency units, (n,) or a number.
-            suggestion: the one that was followed, so that the policy remembers it.
+            suggestion: the one that was followed, so that the policy remembers it, and what was read before it.
+            look: what was read before the trial, as for `suggest`; of several trials one for each.
 
         Raises:
-            UsageError: shapes do not fit, a control set is unknown, or a number is not finite.
+            UsageError: shapes do not fit, a control set or variable is unknown, or a number is not finite.
         """
         labels = [control_set] if isinstance(control_set, str) else list(control_set)
         x, y = np.atleast_2d(np.asarray(x, dtype=float)), np.atleast_1d(np.asarray(y, dtype=float))
@@ -199,14 +214,42 @@ class Experiment:
             sets = [self.space.index_of(label.split("+")) for label in labels]
         except ValueError as error:
             raise UsageError(f"tell: {error}") from error
-        rows = zip(sets, self.space.to_unit(x).tolist(), y.tolist(), cost.tolist(), strict=True)
-        for chosen, at, outcome, paid in rows:
+        looks = self._looks(look, n, suggestion)
+        rows = zip(sets, self.space.to_unit(x).tolist(), y.tolist(), cost.tolist(), looks, strict=True)
+        for chosen, at, outcome, paid, read in rows:
             y_or_none = None if np.isnan(outcome) else outcome
             self.history = self.history.append(
-                Observation(len(self.history) + 1, chosen, tuple(at), y_or_none, to_micros(paid))
+                Observation(len(self.history) + 1, chosen, tuple(at), y_or_none, to_micros(paid), look=read)
             )
         if suggestion is not None:
             self.state = suggestion.state
+
+    def _looks(
+        self, look: Readings | Sequence[Readings] | None, count: int, suggestion: Suggestion | None
+    ) -> list[Look | None]:
+        """Return what was read before each trial; that of a suggestion where nothing else is said."""
+        if look is None:
+            return [None if suggestion is None else suggestion.look] * count
+        given = [look] if isinstance(look, Mapping) else list(look)
+        if len(given) != count:
+            raise UsageError(f"tell: got {len(given)} looks for {count} trials; give one for each, {{}} where none was")
+        return [self._look(readings) for readings in given]
+
+    def _look(self, readings: Readings | None) -> Look | None:
+        """Return readings as decisions take them."""
+        if not readings:
+            return None
+        unknown = sorted(set(readings) - set(self.space.names))
+        if unknown:
+            raise UsageError(f"look: unknown variables {unknown}; known: {list(self.space.names)}")
+        x, errors = [], []
+        for v in self.space.variables:
+            value, error = (float(part) for part in np.append(readings.get(v.name, np.nan), 0.0)[:2])
+            if v.name in readings and not (np.isfinite(value) and np.isfinite(error) and error >= 0):
+                raise UsageError(f"look: {v.name}: got {value:g} with an sd of {error:g}; need finite, sd >= 0")
+            x.append((value - v.low) / (v.high - v.low) if v.name in readings else None)
+            errors.append(error / (v.high - v.low))
+        return Look(tuple(x), tuple(errors))
 
     def recommend(self, tolerance: float | None = None) -> Recommendation:
         """Say what to run from now on.

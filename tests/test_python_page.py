@@ -24,7 +24,7 @@ def page():
     """What every block of the page has left behind, run in order from the project's root."""
     names = {}
     blocks = re.findall(r"<!-- ([\w ]+) -->\n```python\n(.*?)```", PAGE, re.DOTALL)
-    assert [label for label, _ in blocks] == ["next trial", "tell", "play", "configuration", "read"]
+    assert [label for label, _ in blocks] == ["next trial", "tell", "look", "play", "configuration", "read"]
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(ROOT)
         for label, code in blocks:
@@ -51,6 +51,15 @@ def test_what_was_told_is_in_the_table_and_counts(page):
     assert table["outcome"][-1] == 291.0
     assert table["ph"][:10] == pytest.approx(page["past"][:, 0].tolist())
     assert experiment.spent == pytest.approx(4.0) == sum(table["cost"])
+
+
+def test_what_was_read_before_a_trial_counts_when_it_has_persisted(page):
+    """The air has kept all it read; of pH five trials that left it alone are too few, and EC was not read."""
+    ph, ec, air = page["chosen"].proposal.read
+    assert (ph.value, ph.rho, ph.pairs) == (pytest.approx(6.3), 0.0, 5)
+    assert (ec.value, ec.pairs) == (None, 0)
+    assert air.rho > 0.9
+    assert air.mean == pytest.approx(24.1, abs=0.2)
 
 
 def test_the_recommendation_is_good(page):

@@ -8,19 +8,23 @@ history only what is new.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import marshal
 import os
 import pickle
 import signal
 import sys
 from asyncio.subprocess import PIPE, Process
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import fields, replace
-from typing import Any, Protocol
+from operator import attrgetter
+from typing import Any, Protocol, runtime_checkable
 
-from rigctl.campaign.decide import TRACEBACK_CHARS, Question
+from rigctl.campaign.decide import FRUITLESS, TRACEBACK_CHARS, Question
 from rigctl.campaign.deciding import HEAD, framed
 from rigctl.campaign.decision import Decision
-from rigctl.core.experiment.history import Observation
+from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policy import Policy
 from rigctl.errors import NoAnswer, PolicyError
@@ -50,6 +54,14 @@ class Decider(Protocol):
         """End what decides, whatever it is at."""
 
 
+@runtime_checkable
+class Remembering(Protocol):
+    """A decider that keeps the history itself, so that whoever asks need keep no more than its end."""
+
+    def known(self, history: History) -> int | None:
+        """Return how many of these trials it has been told of; None: of too few to be asked with this end alone."""
+
+
 MODULE = "rigctl.campaign.deciding"
 READY_S = 60.0
 """Wall seconds within which the process has started and imported what it needs."""
@@ -58,7 +70,7 @@ LAST_WORDS_S = 0.5
 END_S = 5.0
 """Within which the kernel ends a process, unless that waits for a disk."""
 CHUNK_BYTES = 4096
-TOLD = ("budget", "unavailable")
+TOLD = ("budget", "unavailable", "look", "looks")
 """Parts of a problem that are others with each question."""
 
 
@@ -93,6 +105,12 @@ class ProcessDecider:
             await self.close()  # its answer to this question must not be taken for one to the next
             raise
 
+    def known(self, history: History) -> int | None:
+        ready = self._ready
+        if ready is None or not ready.done() or ready.cancelled() or ready.exception() is not None:
+            return None if history.before else 0
+        return ready.result().known(history)
+
     async def close(self) -> None:
         ready, self._ready = self._ready, None
         if ready is None:
@@ -124,8 +142,10 @@ class ProcessDecider:
 class _Child:
     def __init__(self, process: Process) -> None:
         self._process = process
-        self._known: tuple[Observation, ...] = ()
-        """What it has been told of the history."""
+        self._told = History()
+        """The end of the history that it has been told of."""
+        self._digest = hashlib.blake2b()
+        """Of all that it has been told of."""
         self._said = b""
         self._listening = asyncio.create_task(self._listen())
 
@@ -165,15 +185,21 @@ class _Child:
         return child
 
     async def ask(self, question: Question) -> Decision:
-        observations = question.history.observations
-        known = len(self._known) if observations[: len(self._known)] == self._known else 0
-        self._known = observations
+        history = question.history
+        known = self.known(history)
+        if known is None:
+            raise AssertionError(f"unreachable: asked with an end of {len(history)} trials before being told of them")
+        fresh = history.observations[known - history.before :]
+        if known == 0:
+            self._digest = hashlib.blake2b()
+        self._digest.update(_bytes(fresh))
+        self._told = history.end(FRUITLESS)
         answer = await self._exchange(
             (
                 question.seed,
                 {part: getattr(question.problem, part) for part in TOLD},
                 known,
-                observations[known:],
+                fresh,
                 question.state,
             )
         )
@@ -181,7 +207,21 @@ class _Child:
             raise answer
         if not isinstance(answer, Decision):
             raise NoAnswer(f"the policy's process answered {answer!r:.80}, which is no decision", await self.end())
-        return replace(answer, corrections=question.history.corrections)
+        return replace(answer, corrections=history.corrections)
+
+    def known(self, history: History) -> int | None:
+        """Return how many of these trials it has been told of, if they are the first of them; None: see `Remembering`.
+
+        A whole history is compared by digest. An end is one of what this was told of, longer by a few trials, unless
+        there was a correction; where they overlap they are compared.
+        """
+        count = len(self._told)
+        both = history.observations[: max(count - history.before, 0)]
+        if not history.before:
+            return count if hashlib.blake2b(_bytes(both)).digest() == self._digest.digest() else 0
+        overlap = min(len(both), len(self._told.observations))
+        same = history.corrections == self._told.corrections and both[-overlap:] == self._told.observations[-overlap:]
+        return count if overlap and same else None
 
     async def _exchange(self, value: object) -> Any:
         to, back = self._process.stdin, self._process.stdout
@@ -218,3 +258,11 @@ class _Child:
         stderr = self._process.stderr
         while stderr is not None and (chunk := await stderr.read(CHUNK_BYTES)):
             self._said = (self._said + chunk)[-TRACEBACK_CHARS:]
+
+
+def _bytes(observations: Iterable[Observation]) -> bytes:
+    """Return what is in them, to the last bit; what is equal there may differ here, for a type's sake."""
+    plain = attrgetter(*(f.name for f in fields(Observation) if f.name != "look"))
+    look = attrgetter(*(f.name for f in fields(Look)))  # not `astuple`: 20 times as long, and the loop waits for it
+    values = ((plain(o), None if o.look is None else look(o.look)) for o in observations)
+    return b"".join(marshal.dumps(of_one, 2) for of_one in values)  # 2: no references, which depend on identity

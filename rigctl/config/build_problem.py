@@ -80,6 +80,7 @@ def build_problem(context: Context) -> Problem | None:
         known_costs=known,
         further=further,
         reference=reference,
+        looks=config.trial is not None and config.trial.look is not None,
     )
 
 

@@ -13,6 +13,7 @@ from typing import Final
 
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
+from rigctl.core.persistence import ReadBefore
 from rigctl.core.policy import Proposal, SetReport
 from rigctl.errors import counted
 
@@ -53,9 +54,10 @@ def explain(
     purpose = f", {PURPOSES[proposal.phase]}" if proposal.phase in PURPOSES else ""
     lines = [f"Trial {proposal.trial}{purpose}: control {label}.", f"  at {settings(at, units)}"]
     lines += sentences(proposal.reason, problem.space.names)
-    own = next(
-        (r for r in proposal.sets if r.control_set == problem.space.control_sets[proposal.control_set].names), None
-    )
+    controlled = problem.space.control_sets[proposal.control_set].names
+    for read in proposal.read:
+        lines += _read(read, units[read.variable], controlled=read.variable in controlled)
+    own = next((r for r in proposal.sets if r.control_set == controlled), None)
     if own is not None and own.mean is not None and own.at == at:
         lines.append(f"Expected {outcome} there: {rows.expected(own)}.")
     if proposal.predicted_cost is not None:
@@ -73,6 +75,25 @@ def explain(
         if report.mean is not None:
             lines.append(f"    at {settings(report.at, units)}")
     return tuple(lines)
+
+
+def _read(read: ReadBefore, unit: str, *, controlled: bool) -> list[str]:
+    """Say what a variable read before the trial, how far that is trusted, and what is expected of it."""
+    expected = f"{plus_minus(read.mean, read.sd)} {unit}".rstrip()
+    if read.value is None:
+        return [] if controlled else [f"{read.variable} was not read before the trial; it is expected at {expected}."]
+    value = plus_minus(read.value, read.error) if read.error else f"{read.value:.4g}"
+    seen = f"{read.variable} read {value} {unit}".rstrip() + " before the trial"
+    if controlled:
+        return [f"{seen}, and is controlled in it."]
+    share = f"{100 * read.rho:.0f} %"
+    alone = f"{counted(read.pairs, 'trial')} that left it alone"
+    lines = [f"{seen}; it is expected at {expected} in it."]
+    if read.rho == 0.0:
+        return [*lines, f"The reading is not trusted after {alone}."]
+    usual = f"Usually it is at {plus_minus(read.usual_mean, read.usual_sd)} {unit}".rstrip() + "."
+    kept = f"it has kept {share} of a deviation in {alone}" if read.pairs else f"it keeps {share} of a deviation"
+    return [*lines, f"{kept[:1].upper()}{kept[1:]}.", usual]
 
 
 def _standing(report: SetReport, own: SetReport | None, at: Mapping[str, float]) -> str:
@@ -183,6 +204,12 @@ def _technical(proposal: Proposal, problem: Problem, outcome: str, unit: str, cu
         )
     if proposal.predicted_cost is not None:
         lines.append(f"It is predicted to cost at most {proposal.predicted_cost:.4g} {currency}.")
+    for read in proposal.read:
+        value = "not read" if read.value is None else f"read {read.value:.4g} (sd {read.error:.2g})"
+        lines.append(
+            f"{read.variable}: {value}, rho {read.rho:.2f} of {counted(read.pairs, 'pair')}; left alone "
+            f"{plus_minus(read.mean, read.sd)}, without the reading {plus_minus(read.usual_mean, read.usual_sd)}."
+        )
     lines += [f"Note: {note}." for note in proposal.notes]
     for r in proposal.sets:
         label, state = "+".join(r.control_set), "in play" if r.eligible else "out"

@@ -16,15 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rigctl.core.arrays import FloatArray
-from rigctl.core.experiment.history import ALONE, BEFOREHAND, History
+from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Look, Observation
+from rigctl.core.experiment.memo import Memo
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.experiment.space import Space
 from rigctl.core.kernels import Kernel1D
 from rigctl.core.marginals.drift import Change, Scan, scan
 from rigctl.core.marginals.families import Empirical, Marginal, TruncatedNormal, Uniform
-from rigctl.core.marginals.gaussian import log_integral
 from rigctl.core.marginals.moments import largest_sd
 from rigctl.core.marginals.stretched import stretched
+from rigctl.core.persistence import Pairs, Persistence, ReadBefore, conditioned, persistence, read_before, together
 from rigctl.errors import PolicyError
 
 ENOUGH = 8
@@ -87,21 +88,104 @@ class Learned:
         return float(self.z(np.empty(0), kernel)[0])
 
 
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Hold the problem as it is believed now."""
+
+    problem: Problem
+    """All marginals concrete."""
+    notes: tuple[str, ...] = ()
+    """What a person should know of them."""
+    read: tuple[ReadBefore, ...] = ()
+    """What the variables read before the trial to be decided; nothing where nobody looked."""
+
+
 def present(problem: Problem, history: History) -> tuple[Problem, tuple[str, ...]]:
-    """Return the problem as believed now, all marginals concrete, and what a person should know of them.
+    """Return the problem as believed now, all marginals concrete, and what a person should know of them."""
+    now = belief(problem, history)
+    return now.problem, now.notes
+
+
+def belief(problem: Problem, history: History) -> Belief:
+    """Return what is believed of all variables in a trial that leaves them alone.
 
     A reading counts if it was measured in a trial that left the variable alone, whether or not the trial gave an
-    outcome. Readings taken while it was controlled never count, nor do points known beforehand.
+    outcome. Readings taken while it was controlled never count, nor do points known beforehand. What was read
+    before the trial to be decided narrows the marginals, as far as it is known to persist.
     """
-    variables = problem.space.variables
-    if not any(isinstance(v.marginal, Learned) for v in variables):
+    if problem.look is None and not any(isinstance(v.marginal, Learned) for v in problem.space.variables):
+        return Belief(problem)
+    trials = _Trials.of(problem.space, history)
+    found = _naturals(problem, trials, history.memo)
+    usual, notes = _presented(problem, found)
+    if problem.look is None:
+        return Belief(usual, notes)
+    pairs = _pairs(trials, found)
+    known = _persistences(usual, pairs, found)
+    now = conditioned(usual, known, problem.look)
+    notes += (*_unread(problem), *together(usual, known, pairs))
+    return Belief(now, notes, read_before(usual, now, known, problem.look))
+
+
+def persistences(problem: Problem, history: History) -> tuple[Persistence | None, ...]:
+    """Return by variable how far a reading before a trial is trusted; None where there never was one.
+
+    They are learned from trials that left the variable alone since its supply has changed last; until there are enough
+    nothing is trusted. Where `Problem.persistence` says what persists, it is believed.
+    """
+    trials = _Trials.of(problem.space, history)
+    found = _naturals(problem, trials, history.memo)
+    return _persistences(_presented(problem, found)[0], _pairs(trials, found), found)
+
+
+def _presented(problem: Problem, found: Sequence[_Natural | None]) -> tuple[Problem, tuple[str, ...]]:
+    if not any(found):
         return problem, ()
-    found = _naturals(problem, history)
+    variables = problem.space.variables
     learned = tuple(
         replace(v, marginal=n.marginal) if n is not None else v for v, n in zip(variables, found, strict=True)
     )
     space = replace(problem.space, variables=learned)
     return replace(problem, space=space), tuple(n.note for n in found if n is not None and n.note)
+
+
+def _unread(problem: Problem) -> tuple[str, ...]:
+    """Say which variables were not read before this trial, though some trial may leave them alone."""
+    if problem.look is None:
+        return ()
+    controlled = [set(c.indices) for c in problem.space.control_sets]
+    return tuple(
+        f"{v.name}: it was not read before the trial, so its usual spread is expected"
+        for i, (v, x) in enumerate(zip(problem.space.variables, problem.look.x, strict=True))
+        if x is None and not all(i in members for members in controlled)
+    )
+
+
+def _pairs(trials: _Trials, found: Sequence[_Natural | None]) -> list[Pairs]:
+    """Return what each variable read before trials that left it alone, and in them, since its supply is what it is."""
+    dimension = len(found)
+    nothing = Look((None,) * dimension, (0.0,) * dimension)
+    looks = [o.look or nothing for o in trials.rows]
+    before = np.array([look.x for look in looks], dtype=float).reshape(len(looks), dimension)
+    errors = np.array([look.sd for look in looks], dtype=float).reshape(len(looks), dimension)
+    paired = trials.alone & np.isfinite(before)
+    pairs = []
+    for column, natural in enumerate(found):
+        since = 0 if natural is None else natural.since
+        taken = since + np.flatnonzero(paired[since:, column])
+        pairs.append(Pairs(taken, before[taken, column], errors[taken, column], trials.x[taken, column]))
+    return pairs
+
+
+def _persistences(
+    presented: Problem, pairs: Sequence[Pairs], found: Sequence[_Natural | None]
+) -> tuple[Persistence | None, ...]:
+    """Learn what persists of every variable that was ever read before a trial."""
+    told = presented.persistence or (None,) * len(pairs)
+    return tuple(
+        persistence(v.marginal, p, ENOUGH if n is None else n.at_least, rho)
+        for v, p, n, rho in zip(presented.space.variables, pairs, found, told, strict=True)
+    )
 
 
 def fingerprint(space: Space) -> str:
@@ -137,27 +221,47 @@ class _Natural:
     scan: Scan
     fit: tuple[slice, Marginal] | None
     """Which readings the marginal was fitted to; None where it is the prior."""
+    since: int
+    """The row from which on its supply is the same."""
+    at_least: int
 
 
-def _naturals(problem: Problem, history: History) -> list[_Natural | None]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Trials:
+    """Hold the trials in which the variables were measured; rows are counted among them."""
+
+    rows: Sequence[Observation]
+    x: FloatArray
+    """(n, d), unit cube."""
+    alone: NDArray[np.bool_]
+    """(n, d): where a variable was left alone."""
+
+    @classmethod
+    def of(cls, space: Space, history: History) -> _Trials:
+        rows = [o for o in history.observations if o.x is not None and o.control_set != BEFOREHAND]
+        x = np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension)
+        nothing = len(space.control_sets)
+        controls = np.zeros((nothing + 1, space.dimension), dtype=bool)
+        for number, chosen in enumerate(space.control_sets):
+            controls[number, list(chosen.indices)] = True
+        alone = ~controls[[o.control_set if o.control_set != ALONE else nothing for o in rows]]
+        return cls(rows, x, alone)
+
+
+def _naturals(problem: Problem, trials: _Trials, memo: Memo) -> list[_Natural | None]:
     """Return what is believed by variable; None where its marginal is declared."""
     space = problem.space
-    rows = [o for o in history.observations if o.x is not None and o.control_set != BEFOREHAND]
-    table = np.array([o.x for o in rows], dtype=float).reshape(len(rows), space.dimension)
-    nothing = len(space.control_sets)
-    controls = np.zeros((nothing + 1, space.dimension), dtype=bool)
-    for number, chosen in enumerate(space.control_sets):
-        controls[number, list(chosen.indices)] = True
-    alone = ~controls[[o.control_set if o.control_set != ALONE else nothing for o in rows]]
-    trials = [o.trial for o in rows]
-    earlier: dict[str, _Natural] = history.memo.get("naturals") or {}
+    if not any(isinstance(v.marginal, Learned) for v in space.variables):
+        return [None] * space.dimension
+    numbers = [o.trial for o in trials.rows]
+    earlier: dict[str, _Natural] = memo.get("naturals") or {}
     found: dict[str, _Natural] = {}
     for column, variable in enumerate(space.variables):
         if isinstance(variable.marginal, Learned):
-            taken = np.flatnonzero(alone[:, column])
-            series = _Series(variable.name, table[taken, column], taken, trials)
+            taken = np.flatnonzero(trials.alone[:, column])
+            series = _Series(variable.name, trials.x[taken, column], taken, numbers)
             found[variable.name] = _believed(variable.marginal, series, earlier.get(variable.name))
-    history.memo.keep("naturals", found)
+    memo.keep("naturals", found)
     return [found.get(name) for name in space.names]
 
 
@@ -170,11 +274,14 @@ def _believed(learned: Learned, series: _Series, earlier: _Natural | None) -> _N
     last = scanned.changes[-1] if scanned.changes else None
     begins, noticed = (0, 0) if last is None else (last.begins, last.noticed + 1)
     counted = slice(begins, _heeded(series, begins, learned.at_least, noticed))
+    since = int(series.rows[begins]) if begins else 0
     if counted.stop - begins < learned.at_least:
-        return _Natural(learned.prior, _note(learned, series, last, enough=False), readings, scanned, None)
+        note = _note(learned, series, last, enough=False)
+        return _Natural(learned.prior, note, readings, scanned, None, since, learned.at_least)
     known = None if earlier is None else earlier.fit
     fit = known if known is not None and known[0] == counted else (counted, _learnt(learned, readings[counted]))
-    return _Natural(fit[1], _note(learned, series, last, enough=True), readings, scanned, fit)
+    note = _note(learned, series, last, enough=True)
+    return _Natural(fit[1], note, readings, scanned, fit, since, learned.at_least)
 
 
 def _note(learned: Learned, series: _Series, last: Change | None, *, enough: bool) -> str:
@@ -255,21 +362,9 @@ def _truncated_normal(readings: FloatArray) -> TruncatedNormal | None:
 def distance(normal: TruncatedNormal, ordered: FloatArray) -> float:
     """Return Kolmogorov's D: the largest difference from the distribution function of readings (n,), rising."""
     n = len(ordered)
-    expected = _distribution(normal, ordered)
+    expected = normal.distribution(ordered)
     steps = np.arange(n + 1) / n
     return float(max((steps[1:] - expected).max(), (expected - steps[:-1]).max()))
-
-
-def _distribution(normal: TruncatedNormal, x: FloatArray) -> FloatArray:
-    """Return P(X <= x), elementwise, from the same integrals as all else of the marginal."""
-    mode, precision = min(max(normal.loc, 0.0), 1.0), normal.scale**-2
-    slope, low = (normal.loc - mode) * precision, -mode
-    upper = np.minimum(x, 1.0) - mode
-    out = np.zeros(x.shape)
-    inside = upper - low > np.finfo(float).tiny  # a narrower interval has no logarithm
-    whole = log_integral(slope, precision, low, 1.0 - mode)
-    out[inside] = np.exp(log_integral(slope, precision, low, upper[inside]) - whole)
-    return np.minimum(out, 1.0)
 
 
 def _acceptable(largest: float, n: int) -> bool:

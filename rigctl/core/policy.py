@@ -15,7 +15,8 @@ import numpy as np
 
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
-from rigctl.core.natural import present
+from rigctl.core.natural import belief, present
+from rigctl.core.persistence import ReadBefore
 from rigctl.core.reference import kept, reference_proposal
 from rigctl.errors import PolicyError
 
@@ -77,6 +78,8 @@ class Proposal:
     """What went wrong on the way and was done instead, e.g. a fit that failed (fault 49)."""
     technical: str = ""
     """The reason in the terms of the policy's paper; empty where `reason` is all there is to say."""
+    read: tuple[ReadBefore, ...] = ()
+    """What the variables read before the decision, and what is expected of them; nothing where nobody looked."""
 
 
 class Finished(Exception):
@@ -144,15 +147,16 @@ def next_proposal(
         Finished: it proposes nothing more; `BudgetSpent` or `NotWorthIt`.
         PolicyError: it cannot decide, or its proposal cannot be played.
     """
-    presented, notes = present(problem, history)
+    now = belief(problem, history)
     before = first_state(policy, problem) if state is None else state
-    found = reference_proposal(policy.name, presented, history, before, rng)
-    proposal, after = policy.propose(before, presented, history, rng) if found is None else found
+    found = reference_proposal(policy.name, now.problem, history, before, rng)
+    proposal, after = policy.propose(before, now.problem, history, rng) if found is None else found
     wrong = validate(proposal, problem)
     if wrong:
         raise PolicyError(f"{policy.name}: {'; '.join(wrong)}")
     proposal = on_grid(proposal, problem)
-    return replace(proposal, notes=(*proposal.notes, *notes)), json.loads(json.dumps(kept(after, before)))
+    told = replace(proposal, notes=(*proposal.notes, *now.notes), read=now.read)
+    return told, json.loads(json.dumps(kept(after, before)))
 
 
 def on_grid(proposal: Proposal, problem: Problem) -> Proposal:
@@ -173,7 +177,7 @@ def on_grid(proposal: Proposal, problem: Problem) -> Proposal:
 
 def first_state(policy: Policy, problem: Problem) -> JsonState:
     """Return the policy's state before the first trial, when nothing has been learned yet."""
-    return policy.initial_state(present(problem, History())[0])
+    return policy.initial_state(present(replace(problem, look=None), History())[0])
 
 
 def trial_rng(seed: int, trial: int) -> np.random.Generator:

@@ -114,6 +114,8 @@ class TrialNow:
     note: str = ""
     step_left_s: float | None = None
     """Rig seconds of the step that is lit."""
+    read: str = ""
+    """What the variables read before it was decided, in words; empty where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,8 +77,9 @@ def judged(bench: BenchProblem, played: Played, cut: Callable[[History, int], Hi
 
 def main(name: str, budget: str, seeds: str, data: str | None = None) -> None:
     """Play all and print a line each, then means."""
-    arms = [("", "not ageing"), *((f"@{kind}", arm) for kind in LEVELS for arm in ("followed", "ignored"))]
-    arms.append(("@step", "cut at the steps"))
+    followed = [(f"@{kind}", "followed") for kind in LEVELS]
+    ignored = [(f"@{kind}", "ignored") for kind in LEVELS]
+    arms = [followed[0], ("@step", "cut at the steps"), *followed[1:], ("", "not ageing"), *ignored]
     for suffix, arm in arms:
         found = []
         for seed in range(int(seeds)):

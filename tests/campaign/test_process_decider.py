@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
@@ -16,10 +19,11 @@ import pytest
 
 from rigctl.campaign.decide import Question, decide
 from rigctl.campaign.decider import ProcessDecider
+from rigctl.campaign.events import TrialEnded
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.config.load import load
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.money import to_micros
 from rigctl.core.policy import BudgetSpent, Finished
@@ -40,7 +44,8 @@ def make_spec(**changes):
 
 
 def observed(count):
-    return tuple(Observation(t, t % 3, (0.25, 0.5), float(t), 1000) for t in range(1, count + 1))
+    read = Look((0.25, None), (0.01, 0.0))
+    return tuple(Observation(t, t % 3, (0.25, 0.5), float(t), 1000, look=read) for t in range(1, count + 1))
 
 
 def question(count=0, policy=None, state=None, seed=7, spec=None):
@@ -95,6 +100,53 @@ async def test_it_is_told_of_each_trial_once(decider):
     assert sent[0] > 5000
     assert max(sent[1:]) < 1000
     assert await the_process(decider) == child._process.pid
+
+
+async def test_an_end_is_enough_for_who_has_been_told_of_the_rest(decider):
+    """And for nobody else: not before, not of another history, nor of one that was corrected since."""
+    spec, whole = make_spec(), History.of(observed(9), corrections=2)
+    ask = partial(Question, spec.policy, spec.problem, 7)
+    assert (decider.known(whole), decider.known(whole.end(3))) == (0, None)
+    assert await decider.decide(ask(whole, None), LONG_S) == decide(ask(whole, None))
+    longer = observed(12)
+    assert decider.known(whole) == decider.known(whole.end(3)) == 9
+    assert decider.known(whole.end(3).append(longer[9])) == 9
+    assert decider.known(History.of(longer[:10])) == 9
+    others = (
+        History.of(longer, corrections=2).end(3),
+        History.of(longer[:7], corrections=2).end(3),
+        History.of(observed(9), corrections=3).end(3),
+        History.of([*longer[:8], replace(longer[8], y=None)], corrections=2).end(3),
+    )
+    assert [decider.known(other) for other in others] == [None] * 4
+    assert decider.known(History.of([replace(longer[0], control_set=-2), *longer[1:9]])) == 0
+    for more in longer[9:]:
+        whole, end = whole.append(more), whole.end(3).append(more)
+        assert await decider.decide(ask(end, None), LONG_S) == decide(ask(whole, None))
+
+
+@pytest.mark.slow
+async def test_a_campaign_keeps_no_more_than_the_last_trials_here(stage, decider):
+    """However long it is; a process that had to be started anew is told of all of it; replay agrees."""
+    spec, alive, tell = make_spec(policy=TenLines(), max_trials=24), [], stage.told.append
+
+    def look(event):
+        tell(event)
+        if isinstance(event, TrialEnded):
+            gc.collect()
+            alive.append(sum(isinstance(thing, Observation) for thing in gc.get_objects()))
+            if len(alive) == 12:
+                decider._ready.result()._process.kill()
+
+    stage.told = SimpleNamespace(append=look)
+    result = await stage.run(spec, decider=decider)
+    assert result.trials == 24
+    with stage.journal() as journal:
+        assert [row.origin for row in journal.trials()] == ["policy"] * 12 + ["timed-out"] + ["policy"] * 11
+        assert [trial.differences for trial in replay(journal, spec)] == [()] * 24
+    before, after = set(alive[8:12]), set(alive[-4:])
+    assert len(before) == len(after) == 1, alive
+    assert max(before | after) - alive[0] < 8, alive
 
 
 @pytest.mark.slow

@@ -59,6 +59,24 @@ def test_tables_are_those_of_the_definitions(rows):
     assert history.spent == sum(o.cost for o in rows)
 
 
+@given(st.lists(observations, max_size=8), st.integers(1, 4), st.lists(observations, max_size=3))
+def test_an_end_has_the_sums_of_all_and_no_tables(rows, count, more):
+    """It grows as the whole does; a policy that were asked about it would not be answered by a part."""
+    whole, end = History.of(rows, corrections=3), History.of(rows, corrections=3).end(count)
+    for row in more:
+        whole, end = whole.append(row), end.append(row)
+    assert (len(end), end.spent, end.uncharged, end.corrections) == (len(whole), whole.spent, whole.uncharged, 3)
+    assert len(end.observations) == min(len(rows), count) + len(more)
+    assert end.observations == whole.observations[end.before :]
+    assert end.end(1).observations == whole.observations[-1:]
+    if len(rows) > count:
+        assert end != whole
+        with pytest.raises(AssertionError, match="by their sums alone"):
+            _ = end.x
+    else:
+        assert repr(seen(end)) == repr(seen(whole))
+
+
 def test_further_outcomes_stand_beside_the_first():
     """One column per outcome; where an observation lacks some, NaN; none of them in the empty history."""
     assert History().outcomes.shape == (0, 1)

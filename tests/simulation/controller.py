@@ -168,7 +168,7 @@ class Controller:
                     lambda event: self._heard(running, event),
                     open_journal=self._journal,
                     signals=running.signals,
-                    decider=HereDecider(self.silent),
+                    decider=HereDecider(self._is_silent),
                 )
             )
         except RigctlError as error:
@@ -181,6 +181,9 @@ class Controller:
             running.ending = f"{result.ending}: {result.reason}"
         life.dead = True
         kernel.trace(f"{kernel.now_s:.6f} {life.name} has ended: {running.ending}")
+
+    def _is_silent(self) -> bool:
+        return self.silent()  # which trouble may begin and end in the middle of a life
 
     def _heard(self, running: Running, event: CampaignEvent) -> None:
         self.heard(running, event)

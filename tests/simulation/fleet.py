@@ -65,8 +65,11 @@ def warm_up() -> None:
     gc.freeze()
 
 
-def alone(seed: int) -> tuple[int, int]:
-    """Begin a seed in a child; return its process and where its outcome comes from."""
+def alone(seed: int, longest_s: int = LONGEST_S) -> tuple[int, int]:
+    """Begin a seed in a child; return its process and where its outcome comes from.
+
+    It may take `longest_s` of processor, a limit that it sets itself: another's could come before or after it.
+    """
     reading, writing = os.pipe()
     child = os.fork()
     if child:
@@ -75,8 +78,8 @@ def alone(seed: int) -> tuple[int, int]:
     leave = os._exit
     os.close(reading)
     gc.disable()
-    resource.setrlimit(resource.RLIMIT_CPU, (LONGEST_S, LONGEST_S))
     try:
+        resource.setrlimit(resource.RLIMIT_CPU, (longest_s, longest_s))
         outcome = simulate(seed)
     except BaseException:  # noqa: BLE001 - told to the parent
         outcome = Outcome(seed, "?", violation=f"the simulator: {traceback.format_exc()}")

@@ -106,6 +106,8 @@ class Witness(Eyes):
         self.recorded = 0
         self._sent: dict[str, list[tuple[float, float]]] = {}
         """By actuator: true time and volume of every dose that left."""
+        self._intents: set[int] = set()
+        """Doses of the journal that have left."""
         self._ours: dict[str, set[int]] = {}
         """By actuator: which of the plant's dispenses were begun by a command."""
         self._driven_since_s: float | None = None
@@ -124,6 +126,7 @@ class Witness(Eyes):
     def sends(self, bus: str, data: bytes) -> None:
         """Look at what is about to leave."""
         if bus == PLC:
+            self.promises.exchanges.writes(data[MBAP:])
             self._switches(data)
         elif bus in self._pump_of and (dose := DOSE.match(data)) is not None:
             self._doses(self._pump_of[bus], float(dose[1]))
@@ -131,9 +134,12 @@ class Witness(Eyes):
     def _doses(self, pump: str, volume_ml: float) -> None:
         self.promises.doses(pump)
         self._sent.setdefault(pump, []).append((self.kernel.now_s, volume_ml))
-        rows = self._ask("SELECT volume_ml FROM doses WHERE actuator = ? AND state IN ('INTENT', 'SENT')", pump)
+        rows = self._ask("SELECT volume_ml, id FROM doses WHERE actuator = ? AND state IN ('INTENT', 'SENT')", pump)
         if len(rows) != 1 or abs(rows[0][0] - volume_ml) > SAME_ML:
             self.fail(f"{pump}: {volume_ml} mL leaves, and the journal has the open intents {rows}")
+        if self._intents.intersection(number for _, number in rows):
+            self.fail(f"{pump}: {volume_ml} mL leaves a second time for one intent: {rows}")
+        self._intents.update(number for _, number in rows)
 
     def _switches(self, data: bytes) -> None:
         on = [self._coils.get(coil, f"coil {coil}") for coil in _switched_on(data[MBAP:])]

@@ -19,6 +19,7 @@ from sim_rig.errors import SimError
 from sim_rig.faults import BYTE_FAULTS, MODBUS_FAULTS
 from sim_rig.plants.tank import Tank
 from sim_rig.rigs.assembly import PLC
+from tests.simulation.aims import Aims
 from tests.simulation.controller import Controller, Running
 from tests.simulation.disk import Disk
 from tests.simulation.kernel import Kernel
@@ -27,6 +28,8 @@ from tests.simulation.plant import Plant
 Undo = Callable[[], object]
 DISK_S = 0.004
 """A commit takes about so long."""
+CALLED_FOR = {"network": 0.5, "silence": 0.25, "unplug": 0.1}
+"""What somebody may see on the page and end the campaign for, and how often."""
 STRANGERS = {"ph": "?I,EC,SIM2.10", "ca": "?I,pH,SIM2.14", "acid": "?I,RTD,SIM2.02"}
 """Who may answer on a line in an instrument's place."""
 
@@ -58,6 +61,12 @@ class Means:
         while self._undo:
             self._undo.pop()()
         self.plant.desk.clear()
+
+    def _lasts(self, undo: Undo, lasts_s: float) -> None:
+        """Undo it after so long, and have nothing demanded until then."""
+        self._undo.append(undo)
+        self.kernel.after(lasts_s, lambda: self._over(undo))
+        self._dirty(lasts_s)
 
     def _over(self, undo: Undo) -> None:
         if undo in self._undo:
@@ -218,7 +227,10 @@ class AtComputer(AtInstruments):
         return lambda: setattr(self.controller, "silent", lambda: False)
 
     def _clock(self) -> None:
-        by_s = self.draw.choice((-1, 1)) * 10.0 ** self.draw.uniform(0.0, 6.0)
+        days = 86400.0 * self.draw.choice(
+            (1.0, 1.5, 30.0)
+        )  # one that has lost its battery finds out late what day it is
+        by_s = self.draw.choice((-1, 1)) * self.draw.choice((days, 10.0 ** self.draw.uniform(0.0, 6.0)))
         self._tell("clock set", by_s=round(by_s))
         self.kernel.computer.civil_at_zero_s += by_s
 
@@ -234,6 +246,7 @@ class Mischief(AtComputer):
 
     def __init__(self, kernel: Kernel, plant: Plant, disk: Disk, controller: Controller, draw: random.Random) -> None:
         super().__init__(kernel, plant, disk, controller, draw)
+        self.aims = Aims(self)
         self._kinds: Mapping[str, tuple[int, Callable[[], Undo | None]]] = {
             "wire": (8, self._wire),
             "silence": (3, self._silence),
@@ -248,11 +261,18 @@ class Mischief(AtComputer):
             "disk full": (2, self._disk_full),
             "disk slow": (2, self._disk_slow),
             "disk error": (1, self._disk_error),
-            "clock": (1, self._clock),
+            "clock": (2, self._clock),
             "suspend": (1, self._suspend),
             "decider": (1, self._decider),
             "operator": (6, self._operator),
+            "at a command": (4, self.aims.at_command),
+            "at a question": (4, self.aims.at_question),
+            "at a dose": (2, self.aims.at_dose),
         }
+
+    def end(self) -> None:
+        super().end()
+        self.aims.forget()
 
     def plan(self, running: Running, longest_s: float, amount: float) -> None:
         """Have trouble come during this life: about `amount` times in its longest duration."""
@@ -273,15 +293,30 @@ class Mischief(AtComputer):
         except SimError as refusal:
             self.kernel.trace(f"{self.kernel.now_s:.6f} {kind}: {refusal}")
             return
-        if undo is not None:
+        if undo is None:
+            return
+        lasts_s = 10.0 ** self.draw.uniform(-0.5, 2.0 + (self.draw.random() < 0.1))
+        if "disk" in kind:
             self._undo.append(undo)
-            lasts_s = 10.0 ** self.draw.uniform(-0.5, 2.0 + (self.draw.random() < 0.1))
             self.kernel.after(lasts_s, lambda: self._over(undo))
-            if "disk" in kind:
-                self.disk_spells.append((self.kernel.now_s, self.kernel.now_s + lasts_s))
-                self.disk_until_s = max(self.disk_until_s, self.kernel.now_s + lasts_s)
-            else:
-                self._dirty(lasts_s)
+            self.disk_spells.append((self.kernel.now_s, self.kernel.now_s + lasts_s))
+            self.disk_until_s = max(self.disk_until_s, self.kernel.now_s + lasts_s)
+            return
+        self._lasts(undo, lasts_s)
+        if self.draw.random() < CALLED_FOR.get(kind, 0.0):
+            until_s = min(lasts_s, 10.0)
+            self.kernel.after(until_s * self.draw.random(), lambda: self._end_it(running))
+
+    def _end_it(self, running: Running) -> None:
+        """Ask for the end of it, as somebody may who sees what is wrong."""
+        if running.life.dead:
+            return
+        verb = self.draw.choice(("safe", "SIGTERM", "SIGINT"))
+        self._tell(verb)
+        if verb == "safe":
+            self.ask(running, verb)
+        else:
+            running.signals.send(verb)
 
     def _operator(self) -> None:
         verb = self.draw.choices(

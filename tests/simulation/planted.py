@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import pickle
-import resource
 import select
 import shutil
 import subprocess
@@ -94,8 +93,7 @@ def hunt(minutes: float, jobs: int, first: int, seeds: int | None) -> Found:
     running: dict[int, tuple[int, int]] = {}
     while not shown and used_s < 60.0 * minutes:
         while len(running) < jobs and (seeds is None or seed < first + seeds):
-            child, reading = alone(seed)
-            resource.prlimit(child, resource.RLIMIT_CPU, (LONGEST_S, LONGEST_S))
+            child, reading = alone(seed, LONGEST_S)
             running[reading] = child, seed
             seed += 1
         if not running:

@@ -15,6 +15,7 @@ from rigctl.campaign.lock import state_lock
 from rigctl.errors import RigctlError
 from tests.simulation.books import Violation
 from tests.simulation.controller import Running
+from tests.simulation.exchanges import Exchanges
 from tests.simulation.shoulder import Shoulder
 from tests.simulation.trouble import Trouble
 
@@ -25,8 +26,10 @@ HEED_S = 15.0
 """Wall seconds within which what the watch demands has made everything safe, on buses without trouble."""
 PAUSED_S = 30.0
 """What has begun by the time of a pause may still be armed within this."""
-LOST_PROBE_S = 30.0
-"""A probe that has said nothing for so long: no dose can still go by its last word."""
+LOST_PROBE_S = 10.0
+"""A probe that has said nothing for so long: no dose can still go by its last word,"""
+LATE_DOSE_S = 30.0
+"""nor, with trouble at the pump itself, after so long."""
 DEMANDS = ("(hold)", "(fail)", "(safe)", "(trip)")
 
 
@@ -39,6 +42,7 @@ class Promises:
         self._rig = witness.spec.rig
         self._state = witness.controller.state
         self._trouble = Trouble(witness)
+        self.exchanges = Exchanges(witness, self._trouble)
         self._shoulder = Shoulder(witness, self._trouble, self._said_driven)
         self._demand: tuple[float, int, str] | None = None
         mischief, heard = witness.mischief, witness.controller.heard
@@ -53,7 +57,7 @@ class Promises:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        with self._shoulder.installed():
+        with self._shoulder.installed(), self.exchanges.installed():
             yield
 
     def glance(self, running: Running) -> None:
@@ -72,7 +76,8 @@ class Promises:
         """No dose goes by a probe that has been silent for long."""
         self.moves(pump)
         spec = self._rig.dosing.get(pump)
-        if spec is not None and (silent_s := self._trouble.silent_s(spec.sensor)) > LOST_PROBE_S:
+        bound_s = LOST_PROBE_S if self._trouble.quiet(pump) else LATE_DOSE_S
+        if spec is not None and (silent_s := self._trouble.silent_s(spec.sensor)) > bound_s:
             self._witness.fail(f"{pump}: doses by {spec.sensor}, which has said nothing for {silent_s:.0f} s")
 
     def _said_driven(self) -> bool:
@@ -125,6 +130,7 @@ class Promises:
     def ended(self, running: Running, connection: sqlite3.Connection) -> None:
         """Hold what a life has left against what was promised; raises `Violation`."""
         self._demand = None
+        self.exchanges.begins()
         driven = [n for n in self._witness.driven() if n not in self._rig.pumps and self._trouble.believed(n)]
         if driven and not self._said_driven():
             raise Violation(f"{', '.join(driven)} is driven, and safe.json does not say so")

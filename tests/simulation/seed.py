@@ -199,6 +199,7 @@ class Simulation:
     def _at_line(self, bus: str, when: str, data: bytes) -> None:
         if when == "before":
             self.witness.sends(bus, data)
+            self.mischief.aims.leaves(bus, data)
         if data[:2] == b"D," and data[2:3] != b"?" and self.doom.kind == "dose":
             self.doom.left = 0 if when == "before" and self.draw.random() < 0.2 else self.doom.left
             life, lasts_s = self.kernel.life, self.draw.choice((0.0, 0.0, 0.05, 1.0, 10.0)) * self.draw.random()

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
+from collections import Counter, defaultdict, deque
+from types import SimpleNamespace
 
 import pytest
 
+from rigctl.rig.protocols import Reading
 from tests.simulation import seed as seeds
+from tests.simulation.aims import asks, commands, doses
 from tests.simulation.books import Books, Violation, check_caps, check_sends
+from tests.simulation.exchanges import Exchanges
 from tests.simulation.fleet import outcome_of
 from tests.simulation.kernel import Kernel, Life, Stuck, Trace
 
@@ -125,3 +131,58 @@ def test_a_dead_life_never_goes_on():
     kernel.wake(life.strands[0])
     kernel.run(lambda: False, kernel.now_s + 10.0)
     assert done == ["went on"]
+
+
+@pytest.fixture
+def exchanges():
+    """What is looked at of a probe that gave 6.1 at 10 s and 6.3 at 12 s, with what has been found in `.failed`."""
+    looking, failed = object.__new__(Exchanges), []
+    looking._witness = SimpleNamespace(kernel=SimpleNamespace(now_s=12.5), fail=failed.append)
+    looking._trouble = SimpleNamespace(honest=lambda name: name != "forged")
+    looking._given_up_s, looking._near = {}, {"ph": 0.0006, "forged": 0.0006}
+    looking._gave = defaultdict(deque, ph=deque([(10.0, 6.1), (12.0, 6.3)]))
+    looking._sending, looking._place_of = {"valve": Counter()}, {("coil", 3): "valve", ("holding", 6): "valve"}
+    looking.failed = failed
+    return looking
+
+
+def read(exchanges, value, *, name="ph", given_up_s=None):
+    """Have a probe say so at 12.5 s, asked at 11 s; return what was found wrong."""
+    exchanges._given_up_s = {} if given_up_s is None else {name: given_up_s}
+    clock = exchanges._witness.kernel
+
+    async def answered(_probe):
+        clock.now_s = 12.5
+        return Reading(value, "pH", 0.0), True
+
+    clock.now_s = 11.0
+    probe = SimpleNamespace(handle=SimpleNamespace(name=name))
+    asyncio.run(exchanges._answered(answered)(probe))
+    return exchanges.failed
+
+
+def test_an_answer_to_an_earlier_question_is_found_out(exchanges):
+    """Unless its line is not honest, or it came later than a line can be silent for."""
+    assert read(exchanges, 6.3004) == []
+    assert read(exchanges, 6.1, name="forged") == []
+    assert read(exchanges, 6.1, given_up_s=11.0) == []
+    assert len(read(exchanges, 6.1, given_up_s=12.0)) == 1
+    assert len(read(exchanges, 6.1)) == 2
+
+
+def test_a_command_that_leaves_twice_is_found_out(exchanges):
+    """Another one, one that switches off, or one that nobody has decided on now, may."""
+    on, off, setpoint = b"\x05\0\x03\xff\0", b"\x05\0\x03\0\0", b"\x06\0\x06\0\x07"
+    for pdu in (off, on, off, setpoint, b"\x05\0\x04\xff\0", b"\x05\0\x04\xff\0"):
+        exchanges.writes(pdu)
+    assert exchanges.failed == []
+    exchanges.writes(on)
+    assert len(exchanges.failed) == 1
+
+
+def test_what_trouble_waits_for_is_told_apart():
+    """A dose, a command to a PLC, a question for a reading."""
+    frame = b"\0\x01\0\0\0\x06\x01"
+    assert [doses(data) for data in (b"D,5.00\r", b"D,?\r", b"X\r")] == [True, False, False]
+    assert [commands(frame + bytes([function])) for function in (4, 5, 16)] == [False, True, True]
+    assert [asks(data) for data in (b"R\r", b"MEAS:QUAL?\n", b"i\r")] == [True, True, False]

@@ -15,6 +15,8 @@ COMPUTER = ("suspended", "disk full", "disk slow", "disk error")
 NETWORK = ("network down", "half_open", "word_swap", "reset")
 LIES = ("corrupt", "stale", "garbage", "wrong_unit", "truncate", "dribble", "delay")
 """What may make an instrument seem to say what it does not: Modbus TCP has no checksum."""
+FORGED = (*(kind for kind in LIES if kind != "delay"), "word_swap")
+"""What changes what is read, not only when."""
 NO_READING = ("nan", "zero")
 """Nothing that a probe reads is zero."""
 NEVER_S = -1e9
@@ -29,6 +31,7 @@ class Trouble:
         self._mischief = witness.mischief
         self._bus_s: dict[str, float] = {}
         self._lie_s: dict[str, float] = {}
+        self._forged_s: dict[str, float] = {}
         self._computer_s = NEVER_S
         self._silent_since_s: dict[str, float] = {}
         links = {wire.link: wire.bus for wire in self._plant.assembly.serial}
@@ -54,6 +57,8 @@ class Trouble:
             self._bus_s[str(more["bus"])] = now_s
         if what in LIES:
             self._lie_s[str(more["bus"])] = now_s
+        if what in FORGED:
+            self._forged_s[str(more["bus"])] = now_s
 
     def glance(self) -> None:
         """Look in passing, every second or so: some of it lasts."""
@@ -62,6 +67,8 @@ class Trouble:
             faults = self._plant.assembly.wire_faults.get(bus)
             if faults is not None and any(fault.kind in LIES for fault in faults.pending):
                 self._lie_s[bus] = now_s
+            if faults is not None and any(fault.kind in FORGED for fault in faults.pending):
+                self._forged_s[bus] = now_s
             if not cable.plugged or getattr(cable, "deaf", False) or (faults is not None and faults.pending):
                 self._bus_s[bus] = now_s
         if self._mischief.disk_until_s > now_s:
@@ -80,6 +87,18 @@ class Trouble:
         """Tell whether what this device seems to say is what it says, and nobody else has touched it."""
         told_s = self._kernel.now_s - self._lie_s.get(self._bus_of[device], NEVER_S)
         return told_s > QUIET_S and device not in self._mischief.touched
+
+    def bus_of(self, device: str) -> str:
+        return self._bus_of[device]
+
+    def honest(self, device: str) -> bool:
+        """Tell whether what comes from this device is as it left it, if not always at once."""
+        return self._kernel.now_s - self._forged_s.get(self._bus_of[device], NEVER_S) > QUIET_S
+
+    @property
+    def unpressed(self) -> bool:
+        """Tell whether nobody else has touched anything for a while."""
+        return self._kernel.now_s - self._mischief.hand_at_s > QUIET_S
 
     def untouched(self, device: str) -> bool:
         """Tell whether, besides, nobody else has touched an actuator."""

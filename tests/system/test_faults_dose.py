@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.system.stack import WITH_CALCIUM, because, greenhouse, next_trial
@@ -64,8 +66,8 @@ def test_fault_26_a_pump_that_would_dose_at_power_up_is_not_used(sim, campaign):
     assert next_trial(campaign, "RECORDED")["trial"] > lost
 
 
-def test_fault_25_a_pump_past_its_deadline_trips_the_campaign(sim, campaign):
-    """A pump that does not end is stopped, and all is safe; the trip ends the campaign with exit 3."""
+def test_fault_25_a_pump_past_its_deadline_trips_the_campaign(sim, campaign, shared):
+    """A pump that does not end is stopped, and all is safe; the trip ends the campaign, exit 3, until it is reset."""
     sim.control({"fault": "pump", "bus": "ca", "stuck": True})
     assert campaign.wait() == 3
     state = sim.state()
@@ -74,3 +76,7 @@ def test_fault_25_a_pump_past_its_deadline_trips_the_campaign(sim, campaign):
     (ended,) = campaign.rows("SELECT ended FROM starts ORDER BY id DESC LIMIT 1")
     assert ended["ended"].startswith("Tripped")
     assert "then `rigctl reset-trip CONFIG`" in campaign.said.splitlines()[-1]
+    # so that a test that shares the state directory may come after this one
+    reset = shared.rigctl("reset-trip", "--state", campaign.state, "--json")
+    assert reset.wait() == 0
+    assert "ran past its deadline" in json.loads(reset.out.read_text())["reset"]["reason"]

@@ -22,7 +22,7 @@ from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import to_micros
-from rigctl.core.play import Played, play
+from rigctl.core.play import Played, Post, play
 from rigctl.core.policy import Policy, Proposal
 
 Row = dict[str, Any]
@@ -68,8 +68,11 @@ def run_cell(cell: Cell) -> list[Row]:
     return [{**key, **{name: column[t] for name, column in table.items()}} for t in range(len(played.decisions))]
 
 
-def simulate(bench: BenchProblem, policy: Policy, problem: Problem, seed: int) -> Played:
-    """Propose, draw what is uncontrolled, observe, charge; until the policy has finished or the budget is spent."""
+def simulate(bench: BenchProblem, policy: Policy, problem: Problem, seed: int, post: Post | None = None) -> Played:
+    """Propose, draw what is uncontrolled, observe, charge; until the policy has finished or the budget is spent.
+
+    Outcomes come by `post`, if there is one.
+    """
     streams = Streams.of(seed)
     trials = count(1)
 
@@ -79,7 +82,7 @@ def simulate(bench: BenchProblem, policy: Policy, problem: Problem, seed: int) -
     points = bench.initial_points(streams.initial)
     seen = zip(points, _observe(bench, points, streams.initial), strict=True)
     known = History.of(_observation(0, -1, x, y, 0) for x, y in seen)
-    return play(policy, problem, observe, streams.policy_seed, known=known, timer=time.thread_time)
+    return play(policy, problem, observe, streams.policy_seed, known=known, post=post, timer=time.thread_time)
 
 
 def _played(bench: BenchProblem, proposal: Proposal, trial: int, streams: Streams) -> Observation:

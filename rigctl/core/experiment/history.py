@@ -68,15 +68,27 @@ class History:
     """Handed on by `append`; saves time, decides nothing."""
     corrections: int = field(default=0, repr=False, compare=False)
     """The last correction of a trial that this takes into account, by its number in the journal; 0: none."""
+    before: int = field(default=0, repr=False)
+    """Trials before the first of these, known by their sums alone: more than 0 in an `end`."""
 
     def append(self, observation: Observation) -> History:
         """Return a longer history; this one stays as it is. Nothing known is computed again, only copied."""
-        longer = History((*self.observations, observation), self.memo, self.corrections)
+        longer = History((*self.observations, observation), self.memo, self.corrections, self.before)
         # where a cached_property keeps its value; a frozen dataclass without slots allows it
         vars(longer)["_sums"] = self._sums.extended((observation,))
         if "_tables" in vars(self):  # whoever asks for sums alone, as a campaign's loop does, need not keep tables
             vars(longer)["_tables"] = self._tables.extended((observation,))
         return longer
+
+    def end(self, count: int) -> History:
+        """Return its last `count` observations with the length and sums of all: for a loop that keeps no more.
+
+        No policy can be asked about it. Whoever needs the others reads them where they are written.
+        """
+        kept = self.observations[-count:]
+        shorter = History(kept, Memo(), self.corrections, len(self) - len(kept))
+        vars(shorter)["_sums"] = self._sums
+        return shorter
 
     @classmethod
     def of(cls, observations: Iterable[Observation], memo: Memo | None = None, corrections: int = 0) -> History:
@@ -84,7 +96,7 @@ class History:
         return cls(tuple(observations), memo or Memo(), corrections)
 
     def __len__(self) -> int:
-        return len(self.observations)
+        return self.before + len(self.observations)
 
     @cached_property
     def _sums(self) -> _Sums:
@@ -92,12 +104,20 @@ class History:
 
     @cached_property
     def _tables(self) -> _Tables:
+        if self.before:
+            raise AssertionError(f"unreachable: {self.before} of {len(self)} trials are known by their sums alone")
         return _Tables().extended(self.observations)
 
     @property
     def complete(self) -> tuple[Observation, ...]:
         """Return the observations a model can learn from: measured inputs and an outcome."""
         return self._tables.complete
+
+    @property
+    def awaited(self) -> FloatArray:
+        """Return the inputs of the observations whose outcome is still to come, (k, d), unit cube; (0, 0): none is."""
+        rows = [o.x for o in self.observations if o.awaited and o.y is None and o.x is not None]
+        return np.array(rows, dtype=float) if rows else np.empty((0, 0))
 
     @property
     def x(self) -> FloatArray:

@@ -151,6 +151,8 @@ class Problem:
     """What they read now, before the trial that is to be decided; None: not read."""
     reference: ReferenceTrials | None = None
     """Which setting is played again and again; None: none."""
+    persistence: tuple[float, ...] | None = None
+    """(d,), in [0, 1]: what persists of a deviation from a reading to its trial, where it is known; None: learned."""
 
 
 def sign(problem: Problem) -> float:

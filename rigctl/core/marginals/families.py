@@ -78,7 +78,7 @@ class Uniform:
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
         if not isinstance(kernel, SquaredExponential):
-            return _z_by_rule(self.rule(kernel.lengthscale / 4), b, kernel)
+            return z_by_rule(self.rule(kernel.lengthscale / 4), b, kernel)
         precision = kernel.lengthscale**-2
         logs = log_integral(0.0, precision, self.low - b, self.high - b)
         return np.asarray(np.exp(logs - np.log(self.high - self.low)))
@@ -149,6 +149,17 @@ class TruncatedNormal:
         tail = np.logaddexp(np.log1p(-p) + log_ndtr(sign * a), np.log(p) + log_ndtr(sign * b))
         return np.asarray(np.clip(self.loc + sign * self.scale * ndtri_exp(tail), 0.0, 1.0))
 
+    def distribution(self, x: FloatArray) -> FloatArray:
+        """Return P(X <= x), elementwise, from the same integrals as all else."""
+        mode, precision = self._origin, self.scale**-2
+        slope, low = (self.loc - mode) * precision, -mode
+        upper = np.minimum(x, 1.0) - mode
+        out = np.zeros(upper.shape)
+        inside = upper - low > np.finfo(float).tiny  # a narrower interval has no logarithm
+        whole = log_integral(slope, precision, low, 1.0 - mode)
+        out[inside] = np.exp(log_integral(slope, precision, low, upper[inside]) - whole)
+        return np.minimum(out, 1.0)
+
     def rule(self, width: float) -> tuple[FloatArray, FloatArray]:
         """Return nodes and weights (sum 1) for expectations of functions with features no narrower than `width`.
 
@@ -166,7 +177,7 @@ class TruncatedNormal:
         That is b or the density's mode: measured from the other one, large exponents would cancel.
         """
         if not isinstance(kernel, SquaredExponential):
-            return _z_by_rule(self.rule(kernel.lengthscale / 4), b, kernel)
+            return z_by_rule(self.rule(kernel.lengthscale / 4), b, kernel)
         b = np.asarray(b, dtype=float)
         r, p_density, p_kernel = self._origin, self.scale**-2, kernel.lengthscale**-2
         if p_density > p_kernel:
@@ -214,22 +225,24 @@ class Empirical:
         return np.array(self.sample), np.full(len(self.sample), 1.0 / len(self.sample))
 
     def z(self, b: FloatArray, kernel: Kernel1D) -> FloatArray:
-        return _z_by_rule(self.rule(), b, kernel)
+        return z_by_rule(self.rule(), b, kernel)
 
     def Z(self, b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:  # noqa: N802 - the paper's symbol
-        return _pairs_by_rule(self.rule(), b, b2, kernel)
+        return pairs_by_rule(self.rule(), b, b2, kernel)
 
     def zz(self, kernel: Kernel1D) -> float:
         """Return E[k(X, X')] over all pairs of readings, each with itself included, as X and X' are independent."""
         return float(np.mean(self.z(np.array(self.sample), kernel)))
 
 
-def _z_by_rule(rule: tuple[FloatArray, FloatArray], b: FloatArray, kernel: Kernel1D) -> FloatArray:
+def z_by_rule(rule: tuple[FloatArray, FloatArray], b: FloatArray, kernel: Kernel1D) -> FloatArray:
+    """Return E[k(X, b)], (n,), by a rule's nodes and weights."""
     nodes, weights = rule
     return np.asarray(kernel.value(np.asarray(b)[:, None] - nodes) @ weights)
 
 
-def _pairs_by_rule(rule: tuple[FloatArray, FloatArray], b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:
+def pairs_by_rule(rule: tuple[FloatArray, FloatArray], b: FloatArray, b2: FloatArray, kernel: Kernel1D) -> FloatArray:
+    """Return E[k(X, b) k(X, b2)] of every pair, (n, m), by a rule's nodes and weights."""
     nodes, weights = rule
     left = kernel.value(np.asarray(b)[:, None] - nodes) * weights
     return np.asarray(left @ kernel.value(np.asarray(b2)[:, None] - nodes).T)
@@ -245,9 +258,9 @@ def _pairs(
     """
     length = kernel.lengthscale
     if not isinstance(kernel, SquaredExponential):
-        return _pairs_by_rule(marginal.rule(length / 4), b, b2, kernel)
+        return pairs_by_rule(marginal.rule(length / 4), b, b2, kernel)
     if extent < 100 * length:
-        return _pairs_by_rule(marginal.rule(length / np.sqrt(2)), b, b2, kernel)
+        return pairs_by_rule(marginal.rule(length / np.sqrt(2)), b, b2, kernel)
     b, b2 = np.asarray(b), np.asarray(b2)
     middle = 0.5 * (b[:, None] + b2)
     apart = np.exp(-np.square((b[:, None] - b2) / (2 * length)))

@@ -1,0 +1,179 @@
+"""What a reading before a trial is worth: learned from pairs, and used in decisions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from rigctl.core.experiment.history import ALONE, History, Look, Observation
+from rigctl.core.marginals.conditional import conditional
+from rigctl.core.marginals.families import TruncatedNormal, Uniform
+from rigctl.core.natural import Learned, persistences, present
+from rigctl.errors import UsageError
+from rigctl.experiment import Experiment, variable
+from tests.core.claims import unreadable
+
+A, B, BOTH = 0, 1, 2
+"""The control sets of the fixture `problem`."""
+NORMAL = TruncatedNormal.from_moments(0.45, 0.15)
+
+
+def of_b(problem, marginal):
+    """The problem with this marginal of b."""
+    a, b = problem.space.variables
+    return replace(problem, space=replace(problem.space, variables=(a, replace(b, marginal=marginal))))
+
+
+def pairs(rho, count, tau=0.0, seed=0):
+    """Readings of b before and values during trials that left it alone, each (count,)."""
+    rng = np.random.default_rng(seed)
+    g = rng.standard_normal((2, 10 * count))
+    before, during = NORMAL.loc + NORMAL.scale * np.array([g[0], rho * g[0] + np.sqrt(1 - rho**2) * g[1]])
+    inside = (np.minimum(before, during) > 0) & (np.maximum(before, during) < 1)
+    return before[inside][:count] + tau * rng.standard_normal(count), during[inside][:count]
+
+
+def looked(before, during, tau=0.0, control_set=A):
+    """One trial per pair."""
+    return History.of(
+        Observation(t, control_set, (0.5, float(x)), 1.0, 10, look=Look((None, float(r)), (0.0, tau)))
+        for t, (r, x) in enumerate(zip(before, during, strict=True), 1)
+    )
+
+
+def marginal_of_b(problem, history):
+    return present(problem, history)[0].space.variables[1].marginal
+
+
+@pytest.mark.parametrize("rho", [0.0, 0.5, 0.9, 1.0])
+@pytest.mark.parametrize("tau", [0.0, 0.05])
+def test_what_persists_is_learned_from_many_pairs(problem, rho, tau):
+    """Of 400 pairs it is found to 0.07, whatever the readings' errors."""
+    known = persistences(of_b(problem, NORMAL), looked(*pairs(rho, 400, tau), tau))
+    assert known[0] is None
+    assert known[1].rho == pytest.approx(rho, abs=0.07)
+    assert known[1].tau == pytest.approx(tau)
+    assert known[1].pairs == 400
+
+
+@pytest.mark.parametrize(
+    ("rho", "error", "within"), [(0.0, 0.09, 0.7), (0.5, 0.15, 0.4), (0.9, 0.05, 0.9), (1, 0.01, 1)]
+)
+def test_forty_pairs_tell_what_persists(problem, rho, error, within):
+    """With the marginal learned too: the mean error over 40 supplies, and how many are within 0.1 of the truth.
+
+    At 0.5 no estimator has a standard deviation below 0.106 from so many pairs, the marginal known.
+    """
+    declared = of_b(problem, Learned())
+    found = [persistences(declared, looked(*pairs(rho, 40, 0.02, seed), 0.02))[1].rho for seed in range(40)]
+    errors = np.abs(np.array(found) - rho)
+    assert errors.mean() < error
+    assert (errors <= 0.1).mean() >= within
+
+
+def test_a_reading_narrows_what_is_expected_of_the_trial(problem):
+    """Decisions see the conditional marginal of what was read, and the usual one of what was not, with a note."""
+    history = looked(*pairs(0.9, 40))
+    now = replace(of_b(problem, NORMAL), look=Look((None, 0.7), (0.0, 0.0)))
+    rho = persistences(now, history)[1].rho
+    presented, notes = present(now, history)
+    assert presented.space.variables[1].marginal == conditional(NORMAL, rho, 0.0, 0.7)
+    assert presented.space.variables[0] == problem.space.variables[0]
+    assert notes == ("a: it was not read before the trial, so its usual spread is expected",)
+
+
+def test_nothing_is_trusted_before_there_are_enough_pairs(problem):
+    """Seven pairs of eight leave the marginal as it is; pairs of trials that controlled the variable never count."""
+    now = replace(of_b(problem, NORMAL), look=Look((0.5, 0.7), (0.0, 0.0)))
+    assert marginal_of_b(now, looked(*pairs(1.0, 7))) is NORMAL
+    assert marginal_of_b(now, looked(*pairs(1.0, 40), control_set=B)) is NORMAL
+    assert marginal_of_b(now, looked(*pairs(1.0, 8))) != NORMAL
+    few = replace(of_b(problem, Learned(Uniform(), 12)), look=now.look)
+    assert marginal_of_b(few, looked(*pairs(1.0, 11))) == Uniform()
+
+
+def test_pairs_of_an_earlier_supply_are_forgotten(problem):
+    """Once a change is noticed only later pairs count."""
+    old, new = pairs(1.0, 60), pairs(0.0, 30, seed=1)
+    before = np.concatenate([0.2 * old[0], 0.8 + 0.2 * new[0]])
+    during = np.concatenate([0.2 * old[1], 0.8 + 0.2 * new[1]])
+    known = persistences(of_b(problem, Learned()), looked(before, during))[1]
+    assert 25 <= known.pairs <= 30
+    assert known.rho < 0.3
+
+
+def test_persistence_may_be_told(problem):
+    """A problem that says what persists is believed, from the first trial on."""
+    now = replace(of_b(problem, NORMAL), look=Look((0.5, 0.7), (0.0, 0.1)), persistence=(0.0, 0.8))
+    assert marginal_of_b(now, History()) == conditional(NORMAL, 0.8, 0.1, 0.7)
+    assert persistences(replace(now, look=None), History())[1].rho == 0.8
+
+
+def test_variables_that_still_vary_together_are_told_of(problem):
+    """What both readings leave open is correlated: a note that stays the same; independent variables have none."""
+    rng = np.random.default_rng(0)
+    g = rng.standard_normal((3, 100))
+    space = problem.space
+    variables = tuple(replace(v, marginal=NORMAL) for v in space.variables)
+    both = replace(problem, space=replace(space, variables=variables))
+    both = replace(both, look=Look((0.5, 0.5), (0.0, 0.0)))
+
+    def notes(shared, count):
+        x = NORMAL.loc + 0.15 * (np.sqrt(shared) * g[0] + np.sqrt(1 - shared) * g[1:])
+        rows = zip(x.T[:count], 0.45 + 0.15 * rng.standard_normal((count, 2)), strict=True)
+        return present(
+            both,
+            History.of(
+                Observation(t, ALONE, tuple(now), 1.0, 10, look=Look(tuple(then), (0.0, 0.0)))
+                for t, (now, then) in enumerate(rows, 1)
+            ),
+        )[1]
+
+    told = ("a and b: they vary together after a reading. Decisions take them to be independent",)
+    assert notes(0.8, 40) == notes(0.8, 100) == told
+    assert notes(0.0, 100) == ()
+
+
+def test_an_explanation_says_how_far_a_reading_is_trusted():
+    """In numbers and plain words: what was read, what is expected, what has been kept, and what is not trusted."""
+    variables = [variable("ph", 5.0, 7.0, "pH", natural=(6.0, 0.3)), variable("ca", 1.0, 5.0, "mM", natural=(3, 0.5))]
+    e = Experiment.of([*variables, variable("air", 15.0, 30.0, "degC")], [["ca"], ["ca", "ph"]], 1e6)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        before, after = rng.normal(6.0, 0.3), rng.normal()
+        x = [6.0 + 0.8 * (before - 6.0) + 0.18 * after, 2.0 + rng.random(), 20.0 + rng.random()]
+        e.tell("ca", x, -((x[0] - 5.8) ** 2), 1.0, look={"ph": (before, 0.01), "ca": 3.0})
+    asked = e.suggest({"ph": (6.3, 0.02), "ca": 3.25})
+    ph, ca, air = asked.proposal.read
+    assert (ph.value, ph.error, ph.pairs) == (pytest.approx(6.3), pytest.approx(0.02), 20)
+    assert 0.6 < ph.rho < 0.95
+    assert 6.15 < ph.mean < 6.3
+    assert ph.sd < 0.75 * ph.usual_sd == pytest.approx(0.3 * 0.75, rel=0.02)
+    assert (ca.rho, ca.pairs, ca.mean) == (0.0, 0, pytest.approx(3.0, abs=0.01))
+    assert air.value is None
+    left_alone = replace(asked, proposal=replace(asked.proposal, control_set=0, setting=(0.5,)))
+    lines = e.explain(left_alone)
+    assert (
+        f"ph read 6.300 ± 0.020 pH before the trial; it is expected at {ph.mean:.2f} ± {ph.sd:.2f} pH in it." in lines
+    )
+    assert f"It has kept {100 * ph.rho:.0f} % of a deviation in 20 trials that left it alone." in lines
+    assert "ca read 3.25 mM before the trial, and is controlled in it." in lines
+    assert any(line.startswith("air was not read before the trial; it is expected at ") for line in lines)
+    assert not [line for line in lines if unreadable(line)]
+
+
+def test_a_suggestion_hands_its_look_to_the_trial_that_is_told():
+    """What it was decided by need not be said twice; looks of nothing, or of what is not there, are refused."""
+    e = Experiment.of([variable("ph", 5.0, 7.0, natural=(6.0, 0.3))], [["ph"]], 10.0)
+    asked = e.suggest({"ph": 6.5})
+    e.tell("ph", [6.4], 1.0, 1.0, suggestion=asked)
+    e.tell(["ph", "ph"], [[6.4], [6.2]], [1.0, 2.0], [1.0, 1.0], look=[{}, {"ph": (5.5, 0.1)}])
+    assert [o.look for o in e.history.observations] == [Look((0.75,), (0.0,)), None, Look((0.25,), (0.05,))]
+    with pytest.raises(UsageError, match="unknown variables"):
+        e.suggest({"pH": 6.5})
+    with pytest.raises(UsageError, match="need finite"):
+        e.suggest({"ph": (6.5, -1.0)})
+    with pytest.raises(UsageError, match="got 1 looks for 2 trials"):
+        e.tell(["ph", "ph"], [[6.4], [6.2]], [1.0, 2.0], [1.0, 1.0], look={"ph": 6.0})

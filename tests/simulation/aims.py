@@ -1,0 +1,91 @@
+"""Trouble that waits for its moment: it comes as a command leaves, or a question to a probe.
+
+Of all that goes over a line, what moves something is the smallest part, and what is lost at random is hardly ever that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from sim_rig.rigs.assembly import PLC
+
+if TYPE_CHECKING:
+    from tests.simulation.mischief import Means
+
+MBAP = 7
+WRITES = (5, 6, 15, 16)
+QUESTIONS = (b"R\r", b"RT,", b"MEAS")
+Strikes = Callable[[bytes], bool]
+"""Tells whether this is what it has waited for."""
+
+
+def commands(data: bytes) -> bool:
+    """Tell whether this, on its way to a PLC, writes."""
+    return len(data) > MBAP and data[MBAP] in WRITES
+
+
+def doses(data: bytes) -> bool:
+    """Tell whether this, on its way to a pump, is a dose."""
+    return data[:2] == b"D," and data[2:3] not in (b"?", b"*")
+
+
+def asks(data: bytes) -> bool:
+    """Tell whether this asks an instrument on a line of text for a reading."""
+    return data.startswith(QUESTIONS)
+
+
+class Aims:
+    """Waits at the lines, with what the seed has drawn."""
+
+    def __init__(self, means: Means) -> None:
+        self._means = means
+        self._waiting: list[tuple[str, Strikes, Callable[[], None]]] = []
+        plant, rig = means.plant, means.controller.spec.rig
+        links = {wire.link: wire.bus for wire in plant.assembly.serial}
+        bus_of = {n: links.get(d.url.rpartition("/")[2].partition("?")[0], PLC) for n, d in rig.devices.items()}
+        self._pumps = [(bus_of[pump], rig.dosing[pump].sensor) for pump in sorted(rig.dosing)]
+        self._asked = sorted({bus_of[name] for name in plant.assembly.sensors} - {PLC})
+        """Lines whose answers do not say what they answer."""
+
+    def forget(self) -> None:
+        self._waiting.clear()
+
+    def leaves(self, bus: str, data: bytes) -> None:
+        """Strike if this is what something has waited for."""
+        for aim in self._waiting:
+            if aim[0] == bus and aim[1](data):
+                self._waiting.remove(aim)
+                aim[2]()
+                return
+
+    def at_command(self) -> None:
+        """The answer to the next command is lost, or comes when nobody waits for it any more."""
+        draw = self._means.draw
+        bus = draw.choice([PLC, *(bus for bus, _ in self._pumps)])
+        kind, seconds = draw.choice(("drop_reply", "drop_reply", "delay")), draw.uniform(1.5, 3.5)
+        self._waiting.append((bus, commands if bus == PLC else doses, lambda: self._spoil(bus, kind, seconds)))
+
+    def at_question(self) -> None:
+        """The answer to the next question for a reading is lost, or comes about when it is given up."""
+        draw = self._means.draw
+        bus = draw.choice(self._asked)
+        kind, seconds = draw.choice(("drop_reply", "delay", "delay", "delay")), draw.uniform(1.4, 2.4)
+        self._waiting.append((bus, asks, lambda: self._spoil(bus, kind, seconds)))
+
+    def at_dose(self) -> None:
+        """A probe falls silent as its pump doses, for longer than it takes to mix."""
+        if not self._pumps:
+            return
+        bus, probe = self._means.draw.choice(self._pumps)
+        lasts_s = self._means.draw.uniform(20.0, 400.0)
+
+        def strike() -> None:
+            self._means._ask(fault="sensor", name=probe, mode="nan", offset=0.0)
+            self._means._lasts(lambda: self._means.plant.ask(fault="sensor", name=probe, mode="ok"), lasts_s)
+
+        self._waiting.append((bus, doses, strike))
+
+    def _spoil(self, bus: str, kind: str, seconds: float) -> None:
+        self._means._ask(fault=kind, bus=bus, count=1, seconds=round(seconds, 3))
+        self._means._dirty(30.0)

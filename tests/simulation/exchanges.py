@@ -1,0 +1,158 @@
+"""What goes to and fro, held against the instruments: an answer belongs to its question, a command leaves once."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
+
+from rigctl.campaign import safe_file
+from rigctl.rig.guard import Guard
+from rigctl.rig.handle import Handle
+from rigctl.rig.measuring import Probe
+from rigctl.rig.protocols import Reading
+from sim_rig.faults import SensorTap
+from tests.simulation.trouble import Trouble
+
+if TYPE_CHECKING:
+    from tests.simulation.invariants import Witness
+
+SHARED_S = 0.15
+"""What several devices share may have been read so long before one of them is asked."""
+SETTLED_S = 1.0
+"""An answer that comes within this after it was given up is nobody's: the line falls silent, then asks who is there."""
+LATEST_S = 10.0
+"""One that comes later than the line is silent for cannot be told from an answer to the next question, by then."""
+ROUNDED = 0.0006
+"""By so much what a text or a register holds may differ from what the sensor gave: three decimals,"""
+ROUNDED_PART = 1e-5
+"""or single precision."""
+KEPT = 64
+
+
+class Exchanges:
+    """Looks at every answer and every command, whoever waits for them."""
+
+    def __init__(self, witness: Witness, trouble: Trouble) -> None:
+        self._witness = witness
+        self._trouble = trouble
+        self._taps = {id(tap): name for name, tap in witness.plant.assembly.sensors.items()}
+        self._gave: defaultdict[str, deque[tuple[float, float]]] = defaultdict(lambda: deque(maxlen=KEPT))
+        """By sensor: when, true time, it gave what."""
+        self._given_up_s: dict[str, float] = {}
+        self._sending: dict[str, Counter[bytes]] = {}
+        """By actuator that is told something now: what has left for it."""
+        self._place_of = _places(witness)
+        self._near = {name: max(ROUNDED, 0.51 * _step(witness, name)) for name in self._taps.values()}
+
+    @contextmanager
+    def installed(self) -> Iterator[None]:
+        with ExitStack() as stack:
+            for where, name, around in (
+                (SensorTap, "__call__", self._given),
+                (Probe, "attempt", self._answered),
+                (Guard, "apply", self._told),
+                (safe_file, "write", self._said_safe),
+            ):
+                stack.enter_context(patch.object(where, name, around(getattr(where, name))))
+            yield
+
+    # answers --------------------------------------------------------------------------------------------------------
+
+    def _given(self, really: Callable[..., float]) -> Callable[..., float]:
+        kernel, taps, gave = self._witness.kernel, self._taps, self._gave
+
+        def give(tap: SensorTap) -> float:
+            value = really(tap)
+            gave[taps[id(tap)]].append((kernel.now_s, value))
+            return value
+
+        return give
+
+    def _answered(self, really: Callable[..., Any]) -> Callable[..., Any]:
+        """A reading is what its sensor gave when it was asked for it."""
+        kernel = self._witness.kernel
+
+        async def attempt(probe: Probe) -> tuple[Reading, bool]:
+            began_s, name = kernel.now_s - SHARED_S, probe.handle.name
+            reading, answered = await really(probe)
+            late_s = kernel.now_s - self._given_up_s.get(name, began_s - LATEST_S)
+            if not reading.valid:
+                self._given_up_s[name] = kernel.now_s
+            elif not SETTLED_S <= late_s < LATEST_S and self._trouble.honest(name):
+                self._check(name, reading.value, began_s)
+            return reading, answered
+
+        return attempt
+
+    def _check(self, name: str, value: float, began_s: float) -> None:
+        near = self._near[name] + ROUNDED_PART * abs(value)
+        gave = [(at_s, v) for at_s, v in self._gave[name] if at_s >= began_s]
+        if not any(abs(v - value) <= near for _, v in gave):
+            told = ", ".join(f"{v:.6g}" for _, v in gave) or "nothing"
+            self._witness.fail(f"{name}: {value:.6g} was read, and since it was asked it has given {told}")
+
+    # commands -------------------------------------------------------------------------------------------------------
+
+    def _told(self, really: Callable[..., Any]) -> Callable[..., Any]:
+        async def apply(guard: Guard, actuator: Handle[Any], value: float) -> None:
+            self._sending[actuator.name] = Counter()
+            try:
+                await really(guard, actuator, value)
+            finally:
+                self._sending.pop(actuator.name, None)
+
+        return apply
+
+    def writes(self, pdu: bytes) -> None:
+        """One command leaves once, for one decision to send it, whatever becomes of its answer."""
+        if len(pdu) < 5 or pdu[0] not in (5, 6, 16) or (pdu[0] == 5 and pdu[3:5] == b"\0\0"):
+            return
+        kind = "coil" if pdu[0] == 5 else "holding"
+        name = self._place_of.get((kind, struct.unpack(">H", pdu[1:3])[0]), "")
+        if name not in self._sending:
+            return
+        self._sending[name][pdu] += 1
+        if self._sending[name][pdu] > 1:
+            self._witness.fail(f"{name}: {pdu.hex(' ')} leaves a second time for one decision")
+
+    def begins(self) -> None:
+        """Forget what a life that is over was doing."""
+        self._sending.clear()
+        self._given_up_s.clear()
+
+    # what is left in writing ----------------------------------------------------------------------------------------
+
+    def _said_safe(self, really: Callable[..., None]) -> Callable[..., None]:
+        """`safe.json` says that nothing is driven only if nothing is."""
+
+        def write(directory: Path, content: safe_file.SafeFile) -> None:
+            driven = [n for n in self._witness.driven() if self._trouble.believed(n) and self._trouble.unpressed]
+            if not content.driven and driven:
+                self._witness.fail(f"safe.json is to say that nothing is driven, and {', '.join(driven)} is")
+            really(directory, content)
+
+        return write
+
+
+def _places(witness: Witness) -> dict[tuple[str, int], str]:
+    """Return the actuators by table and address of what is written for them."""
+    found = {}
+    for name in witness.spec.rig.limits:
+        options = witness.spec.rig.devices[name].options.model_dump(by_alias=True)
+        write, enable = options.get("write") or {}, options.get("enable") or {}
+        if write.get("at") is not None:
+            found["holding", int(write["at"])] = name
+        if enable.get("coil") is not None:
+            found["coil", int(enable["coil"])] = name
+    return found
+
+
+def _step(witness: Witness, name: str) -> float:
+    """Return what one count of a sensor's register stands for; 0 where it holds a float, or there is none."""
+    read = witness.spec.rig.devices[name].options.model_dump(by_alias=True).get("read") or {}
+    return 0.0 if str(read.get("type", "float32")).startswith("float") else float(read["scale"])
