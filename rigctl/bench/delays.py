@@ -56,7 +56,7 @@ def regret(cell: Cell, post: Post | None) -> Regret:
     """Play one campaign, and return what it lost; outcomes come by `post`."""
     bench = bench_problem(cell)
     policy = build_policy(cell.policy, bench.options.get(cell.policy.policy))
-    played = simulate(bench, policy, bench.problem(cell.budget, model_overrides(cell.policy)), cell.seed, post)
+    played = simulate(bench, policy, bench.problem(cell.budget, model_overrides(cell.policy)), cell.seed, post=post)
     table = columns(bench, played)
     final = [value for value in table["inference"] if not np.isnan(value)]
     return Regret(table["cost_varying"][-1] / table["spent"][-1], final[-1], len(played.decisions))

@@ -79,8 +79,8 @@ def build_problem(context: Context) -> Problem | None:
         cost_model=config.costs,
         known_costs=known,
         further=further,
-        reference=reference,
         looks=config.trial is not None and config.trial.look is not None,
+        reference=reference,
     )
 
 

@@ -169,28 +169,6 @@ class MetricsSection(Section):
     """Of 127.0.0.1, where they are also given over HTTP at /metrics."""
 
 
-class TodaySection(Section):
-    """How the rig is run today, for recommendations to be compared with."""
-
-    control: list[str] = Field(default_factory=list)
-    """Variables that are controlled today; none: everything is left alone."""
-    at: dict[str, Quantity] = Field(default_factory=dict)
-    """Setpoint of each."""
-
-
-class ReferenceSection(Section):
-    """A setting that is played again every so many trials, for what changes in between to show."""
-
-    every: str
-    """How many trials lie between two of them: 25 trials."""
-    control: list[str] = Field(default_factory=list)
-    """Variables that are controlled in it, one of the control sets; none: what would be recommended at the first."""
-    at: dict[str, Quantity] = Field(default_factory=dict)
-    """Setpoint of each."""
-    second_sensor: str | None = None
-    """The one of `further_outcomes` that another sensor of the first outcome measures: tells a sensor that ages."""
-
-
 class PrepareSection(Section):
     """Something done in every trial before settling: after the setpoints are imposed, or before a look."""
 
@@ -240,3 +218,25 @@ class TrialSection(Section):
     """Time between imposing the setpoints and measuring."""
     measure: MeasureSection
     """How sensors are read."""
+
+
+class TodaySection(Section):
+    """How the rig is run today, for recommendations to be compared with."""
+
+    control: list[str] = Field(default_factory=list)
+    """Variables that are controlled today; none: everything is left alone."""
+    at: dict[str, Quantity] = Field(default_factory=dict)
+    """Setpoint of each."""
+
+
+class ReferenceSection(Section):
+    """A setting that is played again every so many trials, for what changes in between to show."""
+
+    every: str
+    """How many trials lie between two of them: 25 trials."""
+    control: list[str] = Field(default_factory=list)
+    """Variables that are controlled in it, one of the control sets; none: what would be recommended at the first."""
+    at: dict[str, Quantity] = Field(default_factory=dict)
+    """Setpoint of each."""
+    second_sensor: str | None = None
+    """The one of `further_outcomes` that another sensor of the first outcome measures: tells a sensor that ages."""

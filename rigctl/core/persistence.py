@@ -131,7 +131,8 @@ def _prior() -> FloatArray:
 def conditioned(problem: Problem, persistences: Sequence[Persistence | None], look: Look) -> Problem:
     """Return a presented problem with what its variables are expected to be after this look.
 
-    A variable that was not read, or of which nothing is known to persist, keeps its marginal.
+    A variable that was not read, or of which nothing is known to persist, keeps its marginal. How they vary over all
+    readings is kept as `usual`, and what persists as `persistence`.
     """
     variables = tuple(
         v
@@ -139,7 +140,11 @@ def conditioned(problem: Problem, persistences: Sequence[Persistence | None], lo
         else replace(v, marginal=conditional(v.marginal, known.rho, sd or known.tau, read))
         for v, known, read, sd in zip(problem.space.variables, persistences, look.x, look.sd, strict=True)
     )
-    return replace(problem, space=replace(problem.space, variables=variables))
+    trusted = tuple(
+        0.0 if known is None or read is None else known.rho for known, read in zip(persistences, look.x, strict=True)
+    )
+    space = replace(problem.space, variables=variables)
+    return replace(problem, space=space, usual=problem.space, persistence=trusted)
 
 
 def read_before(

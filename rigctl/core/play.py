@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.policy import Finished, Policy, Proposal, next_proposal, trial_rng
 
@@ -90,6 +90,7 @@ def play(
     observe: Callable[[Proposal], Observation],
     seed: int,
     *,
+    look: Callable[[], Look] | None = None,
     known: History | None = None,
     most: int | None = None,
     post: Post | None = None,
@@ -105,6 +106,7 @@ def play(
         problem: what is decided.
         observe: carries out a proposal; what it returns is charged.
         seed: of all decisions.
+        look: reads the variables before a trial is decided; the decision and the history have what it returns.
         known: what was observed before the first trial; its costs count.
         most: trials at most.
         post: brings outcomes later; None: each is known at once.
@@ -122,14 +124,15 @@ def play(
         if most is not None and trial > most:
             finished = f"{most} trials are over"
             break
+        asked = problem if look is None else replace(problem, looks=True, look=look())
         began = timer()
         try:
-            proposal, state = next_proposal(policy, state, problem, history, trial_rng(seed, trial))
+            proposal, state = next_proposal(policy, state, asked, history, trial_rng(seed, trial))
         except Finished as reason:
             finished = str(reason)
             break
         decisions.append(Decided(proposal, state, timer() - began))
-        history = history.append(observe(proposal))
+        history = history.append(replace(observe(proposal), look=asked.look))
         history = history if post is None else post.delivered(history)
     history = history if post is None else post.all_of(history)
     return Played(problem, history, tuple(decisions), finished, seed)

@@ -155,8 +155,8 @@ def next_proposal(
     if wrong:
         raise PolicyError(f"{policy.name}: {'; '.join(wrong)}")
     proposal = on_grid(proposal, problem)
-    told = replace(proposal, notes=(*proposal.notes, *now.notes), read=now.read)
-    return told, json.loads(json.dumps(kept(after, before)))
+    notes = (*proposal.notes, *now.notes)
+    return replace(proposal, notes=notes, read=now.read), json.loads(json.dumps(kept(after, before)))
 
 
 def on_grid(proposal: Proposal, problem: Problem) -> Proposal:

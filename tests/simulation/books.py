@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 NEXT = {
+    ("", "LOOKING"), ("LOOKING", "PROPOSED"),
     ("", "PROPOSED"), ("PROPOSED", "ARMED"), ("ARMED", "RUNNING"), ("RUNNING", "MEASURED"), ("MEASURED", "RECORDED"),
     ("PROPOSED", "ABANDONED"), ("PROPOSED", "FAILED"), ("MEASURED", "FAILED"),
-    *((state, end) for state in ("ARMED", "RUNNING") for end in ("FAILED", "ABANDONED", "LOST")),
+    *((state, end) for state in ("LOOKING", "ARMED", "RUNNING") for end in ("FAILED", "ABANDONED", "LOST")),
 }  # fmt: skip
 """Steps that a trial may take."""
 ENDS = ("RECORDED", "FAILED", "ABANDONED", "LOST")
@@ -128,7 +129,8 @@ class Books:
         meters = {meter for _, meter in charged}
         for trial, row in self.trials.items():
             lines = {meter for charged_to, meter in charged if charged_to == trial}
-            moved = connection.execute("SELECT 1 FROM events WHERE trial = ? AND state = 'ARMED'", (trial,)).fetchone()
+            begun = "SELECT 1 FROM events WHERE trial = ? AND state IN ('LOOKING', 'ARMED')"
+            moved = connection.execute(begun, (trial,)).fetchone()
             if row[3] in ENDS and moved and lines != meters:
                 raise Violation(f"trial {trial}: {row[3]}, charged for {sorted(lines)}, not for {sorted(meters)}")
             if row[3] not in ENDS and lines:

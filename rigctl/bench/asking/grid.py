@@ -20,8 +20,17 @@ from rigctl.errors import UsageError
 
 VARIANCES = (0.04,)
 SEEDS = 10
-PLURALS = {"problems": "problem", "variances": "variance", "policies": "policy", "seed": "seeds", "cost": "costs"}
-KEYS = ("problem", "costs", "variance", "policy", "seeds", "budget", "model")
+PLURALS = {
+    "problems": "problem",
+    "variances": "variance",
+    "policies": "policy",
+    "seed": "seeds",
+    "cost": "costs",
+    "rhos": "rho",
+}
+KEYS = ("problem", "costs", "variance", "policy", "seeds", "budget", "model", "rho", "reading_sd")
+
+NUMBERS = "a number or a list of numbers"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +51,10 @@ class Block:
     seeds: tuple[int, ...] = tuple(range(SEEDS))
     model: Mapping[str, Any] = field(default_factory=dict)
     """Model options of all its policies; a policy's own come before them."""
+    rhos: tuple[float | None, ...] = (None,)
+    """How far what is read before a trial persists in it; None: nothing is read."""
+    reading_sd: float = 0.0
+    """Of the readings' errors, unit cube."""
     where: str = field(default="grid", compare=False)
     """Where it stands, for messages."""
 
@@ -51,6 +64,14 @@ class Block:
                 raise UsageError(f"{self.where}: no {name}; give at least one")
         if not (isfinite(self.budget) and self.budget * MICROS_PER_UNIT >= 1):
             raise UsageError(f"{self.where}: budget: got {self.budget}, must be more than nothing, and finite")
+        wrong = [rho for rho in self.rhos if rho is not None and not 0 <= rho <= 1]
+        if wrong or not (isfinite(self.reading_sd) and self.reading_sd >= 0):
+            got = (
+                f"rho: got {wrong[0]}, must be from 0 to 1"
+                if wrong
+                else f"reading_sd: got {self.reading_sd}, must be >= 0"
+            )
+            raise UsageError(f"{self.where}: {got}")
         if any(seed < 0 for seed in self.seeds):
             raise UsageError(f"{self.where}: seeds: got {list(self.seeds)}, must be 0 or more")
 
@@ -65,9 +86,12 @@ class Block:
                 seed,
                 self.budget,
                 None if data is None else str(data),
+                rho if entry_of(problem).varies else None,
+                self.reading_sd if rho is not None and entry_of(problem).varies else 0.0,
             )
             for problem in self.problems
             for variance in self.variances
+            for rho in self.rhos
             for costs in self.costs or (entry_of(problem).usual,)
             for seed in self.seeds
             for policy in self.policies
@@ -103,7 +127,7 @@ def _labels_differ(cells: Iterable[Cell]) -> None:
     """Refuse a label of two meanings: in one table, rows of different policies would be averaged."""
     seen: dict[tuple[object, ...], Cell] = {}
     for cell in cells:
-        key = (cell.problem, cell.costs, cell.variance, cell.policy.label, cell.seed, cell.budget)
+        key = (cell.scene, cell.costs, cell.variance, cell.policy.label, cell.seed, cell.budget)
         if key in seen:
             raise UsageError(
                 f"grid: label {cell.policy.label!r} stands for two policies on {cell.problem}: "
@@ -179,8 +203,10 @@ def block_of(given: Mapping[str, Any], where: str) -> Block:
         policies=tuple(policy_spec(v, f"{where}: policy") for v in _listed(content["policy"])),
         budget=_number(content["budget"], f"{where}: budget", "one number; for more budgets give more grids"),
         costs=None if costs is None else _texts(costs, f"{where}: costs"),
-        variances=tuple(_number(v, f"{where}: variance", "a number or a list of numbers") for v in _listed(variance)),
+        variances=tuple(_number(v, f"{where}: variance", NUMBERS) for v in _listed(variance)),
         seeds=_seeds(content.get("seeds", SEEDS), f"{where}: seeds"),
+        rhos=tuple(None if v is None else _number(v, f"{where}: rho", NUMBERS) for v in _listed(content.get("rho"))),
+        reading_sd=_number(content.get("reading_sd", 0.0), f"{where}: reading_sd", "a number"),
         model=dict(model),
         where=where,
     )

@@ -13,7 +13,7 @@ from rigctl.bench.names import must_be_one_of
 from rigctl.core.policies.registry import policy_names
 from rigctl.errors import UsageError
 
-KEYS = ("label", "policy", "options", "model")
+KEYS = ("label", "policy", "options", "model", "reading")
 """Of a definition in a grid file."""
 
 
@@ -34,7 +34,9 @@ def plain_label(label: str) -> str:
 def predefined() -> Mapping[str, PolicySpec]:
     """Return the policies of all labels that need no definition in a grid file."""
     specs = {
-        label: PolicySpec(label, said.get("policy", label), said.get("options", {}), said.get("model", {}))
+        label: PolicySpec(
+            label, said.get("policy", label), said.get("options", {}), said.get("model", {}), said.get("reading", True)
+        )
         for label, said in listed().items()
     }
     slashed = {label.replace("-per-cost", "/cost"): spec for label, spec in specs.items()}
@@ -75,10 +77,13 @@ def _defined(given: Mapping[Any, Any], where: str) -> PolicySpec:
     for key in ("options", "model"):
         if not isinstance(given.get(key) or {}, Mapping):
             raise UsageError(f"{where} {dict(given)}: {key}: got {given[key]!r}, must be a mapping of options")
+    if not isinstance(given.get("reading", True), bool):
+        raise UsageError(f"{where} {dict(given)}: reading: got {given['reading']!r}, must be true or false")
     base = policy_spec(given.get("policy", given.get("label")), where)
     return PolicySpec(
         label=given.get("label", base.label),
         policy=base.policy,
         options={**base.options, **(given.get("options") or {})},
         model={**base.model, **(given.get("model") or {})},
+        reading=given.get("reading", base.reading),
     )

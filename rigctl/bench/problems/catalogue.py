@@ -15,7 +15,10 @@ from rigctl.bench.problems.ageing import LEVELS, ageing
 from rigctl.bench.problems.full_control import CostsName, FunctionName, full_control
 from rigctl.bench.problems.functions import DATA_FILES, data_file
 from rigctl.bench.problems.multi_outcome import trays, zdt3
+from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.problem import COST_SETS, BenchProblem, control_set_problem, recipes
+from rigctl.bench.problems.rules import RuleTruth
+from rigctl.errors import UsageError
 
 DIMENSIONS = (4, 8, 16)
 """Of the full-control problems (Xie et al., section 4)."""
@@ -103,3 +106,22 @@ def _built(problem: str, costs: str, variance: float, seed: int, data: str | Non
     if not entry.varies:
         return entry.build(costs)
     return entry.build(costs, variance, seed, None if data is None else Path(data), solved=solved)
+
+
+def rule_truth(cell: Cell) -> RuleTruth | None:
+    """Return the truth about rules of a cell with readings, computed once per process; None without."""
+    if cell.rho is None:
+        return None
+    data = None if cell.data is None else str(Path(cell.data).resolve())
+    seed = cell.seed if entry_of(cell.problem).seeded else 0
+    return _solved(cell.problem, cell.variance, seed, data, Nature(cell.rho, cell.reading_sd))
+
+
+@lru_cache(maxsize=8)
+def _solved(problem: str, variance: float, seed: int, data: str | None, nature: Nature) -> RuleTruth:
+    bench = _built(problem, entry_of(problem).usual, variance, seed, data, solved=True)
+    if bench.truth is None:
+        raise UsageError(f"problem {problem}: it has no variables that are left alone, so nothing to read")
+    recipe, sets = recipes()[problem], [s.indices for s in bench.space.control_sets]
+    objective = recipe.objective(seed, None if data is None else Path(data))
+    return RuleTruth.of(objective, bench.marginals, sets, bench.truth, nature)

@@ -110,10 +110,14 @@ class BenchProblem:
     def initial_points(self, rng: np.random.Generator) -> FloatArray:
         return rng.random((5, self.space.dimension)) if self.initial is None else self.initial(rng)
 
+    @property
+    def marginals(self) -> tuple[Marginal, ...]:
+        """Return how variables left alone really vary, (d,)."""
+        return self.natural or tuple(v.marginal for v in self.space.variables)
+
     def left_alone(self, quantiles: FloatArray) -> FloatArray:
         """Return what the variables would be if none were controlled, (d,), unit cube, at these quantiles (d,)."""
-        marginals = self.natural or tuple(v.marginal for v in self.space.variables)
-        return np.array([m.quantile(q) for m, q in zip(marginals, quantiles, strict=True)])
+        return np.array([m.quantile(q) for m, q in zip(self.marginals, quantiles, strict=True)])
 
     def problem(self, budget: float, model: Mapping[str, Any] | None = None) -> Problem:
         """Return what the policy is told; `budget` in currency units, `model` overrides single model options.

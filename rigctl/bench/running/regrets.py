@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from rigctl.bench.problems.problem import BenchProblem
+from rigctl.bench.problems.rules import RuleTruth
 from rigctl.bench.problems.truth import Truth
+from rigctl.bench.running.learned import learned_rule
 from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.experiment.history import History
 from rigctl.core.gp.hyperparameters import Hyperparameters
@@ -28,7 +30,8 @@ def initial(played: Played) -> int:
     return len(played.history) - len(played.decisions)
 
 
-def columns(bench: BenchProblem, played: Played) -> dict[str, list[Any]]:
+def columns(bench: BenchProblem, played: Played, rules: RuleTruth | None = None) -> dict[str, list[Any]]:
+    """Return all columns; with the truth about `rules`, inference regret is that of what would be done by a reading."""
     decided, history = played.decisions, played.history
     charged = history.observations[initial(played) :]
     spent = np.cumsum([o.cost for o in charged], dtype=np.int64)
@@ -41,7 +44,7 @@ def columns(bench: BenchProblem, played: Played) -> dict[str, list[Any]]:
         "spent": [to_units(int(s)) for s in spent],
         "y": [o.y for o in charged],
     }
-    table |= _of_truth(bench, played, spent)
+    table |= _of_truth(bench, played, spent) if rules is None else of_rules(rules, played, spent)
     unknown = [np.nan] * len(decided)
     table |= {"dear_input": unknown, "hypervolume": unknown} if bench.progress is None else bench.progress(history)
     return {**table, "decision_s": [d.decision_s for d in decided]}
@@ -50,8 +53,7 @@ def columns(bench: BenchProblem, played: Played) -> dict[str, list[Any]]:
 def _of_truth(bench: BenchProblem, played: Played, spent: IntArray) -> dict[str, list[Any]]:
     count, truth = len(played.decisions), bench.truth
     if truth is None:
-        names = ("value", "simple", "quality", "cost_regret", "cost_varying", "inference")
-        return {**{name: [np.nan] * count for name in names}, "recommended": [""] * count}
+        return unknown_truth(count)
     value = true_values(truth, played.decisions, len(bench.space.control_sets))
     costs = np.array([bench.costs.mean(p.proposal.control_set, p.proposal.setting) for p in played.decisions])
     inference, recommended = _inference(truth, played, checkpoint_rows(spent, played.problem.budget))
@@ -62,6 +64,32 @@ def _of_truth(bench: BenchProblem, played: Played, spent: IntArray) -> dict[str,
         "inference": inference,
         "recommended": recommended,
     }
+
+
+def unknown_truth(count: int) -> dict[str, list[Any]]:
+    names = ("value", "simple", "quality", "cost_regret", "cost_varying", "inference")
+    return {**{name: [np.nan] * count for name in names}, "recommended": [""] * count}
+
+
+def of_rules(truth: RuleTruth, played: Played, spent: IntArray) -> dict[str, list[Any]]:
+    """Return the columns of a campaign whose trials have readings before them.
+
+    Regret is that of the rule that would be followed after a trial, or of the setting for a policy that was not told of
+    readings, against the best rule; `recommended` is what it controls most often. Regrets of single trials stay open.
+    """
+    table = unknown_truth(len(played.decisions))
+    most = truth.value(truth.best)
+    for row in checkpoint_rows(spent, played.problem.budget):
+        known = History(played.history.observations[: initial(played) + row + 1])
+        if known.observations[-1].look is None:
+            ways = truth.always(*recommended_after(played, row))
+        else:
+            state = Hyperparameters.remembered(played.decisions[row].state)
+            ways = learned_rule(played.problem, known, truth.readings, state)
+        table["inference"][row] = most - truth.value(ways)
+        often = int(np.bincount(ways.sets).argmax())
+        table["recommended"][row] = played.problem.space.control_sets[often].label
+    return table
 
 
 def true_values(truth: Truth, decided: Sequence[Decided], sets: int) -> FloatArray:

@@ -6,7 +6,7 @@ The loop is everybody's (`core.play`), so marginals may be learned here too.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
@@ -14,12 +14,13 @@ import numpy as np
 
 from rigctl.bench.asking.options import build_policy, model_overrides
 from rigctl.bench.cell import Cell
-from rigctl.bench.problems.catalogue import bench_problem
+from rigctl.bench.problems.catalogue import bench_problem, rule_truth
+from rigctl.bench.problems.nature import Nature
 from rigctl.bench.problems.problem import BenchProblem
 from rigctl.bench.running.regrets import columns
 from rigctl.bench.running.store import code_version
 from rigctl.core.arrays import FloatArray
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import to_micros
 from rigctl.core.play import Played, Post, play
@@ -36,14 +37,46 @@ class Streams:
     natural: np.random.Generator
     noise: np.random.Generator
     costs: np.random.Generator
+    before: np.random.Generator
     policy_seed: int
 
     @classmethod
     def of(cls, seed: int) -> Streams:
         """Spawn all from `SeedSequence(seed)`."""
-        *sequences, policy = np.random.SeedSequence(seed).spawn(5)
+        *sequences, policy, before = np.random.SeedSequence(seed).spawn(6)
         initial, natural, noise, costs = map(np.random.default_rng, sequences)
-        return cls(initial, natural, noise, costs, int(policy.generate_state(1)[0]))
+        seed_of_policy = int(policy.generate_state(1)[0])
+        return cls(initial, natural, noise, costs, np.random.default_rng(before), seed_of_policy)
+
+
+@dataclass(slots=True)
+class Days:
+    """Let time pass: what is read before each trial, and what the variables then are."""
+
+    bench: BenchProblem
+    nature: Nature | None
+    streams: Streams
+    before: FloatArray = field(default_factory=lambda: np.empty(0))
+    """(d,), unit cube: what they were when last read."""
+
+    def look(self) -> Look:
+        """Read the variables of the next trial.
+
+        Raises:
+            ValueError: nothing is read here.
+        """
+        if self.nature is None:
+            raise ValueError("look: got a cell without rho, need one to read anything")
+        d = self.bench.space.dimension
+        self.before = self.bench.left_alone(self.streams.before.random(d))
+        return self.nature.look(self.before, self.streams.before.standard_normal(d))
+
+    def during(self) -> FloatArray:
+        """Return what the variables are if none is controlled, (d,); in every trial one draw of each stream."""
+        quantiles = self.streams.natural.random(self.bench.space.dimension)
+        if self.nature is None:
+            return self.bench.left_alone(quantiles)
+        return self.nature.during(self.bench.marginals, self.before, quantiles)
 
 
 def run_cell(cell: Cell) -> list[Row]:
@@ -59,35 +92,51 @@ def run_cell(cell: Cell) -> list[Row]:
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]  # noqa: PLC0415 - with scikit-learn
 
     with threadpool_limits(limits=1):
-        bench = bench_problem(cell)
+        bench, rules = bench_problem(cell), rule_truth(cell)
         policy = build_policy(cell.policy, bench.options.get(cell.policy.policy))
-        played = simulate(bench, policy, bench.problem(cell.budget, model_overrides(cell.policy)), cell.seed)
-        table = columns(bench, played)
+        problem = bench.problem(cell.budget, model_overrides(cell.policy))
+        nature = None if cell.rho is None else Nature(cell.rho, cell.reading_sd)
+        played = simulate(bench, policy, problem, cell.seed, nature, told=cell.policy.reading)
+        table = columns(bench, played, rules)
     of_cell = {name: getattr(cell, name) for name in ("problem", "costs", "variance", "policy", "seed", "budget")}
-    key = {"cell": cell.id, **of_cell, "policy": cell.policy.label, "code": code_version()}
+    key = {"cell": cell.id, **of_cell, "problem": cell.scene, "policy": cell.policy.label, "code": code_version()}
     return [{**key, **{name: column[t] for name, column in table.items()}} for t in range(len(played.decisions))]
 
 
-def simulate(bench: BenchProblem, policy: Policy, problem: Problem, seed: int, post: Post | None = None) -> Played:
+def simulate(
+    bench: BenchProblem,
+    policy: Policy,
+    problem: Problem,
+    seed: int,
+    nature: Nature | None = None,
+    *,
+    told: bool = True,
+    post: Post | None = None,
+) -> Played:
     """Propose, draw what is uncontrolled, observe, charge; until the policy has finished or the budget is spent.
 
-    Outcomes come by `post`, if there is one.
+    Where there are readings the policy is `told` them, or plays on the same days without them. Outcomes come by `post`,
+    if there is one.
     """
     streams = Streams.of(seed)
-    trials = count(1)
+    days, trials = Days(bench, nature, streams), count(1)
+    looks = nature is not None and told
 
     def observe(proposal: Proposal) -> Observation:
-        return _played(bench, proposal, next(trials), streams)
+        if nature is not None and not looks:
+            days.look()
+        return _played(bench, proposal, next(trials), days)
 
     points = bench.initial_points(streams.initial)
     seen = zip(points, _observe(bench, points, streams.initial), strict=True)
     known = History.of(_observation(0, -1, x, y, 0) for x, y in seen)
-    return play(policy, problem, observe, streams.policy_seed, known=known, post=post, timer=time.thread_time)
+    look, seed = days.look if looks else None, streams.policy_seed
+    return play(policy, problem, observe, seed, look=look, known=known, post=post, timer=time.thread_time)
 
 
-def _played(bench: BenchProblem, proposal: Proposal, trial: int, streams: Streams) -> Observation:
+def _played(bench: BenchProblem, proposal: Proposal, trial: int, days: Days) -> Observation:
     """Draw from every stream in every trial, whatever is controlled: policies stay comparable trial by trial."""
-    x = bench.left_alone(streams.natural.random(bench.space.dimension))
+    x, streams = days.during(), days.streams
     x[list(bench.space.control_sets[proposal.control_set].indices)] = proposal.setting
     y = _observe(bench, x[None], streams.noise)[0] + (0.0 if bench.level is None else bench.level(trial))
     cost = bench.costs.draw(proposal.control_set, proposal.setting, float(streams.costs.standard_normal()))

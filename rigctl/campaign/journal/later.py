@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from operator import itemgetter
 from typing import Any
 
 from rigctl.campaign.journal.documents import loaded
@@ -57,6 +59,18 @@ def ends(came: set[str] | None, *, enough: bool) -> list[Event]:
     return [] if came is None else [Event.RECORD if came and enough else Event.FAIL]
 
 
+def in_time(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the steps of trials, one after the other, with what came later where it came."""
+    waited: set[int] = set()
+    rest: list[dict[str, Any]] = []
+    ends: list[dict[str, Any]] = []
+    for step in steps:
+        (ends if step["trial"] in waited else rest).append(step)
+        if step["event"] == Event.AWAIT:
+            waited.add(step["trial"])
+    return list(merge(rest, sorted(ends, key=itemgetter("at_s")), key=itemgetter("at_s")))
+
+
 def noted(rows: Iterable[dict[str, Any]], events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return who waits until when; a trial of which that is lost is due at once."""
     known = {row["trial"]: row for row in rows}
@@ -65,3 +79,9 @@ def noted(rows: Iterable[dict[str, Any]], events: Iterable[Mapping[str, Any]]) -
         known.get(n, {"trial": n, "how": "hand", "due_s": row["at_s"], "due_utc": row["utc"], "epoch": ""})
         for n, row in sorted(waits.items())
     ]
+
+
+def by_hand(tables: Mapping[str, Iterable[dict[str, Any]]]) -> list[dict[str, Any]]:
+    """Return the corrections of trials whose outcome a person was to say."""
+    given = {row["trial"] for row in tables.get("awaited", ()) if row["how"] == "hand"}
+    return [row for row in tables["corrections"] if row["trial"] in given]

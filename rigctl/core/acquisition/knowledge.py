@@ -16,7 +16,7 @@ go: it is positive wherever the best may be, while the gain of any one trial is 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -44,43 +44,69 @@ class Knowledge:
     """Hold what does not depend on the candidate: alternatives that could be recommended, and nodes. Standardised."""
 
     expectations: Expectations
-    space: Space
+    """Of all control sets of every space (`Expectations.over`)."""
+    spaces: Sequence[Space]
+    """What is expected of the variables now, and after readings to come."""
     alternatives: Settings
+    """Space by space; of the second the control sets are counted on, as rows of `expectations`."""
     nodes: FloatArray
-    """(q, d), unit cube: values the uncontrolled variables may take (`natural_nodes`)."""
+    """(q, d), unit cube: values the uncontrolled variables may take in the trial (`natural_nodes`)."""
 
     @cached_property
     def means(self) -> FloatArray:
         """Return m_a, (a,)."""
         return self.expectations.mean(self._inner, self.alternatives.sets)
 
-    @cached_property
-    def covariance(self) -> FloatArray:
-        """Return the covariance (a, a) of the alternatives' values given the data, exact."""
-        h, settings = self.expectations.posterior.hyperparameters, self.alternatives
+    def covariance(self, space: int = 0) -> FloatArray:
+        """Return the covariance (a, a) of the values of one space's alternatives given the data, exact."""
+        h, rows = self.expectations.posterior.hyperparameters, self._of_space(space)
+        settings = self.alternatives.of(rows)
         prior = np.full((len(settings), len(settings)), h.signal_variance)
         for variable, ours in enumerate(self.expectations.mask[settings.sets].T == 1):
-            kernel, marginal = h.product_kernel.one(variable), self.space.variables[variable].marginal
+            kernel, marginal = h.product_kernel.one(variable), self.spaces[space].variables[variable].marginal
             x = settings.points[:, variable]
             averaged = marginal.z(x, kernel)
             both, neither = ours[:, None] & ours, ~ours[:, None] & ~ours
             mixed = np.where(ours, averaged, averaged[:, None])
             prior *= np.where(both, kernel.value(x[:, None] - x), np.where(neither, marginal.zz(kernel), mixed))
-        return np.asarray(prior - self._white @ self._white.T)
+        white = self._white[rows]
+        return np.asarray(prior - white @ white.T)
 
     def probabilities(self, rng: np.random.Generator) -> FloatArray:
-        """Return how likely each alternative is the best of them, (a,), from joint draws; their sum is 1."""
-        covariance = self.covariance
-        covariance = covariance + NUGGET * covariance.diagonal().max() * np.eye(len(covariance))
-        values, vectors = np.linalg.eigh(covariance)
-        # the symmetric root changes little where the covariance does; one of eigenvectors or factors may change at will
-        root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-        draws = self.means[:, None] + root @ rng.standard_normal((len(root), DRAWS))
-        return np.asarray(np.bincount(draws.argmax(axis=0), minlength=len(root)) / DRAWS)
+        """Return how likely each alternative is the best of its space, (a,), from joint draws; their sum is 1.
+
+        Every space, that is every reading, is as likely as the others.
+        """
+        best = np.zeros(len(self.alternatives))
+        for space in range(len(self.spaces)):
+            covariance, rows = self.covariance(space), self._of_space(space)
+            covariance = covariance + NUGGET * covariance.diagonal().max() * np.eye(len(covariance))
+            values, vectors = np.linalg.eigh(covariance)
+            # the symmetric root changes little where the covariance does; eigenvectors or factors may change at will
+            root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+            draws = self.means[rows][:, None] + root @ rng.standard_normal((len(root), DRAWS))
+            best[rows] = np.bincount(draws.argmax(axis=0), minlength=len(root)) / DRAWS
+        return best / len(self.spaces)
+
+    def _of_space(self, space: int) -> IntArray:
+        """Return which of the alternatives are one space's, (a,)."""
+        return np.flatnonzero(self._spaces == space)
+
+    @property
+    def _spaces(self) -> IntArray:
+        """Return the space of every alternative, (a,)."""
+        return np.asarray(self.alternatives.sets // len(self.spaces[0].control_sets))
 
     def gains(self, candidates: Settings) -> FloatArray:
-        """Return how much one trial of each candidate is to raise the best mean, (c,), standardised; never negative."""
-        return self._averaged(candidates, lambda shift: _expected_rise(self.means, shift))
+        """Return how much one trial of each candidate is to raise the best mean, (c,), standardised; never negative.
+
+        That is on average over the spaces, each of which has a best of its own.
+        """
+        each = [self._of_space(space) for space in range(len(self.spaces))]
+        return self._averaged(
+            candidates,
+            lambda shift: np.mean([_expected_rise(self.means[rows], shift[rows]) for rows in each], axis=0),
+        )
 
     def reductions(self, candidates: Settings, probabilities: FloatArray) -> FloatArray:
         """Return how much one trial of each candidate is to reduce the best's variance, (c,), standardised squared."""
@@ -139,8 +165,9 @@ class Knowledge:
             kernel, x = e.posterior.hyperparameters.product_kernel.one(int(variable)), points[:, variable]
             ours = controlled[:, variable]
             out[ours] *= kernel.value(self.alternatives.points[rows][ours, variable][:, None] - x)
-            if not ours.all():
-                out[~ours] *= self.space.variables[variable].marginal.z(x, kernel)
+            for number in np.unique(self._spaces[rows[~ours]]):
+                theirs = ~ours & (self._spaces[rows] == number)
+                out[theirs] *= self.spaces[number].variables[variable].marginal.z(x, kernel)
         return out
 
 

@@ -10,9 +10,10 @@ import numpy as np
 from rigctl.core.acquisition.candidates import Settings, Surroundings, by_members, join, peaks
 from rigctl.core.acquisition.knowledge import Knowledge
 from rigctl.core.acquisition.outlook import Outlook
+from rigctl.core.acquisition.readings import after_readings_to_come
 from rigctl.core.acquisition.search import Peak
 from rigctl.core.arrays import FloatArray
-from rigctl.core.bounds.expectations import Expectations
+from rigctl.core.bounds.expectations import Expectations, ValueSpread
 from rigctl.core.bounds.pointwise import natural_nodes
 from rigctl.core.costs.groups import estimates
 
@@ -20,6 +21,14 @@ NODES = 8
 """Quasi-Monte-Carlo nodes of the uncontrolled variables."""
 REACH = 0.4
 """Of settings near a peak, lengthscales."""
+READINGS = 16
+"""Readings to come at which alternatives are weighed, beside the day's."""
+SCREENED = 32
+"""Settings everywhere from which those that promise most are taken at each of them."""
+JUDGED = 16
+"""Settings of a control set whose spread is computed at a reading to come: those with the best means."""
+HOPES = (0.0, 1.0, 2.0)
+"""Standard deviations above the mean: a setting that is best by each is an alternative at a reading to come."""
 BETWEEN = 0.2
 """Of settings near the best candidates, lengthscales."""
 
@@ -61,14 +70,17 @@ class Valuing:
         """Look around every control set's peaks, and at `widely` points everywhere."""
         problem, posterior = outlook.problem, outlook.fitted.posterior
         around = Surroundings(problem.space, np.array(posterior.hyperparameters.lengthscales), rng)
+        to_come = after_readings_to_come(problem, READINGS, rng)
+        expectations = Expectations.over(posterior, (problem.space, *to_come))
         # in an order of its own, so that the order in which control sets are listed changes nothing
         sets = problem.space.control_sets
         tops = peaks(sorted(outlook.bounds, key=lambda b: by_members(sets[b.control_set])), problem.space)
         alternatives = join(tops, around.near(tops, 4, REACH), around.everywhere(widely))
+        if to_come:
+            alternatives = join(alternatives, _then(expectations, around, alternatives))
         candidates = join(tops, around.near(tops, 4, REACH), around.everywhere(max(1, widely // 2)))
-        expectations = Expectations.of(posterior, problem.space)
         nodes = natural_nodes(problem.space, NODES, rng)
-        knowledge = Knowledge(expectations, problem.space, alternatives, nodes)
+        knowledge = Knowledge(expectations, (problem.space, *to_come), alternatives, nodes)
         return cls(outlook, knowledge, candidates, around, outlook.attained(), guessed_costs(outlook))
 
     def costs(self, settings: Settings) -> FloatArray:
@@ -111,3 +123,38 @@ class Valuing:
             if self.outlook.fits(i, setting):
                 return Peak(i, setting, float(scores[row]))
         raise AssertionError("unreachable: the upper maximiser of an affordable control set fits")
+
+
+def _then(e: Expectations, around: Surroundings, now: Settings) -> Settings:
+    """Return alternatives after the readings to come: of every control set what promises most then.
+
+    Args:
+        e: of all control sets now, and after every reading (`Expectations.over`).
+        around: draws settings.
+        now: alternatives at today's reading.
+    """
+    count = len(around.space.control_sets)
+    screened = join(now, around.everywhere(SCREENED))
+    leaders = [_leaders(e, screened, range(first, first + count)) for first in range(count, len(e.mask), count)]
+    near = [join(then, around.near(then, 4, REACH)) for then in leaders]
+    return join(*(_leaders(e, then, range((k + 1) * count, (k + 2) * count)) for k, then in enumerate(near)))
+
+
+def _leaders(e: Expectations, settings: Settings, rows: range) -> Settings:
+    """Return of every control set the settings with the best mean, and with the best upper ends, at one reading.
+
+    Args:
+        e: of all control sets at all readings.
+        settings: to choose from; their control sets are counted from 0, or at that reading.
+        rows: of `e`, the control sets at that reading.
+    """
+    sets = rows.start + settings.sets % len(rows)
+    inner = e.inner(settings.points, sets)
+    mean = e.mean(inner, sets)
+    best: list[int] = []
+    for row in rows:
+        mine = np.flatnonzero(sets == row)
+        judged = mine[np.argsort(-mean[mine], kind="stable")[:JUDGED]]
+        sd = ValueSpread(e).sd(inner[judged], sets[judged])
+        best += [int(judged[(mean[judged] + hope * sd).argmax()]) for hope in HOPES]
+    return Settings(settings.points[best], sets[best])

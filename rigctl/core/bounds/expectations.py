@@ -84,6 +84,20 @@ class Expectations:
             prior[mask[:, variable] == 0] *= space.variables[variable].marginal.zz(h.product_kernel.one(int(variable)))
         return cls(posterior, mask, outside, outside * posterior.alpha, prior)
 
+    @classmethod
+    def over(cls, posterior: Posterior, spaces: Sequence[Space]) -> Expectations:
+        """Compute it for all control sets of every space, space by space; they differ in their marginals only."""
+        each = [cls.of(posterior, space) for space in spaces]
+        if len(each) == 1:
+            return each[0]
+        return cls(
+            posterior,
+            np.concatenate([e.mask for e in each]),
+            np.concatenate([e.outside for e in each]),
+            np.concatenate([e.alpha for e in each]),
+            np.concatenate([e.prior_variance for e in each]),
+        )
+
     def inner(self, points: FloatArray, sets: IntArray) -> FloatArray:
         """Return s2 prod over controlled l of k_l(x_l, x_jl), (b, n), for rows (b, d) of these sets (b,)."""
         correlation = self.posterior.correlations.matrix(points, self.mask[sets])

@@ -149,10 +149,12 @@ class Problem:
     """Whether the variables are read before every decision: what is sought is then a rule, a setting per reading."""
     look: Look | None = None
     """What they read now, before the trial that is to be decided; None: not read."""
-    reference: ReferenceTrials | None = None
-    """Which setting is played again and again; None: none."""
     persistence: tuple[float, ...] | None = None
     """(d,), in [0, 1]: what persists of a deviation from a reading to its trial, where it is known; None: learned."""
+    reference: ReferenceTrials | None = None
+    """Which setting is played again and again; None: none."""
+    usual: Space | None = None
+    """The variables over all readings, where `space` has what is expected after `look`; None: `space` is that."""
 
 
 def sign(problem: Problem) -> float:

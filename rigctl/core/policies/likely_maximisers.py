@@ -2,10 +2,11 @@
 
 Exploration plays, of the control sets that cost at most half of the dearest, the setting that takes most off the
 variance of whichever setting is the best, per unit of money (`core.acquisition.knowledge`): what is controlled cheaply
-steers the rest, which varies by itself, to where the best may be. Harvest plays the setting with the best expected
-outcome while that promises more than what was played so far, else the largest upper bound of all. Exploration gets most
-of the money at first, harvest most of it later, and both get some of it at any time: whenever the campaign is stopped,
-the model is good and the best setting it knows has been played.
+steers the rest, which varies by itself, to where the best may be. Where variables are read before a trial a rule is
+sought, and its best setting at every reading: variances are averaged over readings to come. Harvest plays the setting
+with the best expected outcome while that promises more than what was played so far, else the largest upper bound.
+Exploration gets most of the money at first, harvest most of it later, and both get some of it at any time: whenever the
+campaign is stopped, the model is good and the best setting it knows has been played.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from rigctl.core.acquisition.outlook import Choice, Outlook, OutlookPolicy
+from rigctl.core.acquisition.readings import told
 from rigctl.core.acquisition.search import Peak
-from rigctl.core.acquisition.valuing import Valuing, never_tried
+from rigctl.core.acquisition.valuing import Valuing, guessed_costs, never_tried
 from rigctl.core.costs.beliefs import booked, booked_when_free
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.money import MICROS_PER_UNIT, Micros
@@ -108,8 +110,7 @@ class LikelyMaximisers(OutlookPolicy):
     def _harvest_or_explore(
         self, outlook: Outlook, fitting: Sequence[int], harvested: Micros, explored: int, rng: np.random.Generator
     ) -> Choice:
-        valuing = Valuing.of(outlook, rng, widely=WIDELY)
-        return self._harvest(valuing, fitting, harvested) or self._explore(valuing, fitting, explored, rng)
+        return self._harvest(outlook, fitting, harvested) or self._explore(outlook, fitting, explored, rng)
 
     def _confirm(self, outlook: Outlook, fitting: Sequence[int], *, confirming: bool) -> Choice | None:
         """Play what would be recommended, with the last of the money: it may have been luck.
@@ -125,9 +126,8 @@ class LikelyMaximisers(OutlookPolicy):
         charged = [outlook.cost_at(s.control_set, s.setting) for s in options]
         chosen = cheapest(good, charged)
         price = outlook.predicted(chosen.control_set, chosen.setting)
-        if history.spent + CONFIRMATIONS * price <= problem.budget or not outlook.fits(
-            chosen.control_set, chosen.setting
-        ):
+        trials = CONFIRMATIONS * (1.0 - told(problem))
+        if history.spent + trials * price <= problem.budget or not outlook.fits(chosen.control_set, chosen.setting):
             return None
         label = outlook.label(chosen.control_set)
         best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
@@ -152,19 +152,25 @@ class LikelyMaximisers(OutlookPolicy):
             compared={s.control_set: s.setting for s in options},
         )
 
-    def _harvest(self, valuing: Valuing, fitting: Sequence[int], harvested: Micros) -> Choice | None:
-        """Take the best there is, if harvest's share of the money allows for it now."""
-        outlook = valuing.outlook
+    def _harvest(self, outlook: Outlook, fitting: Sequence[int], harvested: Micros) -> Choice | None:
+        """Take the best there is, if harvest's share of the money allows for it now.
+
+        What is read before a trial makes that share smaller. Without it only a setting that was played can be
+        recommended, so playing the best is what counts; a rule plays what no trial has played, and all that counts is
+        to know it.
+        """
         problem, spent = outlook.problem, sum(booked(outlook.history, outlook.costs))
-        best, why, technical, compared = _best_known(valuing, fitting)
+        best, why, technical, compared = _best_known(outlook, fitting)
+        guessed = guessed_costs(outlook)
         if not outlook.fits(best.control_set, best.setting):
             return None  # where costs depend on the setting: its set fits elsewhere
-        untried = best.control_set in valuing.guessed
+        untried = best.control_set in guessed
         if untried and spent < UNTRIED * problem.budget and len(fitting) > 1:
             return None
-        expected = valuing.guessed.get(best.control_set) or outlook.cost_at(best.control_set, best.setting)
+        expected = guessed.get(best.control_set) or outlook.cost_at(best.control_set, best.setting)
         cost = expected * MICROS_PER_UNIT
-        if harvested + cost > self.explore.harvest((spent + cost) / problem.budget) * problem.budget + 1:
+        share = (1.0 - told(problem)) * self.explore.harvest((spent + cost) / problem.budget)
+        if harvested + cost > share * problem.budget + 1:
             return None
         return Choice(
             best.control_set,
@@ -176,9 +182,8 @@ class LikelyMaximisers(OutlookPolicy):
             compared=compared,
         )
 
-    def _explore(self, valuing: Valuing, fitting: Sequence[int], explored: int, rng: np.random.Generator) -> Choice:
-        """Take what teaches most about the likely maximisers for its money."""
-        outlook = valuing.outlook
+    def _explore(self, outlook: Outlook, fitting: Sequence[int], explored: int, rng: np.random.Generator) -> Choice:
+        """Take what teaches most about the likely maximisers for its money, at this reading and at those to come."""
         sets, cheapest = _cheap(outlook, fitting)
         if self.spread and explored % self.spread == self.spread - 1:
             chosen = outlook.most_promising(cheapest)
@@ -191,7 +196,7 @@ class LikelyMaximisers(OutlookPolicy):
                 technical=f"exploring widely: {label} is the most promising of the cheapest control sets",
                 left_out=DEARER,
             )
-        best = valuing.reduction_per_cost(sets, rng)
+        best = Valuing.of(outlook, rng, widely=WIDELY).reduction_per_cost(sets, rng)
         label = outlook.label(best.control_set)
         return Choice(
             best.control_set,
@@ -235,14 +240,13 @@ def _best_means(outlook: Outlook) -> Mapping[int, tuple[float, ...]]:
     return {b.control_set: b.best_mean_at for b in outlook.bounds}
 
 
-def _best_known(valuing: Valuing, fitting: Sequence[int]) -> tuple[Peak, str, str, Mapping[int, tuple[float, ...]]]:
+def _best_known(outlook: Outlook, fitting: Sequence[int]) -> tuple[Peak, str, str, Mapping[int, tuple[float, ...]]]:
     """Take the best mean if it promises more than what was played, else the best bound; of near-equals the cheapest.
 
     Returns the play, the reason in plain words and in technical ones, and the settings that were compared.
     """
-    outlook = valuing.outlook
     h = outlook.fitted.hyperparameters
-    attained = h.y_shift + h.y_scale * valuing.attained
+    attained = h.y_shift + h.y_scale * outlook.attained()
     best = outlook.bounds[max(fitting, key=lambda i: (outlook.bounds[i].best_mean, -i))]
     if best.best_mean - attained > LEAST_RISE * best.best_mean_sd:
         rises = {i: outlook.bounds[i].best_mean - attained for i in fitting}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import norm
@@ -46,7 +48,7 @@ NODES = np.array([[0.2, 0.1], [0.5, 0.6], [0.8, 0.9], [0.45, 0.35]])
 
 
 def knowledge(posterior, space, alternatives):
-    return Knowledge(Expectations.of(posterior, space), space, alternatives, NODES)
+    return Knowledge(Expectations.of(posterior, space), [space], alternatives, NODES)
 
 
 def moments(posterior, space, alternatives):
@@ -123,7 +125,7 @@ def test_means_and_covariance_are_those_of_the_values(posterior, space, alternat
     k = knowledge(posterior, space, alternatives)
     means, sds = moments(posterior, space, alternatives)
     np.testing.assert_allclose(k.means, means, rtol=1e-9)
-    np.testing.assert_allclose(np.sqrt(k.covariance.diagonal()), sds, rtol=1e-7)
+    np.testing.assert_allclose(np.sqrt(k.covariance().diagonal()), sds, rtol=1e-7)
     levels = (np.arange(400) + 0.5) / 400
     quantiles = np.stack([v.marginal.quantile(levels) for v in space.variables], axis=1)
     first, second = alternatives.of(np.array([0])), alternatives.of(np.array([2]))
@@ -132,14 +134,14 @@ def test_means_and_covariance_are_those_of_the_values(posterior, space, alternat
     h = posterior.hyperparameters
     prior = h.signal_variance * h.product_kernel.matrix(a, b)
     white_a, white_b = posterior.whiten(posterior.covariance(a)), posterior.whiten(posterior.covariance(b))
-    assert k.covariance[0, 2] == pytest.approx((prior - white_a @ white_b.T).mean(), abs=1e-4)
+    assert k.covariance()[0, 2] == pytest.approx((prior - white_a @ white_b.T).mean(), abs=1e-4)
 
 
 def test_probabilities_are_those_of_the_joint_distribution(posterior, space):
     """Of two alternatives, against the normal distribution of their difference."""
     pair = Settings(np.array([[0.3, 0.8], [0.9, 0.2]]), np.array([2, 2]))
     k = knowledge(posterior, space, pair)
-    spread = np.sqrt(np.array([1.0, -1.0]) @ k.covariance @ np.array([1.0, -1.0]))
+    spread = np.sqrt(np.array([1.0, -1.0]) @ k.covariance() @ np.array([1.0, -1.0]))
     exact = norm.cdf((k.means[0] - k.means[1]) / spread)
     found = np.mean([k.probabilities(np.random.default_rng(seed)) for seed in range(40)], axis=0)
     assert found.sum() == pytest.approx(1.0)
@@ -188,3 +190,25 @@ def test_peaks_are_the_settings_of_the_bounds(space):
     np.testing.assert_array_equal(found.sets, [1, 1])
     np.testing.assert_array_equal(found.points[:, 1], [0.7, 0.8])
     assert found.setting(1, space) == (0.8,)
+
+
+def test_after_several_readings_what_a_trial_teaches_is_averaged(posterior, space, alternatives):
+    """Of two spaces, other marginals in each: gains, reductions and probabilities are means of those of either."""
+    narrow = [replace(v, marginal=TruncatedNormal(0.3, 0.05)) for v in space.variables]
+    after = replace(space, variables=tuple(narrow))
+    count = len(space.control_sets)
+    both = Settings(
+        np.concatenate([alternatives.points] * 2), np.concatenate([alternatives.sets, alternatives.sets + count])
+    )
+    joint = Knowledge(Expectations.over(posterior, [space, after]), [space, after], both, NODES)
+    candidates = Settings(np.array([p for _, p in CANDIDATES]), np.array([i for i, _ in CANDIDATES]))
+    one, other = (knowledge(posterior, s, alternatives) for s in (space, after))
+    weights = np.array([0.1, 0.0, 0.2, 0.3, 0.0, 0.4])
+    each = [k.reductions(candidates, weights) for k in (one, other)]
+    np.testing.assert_allclose(joint.reductions(candidates, np.tile(weights, 2) / 2), np.mean(each, axis=0), rtol=1e-9)
+    np.testing.assert_allclose(
+        joint.gains(candidates), (one.gains(candidates) + other.gains(candidates)) / 2, rtol=1e-9
+    )
+    rng = np.random.default_rng(4)
+    apart = np.concatenate([k.probabilities(rng) for k in (one, other)]) / 2
+    np.testing.assert_allclose(joint.probabilities(np.random.default_rng(4)), apart)

@@ -1,0 +1,181 @@
+"""The true value of rules: what to control, and where, for every reading; and the best rule there is.
+
+    V(g) = E_r E[ f([x, X^-i]) | r ],   (i, x) = g(r)
+
+The best rule is found reading by reading, on a grid of settings, with expectations in closed form (`terms`). Values
+are then averages of f itself over the same readings and nodes for every rule, so differences of rules are far more
+exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+
+import numpy as np
+
+from rigctl.bench.problems.functions import Objective
+from rigctl.bench.problems.nature import Nature
+from rigctl.bench.problems.terms import Terms
+from rigctl.bench.problems.truth import Truth, sobol
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.marginals.families import Marginal, TruncatedNormal, Uniform
+
+READINGS = 128
+NODES = 8
+"""Values of the variables in the trial per reading; where they persist wholly, one."""
+AXIS = {1: 401, 2: 41, 3: 41}
+"""Points per axis of the grid of settings, by the number of controlled variables that matter..."""
+MANY_TERMS = 8192
+"""... and half as many for a function of more terms, which is smooth."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ways:
+    """Hold what a rule does at each of N readings."""
+
+    sets: IntArray
+    """(N,)."""
+    points: FloatArray
+    """(N, d), unit cube; only the controlled columns count."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RuleTruth:
+    """Hold readings that stand for all, and what is best at each."""
+
+    objective: Objective
+    masks: FloatArray
+    """(m, d), 1 where the control set controls the variable."""
+    before: FloatArray
+    """(N, d), unit cube: values before the trials."""
+    readings: FloatArray
+    """(N, d): the same with the readings' errors."""
+    nodes: FloatArray
+    """(N, q, d): values in the trials, if all are left alone."""
+    most: FloatArray
+    """(N, m), the best value of every control set given what was before; without the readings' errors."""
+    settings: FloatArray
+    """(N, m, d), where that is."""
+
+    @classmethod
+    def of(
+        cls,
+        objective: Objective,
+        marginals: Sequence[Marginal],
+        control_sets: Sequence[Sequence[int]],
+        truth: Truth,
+        nature: Nature,
+        *,
+        count: int = READINGS,
+    ) -> RuleTruth:
+        """Find it, for `count` readings; `truth` has what needs no reading."""
+        from scipy.special import ndtri  # noqa: PLC0415 - heavy, as all of scipy
+
+        d, q = len(marginals), 1 if nature.rho == 1.0 else NODES
+        uniform = sobol(2 * d, count)
+        before = np.stack([m.quantile(u) for m, u in zip(marginals, uniform.T[:d], strict=True)], axis=1)
+        readings = before + nature.error_sd * ndtri(np.clip(uniform[:, d:], 1e-6, 1 - 1e-6))
+        moved = (sobol(d, count * q, np.random.default_rng(1)) if q > 1 else uniform[:, :d]).reshape(count, q, d)
+        nodes = np.array([[nature.during(marginals, b, u) for u in us] for b, us in zip(before, moved, strict=True)])
+        masks = np.zeros((len(control_sets), d))
+        for row, members in enumerate(control_sets):
+            masks[row, list(members)] = 1.0
+        most, settings = np.empty((count, len(masks))), np.full((count, len(masks), d), 0.5)
+        effective = [[v for v in members if v < objective.dimension] for members in control_sets]
+        grid = _Grid.of(objective)
+        for n, b in enumerate(before):
+            expected = grid.expected(marginals, nature, b)
+            for i, members in enumerate(effective):
+                if len(members) == objective.dimension or nature.rho == 0.0:
+                    most[n, i], at = truth.best[i].value, truth.best[i].setting
+                    settings[n, i, list(control_sets[i])] = at
+                else:
+                    most[n, i], settings[n, i, members] = grid.best(members, expected)
+        return cls(objective, masks, before, readings, nodes, most, settings)
+
+    @property
+    def best(self) -> Ways:
+        """Return the best rule."""
+        sets = self.most.argmax(axis=1)
+        return Ways(sets, self.settings[np.arange(len(sets)), sets])
+
+    def best_of(self, control_set: int) -> Ways:
+        """Return the best rule that controls always the same."""
+        return Ways(np.full(len(self.most), control_set), self.settings[:, control_set])
+
+    def always(self, control_set: int, setting: Sequence[float]) -> Ways:
+        """Return what does not heed the readings, as a rule; the setting is (k,), unit cube."""
+        points = np.full(self.before.shape, 0.5)
+        points[:, self.masks[control_set] == 1] = setting
+        return Ways(np.full(len(points), control_set), points)
+
+    def value(self, ways: Ways) -> float:
+        """Return V of a rule, outcome units."""
+        controlled = self.masks[ways.sets][:, None, :] == 1
+        x = np.where(controlled, ways.points[:, None, :], self.nodes)
+        d = self.objective.dimension
+        return float(self.objective(x.reshape(-1, x.shape[-1])[:, :d]).mean())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Grid:
+    """Hold every term's factors on the axes, computed once for all readings."""
+
+    objective: Objective
+    terms: tuple[Terms, ...]
+    factors: dict[tuple[int, int, int], FloatArray]
+    """(kind of terms, variable, points per axis) -> (points, J)."""
+
+    @classmethod
+    def of(cls, objective: Objective) -> _Grid:
+        return cls(objective, objective.terms(), {})
+
+    def expected(self, marginals: Sequence[Marginal], nature: Nature, before: FloatArray) -> list[list[FloatArray]]:
+        """Return E[phi_jl(X_l)] given the values before, by kind of terms and variable, (J,) each."""
+        d = self.objective.dimension
+        if nature.rho == 1.0:
+            return [[kind.factor(v, before[v : v + 1])[0] for v in range(d)] for kind in self.terms]
+        given = nature.given(marginals, before)
+        closed = [m for m in given if isinstance(m, Uniform | TruncatedNormal)]
+        if len(closed) < len(given):
+            raise TypeError("rules: got a marginal without a closed form, need truncated normals")
+        return [[kind.expected(v, closed[v]) for v in range(d)] for kind in self.terms]
+
+    def best(self, members: Sequence[int], expected: list[list[FloatArray]]) -> tuple[float, FloatArray]:
+        """Return value and place (k,) of the highest point of a grid, moved to the top of a parabola through it."""
+        k, d = len(members), self.objective.dimension
+        free = [v for v in range(d) if v not in members]
+        many = sum(len(kind.weights) for kind in self.terms) > MANY_TERMS
+        axis = np.linspace(0.0, 1.0, AXIS.get(k, 2) // (1 + many) + many)
+        values = np.full((len(axis),) * k, self.objective.constant)
+        for number, kind in enumerate(self.terms):
+            left = reduce(mul, (expected[number][v] for v in free), kind.weights)[None, :]
+            for variable in members[:-1]:
+                left = (left[:, None, :] * self._factor(number, variable, axis)[None]).reshape(-1, len(kind.weights))
+            left = left @ self._factor(number, members[-1], axis).T if k else left.sum()
+            values += np.real(left).reshape(values.shape)
+        return _top(values, axis)
+
+    def _factor(self, number: int, variable: int, axis: FloatArray) -> FloatArray:
+        key = (number, variable, len(axis))
+        if key not in self.factors:
+            self.factors[key] = self.terms[number].factor(variable, axis)
+        return self.factors[key]
+
+
+def _top(values: FloatArray, axis: FloatArray) -> tuple[float, FloatArray]:
+    """Return the highest value of a grid, and its place (k,), by parabolas through it and its neighbours."""
+    at = np.unravel_index(int(values.argmax()), values.shape)
+    top, place = float(values[at]), np.array([axis[i] for i in at])
+    highest = top
+    for direction, i in enumerate(at):
+        if 0 < i < len(axis) - 1:
+            below, above = (float(values[(*at[:direction], j, *at[direction + 1 :])]) for j in (i - 1, i + 1))
+            slope, bend = (above - below) / 2, 2 * top - above - below
+            if bend > 0:
+                place[direction] += (axis[1] - axis[0]) * slope / bend
+                highest += slope**2 / (2 * bend)
+    return highest, place
