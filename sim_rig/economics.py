@@ -35,10 +35,14 @@ class Nominal:
     measure_s: float
     consumables: Mapping[str, float] = field(default_factory=dict)
     """By meter, a unit of what `cost` is told of: L, or mm3 of wear."""
+    look_s: float = 0.0
+    """What is waited and read before the trial is decided."""
+    treat_s: float = 0.0
+    """What a treatment takes after that, where one is used."""
 
     @property
     def trial_s(self) -> float:
-        return self.prepare_s + self.settle_s + self.measure_s
+        return self.prepare_s + self.look_s + self.settle_s + self.measure_s
 
     def cost(self, duration_s: FloatArray | float, energy_j: FloatArray, **used: FloatArray) -> FloatArray:
         """Return (n,) what trials of this length, energy and consumption cost."""
@@ -47,7 +51,7 @@ class Nominal:
         return np.asarray(energy + consumed + duration_s / 3600.0 * self.time_per_h + self.fixed)
 
 
-GREENHOUSE: Final = Nominal(0.31, 0.5, 0.05, 120.0, 420.0, 120.0, {"calcium": 4.2, "acid": 9.0})
+GREENHOUSE: Final = Nominal(0.31, 0.5, 0.05, 120.0, 420.0, 120.0, {"calcium": 4.2, "acid": 9.0}, 90.0, 120.0)
 LATHE: Final = Nominal(0.31, 0.9, 0.10, 90.0, 480.0, 120.0, {"tool": 18.0, "coolant": 6.0})
 TUNNEL: Final = Nominal(0.31, 0.6, 0.05, 90.0, 480.0, 120.0)
 
@@ -65,7 +69,8 @@ def greenhouse_cost(members: tuple[str, ...], x: FloatArray) -> FloatArray:
     acid_ml = np.maximum(0.0, tank.ALKALISED_PH - x[:, column["ph"]]) / -tank.PH_PER_ML * ("ph" in members)
     pumping_s = (ca_ml + acid_ml) * 60.0 / DosingPump.max_rate_ml_per_min
     mixing_s = MIX_S * DOSES_PER_SETPOINT * (("ca" in members) + ("ph" in members))
-    duration_s = GREENHOUSE.trial_s + pumping_s + mixing_s
+    treating_s = GREENHOUSE.treat_s * bool({"ca", "ph"} & set(members))
+    duration_s = GREENHOUSE.trial_s + treating_s + pumping_s + mixing_s
     energy_j = power_w * duration_s + tank.REFILL_W * tank.REFILL_S + tank.PUMP_W * pumping_s
     return GREENHOUSE.cost(duration_s, energy_j, calcium=ca_ml / 1000.0, acid=acid_ml / 1000.0)
 

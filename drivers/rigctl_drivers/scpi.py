@@ -103,8 +103,8 @@ class ScpiChannel:
             raise DeviceFault(f"{doing}: the instrument reports {'; '.join(errors)}")
 
     def _send(self, text: str, deadline: Deadline) -> None:
-        if not self._in_step:
-            self.line.resync()
+        # also in step: of a question asked twice, the second answer may have come since
+        self.line.resync()
         self._in_step = False
         self.line.write(text.encode("ascii") + self._end, deadline)
 

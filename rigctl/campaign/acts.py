@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rigctl.campaign.awaiting import Awaiting, give, give_all_the_same, give_up
 from rigctl.campaign.control import LARGEST, Answer, Request, Verbs
 from rigctl.campaign.corrections import amend, restore, void
 from rigctl.campaign.desk import Desk
@@ -45,6 +46,7 @@ class Acts:
     break_off: Callable[[str], None]
     """Ends the trial under way, everything safe, and nothing else; why."""
     manual: Manual
+    awaiting: Awaiting
 
     def verbs(self) -> Verbs:
         """Return what may be asked for, by name."""
@@ -58,6 +60,7 @@ class Acts:
             "unshelve": self._shelve,
             "void": self._void,
             "amend": self._amend,
+            "outcome": self._outcome,
             "note": self._note,
             "manual": self._manual,
             **dict.fromkeys(KINDS, self._tend),
@@ -124,6 +127,18 @@ class Acts:
         becomes = _amendment(trial, request.arguments.get("becomes"))
         said = await self.journal.call(amend, trial, becomes, request.who, request.why)
         self.stop.corrected = True
+        return {"trial": trial, "outcome": said}
+
+    async def _outcome(self, request: Request) -> Answer:
+        trial, given = request.number("trial"), request.arguments.get("outcomes")
+        if request.arguments.get("lost") is True:
+            said = await self.journal.call(give_up, trial, request.who, request.why)
+        else:
+            if not isinstance(given, Mapping):
+                raise UsageError(f"outcome: trial {trial}: outcomes: got {given!r:.40}, must be numbers by name")
+            work = give_all_the_same if request.arguments.get("force") is True else give
+            said = await self.journal.call(work, trial, given, request.who, request.why)
+        await self.awaiting.tell(trial)
         return {"trial": trial, "outcome": said}
 
     async def _tend(self, request: Request) -> Answer:

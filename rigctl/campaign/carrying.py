@@ -8,27 +8,29 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
-from rigctl.campaign.closing import arm, record
+from rigctl.campaign.closing import arm, close_open_trial, record
 from rigctl.campaign.decide import FRUITLESS, Question, done_instead, last_that_worked, without_answer
 from rigctl.campaign.decider import Decider, Remembering
-from rigctl.campaign.decision import Decision
+from rigctl.campaign.decision import Decision, Looked, look_of
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import TrialProposed, TrialStep
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.ledger import COUNTED
+from rigctl.campaign.looking import Looking, all_hold, outdated, undecided
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.people import paused_words
 from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.room import Room
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
 from rigctl.core.experiment.history import History
 from rigctl.core.money import Micros
 from rigctl.core.policy import Finished
-from rigctl.errors import DeviceError, NoAnswer, PolicyError, ReadBackMismatch
-from rigctl.rig.imposing import given_volumes
+from rigctl.errors import DeviceError, NoAnswer, PolicyError
 from rigctl.rig.protocols import Clock, Reading, Severity
 from rigctl.rig.resting import rest
 from rigctl.rig.spec import RigSpec, SensorRules
@@ -47,6 +49,8 @@ class TrialRun:
     decider: Decider
     patience: Patience
     care: Caretaker
+    room: Room
+    awaiting: Awaiting
     idle: Micros = 0
     """What was used beside trials so far."""
     apart: bool = False
@@ -68,9 +72,13 @@ class TrialRun:
             JournalError: something cannot be recorded; the same holds.
         """
         await self.care.look(first=True)
-        if self.care.nothing_left() or (trial := await self._propose(history)) is None:
+        if self.care.nothing_left() or await self.cancel_queued() is not None:
             return None
-        await self._until_caps_have_room(trial)
+        if self.spec.rig.timing.look is not None:
+            return await self._look_first(history)
+        if (trial := await self._propose(history)) is None:
+            return None
+        await self.room.until(await self.room.needed_ml(trial))
         # who begins anew looks again at what people have done meanwhile
         return None if self.care.changed or await self.had_to_wait() else await self._carry_out(trial)
 
@@ -91,7 +99,8 @@ class TrialRun:
     async def cancel_queued(self) -> TrialRow | None:
         """Close a trial that was decided, but has moved nothing, if a pause or an instrument is against it (row 45).
 
-        It is not taken up again: when trials go on, another decision is made. Returns the trial, if there was one.
+        So is one that has looked and was left behind, if what was read counts no longer; it is charged. It is not taken
+        up again: when trials go on, another decision is made. Returns the trial, if there was one.
         """
         trial = await self.journal.call(lambda j: j.read.open_trial())
         if trial is None or trial.state is not State.PROPOSED:
@@ -99,9 +108,12 @@ class TrialRun:
         number = self.spec.problem.space.index_of(trial.control_set)
         act = await self.journal.call(lambda j: j.read.people.paused_since(trial.trial))
         asked = "" if act is None else paused_words(act.who, act.why)
-        why = self.patience.paused() or asked or self.care.barred.get(number, "")
+        stale = await self.journal.call(outdated, self.spec.rig, trial)
+        why = self.patience.paused() or asked or self.care.barred.get(number, "") or stale
         if not why:
             return None
+        if trial.looks:
+            return await self._give_up(f"cancelled before anything was controlled: {why}")
         because = f"cancelled before anything moved: {why}"
         await self.journal.call(lambda j: j.finish(trial.trial, State.PROPOSED, Event.ABANDON, (), detail=because))
         return await self.journal.call(lambda j: j.read.trial(trial.trial))
@@ -109,15 +121,14 @@ class TrialRun:
     async def _propose(self, history: History) -> TrialRow | None:
         """Return the trial that a process left behind before anything moved, else commit a new decision.
 
-        None if that trial had to be cancelled: it is part of the history now.
+        None if a person has paused meanwhile.
         """
-        if await self.cancel_queued() is not None:
-            return None
         trial = waiting = await self.journal.call(lambda j: j.read.open_trial())
         started = time.monotonic()
-        if trial is None:
-            decision = await self._decide(history)
-            if self.patience.paused():
+        looking = trial is not None and trial.state is State.LOOKING
+        if trial is None or looking:
+            decision = await self._decide(history, None if trial is None else trial.looks)
+            if self.patience.paused() and not looking:
                 return None
             await self.journal.call(lambda j: j.propose(decision))
             trial = await self.journal.call(lambda j: j.read.trial(decision.trial))
@@ -130,7 +141,7 @@ class TrialRun:
                 control_set=trial.control_set,
                 setpoints=trial.setpoints,
                 origin=trial.origin,
-                resumed=waiting is not None,
+                resumed=waiting is not None and not looking,
                 decision_s=time.monotonic() - started,
             )
         )
@@ -166,11 +177,12 @@ class TrialRun:
         self.care.nothing_useful()
         return True
 
-    async def _decide(self, history: History) -> Decision:
+    async def _decide(self, history: History, looks: Mapping[str, Looked] | None = None) -> Decision:
         spec = self.spec
         state = await self.journal.call(lambda j: j.read.policy_state())
         # what is left for trials
         problem = replace(spec.problem, budget=spec.problem.budget - self.idle, unavailable=self.care.barred)
+        problem = replace(problem, look=look_of(problem.space, looks)) if looks else problem
         question = Question(spec.policy, problem, spec.seed, await self._told(history), state)
         try:
             decision = await self.decider.decide(question, spec.decision_limit_s)
@@ -194,38 +206,90 @@ class TrialRun:
             raise PolicyError(f"{self._unusable} decisions in a row could not be used; the last: {decision.note}")
         return decision
 
-    async def _carry_out(self, trial: TrialRow) -> TrialRow | None:
-        number, spec = trial.trial, self.spec
+    # a trial that looks first ----------------------------------------------------------------------------------------
+
+    async def _look_first(self, history: History) -> TrialRow | None:
+        """Prepare the rig and read its variables, then decide; or go on with a trial that another process left behind.
+
+        Once it looks nothing but its end ends it: what came up meanwhile closes it, charged.
+        """
+        if await self.journal.call(lambda j: j.read.open_trial()) is None:
+            if self.care.changed or await self.had_to_wait():
+                return None
+            before = await self._metered_before()
+            if self.patience.paused():
+                return None
+            left = self.spec.problem.budget - self.idle
+            begun = undecided(len(history) + 1, self.spec.seed, left, history)
+            await Looking(self.spec.rig, self.rig, self.journal, self.clock, self.desk).begin(begun, before)
+            await self.care.look()
+            if why := self.care.nothing_left():
+                return await self._give_up(f"nothing can be controlled any more: {why}")
+        elif self.care.changed or await self.had_to_wait():
+            return None
+        if (trial := await self._propose(history)) is None:
+            raise AssertionError("unreachable: a trial that has looked is decided, whoever asks for a pause")
+        volumes_ml = await self.room.needed_ml(trial)
+        if why := await self.room.lacks(volumes_ml):
+            row = await self._give_up(f"decided, but it has to wait: {why}")
+            await self.room.until(volumes_ml)
+            return row
+        return await self._carry_out(trial)
+
+    async def _give_up(self, why: str) -> TrialRow | None:
+        """Close the trial that has looked, charged, once everything is safe; return it."""
+        if self.patience.make_safe is not None:
+            await self.patience.make_safe()
+        return await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, why)
+
+    # from the first move to the record -------------------------------------------------------------------------------
+
+    async def _metered_before(self) -> Mapping[str, Reading]:
+        """Return where the meters stand; raise `DeviceError` if one of them cannot be read."""
         before = await self._before()
         unread = [f"{name}: {r.detail or 'INVALID'}" for name, r in before.items() if not r.valid]
         if unread:
             raise DeviceError(f"not started, its cost could not be metered: {'; '.join(unread)}")
-        if self.patience.paused():
-            return None
-        await self.journal.call(arm, spec.rig, number, before)
+        return before
+
+    async def _carry_out(self, trial: TrialRow) -> TrialRow | None:
+        number, spec, timing = trial.trial, self.spec, self.spec.rig.timing
+        if trial.looks:  # it was metered, and the rig prepared, before that
+            await self.journal.call(lambda j: j.arm(number, {}))
+        else:
+            before = await self._metered_before()
+            if self.patience.paused():
+                return None
+            await self.journal.call(arm, spec.rig, number, before)
         self.apart = False
-        now_s, timing = self.clock.now_s(), spec.rig.timing
-        waits_s = sum(step.wait_s for step in timing.prepare)
+        now_s, waits_s = self.clock.now_s(), 0.0 if trial.looks else timing.prepare_s
         self.desk.tell(TrialStep(number, State.ARMED, now_s, {"prepare": now_s + waits_s} if waits_s else {}))
-        states = await self.rig.control(trial.setpoints)
+        setting = trial.setpoints
+        states = await (self.rig.control(setting, prepared=True) if trial.looks else self.rig.control(setting))
         await self.journal.call(lambda j: j.run(number, states))
         now_s = self.clock.now_s()
         settled_s = now_s + timing.settle_s
         until_s = {"settle": settled_s, "measure": settled_s + timing.measure.duration_s}
         self.desk.tell(TrialStep(number, State.RUNNING, now_s, until_s))
-        await rest(self.clock, timing.settle_s)
+        await self._settle(settled_s)
         measurements = await self._measured(number)
         after = await self.rig.meters()
         await self.journal.call(lambda j: j.measure(number, measurements, spec.rig.outcome_names, after))
         self.desk.tell(TrialStep(number, State.MEASURED, self.clock.now_s()))
         return await self.journal.call(record, spec.rig, spec.problem, number)
 
+    async def _settle(self, settled_s: float) -> None:
+        """Let rig time pass; read meanwhile what is due of earlier trials, if that does not keep this one waiting."""
+        takes_s = self.spec.rig.timing.measure.duration_s
+        while (due_s := await self.awaiting.next_s()) + takes_s < settled_s:
+            await rest(self.clock, max(0.0, due_s - self.clock.now_s()))
+            await self.awaiting.look()
+        await rest(self.clock, max(0.0, settled_s - self.clock.now_s()))
+
     async def _measured(self, number: int) -> dict[str, Measurement]:
         """Measure the window of every sensor, believed only if all that is driven held its value to the end."""
         measurements = await self.rig.measure()
-        astray = await self.rig.verify()
-        if astray:
-            raise ReadBackMismatch("; ".join(f"{name}: {says}" for name, says in astray.items()))
+        await all_hold(self.rig)
         rig = self.spec.rig
 
         def judge(journal: Journal) -> dict[str, Measurement]:
@@ -248,26 +312,6 @@ class TrialRun:
             return before
         return {**await self.rig.meters(), **before}
 
-    # caps ------------------------------------------------------------------------------------------------------------
-
-    async def _until_caps_have_room(self, trial: TrialRow) -> None:
-        """Wait until what the trial is likely to take fits: what its pumps give by plan, or the most they ever gave."""
-        rig = self.spec.rig
-        given = given_volumes(rig, trial.setpoints)
-        dosed = [p for v in rig.variables if v.name in trial.control_set for p in rig.pumps_of(v) if p not in given]
-        most = await self.journal.call(lambda j: {p: j.doses.dearest_trial_ml(p) for p in dosed})
-        await self.until_room({**most, **given})
-
-    async def until_room(self, volumes_ml: Mapping[str, float]) -> None:
-        """Wait until so much more, by pump, fits the caps of an hour and of 24 hours."""
-        for cap in self.spec.rig.capped:
-            more_ml = sum(volumes_ml.get(pump, 0.0) for pump in cap.pumps)
-            for span_s, most_ml, words in cap.windows if more_ml > 0 else ():
-                needed_ml = min(more_ml, most_ml)
-                free_s = await self.journal.call(_room_at_s, cap.pumps, needed_ml, most_ml, span_s)
-                why = f"{cap.name}: {needed_ml:g} mL more would be beyond its cap of {most_ml:g} mL in {words}"
-                await self.patience.wait_until(free_s, why)
-
 
 async def _whole(history: History, trials: TrialRun) -> History:
     """Return all of a history, read anew if only its end was kept."""
@@ -275,10 +319,6 @@ async def _whole(history: History, trials: TrialRun) -> History:
         return history
     space = trials.spec.problem.space
     return await trials.journal.call(lambda j: j.read.history(space, corrections=history.corrections))
-
-
-def _room_at_s(journal: Journal, pumps: Sequence[str], volume_ml: float, cap_ml: float, span_s: float) -> float:
-    return journal.doses.room_at_s(pumps, volume_ml, cap_ml, span_s)
 
 
 # Sensors that say the same trial after trial, while everything else changes -------------------------------------

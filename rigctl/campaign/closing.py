@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from math import fsum, inf
 
+from rigctl.campaign.decision import Decision
+from rigctl.campaign.journal.books import Awaiting
 from rigctl.campaign.journal.rows import MeasurementRow, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
@@ -56,12 +58,22 @@ async def close_open_trial(
     if open_doses:
         await rig.settle_doses(open_doses)
     trial = await journal.call(lambda j: j.read.open_trial())
-    if trial is None or (trial.state is State.PROPOSED and event is not Event.FAIL):
+    if trial is None or (trial.state is State.PROPOSED and event in _left_open(trial)):
         return None
     if trial.state is State.MEASURED:
         return await journal.call(record, spec.rig, spec.problem, trial.trial)
-    after = {} if trial.state is State.PROPOSED else await read_meters(rig)
+    after = {} if _moved_nothing(trial) else await read_meters(rig)
     return await journal.call(_end_unmeasured, spec.rig, trial, event, why=why, after=after, ended_s=ended_s)
+
+
+def _moved_nothing(trial: TrialRow) -> bool:
+    """Tell whether a trial that is under way was decided only: one that has looked was prepared before that."""
+    return trial.state is State.PROPOSED and not trial.looks
+
+
+def _left_open(trial: TrialRow) -> tuple[Event, ...]:
+    """Return what does not end a trial that was decided: it can still be carried out."""
+    return (Event.LOSE,) if trial.looks else (Event.LOSE, Event.ABANDON)
 
 
 async def read_meters(rig: CampaignRig) -> Mapping[str, Reading]:
@@ -89,6 +101,11 @@ def arm(journal: Journal, rig: RigSpec, number: int, before: Mapping[str, Readin
     journal.arm(number, before, _idle_since(journal, rig, before))
 
 
+def look(journal: Journal, rig: RigSpec, undecided: Decision, before: Mapping[str, Reading]) -> None:
+    """LOOK: begin a trial with these readings, as `arm`, before anything is prepared or decided."""
+    journal.looks.begin(undecided, before, _idle_since(journal, rig, before))
+
+
 def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> tuple[IdleLine, ...]:
     """Return what was used since the last trial that was metered, and is not booked yet."""
     past, booked = journal.past, journal.read.idle.since_last_trial()
@@ -99,20 +116,23 @@ def _idle_since(journal: Journal, rig: RigSpec, now: Mapping[str, Reading]) -> t
 
 
 def record(journal: Journal, rig: RigSpec, problem: Problem, number: int) -> TrialRow:
-    """RECORD a measured trial; charged either way.
+    """RECORD a measured trial, or AWAIT what comes later of it; charged either way.
 
     FAIL it if a reading it needs is INVALID (fault 48), or if the machine slept through much of it (fault 70).
     """
     readings = {m.name: m for m in journal.read.measurements(number)}
-    needed = (*problem.space.names, *rig.outcome_names)
+    needed = (*problem.space.names, *(name for name in rig.outcome_names if name not in rig.late_names))
     bad = [f"{name}: {_what_is_wrong(readings.get(name))}" for name in needed if not _usable(readings.get(name))]
     trial, used = journal.read.trial(number), _metered(journal, rig, number)
-    slept = slept_through(used.unattended_s, rig.timing.settle_s)
+    dead = _dead(journal, number, inf)
+    slept = slept_through(used.unattended_s - sum(dead), rig.timing.settle_s)
     bad = [slept, *bad] if slept else bad
     past = journal.costs()
     lines = charge(rig.meters, used, trial.control_set, past)
-    event, idle = Event.FAIL if bad else Event.RECORD, idle_in_trial(rig.meters, used, lines, past, SLEPT)
-    journal.finish(number, State.MEASURED, event, lines, detail="; ".join(bad), idle=idle)
+    awaiting = None if bad or rig.late is None else Awaiting(rig.late.how, rig.late.due_s)
+    event = Event.FAIL if bad else Event.RECORD if awaiting is None else Event.AWAIT
+    idle = idle_in_trial(rig.meters, used, lines, past, DIED if dead else SLEPT)
+    journal.finish(number, State.MEASURED, event, lines, detail="; ".join(bad), idle=idle, awaiting=awaiting)
     return journal.read.trial(number)
 
 
@@ -151,7 +171,7 @@ def _end_unmeasured(
     ended_s: float | None,
 ) -> TrialRow:
     number = trial.trial
-    if trial.state is State.PROPOSED:  # nothing has moved, nothing is charged
+    if _moved_nothing(trial):  # nor is anything charged
         journal.finish(number, trial.state, event, (), detail=why)
         return journal.read.trial(number)
     lost = event is Event.LOSE
@@ -165,17 +185,22 @@ def _end_unmeasured(
 
 def _lost(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading]) -> Consumption:
     """Count a trial's use up to the last sign of life; our own counters began anew with this process."""
-    armed_s, alive_s = _event_s(journal, number, Event.ARM), _last_sign_of_life_s(journal, number)
-    last = next(s for s in reversed(journal.read.starts()) if s.at_s <= armed_s)
-    before = journal.read.meter_readings(number, "before")
+    begun_s, alive_s = _begun_s(journal, number), _last_sign_of_life_s(journal, number)
+    last = next(s for s in reversed(journal.read.starts()) if s.at_s <= begun_s[-1])
+    dead_s = sum(_dead(journal, number, alive_s))
     return Consumption(
-        {name: reading for name, reading in before.items() if not is_own(name) or name == CIVIL},
+        _anew(journal.read.meter_readings(number, "before")),
         _in_campaign_time(journal, after),
-        alive_s - armed_s,
+        alive_s - begun_s[0] - dead_s,
         _booked_ml(journal, rig, number),
-        unattended_s=journal.past.unattended_s(alive_s, last.start),
-        began_s=armed_s,
+        unattended_s=journal.past.unattended_s(alive_s, last.start) + dead_s,
+        began_s=begun_s[0],
     )
+
+
+def _anew(before: Mapping[str, Reading]) -> Mapping[str, Reading]:
+    """Return readings without our own counters, which began anew with another process."""
+    return {name: reading for name, reading in before.items() if not is_own(name) or name == CIVIL}
 
 
 def _broken_off(
@@ -186,13 +211,17 @@ def _broken_off(
 
 
 def _attended(journal: Journal, rig: RigSpec, number: int, after: Mapping[str, Reading], ended_s: float) -> Consumption:
-    """Return what a trial of this process has used; while the machine slept nobody was in charge of it."""
-    before = journal.read.meter_readings(number, "before")
-    armed_s = _event_s(journal, number, Event.ARM)
-    took_s = ended_s - armed_s
-    asleep_s = min(max(0.0, took_s), slept_s(before, after))
+    """Return what a trial that this process ends has used; while the machine slept nobody was in charge of it.
+
+    Nor was anybody between its look and its first move, if the process died there and another one goes on with it.
+    """
+    before, dead = journal.read.meter_readings(number, "before"), _dead(journal, number, ended_s)
+    before = dict(_anew(before)) if dead else before
+    begun_s = _begun_s(journal, number)[0]
+    took_s = ended_s - begun_s
+    away_s = min(max(0.0, took_s), slept_s(before, after) + sum(dead))
     booked_ml = _booked_ml(journal, rig, number)
-    return Consumption(before, after, took_s - asleep_s, booked_ml, unattended_s=asleep_s, began_s=armed_s)
+    return Consumption(before, after, took_s - away_s, booked_ml, unattended_s=away_s, began_s=begun_s)
 
 
 def _in_campaign_time(journal: Journal, readings: Mapping[str, Reading]) -> dict[str, Reading]:
@@ -214,12 +243,33 @@ def _event_s(journal: Journal, number: int, event: Event) -> float:
     return next(e.at_s for e in journal.read.events(number) if e.event is event)
 
 
+def _begun_s(journal: Journal, number: int) -> tuple[float, ...]:
+    """Return when a trial began, to look or to move; and when it began to move, if it has looked before that."""
+    return tuple(e.at_s for e in journal.read.events(number) if e.event in (Event.LOOK, Event.ARM))
+
+
+def _dead(journal: Journal, number: int, until_s: float) -> tuple[float, ...]:
+    """Return for how long no process was in charge of a trial that has looked, campaign seconds, each time until then.
+
+    Only between its decision and its first move can another process take it up.
+    """
+    steps = journal.read.events(number)
+    if steps[0].event is not Event.LOOK:
+        return ()
+    until_s = min([until_s, *(e.at_s for e in steps if e.event is Event.ARM)])
+    starts, dead = journal.read.starts(), []
+    for start in (s for s in starts if steps[0].at_s < s.at_s <= until_s):
+        signs = [s.seen_s for s in starts if s.at_s < start.at_s] + [e.at_s for e in steps if e.at_s < start.at_s]
+        dead.append(max(0.0, start.at_s - max(signs)))
+    return tuple(dead)
+
+
 def _last_sign_of_life_s(journal: Journal, number: int) -> float:
     """Return when the process that ran a trial recorded its last step, dose or heartbeat, campaign time.
 
     What later processes added while they settled the past does not count.
     """
-    armed_s, starts = _event_s(journal, number, Event.ARM), journal.read.starts()
+    armed_s, starts = _begun_s(journal, number)[-1], journal.read.starts()
     next_start_s = min((s.at_s for s in starts if s.at_s > armed_s), default=inf)
     beats = [s.seen_s for s in starts if s.at_s <= armed_s]
     doses = [t for d in journal.read.doses(number) for t in (d.at_s, d.settled_s) if t is not None]

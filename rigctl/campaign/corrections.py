@@ -99,6 +99,11 @@ def changes(was: Amendment, becomes: Amendment, currency: str) -> tuple[str, ...
 
 def _over(journal: Journal, trial: int, why: str) -> TrialRow:
     row = journal.read.trial(trial)
+    if row.state is State.AWAITING:
+        raise UsageError(
+            f"trial {trial}: awaits its outcome; `rigctl outcome {trial} VALUE` records it, "
+            "with --lost that none comes; then it can be corrected"
+        )
     if not row.state.final:
         raise UsageError(f"trial {trial}: is under way ({row.state}); it can be corrected when it is over")
     if not why.strip():

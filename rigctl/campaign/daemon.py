@@ -18,6 +18,7 @@ from typing import Any
 import structlog
 
 from rigctl.campaign.acts import Acts
+from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.bus_lock import bus_locks
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
@@ -43,6 +44,7 @@ from rigctl.campaign.people import paused_by
 from rigctl.campaign.pins import hold_pins
 from rigctl.campaign.protocols import CampaignRig, RigFactory
 from rigctl.campaign.recovery import recover
+from rigctl.campaign.room import Room
 from rigctl.campaign.runner import BY_A_PERSON, Runner, StopRequest, trial_under_way
 from rigctl.campaign.safe_file import Word
 from rigctl.campaign.spec import CampaignSpec
@@ -196,7 +198,8 @@ class Session:
             self.runner.interrupt(Finding(BY_A_PERSON, "", "hold", why))
 
         manual = Manual(rig, journal, desk, self.care, lambda: _no_hands(self), lambda: _objections(self))
-        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe, break_off, manual)
+        awaiting = Awaiting(spec.rig.late, rig, journal, clock, desk, self.stop)
+        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe, break_off, manual, awaiting)
         patience = Patience(
             journal,
             clock,
@@ -207,7 +210,8 @@ class Session:
             lambda: self.stop.pause,
             lambda: self.care.changed,
         )
-        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care)
+        room = Room(spec.rig, journal, patience)
+        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care, room, awaiting)
         self.runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
@@ -334,7 +338,8 @@ class Session:
         self.past_is_settled = True
         campaign = await self.journal.call(lambda j: j.read.campaign())
         trials = await self.journal.call(lambda j: len(j.read.history(self.spec.problem.space)))
-        self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
+        late = len(await self.journal.call(lambda j: j.awaited.waiting()))
+        self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost, late))
         self.desk.keep("phase", lambda j: j.phase("RUNNING", "started"))
         # whoever has paused it did not mean this process only; one that asked since is not overruled
         self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from rigctl.campaign.decision import Decision, Origin
+from rigctl.campaign.decision import Decision, Origin, look_of
 from rigctl.codec import from_json, to_json
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import Problem
@@ -105,17 +105,22 @@ def last_that_worked(trials: Iterable[TrialRow]) -> Proposal | None:
 
 
 def as_decided(problem: Problem, decision: Decision) -> Problem:
-    """Return the problem as a past decision knew it: what was left of the budget, and what could not be played."""
+    """Return the problem as a past decision knew it: what was left, what could not be played, what was read."""
     labels = {c.label: i for i, c in enumerate(problem.space.control_sets)}
     unavailable = {labels[label]: why for label, why in decision.unavailable.items() if label in labels}
-    return replace(problem, budget=decision.budget, unavailable=unavailable)
+    look = look_of(problem.space, decision.looks)
+    known = replace(problem, budget=decision.budget, unavailable=unavailable, look=look)
+    return known if look is None else replace(known, looks=True)
 
 
 def _fruitless(history: History) -> int | None:
     """Return the control set that the last few trials were all of, if none of them gave an outcome."""
     last = history.observations[-FRUITLESS:]
     sets = {o.control_set for o in last}
-    if len(last) < FRUITLESS or len(sets) > 1 or any(o.y is not None or not o.charged for o in last):
+    # of a trial that ended before it was decided nothing was controlled
+    if len(last) < FRUITLESS or len(sets) > 1 or min(sets) < 0:
+        return None
+    if any(o.y is not None or o.awaited or not o.charged for o in last):
         return None
     return sets.pop()
 

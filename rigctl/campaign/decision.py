@@ -6,12 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from rigctl.core.experiment.history import Look
+from rigctl.core.experiment.space import Space
 from rigctl.core.money import Micros
 from rigctl.core.policy import Proposal
 
 Origin = Literal["policy", "rejected", "timed-out", "manual"]
 """Who decided: the policy; something else because its proposal was unusable, or because there was none (it was late, or
 its process ended); a person."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one variable read before the decision."""
+
+    value: float | None
+    """Engineering units; None: it could not be read."""
+    sd: float = 0.0
+    """Of the reading's error, engineering units; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +47,19 @@ class Decision:
     """The last correction of earlier trials that the decision knew; 0: none had been made."""
     unavailable: Mapping[str, str] = field(default_factory=dict)
     """Control sets that could not be played then, by label, and why."""
+    looks: Mapping[str, Looked] = field(default_factory=dict)
+    """What the variables read before it; nothing where nobody looked."""
     note: str = ""
     traceback: str = ""
     """Of a policy that failed; goes into the alarm, not into the trial."""
+
+
+def look_of(space: Space, looks: Mapping[str, Looked]) -> Look | None:
+    """Return what was read as policies take it, on the unit cube; None where nobody looked."""
+    if not looks:
+        return None
+    read = [(v, looks.get(v.name, Looked(None))) for v in space.variables]
+    return Look(
+        tuple(None if seen.value is None else (seen.value - v.low) / (v.high - v.low) for v, seen in read),
+        tuple(0.0 if seen.value is None else seen.sd / (v.high - v.low) for v, seen in read),
+    )

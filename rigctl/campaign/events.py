@@ -11,7 +11,7 @@ from rigctl.campaign.journal.rows import CampaignPhase, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.core.money import Micros
 from rigctl.core.policy import Proposal
-from rigctl.rig.values import Alarm, SafeReport, Seen
+from rigctl.rig.values import Alarm, Measurement, SafeReport, Seen
 
 Ending = Literal["budget", "finished", "trials", "stopped", "abandoned", "interlock"]
 """Nothing fits the budget any more; the policy's stopping rule fired; as many trials as asked for; stopped after a
@@ -29,6 +29,8 @@ class CampaignStarted:
     budget: Micros
     lost: int | None
     """The trial that was in flight when the last process died, and is charged but not repeated."""
+    awaited: int = 0
+    """Trials whose outcome is still to come."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,15 @@ class TrialStep:
     at_s: float = 0.0
     """Rig time."""
     until_s: Mapping[str, float] = field(default_factory=dict)
-    """When what comes in this state is over, in order, rig time: `prepare`, or `settle` and `measure`."""
+    """When what comes in this state is over, in order, rig time: `prepare` (and `look`), or `settle` and `measure`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrialLooked:
+    """What the variables read before the trial is decided is on disk."""
+
+    trial: int
+    found: Mapping[str, Measurement]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +99,15 @@ class TrialEnded:
     row: TrialRow
     spent: Micros
     budget: Micros
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeCame:
+    """An outcome that was awaited has come, or was given up."""
+
+    row: TrialRow
+    awaited: int
+    """How many still are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +172,11 @@ CampaignEvent = (
     CampaignStarted
     | TrialProposed
     | TrialStep
+    | TrialLooked
     | Dosed
     | RigSeen
     | TrialEnded
+    | OutcomeCame
     | PhaseChanged
     | AlarmRaised
     | AlarmMinded

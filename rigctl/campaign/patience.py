@@ -208,6 +208,16 @@ class Patience:
         if told and self.phase == "WAITING":
             await self.enter("RUNNING", "the wait is over")
 
+    async def until_known(self, why: str, until_s: float, known: Callable[[], bool]) -> None:
+        """Wait, everything safe, for an outcome: until it is `known`, this rig time, or somebody demands something."""
+        await self.enter("WAITING", why, until_s)
+        while (left_s := until_s - self.clock.now_s()) > 0 and not (known() or self.enough() or self.paused()):
+            self.refuse_if_tripping()
+            if self.watchman.demanding("hold", "fail", "safe"):
+                break
+            await rest(self.clock, min(left_s, self.clock.speedup))
+        await self.enter("RUNNING", "the wait is over")
+
     async def until_open(self, hours: Hours | None, for_s: float) -> bool:
         """Wait, everything safe, until these hours are open for so long; return whether that had to be waited for.
 

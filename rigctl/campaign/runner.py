@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 
 from rigctl.campaign.carrying import TrialRun
@@ -29,6 +29,7 @@ from rigctl.errors import (
     DeviceError,
     GuardRefused,
     JournalUnwritable,
+    PolicyError,
     RigctlError,
     Tripped,
     counted,
@@ -95,19 +96,19 @@ class Runner:
         while True:
             try:
                 await self._until_ready()
-                if (ended := self._ended(history)) is not None:
+                history = await _caught_up(self, history)
+                ended = self._ended(history)
+                if ended is not None and not await _had_to_wait(self, self.trials.awaiting.outstanding, ended[0]):
                     return ended
-                history = await _as_corrected(history, self)
-                self.trials.idle = await book_idle(self.spec, self.rig, self.journal)
-                if (ended := self._ended(history)) is not None:
-                    return ended
-                # since it was ready; nobody would break it off
-                if self.watchman.demanding("hold", "fail", "trip") or await self.trials.had_to_wait():
+                if ended is not None or await _not_yet(self):
                     continue
                 row = await self._one_trial(history)
             except Finished as finished:
-                if not await self.trials.waits_for_instruments(history):
-                    return _ending_of(finished)
+                history, ending = await _known(history, self), _ending_of(finished)
+                if not await self.trials.waits_for_instruments(history) and not await _had_to_wait(
+                    self, self.trials.awaiting.outstanding, ending[0]
+                ):
+                    return ending
                 continue
             except JournalUnwritable as error:
                 await self._wait_until_writable(error)
@@ -155,7 +156,10 @@ class Runner:
             return await self._until_room(cap)
         except (DeviceError, GuardRefused) as error:
             return await self._fail(error)
-        except (RigctlError, Finished):
+        except (PolicyError, Finished) as error:
+            await _undecided(self, str(error))
+            raise
+        except RigctlError:
             raise
         except Exception as error:  # noqa: BLE001 - a plug-in's mistake costs one trial, not the campaign
             return await self._fail(error)
@@ -205,7 +209,8 @@ class Runner:
         if tripping:
             self.desk.latch(str(finding))
         trial = await self.journal.call(lambda j: j.read.open_trial())
-        moving = trial is not None and trial.state in MOVING
+        # what has looked was prepared, and is as good as begun
+        moving = trial is not None and (trial.state in MOVING or (trial.state is State.PROPOSED and bool(trial.looks)))
         event = Event.FAIL if moving and finding.rule != BY_A_PERSON else Event.ABANDON
         row = await close_open_trial(self.spec, self.rig, self.journal, event, str(finding))
         await self._hold(report)
@@ -268,7 +273,7 @@ class Runner:
             self.trials.care.exhausted.add(cap.actuator)
             self.trials.care.changed = True
         else:
-            await self.trials.until_room({cap.actuator: cap.volume_ml})
+            await self.trials.room.until({cap.actuator: cap.volume_ml})
         return row
 
     async def _count_failures(self, row: TrialRow) -> None:
@@ -341,6 +346,50 @@ def _ending_of(finished: Finished) -> tuple[Ending, str]:
     if isinstance(finished, BudgetSpent):
         return "budget", str(finished)
     return "finished", f"the policy's stopping rule fired: {finished}"
+
+
+async def _known(history: History, runner: Runner) -> History:
+    """Return the history with a trial in it that had looked, and that nothing was decided for."""
+    if runner.spec.rig.timing.look is None:
+        return history
+    return await runner.journal.call(lambda j: j.read.history(runner.spec.problem.space))
+
+
+async def _undecided(runner: Runner, why: str) -> None:
+    """Close the trial that has looked, if one has, though nothing could be decided then; it is charged."""
+    trial = await runner.journal.call(lambda j: j.read.open_trial())
+    if trial is None or trial.state is not State.LOOKING or runner.patience.make_safe is None:
+        return
+    await runner.patience.make_safe()
+    row = await close_open_trial(runner.spec, runner.rig, runner.journal, Event.ABANDON, f"not decided: {why}")
+    if row is not None:
+        await runner.desk.tell_of_end(row)
+
+
+async def _caught_up(runner: Runner, history: History) -> History:
+    """Return the history as people, and outcomes that came later, have made it; book what no trial has used."""
+    await runner.trials.awaiting.look()
+    history = await _as_corrected(history, runner)
+    if runner._ended(history) is None:  # noqa: SLF001 - its own
+        runner.trials.idle = await book_idle(runner.spec, runner.rig, runner.journal)
+    return history
+
+
+async def _not_yet(runner: Runner) -> bool:
+    """Tell whether something has to be looked at again before a trial may begin."""
+    # since it was ready; nobody would break it off
+    if runner.watchman.demanding("hold", "fail", "trip"):
+        return True
+    return await _had_to_wait(runner, runner.trials.awaiting.in_the_way) or await runner.trials.had_to_wait()
+
+
+async def _had_to_wait(runner: Runner, why: Callable[[], Awaitable[str]], ending: Ending = "trials") -> bool:
+    """Wait for an outcome, if that says why; return whether it did. Who asks to end it, or the watch, waits not."""
+    if ending in ("stopped", "interlock") or not (reason := await why()):
+        return False
+    until_s = await runner.trials.awaiting.next_s()
+    await runner.patience.until_known(reason, until_s, lambda: runner.stop.corrected)
+    return True
 
 
 async def _as_corrected(history: History, runner: Runner) -> History:

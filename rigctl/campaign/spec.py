@@ -19,7 +19,7 @@ from rigctl.core.money import Micros, to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import Policy
 from rigctl.errors import UsageError
-from rigctl.rig.spec import MeterSpec, RigSpec, VariableWiring
+from rigctl.rig.spec import MeterSpec, RigSpec, TrialTiming, VariableWiring
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         ],
         "floor": problem.floor,
         "costs": {"ceiling": problem.cost_ceiling, "known": problem.known_costs, "model": problem.cost_model},
-        "trial": rig.timing,
+        "trial": _timing(rig.timing),
         "variables": {v.name: {**fields_of(v), "marginal": _natural(v.marginal)} for v in space.variables},
         "wiring": {
             w.name: {"sensor": w.sensor, "actuator": w.actuator, "second": w.second, "partners": _partners(rig, w)}
@@ -92,9 +92,18 @@ def identity_of(spec: CampaignSpec) -> Mapping[str, str]:
         "meters": {m.name: _meter(m) for m in rig.meters},
         "devices": {n: {"driver": d.driver, "options": d.options} for n, d in rig.devices.items()},
     }
+    if rig.late is not None:
+        parts["outcome"] |= {"late": rig.late.names, "how": rig.late.how, "after_s": rig.late.after_s}
     # With the names listed, a part that comes or goes is noticed; see `check_resumable`.
     names = {f"{part}.names": sorted(parts[part]) for part in ("variables", "meters", "devices")}
     return dict(_leaves("", plain({**parts, **names}, _leaf)))
+
+
+def _timing(timing: TrialTiming) -> Mapping[str, Any]:
+    """Return what happens in a trial; the look as one value, so that one that comes or goes is noticed."""
+    look = timing.look
+    told = None if look is None else [look.after_s, look.window.duration_s, look.window.every_s]
+    return {**fields_of(timing), "look": told}
 
 
 def _meter(meter: MeterSpec) -> Mapping[str, Any]:

@@ -12,12 +12,15 @@ from rigctl.campaign.events import (
     CampaignEvent,
     CampaignStarted,
     Dosed,
+    OutcomeCame,
     PhaseChanged,
     RigSeen,
     TrialEnded,
+    TrialLooked,
     TrialProposed,
     TrialStep,
 )
+from rigctl.campaign.trial import State
 from rigctl.campaign.under_way import UnderWay
 from rigctl.core.money import to_units
 from rigctl.rig.protocols import Clock
@@ -31,7 +34,7 @@ class Status:
     rig: str
     currency: str
     clock: Clock
-    _facts: dict[str, Any] = field(default_factory=lambda: {"phase": "starting", "trials": 0})
+    _facts: dict[str, Any] = field(default_factory=lambda: {"phase": "starting", "trials": 0, "awaited": 0})
     _trial: UnderWay | None = None
     _alarms: int = 0
     _readings: Mapping[str, Seen] = field(default_factory=dict)
@@ -42,12 +45,12 @@ class Status:
         """Take in one event."""
         match event:
             case CampaignStarted():
-                self._facts.update(phase="running", trials=event.trials)
+                self._facts.update(phase="running", trials=event.trials, awaited=event.awaited)
                 self._money(event.spent, event.budget)
-            case TrialProposed():
-                self._trial = UnderWay.of(event)
-                self._facts["decision_s"] = event.decision_s
-            case TrialStep() | Dosed() if self._trial is not None:
+            case TrialProposed() | TrialStep(state=State.LOOKING):
+                self._trial = UnderWay.of(event, self._trial)
+                self._facts |= {"decision_s": event.decision_s} if isinstance(event, TrialProposed) else {}
+            case TrialStep() | TrialLooked() | Dosed() if self._trial is not None:
                 self._trial.follow(event)
             case RigSeen():
                 self._readings = event.readings
@@ -60,7 +63,10 @@ class Status:
             case TrialEnded():
                 self._trial = None
                 self._facts.update(trials=event.row.trial)
+                self._facts["awaited"] += event.row.state is State.AWAITING
                 self._money(event.spent, event.budget)
+            case OutcomeCame():
+                self._facts["awaited"] = event.awaited
             case PhaseChanged():
                 self._facts.update(phase=event.phase.lower(), why=event.why)
             case AlarmRaised():

@@ -2,15 +2,19 @@
 
 Rules:
 
-1. A trial is born by PROPOSE (the decision is on disk, nothing has moved) or by INGEST (a person did it by hand;
-   INGEST_FAILED if it gave no outcome).
-2. ARM, RUN, MEASURE, RECORD are taken in this order, each committed *before* what it permits: ARMED before the first
-   actuator moves, RUNNING before the wait, MEASURED before the cost is worked out.
+1. A trial is born by PROPOSE (the decision is on disk, nothing has moved), by LOOK (the rig is to be prepared and the
+   variables read before it is decided) or by INGEST (a person did it by hand; INGEST_FAILED if it gave no outcome).
+2. ARM, RUN, MEASURE, RECORD are taken in this order, each committed *before* what it permits: LOOKING before the first
+   step of preparation, ARMED before the first actuator moves, RUNNING before the wait, MEASURED before the cost is
+   worked out.
 3. PROPOSED survives a crash: nothing has moved, so the same proposal goes on, unchanged. It cannot be LOST. A pause, or
-   an instrument that cannot be used by now, has it ABANDONED, and it is not taken up again (row 45).
-4. ARMED and RUNNING do not survive a crash: actuators may have moved, so the trial is LOST, charged and never repeated.
+   an instrument that cannot be used by now, has it ABANDONED, and it is not taken up again (row 45). One that was
+   looked for goes on while what was read still counts; else it is ABANDONED, and another one looks anew.
+4. LOOKING, ARMED and RUNNING do not survive a crash: actuators may have moved, so the trial is LOST, charged and never
+   repeated.
 5. MEASURED survives a crash: everything its record needs is on disk. It can be recorded, or FAIL if a reading that
-   the trial needed is INVALID; it can no longer be abandoned or lost.
+   the trial needed is INVALID; it can no longer be abandoned or lost. It may AWAIT an outcome that comes later: then it
+   is charged, no longer under way, and others may run, until it is RECORDED, or FAILED because nothing came.
 6. RECORDED, FAILED, ABANDONED and LOST are final, and all four are charged.
 """
 
@@ -26,10 +30,12 @@ from rigctl.errors import RigctlError
 class State(StrEnum):
     """Says where a trial stands."""
 
+    LOOKING = "LOOKING"
     PROPOSED = "PROPOSED"
     ARMED = "ARMED"
     RUNNING = "RUNNING"
     MEASURED = "MEASURED"
+    AWAITING = "AWAITING"
     RECORDED = "RECORDED"
     FAILED = "FAILED"
     ABANDONED = "ABANDONED"
@@ -40,16 +46,24 @@ class State(StrEnum):
         """Tell whether the trial is over and charged."""
         return self not in TRANSITIONS
 
+    @property
+    def charged(self) -> bool:
+        """Tell whether the rig has done its part, and the trial is charged; its outcome may still be awaited."""
+        return self.final or self is State.AWAITING
+
 
 class Event(StrEnum):
     """Says what happens to a trial."""
 
+    LOOK = "LOOK"
     PROPOSE = "PROPOSE"
     INGEST = "INGEST"
     INGEST_FAILED = "INGEST_FAILED"
     ARM = "ARM"
     RUN = "RUN"
     MEASURE = "MEASURE"
+    AWAIT = "AWAIT"
+    """Its outcome comes later."""
     RECORD = "RECORD"
     FAIL = "FAIL"
     """An instrument could not do its part."""
@@ -66,9 +80,16 @@ class IllegalTransition(RigctlError):
 TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = MappingProxyType(
     {
         None: {
+            Event.LOOK: State.LOOKING,
             Event.PROPOSE: State.PROPOSED,
             Event.INGEST: State.RECORDED,
             Event.INGEST_FAILED: State.FAILED,
+        },
+        State.LOOKING: {
+            Event.PROPOSE: State.PROPOSED,
+            Event.FAIL: State.FAILED,
+            Event.ABANDON: State.ABANDONED,
+            Event.LOSE: State.LOST,
         },
         State.PROPOSED: {Event.ARM: State.ARMED, Event.FAIL: State.FAILED, Event.ABANDON: State.ABANDONED},
         State.ARMED: {
@@ -83,13 +104,16 @@ TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = MappingProxyType(
             Event.ABANDON: State.ABANDONED,
             Event.LOSE: State.LOST,
         },
-        State.MEASURED: {Event.RECORD: State.RECORDED, Event.FAIL: State.FAILED},
+        State.MEASURED: {Event.RECORD: State.RECORDED, Event.AWAIT: State.AWAITING, Event.FAIL: State.FAILED},
+        State.AWAITING: {Event.RECORD: State.RECORDED, Event.FAIL: State.FAILED},
     }
 )
 """State (None: no trial yet) -> event -> next state. What is not here is not allowed."""
 
-MOVING = (State.ARMED, State.RUNNING)
+MOVING = (State.LOOKING, State.ARMED, State.RUNNING)
 """Actuators may have moved, and the trial is not measured yet."""
+UNDER_WAY = (*MOVING, State.PROPOSED, State.MEASURED)
+"""The rig is its own: at most one trial is in one of these."""
 
 
 def advance(state: State | None, event: Event) -> State:

@@ -7,13 +7,22 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
-from rigctl.campaign.events import Dosed, TrialProposed, TrialStep
+from rigctl.campaign.events import Dosed, TrialLooked, TrialProposed, TrialStep
 from rigctl.campaign.trial import State
 
 STEPS: Final[Mapping[State, str]] = MappingProxyType(
-    {State.PROPOSED: "decided", State.ARMED: "set", State.RUNNING: "measure", State.MEASURED: "book"}
+    {
+        State.LOOKING: "decide",
+        State.PROPOSED: "decided",
+        State.ARMED: "set",
+        State.RUNNING: "measure",
+        State.MEASURED: "book",
+    }
 )
 """What is done in a state once what has a known end is over."""
+
+LOOKING: Final = "looking"
+"""What stands for the policy's phase while nothing is decided yet."""
 
 
 @dataclass(slots=True)
@@ -43,13 +52,24 @@ class UnderWay:
     """See `events.TrialStep`."""
     doses: dict[str, Doses] = field(default_factory=dict)
     """By pump."""
+    looks: Mapping[str, float] = field(default_factory=dict)
+    """What the variables read before it was decided, engineering units; nothing where nobody looked."""
 
     @classmethod
-    def of(cls, event: TrialProposed) -> UnderWay:
+    def of(cls, event: TrialProposed | TrialStep, before: UnderWay | None = None) -> UnderWay:
+        """Return a trial as it begins, to look or decided; `before` is the one that was followed, maybe this one."""
+        if isinstance(event, TrialStep):
+            return cls(event.trial, LOOKING, (), {}, "", event.state, event.at_s, event.until_s)
         proposal = event.proposal
-        return cls(event.trial, proposal.phase, event.control_set, event.setpoints, proposal.reason)
+        decided = cls(event.trial, proposal.phase, event.control_set, event.setpoints, proposal.reason)
+        if before is not None and before.trial == event.trial:
+            decided.begun_s, decided.looks, decided.doses = before.begun_s, before.looks, before.doses
+        return decided
 
-    def follow(self, event: TrialStep | Dosed) -> None:
+    def follow(self, event: TrialStep | TrialLooked | Dosed) -> None:
+        if isinstance(event, TrialLooked):
+            self.looks = {name: found.value for name, found in event.found.items() if found.count}
+            return
         if isinstance(event, Dosed):
             doses = self.doses.setdefault(event.actuator, Doses())
             doses.count, doses.volume_ml, doses.day_ml = (
@@ -59,7 +79,7 @@ class UnderWay:
             )
             return
         self.state, self.until_s = event.state, event.until_s
-        if event.state is State.ARMED:
+        if event.state is State.ARMED and self.begun_s is None:
             self.begun_s = event.at_s
 
     def step(self, now_s: float) -> tuple[str, float | None]:
@@ -91,6 +111,7 @@ class UnderWay:
             "doses": {
                 name: {"count": d.count, "volume_ml": d.volume_ml, "day_ml": d.day_ml} for name, d in self.doses.items()
             },
+            **({"looks": dict(self.looks)} if self.looks else {}),
         }
 
     @classmethod
@@ -107,4 +128,5 @@ class UnderWay:
             begun_s=None if elapsed_s is None else -elapsed_s,
             until_s=told["left_s"],
             doses={name: Doses(**doses) for name, doses in told["doses"].items()},
+            looks=told.get("looks", {}),
         )

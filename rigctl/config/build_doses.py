@@ -47,7 +47,10 @@ def build_dosing(context: Context, pump: str, section: DosingSection) -> DosingS
     if tolerance <= 0:
         findings.add((*path, "tolerance"), f"got {tolerance:g}, must be > 0")
     mix_s = context.quantity((*path, "mix"), section.mix, DURATION, 1.0)
-    return DosingSpec(section.sensor, effect, tolerance, mix_s, section.max_doses, section.treatment, partners)
+    treat_s = context.quantity((*path, "treat"), section.treat, DURATION, 0.0)
+    if treat_s and section.treatment is None:
+        findings.add((*path, "treat"), f'got "{section.treat}", but no treatment is named that it could be')
+    return DosingSpec(section.sensor, effect, tolerance, mix_s, section.max_doses, section.treatment, partners, treat_s)
 
 
 def build_volumes(context: Context) -> Mapping[str, VolumeSpec]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from rigctl.config.build_doses import otherwise_ml
+from rigctl.config.build_reference import build_reference
 from rigctl.config.findings import Context, unknown
 from rigctl.config.naturals import misplaced
 from rigctl.config.schema import OutcomeSection, VariableSection
@@ -65,6 +66,7 @@ def build_problem(context: Context) -> Problem | None:
     known = _known_costs(context, sets)
     floor = _floor(context, ("outcome",), config.outcome)
     further = _further(context)
+    reference = build_reference(context, [v for v in variables if v is not None], sets)
     if findings.count > before or len(whole) < len(variables) or not all(map(findings.whole, _NEEDED)):
         return None
     return Problem(
@@ -77,6 +79,8 @@ def build_problem(context: Context) -> Problem | None:
         cost_model=config.costs,
         known_costs=known,
         further=further,
+        looks=config.trial is not None and config.trial.look is not None,
+        reference=reference,
     )
 
 

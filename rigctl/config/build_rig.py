@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
 
@@ -13,11 +14,13 @@ from pydantic import ValidationError
 from rigctl.config.build_calendar import build_begins, build_hours, build_tariff
 from rigctl.config.build_caps import build_caps
 from rigctl.config.build_doses import build_dosing, build_volumes, check_pair
+from rigctl.config.build_late import build_late
 from rigctl.config.build_safety import build_limits, build_watch, natural_range_of, range_of
 from rigctl.config.build_upkeep import build_care
 from rigctl.config.findings import Context, unknown
 from rigctl.config.roles import check_roles
-from rigctl.config.schema import DeviceSection, MeterSection, TrialSection, VariableSection
+from rigctl.config.schema import DeviceSection, MeterSection, OutcomeSection, VariableSection
+from rigctl.config.sections import LookSection, MeasureSection, TrialSection
 from rigctl.config.shape import problems_of
 from rigctl.config.units import DURATION, ENERGY, FLOW, PER_HOUR, PER_KWH, PER_ML, PER_TRIAL, POWER, VOLUME, Kind
 from rigctl.errors import BrokenPlugin, KeyPath
@@ -26,12 +29,14 @@ from rigctl.rig.protocols import DeviceOptions, Driver
 from rigctl.rig.registry import Registry
 from rigctl.rig.spec import (
     DeviceSpec,
+    LookSpec,
     MeasureSpec,
     MeterSpec,
     OutcomeWiring,
     PrepareStep,
     RigSpec,
     StartsSpec,
+    Statistic,
     TrialTiming,
     VariableWiring,
 )
@@ -42,6 +47,8 @@ _COUNTED: Final[Mapping[str, Kind]] = {"energy": ENERGY, "volume": VOLUME}
 _RATED: Final[Mapping[str, Kind]] = {"energy": POWER, "volume": FLOW}
 READ_BACK_SHARE: Final = 0.01
 """Of the range: how far a setpoint read back may be off where nothing is declared."""
+USUALLY_VALID: Final = 10.0
+"""So many times as long as a look takes what was read is valid, where nothing is declared."""
 BY_HAND: Final = TrialTiming((), 0.0, MeasureSpec(0.0, 1.0, "median", 1))
 """Timing of a trial that a person does."""
 
@@ -85,6 +92,7 @@ def build_rig(context: Context, registry: Registry) -> RigSpec:
         starts=StartsSpec(config.safety.starts.at_most, good_after_s),
         allowed=build_hours(context, ("allowed",), config.allowed),
         begins_s=build_begins(context),
+        late=build_late(context) if wired else None,
     )
 
 
@@ -160,7 +168,7 @@ def _references(context: Context, wired: bool) -> None:
     for path, name, section in context.measured:
         if section.sensor is not None:
             _serves(context, (*path, "sensor"), section.sensor, section.unit)
-        elif wired:
+        elif wired and not (isinstance(section, OutcomeSection) and section.by == "hand"):
             context.findings.add((*path, "sensor"), f"is missing, must name the device that measures {name}")
     served: dict[str, str] = {}
     for name, variable in context.config.variables.items():
@@ -254,17 +262,44 @@ def _timing(context: Context, section: TrialSection | None, wired: bool) -> Tria
             value = 0.0
         steps.append(PrepareStep(step.actuator, value, duration_s(("prepare", i, "wait"), step.wait)))
     window = section.measure
-    window_s, every_s = duration_s(("measure", "for"), window.for_), duration_s(("measure", "every"), window.every)
-    path: KeyPath = ("trial", "measure", "every")
-    if every_s <= 0:
-        findings.add(path, f'got "{window.every}", must be more than nothing')
-    elif every_s > window_s:
-        findings.add(path, f'got "{window.every}", must be at most the window, for: {window.for_}')
-    elif window.min_count > window_s / every_s + 1:
-        what = f"got {window.min_count}, but the window has room for {window_s / every_s:.0f} samples only"
+    measure = _window(context, ("trial", "measure"), window, window.statistic)
+    if 0 < measure.every_s <= measure.duration_s and window.min_count > measure.duration_s / measure.every_s + 1:
+        room = measure.duration_s / measure.every_s
+        what = f"got {window.min_count}, but the window has room for {room:.0f} samples only"
         findings.add(("trial", "measure", "min_count"), what)
-    measure = MeasureSpec(window_s, every_s, window.statistic, window.min_count)
-    return TrialTiming(tuple(steps), duration_s(("settle",), section.settle), measure)
+    measure = replace(measure, min_count=window.min_count)
+    look = None if section.look is None else _look(context, section.look, window.statistic)
+    return TrialTiming(tuple(steps), duration_s(("settle",), section.settle), measure, look)
+
+
+def _window(
+    context: Context, path: KeyPath, section: MeasureSection | LookSection, statistic: Statistic
+) -> MeasureSpec:
+    """Return a window of samples; of each sensor one at least."""
+    window_s = context.quantity((*path, "for"), section.for_, DURATION, 1.0)
+    every_s = context.quantity((*path, "every"), section.every, DURATION, 1.0)
+    if every_s <= 0:
+        context.findings.add((*path, "every"), f'got "{section.every}", must be more than nothing')
+    elif every_s > window_s:
+        context.findings.add(
+            (*path, "every"), f'got "{section.every}", must be at most the window, for: {section.for_}'
+        )
+    return MeasureSpec(window_s, every_s, statistic, 1)
+
+
+def _look(context: Context, section: LookSection, statistic: Statistic) -> LookSpec:
+    path: KeyPath = ("trial", "look")
+    window = _window(context, path, section, statistic)
+    after_s = context.quantity((*path, "after"), section.after, DURATION, 0.0)
+    usual_s = USUALLY_VALID * (after_s + window.duration_s)
+    valid_s = context.quantity((*path, "valid_for"), section.valid_for, DURATION, usual_s, or_nothing=False)
+    if all(variable.doses is not None for variable in context.config.variables.values()):
+        context.findings.add(path, "no variable has a sensor that could be read before a trial: leave it out")
+    for name, dosing in context.config.dosing.items():
+        if dosing.treatment is not None and dosing.treat == "0 s":
+            what = f"is missing: with a look {dosing.treatment} is switched on after trial.prepare, not before it"
+            context.findings.warn(("dosing", name, "treat"), f"{what}; say how long it takes before {name} doses")
+    return LookSpec(after_s, window, valid_s)
 
 
 def _meters(context: Context) -> tuple[MeterSpec, ...]:

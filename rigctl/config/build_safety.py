@@ -173,6 +173,7 @@ def built(device: DeviceSpec, registry: Registry) -> tuple[Line, Device] | None:
 def _unit_of(context: Context, devices: Mapping[str, DeviceSpec | None], registry: Registry) -> UnitOf:
     """Return what knows the units a condition may speak in: of variables, outcomes, and devices that are sensors."""
     units = {name: section.unit for _, name, section in context.measured}
+    said = {section.name for _, section in context.outcomes if section.by == "hand"}
 
     def made(name: str) -> Device | None:
         device = devices[name]
@@ -180,6 +181,8 @@ def _unit_of(context: Context, devices: Mapping[str, DeviceSpec | None], registr
         return None if both is None else both[1]
 
     def unit_of(name: str) -> str:
+        if name in said:
+            raise ValueError(f'got "{name}", which a person says; must be something that a sensor reads')
         if name in units:
             return units[name]
         if name in context.declared["variables"] or any(context.findings.muted((s,)) for s in ("variables", "outcome")):

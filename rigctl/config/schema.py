@@ -26,7 +26,17 @@ from rigctl.config.fields import (
     Volume,
     one_of,
 )
-from rigctl.config.sections import MetricsSection, NaturalSection, NotifySection, OpenSection, Section
+from rigctl.config.sections import (
+    LateSection,
+    MetricsSection,
+    NaturalSection,
+    NotifySection,
+    OpenSection,
+    ReferenceSection,
+    Section,
+    TodaySection,
+    TrialSection,
+)
 from rigctl.config.upkeep import CalibrationSection, InventorySection, TubingSection
 from rigctl.core.policies.registry import USUAL_POLICY
 from rigctl.rig.spec import Action
@@ -137,7 +147,7 @@ class VariableSection(SensedSection):
         return (self.actuator,) if isinstance(self.actuator, str) else tuple(self.actuator or ())
 
 
-class OutcomeSection(SensedSection):
+class OutcomeSection(SensedSection, LateSection):
     """What is to be made as large or as small as possible."""
 
     name: Name
@@ -145,48 +155,13 @@ class OutcomeSection(SensedSection):
     unit: str
     """Its unit; "1" for none."""
     sensor: str | None = None
-    """Device that measures it; needed as soon as there are devices."""
+    """Device that measures it; needed as soon as there are devices, unless a person says it."""
     direction: Literal["maximise", "minimise"] = "maximise"
     """Which way is better."""
     floor: Quantity | None = None
     """The worst value it can take; without it a bound from the data is used."""
     plausible: Pair | None = None
     """Readings outside are INVALID: the trial fails, its cost is charged."""
-
-
-class PrepareSection(Section):
-    """Something done in every trial after the setpoints are imposed, before settling."""
-
-    actuator: str
-    """Device that does it."""
-    value: Quantity
-    """What it is set to; it is released after `wait`."""
-    wait: Duration
-    """How long."""
-
-
-class MeasureSection(Section):
-    """A window of samples per sensor, reduced to one number."""
-
-    for_: Duration = Field(alias="for")
-    """Length of the window."""
-    every: Duration
-    """Time between samples."""
-    statistic: Literal["median", "mean"] = "median"
-    """How the samples become one number."""
-    min_count: int = Field(default=1, ge=1)
-    """With fewer valid samples the trial fails."""
-
-
-class TrialSection(Section):
-    """What happens in every trial."""
-
-    prepare: list[PrepareSection] = Field(default_factory=list)
-    """Steps before settling, in order."""
-    settle: Duration
-    """Time between imposing the setpoints and measuring."""
-    measure: MeasureSection
-    """How sensors are read."""
 
 
 class MeterSection(Section):
@@ -238,6 +213,8 @@ class DosingSection(Section):
     """After as many without success the trial fails."""
     treatment: str | None = None
     """Actuator that is on while this variable is controlled."""
+    treat: Duration = "0 s"
+    """How long the treatment is on before the first dose; steps of `trial.prepare` that come between count."""
     with_: dict[str, float] = Field(default_factory=dict, alias="with")
     """Pumps that dose along with it, with mL of each per mL of this one; the effect is that of all together."""
 
@@ -332,15 +309,6 @@ class SafetySection(Section):
     """Starts that end badly."""
 
 
-class TodaySection(Section):
-    """How the rig is run today, for recommendations to be compared with."""
-
-    control: list[str] = Field(default_factory=list)
-    """Variables that are controlled today; none: everything is left alone."""
-    at: dict[str, Quantity] = Field(default_factory=dict)
-    """Setpoint of each."""
-
-
 class RigConfig(Section):
     """A rigctl configuration."""
 
@@ -384,6 +352,8 @@ class RigConfig(Section):
     """Per control set (names joined by +), if costs are known beforehand; for benches by hand."""
     today: TodaySection | None = None
     """Today's practice; decides nothing."""
+    reference: ReferenceSection | None = None
+    """A setting that is played again and again, so that a plant that ages shows; default: none."""
     buses: dict[Name, str] = Field(default_factory=dict)
     """Wires by name, as URLs such as modbus_tcp://host:502 or serial:///dev/ttyUSB0?baud=9600."""
     devices: dict[Name, DeviceSection] = Field(default_factory=dict)

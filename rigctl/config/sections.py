@@ -1,4 +1,4 @@
-"""What any section is, how a variable varies when it is left alone, and who is told what.
+"""What any section is, how a variable varies when it is left alone, what a trial consists of, and who is told what.
 
 Each docstring goes into the JSON schema, so into the editor.
 """
@@ -24,6 +24,23 @@ class OpenSection(Section):
     """A mapping whose other keys belong to a driver or policy, and are checked by it."""
 
     model_config = ConfigDict(extra="allow")
+
+
+class LateSection(Section):
+    """How an outcome comes: measured in the trial, or later."""
+
+    by: Literal["sensor", "hand"] = "sensor"
+    """Who gives it: a sensor, or a person with `rigctl outcome` after the rig has done its part: by: hand."""
+    after: Duration | None = None
+    """Time after the rig's part at which the sensor is read, e.g. 20 h; default: in the trial."""
+    within: Duration | None = None
+    """Time after the rig's part for it to come; then the trial ends without it. Default 7 d, or twice `after`."""
+    then: Literal["go-on", "hold"] = "go-on"
+    """What the campaign does meanwhile: begin the next trial, or hold until the outcome has come."""
+    pending: int = Field(default=16, ge=1, le=1000)
+    """Trials at most whose outcomes are awaited when another one begins."""
+    at_end: Literal["wait", "end"] = "wait"
+    """What a campaign does that is over while outcomes are awaited: wait for them, or end."""
 
 
 class TruncatedNormalNatural(Section):
@@ -150,3 +167,76 @@ class MetricsSection(Section):
     """Written anew every 15 s for node_exporter's textfile collector: an absolute path that ends in .prom."""
     port: int | None = Field(default=None, ge=1, le=65535)
     """Of 127.0.0.1, where they are also given over HTTP at /metrics."""
+
+
+class PrepareSection(Section):
+    """Something done in every trial before settling: after the setpoints are imposed, or before a look."""
+
+    actuator: str
+    """Device that does it."""
+    value: Quantity
+    """What it is set to; it is released after `wait`."""
+    wait: Duration
+    """How long."""
+
+
+class MeasureSection(Section):
+    """A window of samples per sensor, reduced to one number."""
+
+    for_: Duration = Field(alias="for")
+    """Length of the window."""
+    every: Duration
+    """Time between samples."""
+    statistic: Literal["median", "mean"] = "median"
+    """How the samples become one number."""
+    min_count: int = Field(default=1, ge=1)
+    """With fewer valid samples the trial fails."""
+
+
+class LookSection(Section):
+    """A look at all variables before a trial is decided: after `prepare`, while nothing is controlled."""
+
+    after: Duration = "0 s"
+    """Time between the last step of `prepare` and the first reading."""
+    for_: Duration = Field(alias="for")
+    """Length of the window in which the variables' sensors are read."""
+    every: Duration
+    """Time between samples."""
+    valid_for: Duration | None = None
+    """After a restart, a decision goes on only if what was read is not older; default: ten times `after` and `for`."""
+
+
+class TrialSection(Section):
+    """What happens in every trial."""
+
+    look: LookSection | None = None
+    """Prepare the rig and read the variables first, then decide; default: decide first, and prepare when it is set."""
+
+    prepare: list[PrepareSection] = Field(default_factory=list)
+    """Steps before settling, in order."""
+    settle: Duration
+    """Time between imposing the setpoints and measuring."""
+    measure: MeasureSection
+    """How sensors are read."""
+
+
+class TodaySection(Section):
+    """How the rig is run today, for recommendations to be compared with."""
+
+    control: list[str] = Field(default_factory=list)
+    """Variables that are controlled today; none: everything is left alone."""
+    at: dict[str, Quantity] = Field(default_factory=dict)
+    """Setpoint of each."""
+
+
+class ReferenceSection(Section):
+    """A setting that is played again every so many trials, for what changes in between to show."""
+
+    every: str
+    """How many trials lie between two of them: 25 trials."""
+    control: list[str] = Field(default_factory=list)
+    """Variables that are controlled in it, one of the control sets; none: what would be recommended at the first."""
+    at: dict[str, Quantity] = Field(default_factory=dict)
+    """Setpoint of each."""
+    second_sensor: str | None = None
+    """The one of `further_outcomes` that another sensor of the first outcome measures: tells a sensor that ages."""

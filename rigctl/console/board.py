@@ -119,17 +119,15 @@ class Board:
             case events.CampaignStarted():
                 self.trials, self.spent, self.budget = event.trials, event.spent, event.budget
                 self.before = event.trials
-            case events.TrialProposed():
-                self.trial = UnderWay.of(event)
-            case events.TrialStep() | events.Dosed() if self.trial is not None:
+            case events.TrialProposed() | events.TrialStep(state=State.LOOKING):
+                self.trial = UnderWay.of(event, self.trial)
+            case events.TrialStep() | events.TrialLooked() | events.Dosed() if self.trial is not None:
                 self.trial.follow(event)
-                if isinstance(event, events.TrialStep):
-                    self._timed(event, self.trial)
+                self._timed(event, self.trial)
             case events.RigSeen():
                 self.now_s, self.readings = event.now_s, event.readings
-            case events.TrialEnded():
-                self.spent, self.budget = event.spent, event.budget
-                self.take(event.row)
+            case events.TrialEnded() | events.OutcomeCame():
+                self._over(event)
             case events.PhaseChanged():
                 self.pausing = "" if event.phase == "RUNNING" else f"{event.phase.lower()}: {event.why}"
             case events.AlarmRaised():
@@ -139,15 +137,26 @@ class Board:
             case _:
                 pass
 
+    def _over(self, event: events.TrialEnded | events.OutcomeCame) -> None:
+        if isinstance(event, events.TrialEnded):
+            self.spent, self.budget = event.spent, event.budget
+        self.take(event.row)
+
     def take(self, row: TrialRow) -> None:
-        """Take in a trial that is over."""
-        self.trials = row.trial
+        """Take in a trial that is over, or whose outcome has come later."""
+        self.trials = max(self.trials, row.trial)
         if self.trial is not None and self.trial.trial == row.trial:
             self.trial.state, self.trial.until_s = row.state, {}
-        self.recent.append(row)
+        earlier = [place for place, known in enumerate(self.recent) if known.trial == row.trial]
+        if earlier:
+            self.recent[earlier[0]] = row
+        else:
+            self.recent.append(row)
         self._compare(row)
 
-    def _timed(self, event: events.TrialStep, trial: UnderWay) -> None:
+    def _timed(self, event: events.CampaignEvent, trial: UnderWay) -> None:
+        if not isinstance(event, events.TrialStep):
+            return
         self.now_s = event.at_s
         if event.state is State.MEASURED and trial.begun_s is not None:
             self.took_s.append(event.at_s - trial.begun_s)
@@ -160,7 +169,7 @@ class Board:
     @property
     def trial_left_s(self) -> float | None:
         """Return what the trial under way takes yet, wall seconds; None where none is."""
-        if self.trial is None or self.trial.state.final:
+        if self.trial is None or self.trial.state.charged:
             return None
         return self.trial.left_s(self.now_s, self.usual_s) / self.pace.speedup
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.decision import Decision
+from rigctl.campaign.decision import Decision, Looked, look_of
 from rigctl.campaign.journal.reader import set_of
 from rigctl.campaign.journal.rows import ByHand
 from rigctl.campaign.journal.writer import ManualTrial
@@ -23,9 +23,13 @@ from rigctl.core.experiment.problem import JsonState
 from rigctl.core.experiment.space import Space
 from rigctl.core.money import Micros, to_micros
 from rigctl.core.policy import Finished
-from rigctl.errors import ConfigError, Mistake
+from rigctl.errors import ConfigError, Mistake, UsageError
 
 VOID, IMPORTED = "void", "imported"
+LOOK, LOOK_SD = "look.", "look_sd."
+"""Begin the names of columns: what a variable read before the decision, and that reading's standard deviation."""
+UNDECIDED = ("FAILED", "ABANDONED", "LOST")
+"""States of trials that may have ended while they looked, so that nothing was controlled."""
 SAID = ("date", "operator", "batch", "note")
 """What may be known of a trial besides; columns of these names, or `hand.date` and so on as in an export."""
 GERMAN_DATE = re.compile(r"(\d{1,2})\.(\d{1,2})\.(\d{4})(.*)")
@@ -55,6 +59,8 @@ class ManualRow:
     """Of an imported trial's outcome, as in `Observation`: its sd where it is known, and its factor."""
     where: str = ""
     """File and line, for people."""
+    looks: Mapping[str, Looked] = field(default_factory=dict)
+    """What the variables read before it was decided, as in an export; nothing where nobody looked."""
 
 
 def read_rows(loaded: LoadedConfig, path: Path) -> tuple[ManualRow, ...]:
@@ -93,7 +99,8 @@ def observation(trial: int, row: ManualRow, space: Space) -> Observation:
     whole = all(name in row.values for name in space.names)
     x = tuple(float(u) for u in space.to_unit(np.array([row.values[n] for n in space.names]))) if whole else None
     charged = row.origin != IMPORTED
-    number = space.index_of(row.control_set) if charged else set_of(space, row.control_set)
+    # one that ended while it looked had none yet
+    number = space.index_of(row.control_set) if charged and row.control_set else set_of(space, row.control_set)
     if row.origin == VOID:
         return Observation(trial, number, None, None, row.cost, cost_known=False)
     return Observation(
@@ -107,6 +114,7 @@ def observation(trial: int, row: ManualRow, space: Space) -> Observation:
         charged=charged,
         noise_sd=row.noise[0],
         noise_factor=row.noise[1],
+        look=look_of(space, row.looks),
     )
 
 
@@ -126,9 +134,27 @@ def manual_trial(
         history_length=trial - 1,
         budget=problem.budget,
         corrections=corrections,
+        looks=row.looks,
     )
     further = dict(zip((f.name for f in problem.further), row.further, strict=False))  # none if it failed
     return ManualTrial(decision, row.values, row.outcome, row.cost, further, row.known)
+
+
+def by_name(option: str, given: str) -> Mapping[str, str]:
+    """Return `a=1.2,b=3` by name.
+
+    Raises:
+        UsageError: it is nothing of the kind, or a name stands twice.
+    """
+    found: dict[str, str] = {}
+    for part in filter(None, (p.strip() for p in given.split(","))):
+        name, equals, text = (p.strip() for p in part.partition("="))
+        if not equals:
+            raise UsageError(f'{option}: got "{part}", must be name=value, separated by commas')
+        if name in found:
+            raise UsageError(f"{option}: {name} stands more than once; give one value")
+        found[name] = text
+    return found
 
 
 def iso_date(written: str) -> str:
@@ -165,7 +191,8 @@ class RowReader:
         """Read one trial from what stands under each variable's and outcome's name, and under `cost`."""
         members = tuple(name for part in control_set if (name := part.strip()))
         try:
-            if cells.get("origin") != IMPORTED:  # which may have controlled what nobody controls any more
+            # an imported one may have controlled what nobody controls any more
+            if cells.get("origin") != IMPORTED and not _undecided(members, cells):
                 self.space.index_of(members)
         except ValueError as error:
             self._add(where, "control_set", str(error))
@@ -190,6 +217,7 @@ class RowReader:
             ),
             origin=VOID if cells.get("corrected.void") else IMPORTED if cells.get("origin") == IMPORTED else "",
             where=where,
+            looks=self._looks(where, cells),
         )
 
     def checked(self, rows: Sequence[ManualRow]) -> tuple[ManualRow, ...]:
@@ -205,6 +233,13 @@ class RowReader:
             if name not in members:
                 self._add(where, f"setpoint.{name}", f'is given, but {name} is not in "{"+".join(members)}"')
         return said
+
+    def _looks(self, where: str, cells: Mapping[str, object]) -> Mapping[str, Looked]:
+        names = [name for name in self.space.names if f"{LOOK}{name}" in cells]
+        found = {name: self._number(where, f"{LOOK}{name}", cells[f"{LOOK}{name}"]) for name in names}
+        sds = {n: self._number(where, f"{LOOK_SD}{n}", cells.get(f"{LOOK_SD}{n}")) or 0.0 for n in names}
+        looked = {name: Looked(value, sds[name]) for name, value in found.items()}
+        return looked if any(look.value is not None for look in looked.values()) else {}
 
     def _known(self, where: str, cells: Mapping[str, object]) -> ByHand:
         """Read what is said besides; a column of the same name may be a variable's or an outcome's."""
@@ -282,3 +317,8 @@ def _after(loaded: LoadedConfig, known: History, state: JsonState | None, contro
         return None
     proposed = decision.control_set == loaded.problem.space.control_sets[control_set].names
     return decision.policy_state if proposed else None
+
+
+def _undecided(members: Sequence[str], cells: Mapping[str, object]) -> bool:
+    """Tell whether an export's trial ended while it looked, before it was decided what to control."""
+    return not members and cells.get("state") in UNDECIDED and any(name.startswith(LOOK) for name in cells)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from rigctl.campaign.algebra import keep_to_one_thread
-from rigctl.console import hand_cli, init_cli, report_cli
+from rigctl.console import hand_cli, init_cli, outcome_cli, report_cli
 from rigctl.console.acts_cli import add_acts
 from rigctl.console.bench_cli import bench
 from rigctl.console.hands_cli import add_hands
@@ -238,6 +238,9 @@ def accept_device(
 def suggest(
     config: Config,
     *,
+    now: Annotated[
+        str, typer.Option(metavar="NAME=X,...", help="What variables read now, in their units; decided by that.")
+    ] = "",
     history: HistoryFile = None,
     state: State = None,
     seed: Seed = None,
@@ -252,7 +255,7 @@ def suggest(
 
     loaded = _load(config, seed=seed, budget=budget)
     past = suggesting.read_past(loaded, state_directory(state, loaded.name), history)
-    suggestion = suggesting.suggest(loaded, past)
+    suggestion = suggesting.suggest(loaded, past, suggesting.readings(loaded, now))
     other = "its history is not the campaign's" if history else ""
     why_not = other or suggesting.keep(loaded, state_directory(state, loaded.name), suggestion.decision)
     if why_not:
@@ -264,6 +267,7 @@ def suggest(
 
 
 hand_cli.add_to(app)
+outcome_cli.add_to(app)
 report_cli.add_to(app)
 
 

@@ -16,7 +16,7 @@ from rigctl.campaign.people import this_person
 from rigctl.codec import plain
 from rigctl.config.findings import unknown
 from rigctl.console.assemble import open_campaign, own_journal
-from rigctl.console.ingest import by_name
+from rigctl.console.by_hand import by_name
 from rigctl.core.money import Micros, to_micros
 from rigctl.errors import UsageError
 

@@ -15,7 +15,7 @@ from rigctl.campaign.journal import Reader
 from rigctl.campaign.journal.rows import Amendment, ByHand, IdleRow, ImportRow, LedgerRow, SuggestionRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.console.assemble import OpenCampaign
-from rigctl.console.by_hand import IMPORTED, VOID
+from rigctl.console.by_hand import IMPORTED, LOOK, LOOK_SD, VOID
 from rigctl.console.options import Records
 from rigctl.console.output import told
 from rigctl.core.experiment.space import Space
@@ -50,7 +50,7 @@ def write(campaign: OpenCampaign, what: str, form: str, out: TextIO) -> None:
     if form == "jsonl":
         out.writelines(json.dumps(told(row), allow_nan=False) + "\n" for row in rows)
         return
-    header = _trial_columns(space, outcomes) if what == Records.TRIALS else list(rows[0]) if rows else []
+    header = list(rows[0]) if rows else _trial_columns(space, outcomes) if what == Records.TRIALS else ()
     writer = csv.DictWriter(out, header, lineterminator="\n")
     writer.writeheader()
     writer.writerows({k: _cell(v) for k, v in row.items()} for row in rows)
@@ -68,7 +68,9 @@ def records(campaign: OpenCampaign, what: str) -> Iterator[Mapping[str, Any]]:
     if what == Records.TRIALS:
         space, outcomes = loaded.problem.space, loaded.rig.outcome_names
         handed = Handed(reader.people.suggestions(), reader.people.imports())
-        yield from (_trial(row, space, outcomes, handed) for row in reader.trials() if row.state.final)
+        over = [row for row in reader.trials() if row.state.charged]
+        looked = any(row.looks for row in over)
+        yield from ({**_trial(row, space, outcomes, handed), **(_looks(row, space) if looked else {})} for row in over)
         return
     sources: Mapping[str, Iterable[Any]] = {
         "ledger": (*reader.ledger(), *_amended(reader), *map(_idle, reader.idle.rows())),
@@ -140,6 +142,13 @@ def _trial(row: TrialRow, space: Space, outcomes: Sequence[str], handed: Handed)
         *_of_people(row, handed),
     )
     return dict(zip(_trial_columns(space, outcomes), values, strict=True))
+
+
+def _looks(row: TrialRow, space: Space) -> Mapping[str, float | None]:
+    """Return what the variables read before the decision, and those readings' standard deviation, in columns."""
+    values = {f"{LOOK}{name}": None if (look := row.looks.get(name)) is None else look.value for name in space.names}
+    sds = {f"{LOOK_SD}{name}": None if (look := row.looks.get(name)) is None else look.sd for name in space.names}
+    return values | sds
 
 
 def _of_people(row: TrialRow, handed: Handed) -> tuple[object, ...]:

@@ -69,7 +69,7 @@ def ingest(
         raise UsageError("ingest: give --control-set and --cost, or a CSV file, or - for JSON on standard input")
     if source is not None and any((control_set, values, setpoints, outcome is not None, cost, *known.values())):
         raise UsageError(f"ingest: {source} has trials of its own; give either a file or the options of one trial")
-    sure = _sure(force=force, ask=source != "-" and not json)
+    sure = made_sure(force=force, ask=source != "-" and not json)
     done = ingesting.ingest(loaded, state_directory(state, loaded.name), rows, sure)
     if done.departed:
         typer.echo(
@@ -123,7 +123,7 @@ def import_(
         typer.echo(printable("\n".join(importing.preview(loaded, plan))))
     answer = dict(importing.to_json(loaded, plan))
     if not dry_run:
-        sure = _sure(force=force, ask=not json)
+        sure = made_sure(force=force, ask=not json)
         answer |= importing.record(loaded, directory, plan, known_noise, sure, again=force)
     if json:
         print_json(answer)
@@ -200,7 +200,7 @@ def _trial(verb: str, which: Sequence[str], state: Path | None) -> tuple[Path, i
     return find_state(config, state), trial
 
 
-def _sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
+def made_sure(*, force: bool, ask: bool) -> Callable[[Sequence[str]], None]:
     """Return what is told of doubts: it asks a person at a terminal, and refuses where there is none."""
 
     def sure(doubts: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from rigctl.campaign.people import this_person
 from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import begin_by_hand, own_journal
-from rigctl.console.by_hand import SAID, ManualRow, RowReader, manual_trial, memories, observation
+from rigctl.console.by_hand import SAID, ManualRow, RowReader, by_name, manual_trial, memories, observation
 from rigctl.console.doubts import doubts
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
@@ -76,23 +76,6 @@ def row_from_options(loaded: LoadedConfig, said: Said) -> ManualRow:
     more = _more(loaded, "--set", by_name("--set", said.setpoints), said.known)
     (row,) = reader.checked([reader.row("ingest", said.control_set.split("+"), {**cells, **more})])
     return replace(row, where="")
-
-
-def by_name(option: str, given: str) -> Mapping[str, str]:
-    """Return `a=1.2,b=3` by name.
-
-    Raises:
-        UsageError: it is nothing of the kind, or a name stands twice.
-    """
-    found: dict[str, str] = {}
-    for part in filter(None, (p.strip() for p in given.split(","))):
-        name, equals, text = (p.strip() for p in part.partition("="))
-        if not equals:
-            raise UsageError(f'{option}: got "{part}", must be name=value, separated by commas')
-        if name in found:
-            raise UsageError(f"{option}: {name} stands more than once; give one value")
-        found[name] = text
-    return found
 
 
 def rows_from_json(loaded: LoadedConfig, text: str) -> tuple[ManualRow, ...]:
@@ -164,6 +147,8 @@ def ingest(
     for row in rows:
         if row.origin:
             raise UsageError(f"{row.where}: is {row.origin} in the export it is from; leave it out of this list")
+        if not row.control_set:
+            raise UsageError(f"{row.where}: ended before it was decided what to control; leave it out of this list")
     asked = doubts(loaded, recorded_so_far(loaded, directory), rows, datetime.now().astimezone())
     if asked:
         sure(asked)
@@ -202,15 +187,16 @@ def _manuals(
     seen = [observation(n, row, problem.space) for n, row in enumerate(rows, start=len(known) + 1)]
     for row, o, after in zip(rows, seen, memories(loaded, known, state, seen, suggested), strict=True):
         names = problem.space.control_sets[o.control_set].names
-        beside, setpoints = replace(row.known, who=who), row.setpoints
+        beside, setpoints, looks = replace(row.known, who=who), row.setpoints, row.looks
         if suggested is not None:
             departed = departure(problem.space, suggested, names, row.setpoints)
             beside = replace(beside, suggestion=suggested.suggestion, departed=departed)
+            looks = looks or suggested.looks  # what was read is the same, whatever was done then
             # who followed it has set what it said; else only the person knows
             if names == suggested.control_set:
                 setpoints = {**suggested.setpoints, **row.setpoints}
             suggested = None
-        done = replace(row, control_set=names, setpoints=setpoints, known=beside)
+        done = replace(row, control_set=names, setpoints=setpoints, known=beside, looks=looks)
         yield manual_trial(loaded, o.trial, done, known.corrections, after)
 
 

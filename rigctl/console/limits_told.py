@@ -12,7 +12,7 @@ from rigctl.errors import counted
 from rigctl.rig.dead_man import unguarded, unguarded_told
 from rigctl.rig.registry import Registry
 from rigctl.rig.slewing import Slew, ramp
-from rigctl.rig.spec import CapSpec
+from rigctl.rig.spec import CapSpec, LateSpec
 
 
 def sentences(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
@@ -23,6 +23,8 @@ def sentences(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
         yield unguarded_told(alone)
     for cap in rig.caps:
         yield _cap(cap, told)
+    if rig.late is not None:
+        yield from _late(rig.late)
     if rig.allowed is not None:
         yield f"Trials run {rig.allowed}; otherwise the campaign waits, everything safe."
     for name, limits in rig.limits.items():
@@ -34,6 +36,17 @@ def sentences(told: Forecast, loaded: LoadedConfig) -> Iterator[str]:
         if meter.tariff is not None:
             rates = ", ".join(f"{rate.name} {rate.price:f}" for rate in meter.tariff.rates)
             yield f"The price of {meter.name} goes by the hour: {rates}; on average {meter.price:.4g}."
+
+
+def _late(late: LateSpec) -> Iterator[str]:
+    names, within = joined(late.names), lasting(late.within_s)
+    if late.how == "hand":
+        yield f"A person says {names} within {within} of a trial: `rigctl outcome TRIAL VALUE`; then it ends without."
+    else:
+        yield f"{names} is read {lasting(late.after_s)} after a trial, and tried again until {within} after it."
+    meanwhile = "The next trial waits for it" if late.hold else f"Up to {counted(late.pending, 'trial')} may await it"
+    ends = "waits for what is awaited, then ends" if late.wait_at_end else "ends while some are awaited"
+    yield f"{meanwhile}; a campaign that is over {ends}."
 
 
 def _slew(name: str, slew: Slew, span: float) -> str:

@@ -11,6 +11,7 @@ from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import joined, lasting
 from rigctl.console import limits_told
 from rigctl.errors import counted
+from rigctl.rig.metering import look_s
 from rigctl.rig.protocols import Reading
 from rigctl.rig.spec import VariableWiring
 
@@ -118,7 +119,7 @@ def _stacked(heads: Sequence[str], row: Sequence[str]) -> list[str]:
 
 
 def _sentences(told: Forecast, loaded: LoadedConfig) -> list[str]:
-    out = [] if not told.least_s else [_duration(told, loaded)]
+    out = [] if not told.least_s else [_duration(told, loaded), *_looking(loaded)]
     if not told.meters:
         return [*out, "What a trial costs is not known beforehand: known_costs can say."]
     out.append(_cost(told, loaded.currency))
@@ -128,11 +129,20 @@ def _sentences(told: Forecast, loaded: LoadedConfig) -> list[str]:
 
 def _duration(told: Forecast, loaded: LoadedConfig) -> str:
     timing = loaded.rig.timing
-    waits = sum(step.wait_s for step in timing.prepare)
-    parts = [("prepare", waits), ("settle", timing.settle_s), ("measure", told.least_s - waits - timing.settle_s)]
+    looks = look_s(timing)
+    begins = [("prepare", timing.prepare_s), ("look", looks), ("settle", timing.settle_s)]
+    parts = [*begins, ("measure", told.least_s - sum(s for _, s in begins))]
     of = ", ".join(f"{name} {lasting(s)}" for name, s in parts if s)
     likely = f", likely {lasting(told.likely_s)} with its doses" if told.likely_s > told.least_s else ""
     return f"A trial takes at least {lasting(told.least_s)} ({of}){likely}."
+
+
+def _looking(loaded: LoadedConfig) -> list[str]:
+    look = loaded.rig.timing.look
+    if look is None:
+        return []
+    first = "The rig is prepared and its variables are read before each decision"
+    return [f"{first}; after a restart a decision goes on for {lasting(look.valid_for_s)} at most."]
 
 
 def _cost(told: Forecast, currency: str) -> str:

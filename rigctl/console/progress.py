@@ -37,6 +37,8 @@ STALE_S = 30.0
 STEPS: Mapping[str, str] = {
     "decided": "getting ready",
     "prepare": "preparing",
+    "look": "reading the variables",
+    "decide": "deciding",
     "set": "bringing it to the setting",
     "settle": "settling",
     "measure": "measuring",
@@ -132,6 +134,7 @@ def _now(board: Board) -> Mapping[str, str]:
         return {"trial": "getting ready"}
     rows = {
         "trial": f"{trial.trial}  {phase_word(trial.phase)}  {_step(board, trial)}",
+        "read before": settings(trial.looks, labels.units),
         "control": "+".join(trial.control_set),
         "at": settings(trial.setpoints, labels.units),
         "readings": readings_words(board.readings),
@@ -164,7 +167,8 @@ def state_line(board: Board) -> str:
     parts = [board.pausing, f"{ended}, {_spent(board)} spent"]
     if trial is not None:
         doses, readings = _doses(board, trial), readings_words(board.readings)
-        parts += [f"trial {trial.trial} control {'+'.join(trial.control_set)}: {_step(board, trial)}"]
+        control = f" control {'+'.join(trial.control_set)}" if trial.control_set else ""
+        parts += [f"trial {trial.trial}{control}: {_step(board, trial)}"]
         parts += [f"dosed {doses}" if doses else "", f"readings {readings}" if readings else ""]
     return "; ".join(filter(None, parts))
 
@@ -267,6 +271,10 @@ def line_for(board: Board, event: events.CampaignEvent) -> str:
             line = f"trial {event.trial} {phase}: control {chosen} at {at}; {event.proposal.reason}"
         case events.TrialStep():
             line = _step_line(board, event)
+        case events.TrialLooked():
+            line = _looked_line(board, event)
+        case events.OutcomeCame():
+            return _came_line(board, event)
         case events.TrialEnded():
             line = _ended_line(board, event)
         case events.PhaseChanged():
@@ -288,16 +296,32 @@ def _step_line(board: Board, event: events.TrialStep) -> str:
     return f"trial {event.trial} {_step(board, trial)}{f'; dosed {doses}' if doses else ''}"
 
 
+def _looked_line(board: Board, event: events.TrialLooked) -> str:
+    read = {name: found.value for name, found in event.found.items() if found.count}
+    unread = [f"{name} not read" for name, found in event.found.items() if not found.count]
+    told = ", ".join(filter(None, (settings(read, board.labels.units), *unread)))
+    return f"trial {event.trial} looked: {told}"
+
+
 def _end_line(board: Board, result: events.CampaignResult) -> str:
     unsafe = "" if result.safe.ok else f"; {standing(result.safe)}"
     return f"ended ({result.ending}): {result.reason}; {counted(result.trials, 'trial')}, {_spent(board)} spent{unsafe}"
+
+
+def _came_line(board: Board, event: events.OutcomeCame) -> str:
+    row, labels = event.row, board.labels
+    outcome = settings({labels.outcome: row.outcome, **row.further}, labels.outcomes)
+    if row.state is not State.RECORDED:
+        outcome = f"given up: {row.because}"
+    left = counted(event.awaited, "outcome") if event.awaited else "no outcome"
+    return f"trial {row.trial} {row.state.value.lower()}: {outcome}; {left} still awaited; best: {_best(board)}"
 
 
 def _ended_line(board: Board, event: events.TrialEnded) -> str:
     row, labels = event.row, board.labels
     outcome = settings({labels.outcome: row.outcome, **row.further}, labels.outcomes)
     if row.state is not State.RECORDED:
-        outcome = row.because or "no outcome"
+        outcome = row.because or ("its outcome comes later" if row.state is State.AWAITING else "no outcome")
     about = " (estimated)" if row.estimated else ""
     cost = f"cost {to_units(row.cost):.4f} {labels.currency}{about}"
     return (

@@ -16,6 +16,7 @@ from rigctl.campaign.journal import Reader, open_reader
 from rigctl.campaign.journal.rows import ByHand, TrialRow
 from rigctl.campaign.people import paused_by
 from rigctl.campaign.replay import ReplayedTrial, replay
+from rigctl.campaign.trial import State
 from rigctl.campaign.upkeep import as_last_known
 from rigctl.console.assemble import OpenCampaign
 from rigctl.console.report import measured_front
@@ -52,7 +53,8 @@ def status(directory: Path) -> Mapping[str, Any]:
             "running": False,
             "rig": row.rig,
             "currency": row.currency,
-            "trials": sum(t.state.final for t in trials),
+            "trials": sum(t.state.charged for t in trials),
+            "awaited": [t.trial for t in trials if t.state is State.AWAITING],
             "spent": to_units(row.spent),
             "budget": to_units(row.budget),
             "alarms": len(reader.alarms()),

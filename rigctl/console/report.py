@@ -46,6 +46,7 @@ def from_journal(loaded: LoadedConfig, reader: Reader, *, changes: bool = False)
     state = reader.policy_state() or {}
     micros = reader.glance.least_cost()
     found = study.recommended(loaded, history, state, None if micros is None else to_units(micros))
+    found = replace(found, awaited=study.awaited(loaded, history, state, found))
     if not changes:
         return found
     priced = prices(reader, campaign_spec(loaded))
@@ -68,6 +69,7 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         "reason": recommendation.reason,
         "worth": recommendation.worth,
         **({} if recommendation.changes is None else {"changes": recommendation.changes}),
+        **({} if recommendation.awaited is None else {"awaited": recommendation.awaited}),
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
         "alternatives": recommendation.alternatives,
     }
@@ -98,6 +100,8 @@ def show(
     lines(console, labelled(rows, console.width))
     advice = advise(recommendation, outcome=labels.outcome, unit=unit, currency=labels.currency)
     lines(console, ("", *(part for line in advice for part in wrapped(line, console.width))))
+    if recommendation.awaited is not None:
+        lines(console, wrapped(recommendation.awaited.told(), console.width))
     if recommendation.changes is not None:
         found = shown(recommendation.changes, currency=labels.currency, unit=unit)
         told_of = (part for line in found for part in wrapped(f"{INDENT}{line}", console.width, INDENT * 2))

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rigctl.campaign.decide import Question, decide
-from rigctl.campaign.decision import Decision
+from rigctl.campaign.decision import Decision, Looked, look_of
 from rigctl.campaign.eligibility import objections, unavailable
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.upkeep import by_wall, states
 from rigctl.codec import fields_of
 from rigctl.codec import to_json as codec_json
+from rigctl.config.findings import unknown
 from rigctl.config.load import LoadedConfig
 from rigctl.console.assemble import own_journal
-from rigctl.console.by_hand import memory, observation, read_rows
+from rigctl.console.by_hand import by_name, memory, observation, read_rows
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState
 from rigctl.core.explain import explain
@@ -93,8 +96,39 @@ def _may_be_journal(file: Path) -> bool:
         return file.name == FILE_NAME or stream.read(len(SQLITE)) == SQLITE
 
 
-def suggest(loaded: LoadedConfig, past: Known) -> Suggestion:
+def readings(loaded: LoadedConfig, given: str) -> Mapping[str, Looked]:
+    """Return what a person has read just now, `ph=6.1,ca=3.3` in the variables' units; nothing of an empty text.
+
+    Raises:
+        UsageError: a name is no variable, or a value no number, or one that its variable can hardly have.
+    """
+    variables = {v.name: v for v in loaded.problem.space.variables}
+    found = {}
+    for name, text in by_name("--now", given).items():
+        if name not in variables:
+            raise UsageError(f"--now: {unknown(name, list(variables), 'a variable: ')}")
+        v = variables[name]
+        try:
+            value = float(text.removesuffix(v.unit))
+        except ValueError:
+            value = math.nan
+        unit = "" if v.unit == "1" else f" {v.unit}"
+        if not math.isfinite(value):
+            raise UsageError(f'--now: {name}: got "{text}", must be a number in {v.unit}')
+        if not 2 * v.low - v.high <= value <= 2 * v.high - v.low:
+            told = f"got {value:g}{unit}, far outside its range of {v.low:g} to {v.high:g}{unit}"
+            raise UsageError(f"--now: {name}: {told}; look at the reading and its unit, or leave it out")
+        found[name] = Looked(value)
+    return found
+
+
+def suggest(loaded: LoadedConfig, past: Known, looks: Mapping[str, Looked] = MappingProxyType({})) -> Suggestion:
     """Ask the policy, as a running campaign would: what cannot be played is replaced by safe exploration, and said.
+
+    Args:
+        loaded: the configuration.
+        past: what the decision starts from.
+        looks: what the variables read just now; see `readings`.
 
     Raises:
         PolicyError: it cannot decide, nothing fits the remaining budget, or its stopping rule fired.
@@ -102,6 +136,8 @@ def suggest(loaded: LoadedConfig, past: Known) -> Suggestion:
     trial = len(past.history) + 1
     began = time.perf_counter()
     problem = replace(loaded.problem, budget=loaded.problem.budget - past.idle, unavailable=past.unavailable)
+    if looks:
+        problem = replace(problem, looks=True, look=look_of(problem.space, looks))
     try:
         decision = decide(Question(loaded.policy, problem, loaded.seed, past.history, past.state))
     except BudgetSpent as spent:
@@ -115,9 +151,11 @@ def suggest(loaded: LoadedConfig, past: Known) -> Suggestion:
             f"suggest: no trial {trial}, the policy's stopping rule fired after {counted(len(past.history), 'trial')}: "
             f"{finished}; ask `rigctl recommend` for what to run from now on"
         ) from finished
-    if decision.proposal is None:
+    suggested = decision.proposal
+    if suggested is None:
         raise AssertionError("unreachable: only trials done by hand have none")
-    return Suggestion(decision.proposal, decision, time.perf_counter() - began)
+    decision = replace(decision, looks=dict(looks))
+    return Suggestion(suggested, decision, time.perf_counter() - began)
 
 
 def keep(loaded: LoadedConfig, directory: Path, decision: Decision) -> str:
@@ -173,6 +211,7 @@ def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mappin
             "spent": to_units(past.history.spent + past.idle),
             "predicted_next": proposal.predicted_cost,
         },
+        **({"now": {name: look.value for name, look in looks.items()}} if (looks := suggestion.decision.looks) else {}),
     }
 
 

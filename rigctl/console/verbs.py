@@ -20,7 +20,7 @@ PANELS: Final[Mapping[str, tuple[str, ...]]] = {
     "Begin": ("demo", "init", "check"),
     "Run a rig": ("run", "status", "serve", "stop", "pause", "resume", "safe", "alarms", "notify"),
     "Look after the rig": ("manual", "out-of-service", "in-service", "refilled", "replaced", "calibrated"),
-    "By hand": ("suggest", "ingest", "import"),
+    "By hand": ("suggest", "ingest", "outcome", "import"),
     "What came of it": ("recommend", "report", "explain", "export", "replay"),
     "Put right": ("ack", "shelve", "unshelve", "void", "amend", "reset-trip", "accept-device"),
     "Look after the journal": ("backup", "verify", "recover"),

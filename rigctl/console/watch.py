@@ -100,7 +100,7 @@ def _answers(directory: Path) -> Iterator[Mapping[str, Any]]:
 def _board(reader: Reader, directory: Path) -> Board:
     board = Board.of(load_text(reader.campaign().config_text, directory / "configuration"))
     for row in reader.trials():
-        if row.state.final:
+        if row.state.charged:
             board.take(row)
     return board
 

@@ -93,7 +93,7 @@ def forecast(
         return None
     problem, _ = present(problem, before)
     # as many outcomes as the hyper-parameters know of: they are not learned anew
-    fitted = fit_history(problem, before, known, len(before.complete))
+    fitted = fit_history(problem, before, known, len(before.complete), under_way=False)
     posterior, h = fitted.posterior, fitted.hyperparameters
     nodes = natural_nodes(problem.space, NODES, np.random.default_rng(0))
     nodes[:, list(problem.space.control_sets[control_set].indices)] = setting

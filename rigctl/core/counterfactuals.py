@@ -13,14 +13,17 @@ from decimal import Decimal
 from math import ceil, floor, inf
 from typing import Final
 
+import numpy as np
+
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.problem import sign
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
 from rigctl.core.levers import KINDS, Kind, Lever, Price, Situation, levers
 from rigctl.core.natural import present
 from rigctl.core.policy import Finished, next_proposal, trial_rng
-from rigctl.core.recommend import recommend, weigh
+from rigctl.core.recommend import SURPRISE, Outstanding, Recommendation, recommend, weigh
 from rigctl.errors import PolicyError
 
 NOTHING: Final = ""
@@ -95,11 +98,44 @@ def recommended(situation: Situation) -> str | None:
     return "+".join(found.choice.control_set)
 
 
+def outstanding(situation: Situation, found: Recommendation) -> Outstanding | None:
+    """Say what outcomes could make of a recommendation that are still to come; None if none is.
+
+    Believed are two extremes: those of the recommended set come `SURPRISE` standard deviations worse than expected and
+    all others as much better, and all come so much better.
+    """
+    s = situation
+    late = [o for o in s.history.observations if o.awaited and o.x is not None]
+    if not late:
+        return None
+    problem, known = present(s.problem, s.history)[0], Hyperparameters.remembered(s.state)
+    fitted = fit_history(problem, s.history, known, under_way=False)
+    x, h = s.history.awaited, fitted.hyperparameters
+    mean = fitted.posterior.mean(x)
+    off = SURPRISE * np.hypot(fitted.posterior.sd(x), h.y_scale * h.noise_sd)
+    chosen = problem.space.index_of(found.choice.control_set)
+    against = np.where([o.control_set == chosen for o in late], -1.0, 1.0)
+    sets: list[str] = []
+    setting = False
+    for direction in (against, np.ones(len(late))):
+        values = dict(zip((o.trial for o in late), (sign(problem) * (mean + direction * off)).tolist(), strict=True))
+        rows = [
+            replace(o, y=values[o.trial], awaited=False) if o.trial in values else o for o in s.history.observations
+        ]
+        rng = trial_rng(s.seed, s.trial)
+        then = recommend(s.problem, History.of(rows), rng, s.tolerance or 0.0, known).choice
+        if then.control_set != found.choice.control_set:
+            sets.append("+".join(then.control_set))
+        else:
+            setting = setting or then.setpoints != found.choice.setpoints
+    return Outstanding(len(late), tuple(dict.fromkeys(sets)), setting)
+
+
 def weighed(situation: Situation) -> Ask:
     """Return what gives the same answers at little cost, as long as only costs and the tolerance are turned."""
     s = situation
     problem, _ = present(s.problem, s.history)
-    posterior = fit_history(problem, s.history, Hyperparameters.remembered(s.state)).posterior
+    posterior = fit_history(problem, s.history, Hyperparameters.remembered(s.state), under_way=False).posterior
     weighing = weigh(problem, s.history, posterior, trial_rng(s.seed, s.trial))
 
     def ask(turned: Situation) -> str | None:

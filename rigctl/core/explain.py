@@ -26,6 +26,7 @@ PURPOSES: Final = MappingProxyType(
         "harvest": "to be good",
         "confirm": "to be sure",
         "repeat": "once more",
+        "reference": "to compare",
     }
 )
 """What a trial of a phase is for, for whoever runs the rig."""

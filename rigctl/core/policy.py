@@ -17,6 +17,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem
 from rigctl.core.natural import belief, present
 from rigctl.core.persistence import ReadBefore
+from rigctl.core.reference import kept, reference_proposal
 from rigctl.errors import PolicyError
 
 OFF_GRID = 1e-9
@@ -148,12 +149,14 @@ def next_proposal(
     """
     now = belief(problem, history)
     before = first_state(policy, problem) if state is None else state
-    proposal, after = policy.propose(before, now.problem, history, rng)
+    found = reference_proposal(policy.name, now.problem, history, before, rng)
+    proposal, after = policy.propose(before, now.problem, history, rng) if found is None else found
     wrong = validate(proposal, problem)
     if wrong:
         raise PolicyError(f"{policy.name}: {'; '.join(wrong)}")
     proposal = on_grid(proposal, problem)
-    return replace(proposal, notes=(*proposal.notes, *now.notes), read=now.read), json.loads(json.dumps(dict(after)))
+    notes = (*proposal.notes, *now.notes)
+    return replace(proposal, notes=notes, read=now.read), json.loads(json.dumps(kept(after, before)))
 
 
 def on_grid(proposal: Proposal, problem: Problem) -> Proposal:

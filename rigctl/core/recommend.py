@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 DOUBT = 1.0
 """Standard deviations by which a setting's expected value is lowered before settings are compared."""
+SURPRISE = 2.0
+"""Standard deviations by which outcomes that are awaited may come off what is expected."""
 ONE_OF_SEVERAL = "; the other outcomes are not weighed here, see the trade-off"
 
 
@@ -61,6 +63,29 @@ class Option:
 
 
 @dataclass(frozen=True, slots=True)
+class Outstanding:
+    """Says what outcomes could change that are still to come."""
+
+    count: int
+    sets: tuple[str, ...] = ()
+    """Control sets that could be recommended instead."""
+    setting: bool = False
+    """Whether the same set could be recommended at other values."""
+
+    def told(self) -> str:
+        """Say so, in a sentence or two."""
+        awaited = "1 outcome is" if self.count == 1 else f"{self.count} outcomes are"
+        each = "It" if self.count == 1 else "They"
+        if self.sets:
+            could = f"{each} could change what to control, to {' or '.join(self.sets)}."
+        elif self.setting:
+            could = f"{each} could change the values, but not what to control."
+        else:
+            could = f"{each} would have to come more than {SURPRISE:g} standard deviations off to change this."
+        return f"{awaited} awaited. {could}"
+
+
+@dataclass(frozen=True, slots=True)
 class Recommendation:
     """What to run from now on, and what else there is."""
 
@@ -79,6 +104,8 @@ class Recommendation:
     """What several outcomes can be had together; None where there is one."""
     changes: Counterfactuals | None = None
     """What would change it; None: not looked for."""
+    awaited: Outstanding | None = None
+    """What outcomes that are still to come could make of it; None: none is, or it was not looked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -205,7 +232,7 @@ def recommend(
     if not history.complete:
         raise PolicyError("recommend: no trial has given an outcome yet; run some first")
     problem, _ = present(problem, history)
-    fitted = fit_history(problem, history, hyperparameters)
+    fitted = fit_history(problem, history, hyperparameters, under_way=False)
     weighing = weigh(problem, history, fitted.posterior, rng)
     options, tried, floor = weighing.options, weighing.tried, weighing.floor
     charged = _charged(problem, history, options)

@@ -91,7 +91,7 @@ def summary_of(numbers: Numbers) -> str:
     facts = numbers.facts
     labels, money_, rows = facts.labels, facts.money, facts.course.rows
     day = (facts.now - timedelta(days=1)).isoformat()
-    fresh = [row for row in rows if row.state.final and row.changed_utc >= day]
+    fresh = [row for row in rows if row.state.charged and row.changed_utc >= day]
     good = sum(row.recorded for row in fresh)
     lines = [
         f"It is {facts.phase.word}" + (f": {facts.phase.why}." if facts.phase.why else "."),

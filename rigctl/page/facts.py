@@ -83,7 +83,7 @@ def gather(
         course=course,
         log=log_entries(glance, LOG_LINES, log_of),
         log_of=log_of,
-        charged=sum(row.state.final for row in course.rows),
+        charged=sum(row.state.charged for row in course.rows),
         asks=status is not None or phase.word == "no answer",
         alarms=heard[0].shown(reader.alarm_rows.now_s(), now.isoformat()),
         heard=heard,
@@ -259,7 +259,7 @@ def _money(
     parts = tuple(Part(m.meter, m.kind, m.quantity, m.unit, to_units(m.amount), m.estimated) for m in sums)
     rows = course.rows
     budget, spent, idle = (to_units(amount) for amount in (campaign.budget, campaign.spent, reader.idle.spent()))
-    over = [row for row in rows[-4 * RECENT :] if row.state.final][-RECENT:]
+    over = [row for row in rows[-4 * RECENT :] if row.state.charged][-RECENT:]
     costs = [to_units(row.cost) for row in over if row.recorded and row.cost > 0]
     if not (costs and going_on):
         return Money(budget, spent, idle, parts, fmean(costs) if costs else None)

@@ -8,10 +8,12 @@ from rigctl.campaign.trial import Event
 from rigctl.page.shown import Entry
 
 SAID = {
+    Event.LOOK: "meters read, prepared and looked at before it is decided",
     Event.PROPOSE: "decided",
     Event.ARM: "meters read, control begins",
     Event.RUN: "set, settling",
     Event.MEASURE: "measured",
+    Event.AWAIT: "its outcome is awaited",
     Event.RECORD: "recorded",
     Event.FAIL: "failed",
     Event.ABANDON: "abandoned",

@@ -114,6 +114,8 @@ class TrialNow:
     note: str = ""
     step_left_s: float | None = None
     """Rig seconds of the step that is lit."""
+    read: str = ""
+    """What the variables read before it was decided, in words; empty where nobody looked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,4 +325,6 @@ class Study:
     """The cheapest changes that would flip the choice, in words."""
     came: tuple[str, ...] = ()
     """What came of the last trial that was chosen, against what was expected of it; sentences."""
+    response: tuple[str, ...] = ()
+    """How the response has changed, and whether plant or sensor has; sentences. Empty: not that anybody could tell."""
     notes: tuple[str, ...] = ()

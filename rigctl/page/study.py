@@ -14,10 +14,11 @@ from rigctl.config.load import LoadedConfig
 from rigctl.core.aftermath import told
 from rigctl.core.arrays import FloatArray
 from rigctl.core.bounds.expectations import Expectations
-from rigctl.core.counterfactuals import Counterfactuals, changes_of_recommendation, shown
+from rigctl.core.counterfactuals import Counterfactuals, changes_of_recommendation, outstanding, shown
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign
 from rigctl.core.experiment.space import Space
+from rigctl.core.explain import sentences
 from rigctl.core.gp.hyperparameters import Hyperparameters
 from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import Posterior
@@ -26,7 +27,8 @@ from rigctl.core.marginals.drift import scan
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned, present
 from rigctl.core.policy import trial_rng
-from rigctl.core.recommend import Option, Recommendation, recommend
+from rigctl.core.recommend import Option, Outstanding, Recommendation, recommend
+from rigctl.core.response import told_of_response
 from rigctl.page.campaign import campaign_spec
 from rigctl.page.facts import normal_band
 from rigctl.page.shown import Slice, Study, Supply
@@ -88,11 +90,14 @@ def study_of(loaded: LoadedConfig, history: History, state: JsonState, known: Pa
     flips, came = _flips(loaded, before), _came(loaded, before, state)
     decision = 0 if before.last is None else before.last.trial
     if not history.complete:
-        return Study(len(history), decision, None, (), bands, supplies, flips, came, notes)
+        return Study(len(history), decision, None, (), bands, supplies, flips, came, notes=notes)
     found = recommended(loaded, history, state, before.least)
-    posterior = fit_history(problem, history, Hyperparameters.remembered(state)).posterior
+    posterior = fit_history(problem, history, Hyperparameters.remembered(state), under_way=False).posterior
+    aged = posterior.hyperparameters.ageing
+    lines = told_of_response(problem, history, aged, outcome=loaded.rig.outcome_name, unit=_unit(loaded))
+    response = tuple(" ".join(sentences(line, problem.space.names)) for line in lines)
     slices = tuple(_slice(problem, history, posterior, found.choice, i) for i in range(problem.space.dimension))
-    return Study(len(history), decision, found, slices, bands, supplies, flips, came, notes)
+    return Study(len(history), decision, found, slices, bands, supplies, flips, came, response, notes)
 
 
 def recommended(loaded: LoadedConfig, history: History, state: JsonState, least: float | None = None) -> Recommendation:
@@ -124,6 +129,12 @@ def changes(loaded: LoadedConfig, history: History, state: JsonState, priced: Se
     """
     situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
     return changes_of_recommendation(situation, prices=priced)
+
+
+def awaited(loaded: LoadedConfig, history: History, state: JsonState, found: Recommendation) -> Outstanding | None:
+    """Say what outcomes could make of a recommendation that are still to come; None if none is."""
+    situation = Situation(loaded.policy, state, loaded.problem, history, loaded.seed, tolerance=loaded.tolerance)
+    return outstanding(situation, found)
 
 
 def _flips(loaded: LoadedConfig, known: Past) -> tuple[str, ...]:

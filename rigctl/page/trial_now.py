@@ -6,15 +6,20 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
+from rigctl.campaign.awaiting import told_utc
 from rigctl.campaign.journal.glance import Glance
 from rigctl.campaign.journal.rows import DoseRow, TrialRow
 from rigctl.campaign.trial import State
 from rigctl.config.load import LoadedConfig
 from rigctl.core.money import to_units
 from rigctl.page.shown import Pair, Pump, Step, TrialNow
+from rigctl.rig.metering import look_s
 
 STEPS = ("decide", "prepare", "set", "settle", "measure", "book")
+LOOKING = ("prepare", "look", "decide", "set", "settle", "measure", "book")
+"""The same of a trial that looks before it is decided."""
 AT = {State.PROPOSED: "prepare", State.ARMED: "prepare", State.RUNNING: "settle", State.MEASURED: "book"}
+AT_LOOKING = {**AT, State.LOOKING: "prepare", State.PROPOSED: "set", State.ARMED: "set"}
 """What a trial of this state begins with; the time says when it goes on to set, or to measure."""
 DAY_S = 86_400.0
 DOSES = 1000
@@ -27,9 +32,9 @@ def trial_now(
     """Return where the last trial stands."""
     told = status.get("trial") if status is not None else None
     told = told if isinstance(told, Mapping) and told.get("trial") == row.trial else {}
-    under_way = not row.state.final
+    under_way = not row.state.charged
     elapsed_s = _elapsed_s(glance, row.trial, loaded, now) if under_way else 0.0
-    step = _step(row.state, elapsed_s, loaded)
+    step = _step(row, elapsed_s, loaded)
     readings = {} if status is None or not under_way else _readings(status.get("readings"), loaded)
     told_step = str(told.get("step", ""))
     return TrialNow(
@@ -37,15 +42,36 @@ def trial_now(
         control_set=row.control_set,
         state=row.state.value,
         under_way=under_way,
-        steps=_course(glance, row, told_step if told_step in STEPS else step),
-        left_s=_left_s(row.state, elapsed_s, loaded, told),
+        steps=_course(glance, row, told_step if told_step in LOOKING else step),
+        left_s=_left_s(row, elapsed_s, loaded, told),
         pairs=_pairs(row, {**readings, **row.measured}, loaded),
         pumps=_pumps(glance, row, loaded),
         outcome=row.outcome,
         cost=to_units(row.cost),
         step_left_s=None if (step_s := told.get("step_left_s")) is None else float(step_s),
-        note=row.note or (row.because if row.state in (State.FAILED, State.ABANDONED, State.LOST) else ""),
+        note=row.note or (row.because if row.state in (State.FAILED, State.ABANDONED, State.LOST) else _awaits(row)),
+        read=_read(row, loaded),
     )
+
+
+def _awaits(row: TrialRow) -> str:
+    """Say until when its outcome is awaited; empty: it is not."""
+    if row.state is not State.AWAITING or row.awaited is None:
+        return ""
+    return f"its outcome is awaited until {told_utc(row.awaited.due_utc)}"
+
+
+def _looks(row: TrialRow) -> bool:
+    return row.state is State.LOOKING or bool(row.looks)
+
+
+def _read(row: TrialRow, loaded: LoadedConfig | None) -> str:
+    """Say what the variables read before the decision."""
+    units = {} if loaded is None else {v.name: "" if v.unit == "1" else v.unit for v in loaded.problem.space.variables}
+    told = {
+        n: "not read" if look.value is None else f"{look.value:.4g} {units.get(n, '')}" for n, look in row.looks.items()
+    }
+    return ", ".join(f"{name} {text}".rstrip() for name, text in told.items())
 
 
 def _pairs(row: TrialRow, values: Mapping[str, float], loaded: LoadedConfig | None) -> tuple[Pair, ...]:
@@ -70,45 +96,53 @@ def _elapsed_s(glance: Glance, trial: int, loaded: LoadedConfig | None, now: dat
     return max(0.0, wall_s) * (1.0 if loaded is None else loaded.rig.speedup)
 
 
-def _step(state: State, elapsed_s: float, loaded: LoadedConfig | None) -> str:
-    step = AT.get(state, "")
+def _step(row: TrialRow, elapsed_s: float, loaded: LoadedConfig | None) -> str:
+    step = (AT_LOOKING if _looks(row) else AT).get(row.state, "")
     if loaded is None:
         return step
-    if state is State.ARMED and elapsed_s >= sum(done.wait_s for done in loaded.rig.timing.prepare):
+    timing = loaded.rig.timing
+    if row.state is State.LOOKING and elapsed_s >= timing.prepare_s:
+        return "look" if elapsed_s < timing.prepare_s + look_s(timing) else "decide"
+    if row.state is State.ARMED and elapsed_s >= timing.prepare_s:
         return "set"
-    return "measure" if step == "settle" and elapsed_s >= loaded.rig.timing.settle_s else step
+    return "measure" if step == "settle" and elapsed_s >= timing.settle_s else step
 
 
-def _steps(at: str, state: Literal["now", "stopped"] = "now") -> tuple[Step, ...]:
+def _steps(row: TrialRow, at: str, state: Literal["now", "stopped"] = "now") -> tuple[Step, ...]:
     """Return all steps; empty: the trial is over, and went through them all."""
-    if at not in STEPS:
-        return tuple(Step(name, "done") for name in STEPS)
-    here = STEPS.index(at)
-    return tuple(Step(s, "done" if i < here else state if i == here else "coming") for i, s in enumerate(STEPS))
+    steps = LOOKING if _looks(row) else STEPS
+    if at not in steps:
+        return tuple(Step(name, "done") for name in steps)
+    here = steps.index(at)
+    return tuple(Step(s, "done" if i < here else state if i == here else "coming") for i, s in enumerate(steps))
 
 
 def _course(glance: Glance, row: TrialRow, step: str) -> tuple[Step, ...]:
     """Return the steps of a trial: under way, done, or stopped short of its record; none where a person did it."""
     if row.origin == "manual":
         return ()
-    if not row.state.final:
-        return _steps(step)
+    if not row.state.charged:
+        return _steps(row, step)
     before = glance.events(2, row.trial)[-1].state
-    return _steps("") if row.state is State.RECORDED else _steps(AT.get(before, ""), "stopped")
+    if row.state in (State.RECORDED, State.AWAITING) or row.awaited is not None:
+        return _steps(row, "")
+    return _steps(row, (AT_LOOKING if _looks(row) else AT).get(before, "prepare"), "stopped")
 
 
-def _left_s(state: State, elapsed_s: float, loaded: LoadedConfig | None, told: Mapping[str, Any]) -> float | None:
+def _left_s(row: TrialRow, elapsed_s: float, loaded: LoadedConfig | None, told: Mapping[str, Any]) -> float | None:
     left = told.get("left_s")
     given = list(left.values()) if isinstance(left, Mapping) else [left]
-    known = [float(value) for value in given if isinstance(value, int | float)]
+    known, state = [float(value) for value in given if isinstance(value, int | float)], row.state
     if state is State.RUNNING and known:
         return max(0.0, *known)
-    if loaded is None or state.final:
+    if loaded is None or state.charged:
         return None
     timing = loaded.rig.timing
     planned_s = timing.settle_s + timing.measure.duration_s
+    if state is State.LOOKING:
+        return max(planned_s, planned_s + timing.prepare_s + look_s(timing) - elapsed_s)
     if state in (State.PROPOSED, State.ARMED):
-        return planned_s + sum(step.wait_s for step in timing.prepare)
+        return planned_s + (0.0 if row.looks else timing.prepare_s)
     return max(0.0, planned_s - elapsed_s) if state is State.RUNNING else 0.0
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from rigctl.errors import DeviceBusy, DeviceError, DeviceFault, GuardRefused, IdentityMismatch, ReadBackMismatch
 from rigctl.rig.bus import Bus
+from rigctl.rig.dead_man import check_all
 from rigctl.rig.dosing import Dispenser
 from rigctl.rig.guard import Guard
 from rigctl.rig.handle import Handle, together
@@ -56,22 +57,33 @@ class Imposer:
     given: dict[str, float] = field(default_factory=dict)
     """What the pumps whose volume is a variable gave in this trial, mL; mutable."""
 
-    async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
+    async def prepare(self) -> None:
+        """Let everything go, and carry out the steps of preparation, as `Rig.prepare` says."""
+        await check_all(self.wiring)
+        await _let_go(self, _Plan({}, {}, {}, frozenset(), {}))
+        for step in self.spec.timing.prepare:
+            await _carry_out(self, step)
+        actuators = self.wiring.in_service(self.wiring.actuators)
+        await together(*(self.confirm(a, None) for a in actuators.values()))
+
+    async def control(self, setpoints: Mapping[str, float], *, prepared: bool = False) -> Mapping[str, ActuatorState]:
         plan = self._planned(setpoints)
-        actuators, dosers = self.wiring.in_service(self.wiring.actuators), self.wiring.in_service(self.wiring.dosers)
-        idle = [a for n, a in actuators.items() if n not in plan.imposed]
-        idle_pumps = [d for n, d in dosers.items() if n not in plan.moving]
-        await together(*(self.impose(a, None) for a in idle), *(self._still(d) for d in idle_pumps))
+        actuators = self.wiring.in_service(self.wiring.actuators)
+        idle_pumps = await _let_go(self, plan)
         imposing = [self.impose(self.wiring.actuators[n], value) for n, value in plan.imposed.items()]
         slewed = any(self.spec.limits[n].slew is not None for n in plan.imposed)
         await together(*(beside(self.clock, imposing) if slewed else imposing))
-        for step in self.spec.timing.prepare:
-            await self._prepare(step)
+        treated_s = self.clock.now_s()
+        for step in () if prepared else self.spec.timing.prepare:
+            await _carry_out(self, step)
+        needs_s = max((self.spec.dosing[n].treat_s for n in plan.dosed), default=0.0)
+        if (left_s := treated_s + needs_s - self.clock.now_s()) > 0:
+            await self.rest(left_s)
         await self._give(plan.volumes)
         await self._titrate(plan.dosed)
         await together(
             *(self.confirm(a, plan.imposed.get(n)) for n, a in actuators.items()),
-            *(self._still(d) for d in idle_pumps),
+            *(self.still(d) for d in idle_pumps),
         )
         imposed = {name: ActuatorState(True, value) for name, value in plan.chosen.items()}
         return {v.name: imposed.get(v.actuator, RELEASED) for v in self.spec.variables if v.actuator is not None}
@@ -170,7 +182,7 @@ class Imposer:
             wrong = f"{type(error).__name__}: {error}"
         return wrong if self.driven.get(actuator.name) == value else ""
 
-    async def _still(self, pump: Handle[Doser]) -> None:
+    async def still(self, pump: Handle[Doser]) -> None:
         """A pump that is not chosen stands still; one that runs is stopped, and asked again."""
         status = await pump.ask(pump.device.dose_status, "dose status")
         if status.reset:
@@ -181,12 +193,6 @@ class Imposer:
         await self.guard.stop(pump)
         if (await pump.ask(pump.device.dose_status, "dose status")).running:
             raise ReadBackMismatch(f"{self._serves(pump.name)}: {pump.name} runs, wanted stopped")
-
-    async def _prepare(self, step: PrepareStep) -> None:
-        actuator = self.wiring.actuators[step.actuator]
-        await self.impose(actuator, step.value)
-        await self.rest(step.wait_s)
-        await self.impose(actuator, None)
 
     async def _give(self, volumes: Mapping[str, float]) -> None:
         """Give every volume that is a variable's, once; what was given is what is measured of it."""
@@ -227,6 +233,22 @@ class Imposer:
 
     def _serves(self, actuator: str) -> str:
         return next((v.name for v in self.spec.variables if actuator in v.actuators), actuator)
+
+
+async def _let_go(imposer: Imposer, plan: _Plan) -> list[Handle[Doser]]:
+    """Release what is not to be imposed, and see to it that all other pumps stand still; return these."""
+    wiring = imposer.wiring
+    idle = [a for n, a in wiring.in_service(wiring.actuators).items() if n not in plan.imposed]
+    pumps = [d for n, d in wiring.in_service(wiring.dosers).items() if n not in plan.moving]
+    await together(*(imposer.impose(a, None) for a in idle), *(imposer.still(d) for d in pumps))
+    return pumps
+
+
+async def _carry_out(imposer: Imposer, step: PrepareStep) -> None:
+    actuator = imposer.wiring.actuators[step.actuator]
+    await imposer.impose(actuator, step.value)
+    await imposer.rest(step.wait_s)
+    await imposer.impose(actuator, None)
 
 
 def _unit_of(spec: RigSpec, wiring: Wiring, actuator: str) -> str:

@@ -26,7 +26,7 @@ from rigctl.rig.handle import Handle, together
 from rigctl.rig.measuring import judged, planned_samples
 from rigctl.rig.protocols import Clock, Meter, Reading, Sensor, Severity
 from rigctl.rig.resting import enlisted, rest
-from rigctl.rig.spec import TrialTiming
+from rigctl.rig.spec import MeasureSpec, TrialTiming
 from rigctl.rig.values import Alarm
 
 ASLEEP = "(asleep)"
@@ -235,6 +235,13 @@ class Metering:
 
 def trial_s(timing: TrialTiming) -> float:
     """Return how many rig seconds a trial takes at least."""
-    prepared_s = sum(step.wait_s for step in timing.prepare)
-    window_s = max(timing.measure.duration_s, planned_samples(timing.measure) * timing.measure.every_s)
-    return prepared_s + timing.settle_s + window_s
+    return timing.prepare_s + look_s(timing) + timing.settle_s + _window_s(timing.measure)
+
+
+def look_s(timing: TrialTiming) -> float:
+    """Return how many of these it takes to look at the variables before the trial is decided; 0 where nobody does."""
+    return 0.0 if timing.look is None else timing.look.after_s + _window_s(timing.look.window)
+
+
+def _window_s(spec: MeasureSpec) -> float:
+    return max(spec.duration_s, planned_samples(spec) * spec.every_s)

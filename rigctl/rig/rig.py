@@ -79,6 +79,12 @@ class Rig:
 
         One that cannot be asked counts among them, with the error as text. What is changed meanwhile is left out.
         """
+        self.prepare = self._imposer.prepare
+        """Let everything go and prepare the rig for a trial that is not decided yet, so that it can be looked at.
+
+        Releases every actuator, carries out the prepare steps, then reads everything back. If it raises or is
+        cancelled, go `safe`. Raises what `control` raises, for the same reasons.
+        """
         self.look = self._lookout.glance
         """What the rig was last seen to be; begins what has to be asked, and waits for nothing."""
 
@@ -108,7 +114,7 @@ class Rig:
         handles = self._wiring.handles
         return dict(zip(handles, await together(*map(probed, handles.values())), strict=True))
 
-    async def control(self, setpoints: Mapping[str, float]) -> Mapping[str, ActuatorState]:
+    async def control(self, setpoints: Mapping[str, float], *, prepared: bool = False) -> Mapping[str, ActuatorState]:
         """Impose these setpoints and nothing else.
 
         Releases what is not chosen, imposes what is (treatments before dosing), carries out the prepare steps, doses,
@@ -116,6 +122,7 @@ class Rig:
 
         Args:
             setpoints: by variable name, engineering units.
+            prepared: `prepare` was done for this trial already: the prepare steps are not repeated.
 
         Returns:
             The confirmed state of every variable that has an actuator.
@@ -129,7 +136,7 @@ class Rig:
             JournalError: a dose cannot be recorded.
         """
         await check_all(self._wiring)
-        return await self._imposer.control(setpoints)
+        return await self._imposer.control(setpoints, prepared=prepared)
 
     @property
     def driven(self) -> Mapping[str, float]:
@@ -139,21 +146,30 @@ class Rig:
         """
         return dict(self._imposer.driven)
 
-    async def measure(self) -> Mapping[str, Measurement]:
+    async def measure(self, *, look: bool = False, late: bool = False) -> Mapping[str, Measurement]:
         """Sample a window of every sensor, as `spec.timing.measure` says; by the names of variables and outcomes.
 
+        With `look` as `spec.timing.look` says, and the variables' sensors only.
+
         A sensor without a single valid sample gives an INVALID measurement, never an exception. A volume that is a
-        variable is what the last `control` gave.
+        variable is what the last `control` gave. Outcomes that come later are left out; `late`: only these are sampled,
+        whatever trial is under way.
         """
-        spec = self.spec.timing.measure
-        windows = await sample_window(self._wiring.probes, spec, self._clock, self._rest)
-        out = {p.name: reduced(windows[p.name], spec.statistic, spec.min_count) for p in self._wiring.probes}
+        spec, probes = self.spec.timing.measure, self._wiring.probes
+        probes = tuple(p for p in probes if (p.name in self.spec.late_names) is late)
+        if look and self.spec.timing.look is not None:
+            spec = self.spec.timing.look.window
+            probes = tuple(p for p in probes if p.name not in self.spec.outcome_names)
+        windows = await sample_window(probes, spec, self._clock, self._rest)
+        out = {p.name: reduced(windows[p.name], spec.statistic, spec.min_count) for p in probes}
+        if late:
+            return out
         for name, measurement in out.items():
             if measurement.severity is not Severity.NONE:
                 severity = min(measurement.severity, Severity.MAJOR)
                 self._on_alarm(Alarm(severity, name, measurement.detail))
         given = self._imposer.given
-        for v in self.spec.variables:
+        for v in () if look else self.spec.variables:
             if v.actuator is not None and v.actuator in self.spec.volumes:
                 out[v.name] = _given(given.get(v.actuator))
         return out

@@ -48,6 +48,8 @@ class DosingSpec:
     """Actuator switched to 1 while the variable is controlled, so that dosing starts from treated water."""
     partners: Mapping[str, float] = field(default_factory=dict)
     """Pumps that dose along with this one, by name: mL of each per mL of this one. The effect is that of all."""
+    treat_s: float = 0.0
+    """Rig seconds for which the treatment is on before the first dose; steps of preparation meanwhile count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +208,35 @@ class OutcomeWiring:
 
 
 @dataclass(frozen=True, slots=True)
+class LateSpec:
+    """Outcomes that come after the rig has done its part of a trial."""
+
+    names: tuple[str, ...]
+    """Outcomes that come later; the others are measured in the trial."""
+    how: Literal["hand", "sensor"]
+    """Who gives them: a person, or the sensors that measure them, read when it is time."""
+    within_s: float
+    """Rig seconds after the rig's part, after which nobody waits for them any more."""
+    after_s: float = 0.0
+    """Rig seconds after the rig's part at which the sensors are read."""
+    hold: bool = False
+    """Whether the next trial waits for them; else the campaign goes on."""
+    pending: int = 16
+    """Trials at most whose outcomes are awaited when another one begins."""
+    wait_at_end: bool = True
+    """Whether a campaign that is over waits for them before it ends."""
+    plausible: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """By outcome: what a person says beyond it is asked about."""
+
+    @property
+    def due_s(self) -> float:
+        """Return the rig seconds after the rig's part at which somebody must act: read them, or give them up."""
+        return self.within_s if self.how == "hand" else self.after_s
+
+
+@dataclass(frozen=True, slots=True)
 class PrepareStep:
-    """Something done in every trial after the setpoints are imposed and before settling, e.g. a fresh tank."""
+    """Something done in every trial, e.g. a fresh tank: before a look, else after the setpoints are imposed."""
 
     actuator: str
     value: float
@@ -226,12 +255,30 @@ class MeasureSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class LookSpec:
+    """A look at the variables before a trial is decided: once it is prepared, while nothing is controlled."""
+
+    after_s: float
+    """Rig seconds after the last step of preparation."""
+    window: MeasureSpec
+    valid_for_s: float
+    """Rig seconds after which what was read no longer counts."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrialTiming:
     """What happens between imposing a setting and its outcome."""
 
     prepare: tuple[PrepareStep, ...]
     settle_s: float
     measure: MeasureSpec
+    look: LookSpec | None = None
+    """None: trials are decided without it, and prepared when the setpoints are imposed."""
+
+    @property
+    def prepare_s(self) -> float:
+        """Return the rig seconds that all steps of preparation wait."""
+        return sum(step.wait_s for step in self.prepare)
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +339,8 @@ class RigSpec:
     """Civil time at which a simulated campaign begins, seconds since 1970; None: the wall clock's then."""
     expected_s: float = 0.0
     """Rig seconds that a trial is expected to take."""
+    late: LateSpec | None = None
+    """None: every outcome is measured in its trial."""
 
     @property
     def calendar(self) -> bool:
@@ -302,6 +351,11 @@ class RigSpec:
     @property
     def outcome_names(self) -> tuple[str, ...]:
         return (self.outcome_name, *(o.name for o in self.further))
+
+    @property
+    def late_names(self) -> tuple[str, ...]:
+        """Return the outcomes that come after the rig has done its part."""
+        return () if self.late is None else self.late.names
 
     @property
     def partners(self) -> Mapping[str, Mapping[str, float]]:

@@ -157,8 +157,10 @@ def wired(
     w = _Wirer(spec, clock)
     buses = w.connect(instruments, on_alarm, timing)
     probes = [w.probe(("variables", v.name, "sensor"), v.name, v.sensor) for v in spec.variables]
-    probes.append(w.probe(("outcome", "sensor"), spec.outcome_name, spec.outcome_sensor))
-    probes += [w.probe(("further_outcomes", i, "sensor"), o.name, o.sensor) for i, o in enumerate(spec.further)]
+    said = spec.late.names if spec.late is not None and spec.late.how == "hand" else ()  # by a person
+    outcomes: list[tuple[KeyPath, str, str]] = [(("outcome", "sensor"), spec.outcome_name, spec.outcome_sensor)]
+    outcomes += [(("further_outcomes", i, "sensor"), o.name, o.sensor) for i, o in enumerate(spec.further)]
+    probes += [w.probe(path, name, sensor) for path, name, sensor in outcomes if name not in said]
     served = {name: v.name for v in spec.variables for name in v.actuators}
     # one probe per variable: what a dose is judged by is also what the watch has seen
     by_name = {p.name: p for p in probes if p is not None}

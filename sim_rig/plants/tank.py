@@ -39,6 +39,8 @@ _CALCIUM_ON_K = 0.12
 STEP_S = 5.0
 """Longest step while something moves; the motions themselves are integrated in closed form."""
 REFILL_S = 90.0
+TREAT_S = 90.0
+"""What a treatment takes for one pass of what is in the tank."""
 MIXING_S = 10.0
 """Time constant with which a dose spreads through the tank."""
 VALVE_LAG_S = 20.0
@@ -87,6 +89,14 @@ def growth(x: FloatArray) -> FloatArray:
     return np.asarray(STARVED + RICH * np.exp(-0.5 * stress))
 
 
+class Treatment(BatchChange):
+    """Treats what comes in with a refill while it is on; switched on at another time, what is in the tank, once."""
+
+    def switch(self, on: bool, *, refilling: bool) -> None:
+        if (self.command(on) and refilling) or not on:
+            self.remaining_s = 0.0
+
+
 class Tank:
     """Is the greenhouse's process. `advance` moves it through simulated time; everything else is immediate."""
 
@@ -106,8 +116,8 @@ class Tank:
         self.feed_pump = DosingPump("feed_doser", feed_pump)
         self.refill = BatchChange(REFILL_S)
         self.energy = EnergyBook(total_kwh=412.7)
-        self.softener = False
-        self.alkaliser = False
+        self.softener = Treatment(TREAT_S)
+        self.alkaliser = Treatment(TREAT_S)
         self._unmixed = {"ca": 0.0, "ph": 0.0, "k": 0.0}
 
     @property
@@ -119,6 +129,7 @@ class Tank:
     def command_refill(self, on: bool) -> None:
         """Drain the tank on a rising command, and fill it with whatever the supply brings now."""
         if self.refill.command(on):
+            self.softener.remaining_s = self.alkaliser.remaining_s = 0.0  # what comes in is treated as it comes
             for channel in self.channels.values():
                 channel.draw()
 
@@ -145,8 +156,8 @@ class Tank:
     def state(self) -> dict[str, Any]:
         return {
             **channel_state(self.channels),
-            "softener": self.softener,
-            "alkaliser": self.alkaliser,
+            "softener": self.softener.commanded,
+            "alkaliser": self.alkaliser.commanded,
             "refilling": self.refill.running,
             "refill_commanded": self.refill.commanded,
             "batches": self.refill.count,
@@ -171,11 +182,16 @@ class Tank:
 
     def _moving(self) -> bool:
         unmixed = any(abs(amount) > 1e-6 for amount in self._unmixed.values())
-        return self.refill.running or any(p.running for p in self.pumps) or unmixed
+        passing = self.refill.running or self.softener.running or self.alkaliser.running
+        return passing or any(p.running for p in self.pumps) or unmixed
 
     def _step(self, seconds: float) -> None:
         remaining_s = self.refill.remaining_s
         refilling_s = self.refill.advance(seconds)
+        for name, treatment in (("ca", self.softener), ("ph", self.alkaliser)):
+            if treatment.running:
+                left_s = treatment.remaining_s
+                self.channels[name].approach(_treated(self.channels[name]), treatment.advance(seconds), left_s)
         for name, channel in self.channels.items():
             if refilling_s > 0.0:
                 channel.approach(self._incoming(name), refilling_s, remaining_s)
@@ -196,10 +212,8 @@ class Tank:
         self.energy.advance(seconds, REFILL_W * refilling_s + PUMP_W * (ca_s + acid_s + base_s + feed_s))
 
     def _incoming(self, name: str) -> float:
-        if name == "ca" and self.softener:
-            return min(SOFTENED_MM, self.channels["ca"].natural)
-        if name == "ph" and self.alkaliser:
-            return ALKALISED_PH
+        if (name == "ca" and self.softener.commanded) or (name == "ph" and self.alkaliser.commanded):
+            return _treated(self.channels[name])
         return self.channels[name].goal
 
     def _dose(self, name: str, amount: float, seconds: float) -> None:
@@ -210,10 +224,14 @@ class Tank:
         self._unmixed[name] = left
 
     def _steady_w(self) -> float:
-        power = BASE_W + SOFTENER_W * self.softener + ALKALISER_W * self.alkaliser
+        power = BASE_W + SOFTENER_W * self.softener.commanded + ALKALISER_W * self.alkaliser.commanded
         for name, (lowest_w, rise_w) in VALVE_W.items():
             channel = self.channels[name]
             if channel.enabled:
                 v = channel.variable
                 power += lowest_w + rise_w * (channel.setpoint - v.low) / (v.high - v.low)
         return power
+
+
+def _treated(channel: Channel) -> float:
+    return min(SOFTENED_MM, channel.natural) if channel.variable.name == "ca" else ALKALISED_PH

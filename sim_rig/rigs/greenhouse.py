@@ -14,7 +14,7 @@ from sim_rig.faces.registers import Bank
 from sim_rig.faces.scpi import Output, ScpiInstrument
 from sim_rig.faces.watchdog import Watchdog
 from sim_rig.faults import SensorTap
-from sim_rig.plants.tank import Response, Tank
+from sim_rig.plants.tank import Response, Tank, Treatment
 from sim_rig.rigs.assembly import Assembly, Meter, Point, map_points
 
 SOFTENER_COIL, ALKALISER_COIL, REFILL_COIL, COILS = 0, 1, 5, 6
@@ -62,8 +62,12 @@ def build(timer: Timer, seed: np.random.SeedSequence, response: Response, *, mor
 def _plc(tank: Tank, probes: dict[str, SensorTap]) -> Bank:
     bank = Bank()
     map_points(bank, POINTS, probes, tank.channels)
-    for coil, treatment in ((SOFTENER_COIL, "softener"), (ALKALISER_COIL, "alkaliser")):
-        bank.bit("coil", coil, partial(getattr, tank, treatment), partial(setattr, tank, treatment))
+    for coil, treatment in ((SOFTENER_COIL, tank.softener), (ALKALISER_COIL, tank.alkaliser)):
+        bank.bit("coil", coil, partial(getattr, treatment, "commanded"), partial(_switch, tank, treatment))
     bank.bit("coil", REFILL_COIL, lambda: tank.refill.commanded, tank.command_refill)
     bank.bit("discrete", 0, lambda: tank.refill.running)
     return bank
+
+
+def _switch(tank: Tank, treatment: Treatment, on: bool) -> None:
+    treatment.switch(on, refilling=tank.refill.running)

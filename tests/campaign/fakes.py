@@ -25,9 +25,18 @@ from rigctl.errors import NoAnswer
 from rigctl.rig.civil import Civil
 from rigctl.rig.metering import ASLEEP
 from rigctl.rig.protocols import ActuatorState, DeviceOptions, Identity, Reading, Severity
-from rigctl.rig.spec import DeviceSpec, DosingSpec, MeasureSpec, MeterSpec, RigSpec, TrialTiming, VariableWiring
+from rigctl.rig.spec import (
+    DeviceSpec,
+    DosingSpec,
+    MeasureSpec,
+    MeterSpec,
+    RigSpec,
+    TrialTiming,
+    VariableWiring,
+)
 from rigctl.rig.values import Glance, Measurement, SafeReport
 from tests.campaign.fake_hands import FakeHands
+from tests.campaign.fake_looks import FakeLooks
 
 ML_PER_UNIT = 2.0
 SETTLE_S = 60.0
@@ -102,7 +111,7 @@ class RestingClock(FakeClock):
 
 
 @dataclass
-class FakeRig:
+class FakeRig(FakeLooks):
     """Two variables: `a` is dosed, `b` has a valve. Faults are put into the dictionaries by operation."""
 
     world: World
@@ -112,6 +121,8 @@ class FakeRig:
     """Operation -> exception to raise, or a callable that does what it likes."""
     measured: dict = field(default_factory=dict)
     """Name -> Measurement to report instead."""
+    seen: dict = field(default_factory=dict)
+    """The same of looks."""
     counters: dict = field(default_factory=dict)
     """Meter -> function from the true reading to the reported one."""
     unsafe: list = field(default_factory=list)
@@ -130,6 +141,8 @@ class FakeRig:
     """What sensors read between trials."""
     astray: dict = field(default_factory=dict)
     """What reads back something else at the end of a trial."""
+    late: tuple = ()
+    """Outcomes that come later."""
     calls: list = field(default_factory=list)
     tripped: str | None = None
     hands: FakeHands = field(default_factory=FakeHands)
@@ -148,7 +161,7 @@ class FakeRig:
         await self._op("open")
         return self.found
 
-    async def control(self, setpoints):
+    async def control(self, setpoints, *, prepared=False):
         await self._op("control")
         self.world.do("control", setpoints=dict(setpoints))
         if "a" in setpoints:
@@ -163,15 +176,18 @@ class FakeRig:
         await self.doses.sent(intent)
         await self.doses.done(intent, volume_ml, "")
 
-    async def measure(self):
-        await self._op("measure")
-        self.world.do("energy", kwh=0.125)
-        self.world.do("time", s=SETTLE_S)
+    async def measure(self, *, look=False, late=False):
+        if look:
+            return await self.look_at()
+        await self._op("measure late" if late else "measure")
+        if not late:
+            self.world.do("energy", kwh=0.125)
+            self.world.do("time", s=SETTLE_S)
         last = next(e["setpoints"] for e in reversed(self.world.log) if e["what"] == "control")
         values = {"a": last.get("a", 4.0), "b": last.get("b", 0.25)}
         values["y"] = values["a"] * (1.0 - values["b"] ** 2)
         values |= {name: f(values["a"], values["b"]) for name, f in self.further.items()}
-        return {n: self.measured.get(n, Measurement(v, 0.01, 5)) for n, v in values.items()}
+        return {n: self.measured.get(n, Measurement(v, 0.01, 5)) for n, v in values.items() if (n in self.late) is late}
 
     async def meters(self):
         await self._op("meters")
@@ -353,8 +369,10 @@ class Stage:
         return factory
 
     async def run(self, spec=None, journal=open_journal, decider=None, **faults):
+        spec = spec or make_spec()
+        faults.setdefault("late", spec.rig.late_names)
         return await run_campaign(
-            spec or make_spec(),
+            spec,
             self.state,
             self.make_rig(**faults),
             self.clock(),

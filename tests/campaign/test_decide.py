@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from dataclasses import replace
 
 from rigctl.campaign.decide import Question, decide, without_answer
 from rigctl.core.experiment.history import History, Observation
@@ -27,6 +28,9 @@ def test_what_gives_no_outcome_is_not_asked_for_for_ever():
     assert "the last 3 trials, of a, gave no outcome" in fruitless.note
     for others in ([None] * 2, [*[None] * 3, 1.0]):
         assert decide(after(1.0, *others)).origin == "policy"
+    waiting = after(1.0, *[None] * 3)
+    awaited = History.of(replace(o, awaited=o.y is None, x=(0.5, 0.5)) for o in waiting.history.observations)
+    assert decide(replace(waiting, history=awaited)).origin == "policy"
 
 
 def test_fault_50_without_an_answer_the_last_good_proposal_is_played_again():

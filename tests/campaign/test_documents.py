@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import rigctl
+from rigctl.campaign.decision import Looked
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.documents import UPGRADERS, loaded, stored
 from rigctl.campaign.journal.rows import Amendment
@@ -26,13 +27,13 @@ from rigctl.errors import JournalNewer
 from rigctl.page.campaign import campaign_spec
 from rigctl.rig.abilities import Calibration
 from tests.campaign.fakes import make_spec
-from tests.campaign.records import SetClock
+from tests.campaign.records import SetClock, make_decision
 
 CONFIGURATIONS = sorted((Path(__file__).parent.parent.parent / "config").glob("*.yaml"))
 TABLE = {"policy_options": "campaign", "identity": "campaign", "code": "starts"} | dict.fromkeys(
     ("was", "becomes"), "corrections"
 )
-TABLE["slopes"] = "calibrations"
+TABLE |= {"slopes": "calibrations", "looks": "suggestions"}
 
 
 async def test_every_document_says_its_version(stage):
@@ -41,6 +42,7 @@ async def test_every_document_says_its_version(stage):
     with closing(Journal(stage.state, SetClock(), "boot-1")) as journal:
         journal.people.correct(1, "amend", Amendment(note=""), Amendment(note="by Ada"), who="Ada", why="left out")
         journal.upkeep.read({"probe": Calibration(2, (99.0, 98.0), "Cal,2")})
+        journal.people.suggest(make_decision(4, looks={"a": Looked(4.0)}))
     with closing(sqlite3.connect(stage.state / "journal.sqlite")) as file:
         file.row_factory = sqlite3.Row
         tables = [name for (name,) in file.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
@@ -52,7 +54,7 @@ async def test_every_document_says_its_version(stage):
             if isinstance(value, str) and value[:1] in ("{", "[")
         }
     assert {column for _, column, _ in cells} == set(UPGRADERS)
-    assert all(table == TABLE.get(column, "trials") for table, column, _ in cells)
+    assert all(table == TABLE.get(column, "trials") for table, column, _ in cells if table != "suggestions")
     for _, column, text in cells:
         document = json.loads(text)
         assert document.keys() == {"version", column}
@@ -79,6 +81,7 @@ def test_what_had_no_version_is_upgraded():
         "variables.k.marginal.kind": '"learned"',
         "meters.m.kind": '"energy"',
         "trial.prepare": '[{"actuator": "refill"}]',
+        "trial.look": "null",
     }
     known = Hyperparameters((0.5,), 1.0, 0.1)
     bare = {name: value for name, value in known.to_json().items() if name != "version"}

@@ -110,6 +110,27 @@ def test_a_journal_of_version_5_is_read_sealed_and_taken_over(path):
         file.execute("DELETE FROM upkeep")
 
 
+def test_a_journal_of_version_6_is_read_sealed_and_taken_over(path):
+    """Nothing was looked at and nothing is awaited; then a trial that looks is the only one under way."""
+    tables = of_version(path, 6, sealed_tables(6))
+    with open_reader(path) as reader:
+        assert not unsealed(reader._connection)
+        assert len(reader.trials()) == 3
+    opened(path.parent).close()
+    after = read(path)
+    assert {name: after[name] for name in ("trials", "ledger", "events")} == {
+        name: tables[name] for name in ("trials", "ledger", "events")
+    }
+    with closing(open_for_reading(path)) as connection:
+        assert not unsealed(connection)
+        assert connection.execute("PRAGMA user_version").fetchone() == (7,) == (VERSION,)
+    with closing(sqlite3.connect(path)) as file:
+        file.execute("UPDATE trials SET state = 'AWAITING'")  # any number of them
+        file.execute("UPDATE trials SET state = 'LOOKING' WHERE trial = 1")
+        with pytest.raises(sqlite3.IntegrityError, match="trials_open"):
+            file.execute("UPDATE trials SET state = 'RUNNING' WHERE trial = 2")
+
+
 @pytest.mark.parametrize(
     "edit",
     [

@@ -9,7 +9,9 @@ from rigctl import provenance
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.replay import replay
+from rigctl.core.experiment.problem import ReferenceTrials
 from rigctl.core.policies.explore_then_commit import ExploreThenCommit
+from rigctl.core.policies.likely_maximisers import LikelyMaximisers
 from rigctl.errors import PolicyError
 from tests.campaign.fakes import SoonContent, TenLines, ThreadDecider, make_spec
 from tests.campaign.records import make_decision
@@ -35,6 +37,19 @@ async def test_every_decision_comes_out_the_same(stage):
     spec = make_spec(policy=Fickle(), max_trials=7)
     await stage.run(spec)
     assert replayed(stage, spec) == dict.fromkeys(range(1, 8), ())
+
+
+async def test_reference_trials_come_out_the_same(stage):
+    """They are in the journal with their phase, their setting is kept in the policy's memory, and the budget holds."""
+    spec = make_spec(policy=LikelyMaximisers(), max_trials=9)
+    spec = replace(spec, problem=replace(spec.problem, reference=ReferenceTrials(4)))
+    await stage.run(spec)
+    with stage.journal() as journal:
+        rows = list(journal.trials())
+    references = [r for r in rows if r.proposal.phase == "reference"]
+    assert [r.trial for r in references] == [4, 8]
+    assert references[0].setpoints == references[1].setpoints
+    assert replayed(stage, spec) == dict.fromkeys(range(1, 10), ())
 
 
 def told(stage, spec):

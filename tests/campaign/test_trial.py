@@ -7,6 +7,11 @@ import pytest
 from rigctl.campaign.trial import TRANSITIONS, Event, IllegalTransition, State, advance
 
 ALLOWED = {
+    (None, Event.LOOK): State.LOOKING,
+    (State.LOOKING, Event.PROPOSE): State.PROPOSED,
+    (State.LOOKING, Event.FAIL): State.FAILED,
+    (State.LOOKING, Event.ABANDON): State.ABANDONED,
+    (State.LOOKING, Event.LOSE): State.LOST,
     (None, Event.PROPOSE): State.PROPOSED,
     (None, Event.INGEST): State.RECORDED,
     (None, Event.INGEST_FAILED): State.FAILED,
@@ -23,6 +28,9 @@ ALLOWED = {
     (State.RUNNING, Event.LOSE): State.LOST,
     (State.MEASURED, Event.RECORD): State.RECORDED,
     (State.MEASURED, Event.FAIL): State.FAILED,
+    (State.MEASURED, Event.AWAIT): State.AWAITING,
+    (State.AWAITING, Event.RECORD): State.RECORDED,
+    (State.AWAITING, Event.FAIL): State.FAILED,
 }
 
 
@@ -45,5 +53,5 @@ def test_final_states_are_those_without_a_way_out():
 
 def test_a_refusal_says_what_is_allowed():
     """The message names the events that the state does allow."""
-    with pytest.raises(IllegalTransition, match="allowed: RECORD, FAIL"):
+    with pytest.raises(IllegalTransition, match="allowed: RECORD, AWAIT, FAIL"):
         advance(State.MEASURED, Event.LOSE)

@@ -57,6 +57,38 @@ def test_a_suggestion_is_kept_once_however_often_it_is_asked_for(bench):
         assert len(reader.people.suggestions()) == 1
 
 
+def test_what_was_read_is_kept_with_the_suggestion_and_taken_along(bench):
+    """It comes back in the export, the decision comes out again, and a history of it decides the same."""
+    answer = suggested(bench, "--now", "ph=6.1,ca=3.3mM")
+    assert answer["now"] == {"ph": 6.1, "ca": 3.3}
+    done(bench, answer, control_set=["ph"])
+    done(bench, suggested(bench))
+    first, second = exported(bench)
+    assert (first["look.ph"], first["look.ca"], first["look_sd.ph"]) == (6.1, 3.3, 0.0)
+    assert second["look.ph"] is None
+    with open_reader(Path("state/bench")) as reader:
+        assert [r.count for r in reader.looks.rows(1)] == [1, 1]
+    found = bench.rigctl("replay", "bench.yaml", "--json").json
+    assert (found["trials"], found["agree"]) == (2, 2)
+    bench.rigctl("export", "--out", "trials.csv")
+    again = [suggested(bench, *more) for more in ((), ("--history", "trials.csv"))]
+    assert again[0]["control_sets"] == again[1]["control_sets"]
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("phh=6.1", 'got "phh", must be a variable: one of ph, ca; did you mean "ph"?'),
+        ("ph=acid", '--now: ph: got "acid", must be a number in'),
+        ("ph=61", "far outside its range of"),
+    ],
+)
+def test_a_reading_that_cannot_be_is_refused_in_plain_words(bench, given, told):
+    """Nothing is suggested, and nothing is kept."""
+    answer = bench.rigctl("suggest", "bench.yaml", "--now", given, code=2)
+    assert told in answer.err
+
+
 def test_a_trial_that_was_not_as_suggested_says_so(bench):
     """Another control set: the policy's memory stays, the departure is kept, and the suggestion is still replayed."""
     answer = suggested(bench)

@@ -229,3 +229,13 @@ def test_options_that_do_not_hold_are_refused(options, says):
     """A query without a question mark, with a line end, or none at all is refused."""
     with pytest.raises(ValidationError, match=says):
         ScpiDriver.options.model_validate(options)
+
+
+def test_3_the_second_answer_to_one_that_was_asked_twice_is_not_the_next_reading(wire, instrument):
+    """Where both come late and at once, the one left over is dropped, or all that follow would be off by one."""
+    sensor = camera(wire)
+    sensor.identify(soon())
+    wire.pending.append(instrument.identity.encode())
+    assert sensor.read(soon()).value == 2.5
+    wire.pending.append(b"+9.900000E+00")
+    assert sensor.read(soon()).value == 2.5

@@ -11,11 +11,14 @@ from scipy import stats
 from rigctl.campaign.journal import open_reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.ledger import IdleLine
+from rigctl.campaign.looking import undecided
 from rigctl.campaign.trial import Event
+from rigctl.core.experiment.history import History
 from rigctl.page.facts import gather, price_interval
 from rigctl.rig.protocols import Severity
-from rigctl.rig.values import Alarm
-from tests.campaign.records import LINES, STEPS, make_decision, record_trial
+from rigctl.rig.values import Alarm, Measurement
+from tests.campaign.fakes import INVALID
+from tests.campaign.records import LINES, READINGS, STEPS, make_decision, record_trial
 from tests.page.conftest import NOON, told
 
 
@@ -229,6 +232,16 @@ def test_the_step_that_is_lit(journal, tmp_path, events, seconds, lit):
     states = [step.state for step in trial.steps]
     assert [step.name for step in trial.steps if step.state == "now"] == [lit]
     assert states == sorted(states, key=["done", "now", "coming"].index)
+
+
+def test_a_trial_that_looks_shows_what_was_read(journal, tmp_path):
+    """It has steps of its own, and no control set until it is decided."""
+    journal.looks.begin(undecided(1, 7, 100_000_000, History()), READINGS)
+    trial = looked(tmp_path).trial
+    assert (trial.state, trial.control_set, trial.read, trial.under_way) == ("LOOKING", (), "", True)
+    assert [step.name for step in trial.steps][:3] == ["prepare", "look", "decide"]
+    journal.looks.keep(1, {"a": Measurement(4.125, 0.02, 4), "b": INVALID})
+    assert looked(tmp_path).trial.read == "a 4.125, b not read"
 
 
 def test_a_running_campaign_knows_better(journal, tmp_path):

@@ -179,3 +179,10 @@ def test_drawings_without_a_model_are_those_of_the_journal(found):
     assert "money" in names
     assert "ways" not in names
     assert all(isinstance(one, Drawn) for one in found.drawings)
+
+
+def test_a_response_that_has_changed_is_told(found):
+    """Under a heading of its own; without a change there is none."""
+    aged = replace(found, study=replace(found.study, response=("The response has changed at trial 9.",)))
+    assert "<h3>How the response has changed</h3>\n<p>The response has changed at trial 9.</p>" in document(aged)
+    assert "How the response has changed" not in document(found)

@@ -253,3 +253,11 @@ def test_a_bench_by_hand_shows_what_is_suggested(tmp_path, monkeypatch):
     assert "by hand" in parts["trial"]
     assert "<ol" not in parts["trial"]
     assert "chosen" in parts["why"]
+
+
+def test_a_response_that_has_changed_is_told_beside_the_model(shown):
+    """Each sentence, escaped; nothing where nothing has changed."""
+    facts, known = shown
+    aged = replace(known, response=("The response has changed at trial 9. By that a<b has fallen by 1 to 2.",))
+    assert "By that a&lt;b has fallen by 1 to 2." in sections(facts, aged)["model"]
+    assert "has changed at trial" not in sections(facts, known)["model"]

@@ -50,7 +50,9 @@ def test_variables_and_control_sets_are_the_rigs(name):
 
 def nominal_trial(config):
     trial = config["trial"]
+    look = trial.get("look", {})
     return {
+        "look_s": sum(seconds(look.get(key, "0 s")) for key in ("after", "for")),
         "prepare_s": sum(seconds(step["wait"]) for step in trial["prepare"]),
         "settle_s": seconds(trial["settle"]),
         "measure_s": seconds(trial["measure"]["for"]),

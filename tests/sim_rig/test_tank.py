@@ -56,11 +56,24 @@ def test_a_valve_brings_its_ion_to_the_setpoint_and_leaves_it_there():
 def test_treatments_give_a_known_start():
     """Softened water has almost no calcium, alkalised water a pH above the highest setpoint."""
     tank = new_tank()
-    tank.softener = tank.alkaliser = True
+    for treatment in (tank.softener, tank.alkaliser):
+        treatment.switch(True, refilling=tank.refill.running)
     refilled(tank)
     values = dict(zip((v.name for v in VARIABLES), tank.composition(), strict=True))
     assert values["ca"] == pytest.approx(0.45)
     assert values["ph"] == pytest.approx(7.06)
+
+
+def test_a_treatment_without_a_refill_passes_the_tank_once():
+    """What is in the tank is treated within its time; what is dosed after that stays, though it is still on."""
+    tank = refilled(new_tank())
+    tank.softener.switch(True, refilling=False)
+    tank.advance(90.0)
+    assert tank.channels["ca"].value == pytest.approx(0.45)
+    tank.ca_pump.start(20.0, 58.5, 1)
+    tank.advance(200.0)
+    assert tank.channels["ca"].value == pytest.approx(0.45 + 20.0 * 0.048, rel=0.02)
+    assert tank.softener.commanded
 
 
 def test_only_a_rising_command_refills():
@@ -88,7 +101,7 @@ def test_calcium_is_conserved():
 def test_acid_lowers_the_ph_a_little_less_than_its_label_says():
     """A full dose by the label's -0.04 pH/mL never overshoots, and comes within a tenth."""
     tank = new_tank()
-    tank.alkaliser = True
+    tank.alkaliser.switch(True, refilling=tank.refill.running)
     refilled(tank)
     before = tank.channels["ph"].value
     tank.acid_pump.start((before - 5.6) / 0.04, 58.5, 1)
@@ -104,7 +117,7 @@ def test_energy_is_power_times_time():
     before, power_w = tank.energy.total_kwh, tank.power_w()
     tank.advance(3600.0)
     assert tank.energy.total_kwh - before == pytest.approx(power_w / 1000.0)
-    tank.softener = True
+    tank.softener.switch(True, refilling=tank.refill.running)
     tank.channels["k"].impose(12.0)
     tank.channels["k"].enabled = True
     more_w = tank.power_w()
@@ -130,7 +143,7 @@ def test_time_may_pass_in_any_portions(portion_s):
     """Advancing in small portions comes to the same place as advancing at once."""
     whole, parts = new_tank(), new_tank()
     for tank in (whole, parts):
-        tank.softener = True
+        tank.softener.switch(True, refilling=tank.refill.running)
         tank.command_refill(True)
     whole.advance(120.0)
     for _ in range(int(120.0 / portion_s)):

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 MBAP = 7
 WRITES = (5, 6, 15, 16)
-INPUTS = 4
 QUESTIONS = (b"R\r", b"RT,", b"MEAS")
 Strikes = Callable[[bytes], bool]
 """Tells whether this is what it has waited for."""
@@ -32,8 +31,8 @@ def doses(data: bytes) -> bool:
 
 
 def asks(data: bytes) -> bool:
-    """Tell whether this asks for a reading."""
-    return data.startswith(QUESTIONS) or (len(data) > MBAP and data[MBAP] == INPUTS and data[2:4] == b"\0\0")
+    """Tell whether this asks an instrument on a line of text for a reading."""
+    return data.startswith(QUESTIONS)
 
 
 class Aims:
@@ -46,7 +45,8 @@ class Aims:
         links = {wire.link: wire.bus for wire in plant.assembly.serial}
         bus_of = {n: links.get(d.url.rpartition("/")[2].partition("?")[0], PLC) for n, d in rig.devices.items()}
         self._pumps = [(bus_of[pump], rig.dosing[pump].sensor) for pump in sorted(rig.dosing)]
-        self._asked = sorted({bus_of[name] for name in plant.assembly.sensors})
+        self._asked = sorted({bus_of[name] for name in plant.assembly.sensors} - {PLC})
+        """Lines whose answers do not say what they answer."""
 
     def forget(self) -> None:
         self._waiting.clear()
@@ -70,7 +70,7 @@ class Aims:
         """The answer to the next question for a reading is lost, or comes about when it is given up."""
         draw = self._means.draw
         bus = draw.choice(self._asked)
-        kind, seconds = draw.choice(("drop_reply", "delay", "delay", "delay")), draw.uniform(0.9, 2.6)
+        kind, seconds = draw.choice(("drop_reply", "delay", "delay", "delay")), draw.uniform(1.4, 2.4)
         self._waiting.append((bus, asks, lambda: self._spoil(bus, kind, seconds)))
 
     def at_dose(self) -> None:

@@ -28,8 +28,8 @@ from tests.simulation.plant import Plant
 Undo = Callable[[], object]
 DISK_S = 0.004
 """A commit takes about so long."""
-CALLED_FOR = ("silence", "unplug", "network")
-"""What somebody may see on the page, and end the campaign for."""
+CALLED_FOR = {"network": 0.5, "silence": 0.25, "unplug": 0.1}
+"""What somebody may see on the page and end the campaign for, and how often."""
 STRANGERS = {"ph": "?I,EC,SIM2.10", "ca": "?I,pH,SIM2.14", "acid": "?I,RTD,SIM2.02"}
 """Who may answer on a line in an instrument's place."""
 
@@ -266,7 +266,7 @@ class Mischief(AtComputer):
             "decider": (1, self._decider),
             "operator": (6, self._operator),
             "at a command": (4, self.aims.at_command),
-            "at a question": (3, self.aims.at_question),
+            "at a question": (4, self.aims.at_question),
             "at a dose": (2, self.aims.at_dose),
         }
 
@@ -303,7 +303,7 @@ class Mischief(AtComputer):
             self.disk_until_s = max(self.disk_until_s, self.kernel.now_s + lasts_s)
             return
         self._lasts(undo, lasts_s)
-        if kind in CALLED_FOR and self.draw.random() < 0.15:
+        if self.draw.random() < CALLED_FOR.get(kind, 0.0):
             until_s = min(lasts_s, 10.0)
             self.kernel.after(until_s * self.draw.random(), lambda: self._end_it(running))
 

@@ -26,8 +26,10 @@ HEED_S = 15.0
 """Wall seconds within which what the watch demands has made everything safe, on buses without trouble."""
 PAUSED_S = 30.0
 """What has begun by the time of a pause may still be armed within this."""
-LOST_PROBE_S = 30.0
-"""A probe that has said nothing for so long: no dose can still go by its last word."""
+LOST_PROBE_S = 10.0
+"""A probe that has said nothing for so long: no dose can still go by its last word,"""
+LATE_DOSE_S = 30.0
+"""nor, with trouble at the pump itself, after so long."""
 DEMANDS = ("(hold)", "(fail)", "(safe)", "(trip)")
 
 
@@ -74,7 +76,8 @@ class Promises:
         """No dose goes by a probe that has been silent for long."""
         self.moves(pump)
         spec = self._rig.dosing.get(pump)
-        if spec is not None and (silent_s := self._trouble.silent_s(spec.sensor)) > LOST_PROBE_S:
+        bound_s = LOST_PROBE_S if self._trouble.quiet(pump) else LATE_DOSE_S
+        if spec is not None and (silent_s := self._trouble.silent_s(spec.sensor)) > bound_s:
             self._witness.fail(f"{pump}: doses by {spec.sensor}, which has said nothing for {silent_s:.0f} s")
 
     def _said_driven(self) -> bool:

@@ -47,6 +47,7 @@ def greenhouse(
     *,
     prepare: str = "2 min",
     settle: str = "30 s",
+    look: Mapping[str, str] | None = None,
     edit: Edit = lambda _: None,
 ) -> Path:
     """The example greenhouse with quick trials, a known model, short timeouts and a budget that lasts."""
@@ -54,6 +55,7 @@ def greenhouse(
     rig |= {"budget": "5000 EUR", "model": dict(SURE), "control_sets": [list(names) for names in control_sets]}
     rig["trial"] |= {"settle": settle, "measure": {"for": "30 s", "every": "10 s", "min_count": 3}}
     rig["trial"]["prepare"][0]["wait"] = prepare
+    rig["trial"] |= {"look": look and dict(look)}
     for device in rig["devices"].values():
         device["timeout"] = "0.4 s"
     rig["safety"]["safe_state"] = dict.fromkeys(rig["safety"]["safe_state"], "off")  # `off` is no word in YAML 1.1

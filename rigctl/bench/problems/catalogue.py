@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from itertools import product
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 from rigctl.bench.cell import Cell
 from rigctl.bench.names import must_be_one_of
+from rigctl.bench.problems.ageing import LEVELS, ageing
 from rigctl.bench.problems.full_control import CostsName, FunctionName, full_control
 from rigctl.bench.problems.functions import DATA_FILES, data_file
 from rigctl.bench.problems.multi_outcome import trays, zdt3
@@ -48,12 +50,18 @@ def catalogue() -> Mapping[str, Entry]:
         name: Entry(kinds, "moderate", partial(control_set_problem, name), varies=True, seeded=recipe.seeded)
         for name, recipe in recipes().items()
     }
+    for name, kind in product(recipes(), LEVELS):
+        entries[f"{name}@{kind}"] = replace(entries[name], build=partial(_ageing, name, kind))
     for function in get_args(FunctionName):
         for d in DIMENSIONS:
             entries[f"{function}{d}"] = Entry(get_args(CostsName), "uniform", partial(full_control, function, d))
     for name, build in MULTI_OUTCOME.items():
         entries[name] = Entry(("unit",), "unit", lambda _costs, build=build: build())
     return entries
+
+
+def _ageing(name: str, kind: str, *args: Any, **options: Any) -> BenchProblem:
+    return ageing(control_set_problem(name, *args, **options), kind)
 
 
 def entry_of(problem: str) -> Entry:
@@ -74,8 +82,9 @@ def check(cell: Cell) -> None:
         UsageError: one does not exist; names the nearest that does.
     """
     must_be_one_of(cell.costs, entry_of(cell.problem).costs, f"costs of {cell.problem}")
-    if cell.problem in DATA_FILES:
-        data_file(cell.problem, None if cell.data is None else Path(cell.data))
+    plain = cell.problem.partition("@")[0]
+    if plain in DATA_FILES:
+        data_file(plain, None if cell.data is None else Path(cell.data))
 
 
 def bench_problem(cell: Cell, *, solved: bool = True) -> BenchProblem:

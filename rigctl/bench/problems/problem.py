@@ -104,6 +104,8 @@ class BenchProblem:
     """Columns of a history, initial points included, with one entry per charged trial; None: one outcome."""
     natural: tuple[Marginal, ...] | None = None
     """How variables left alone really vary; None: as policies are told."""
+    level: Callable[[int], float] | None = None
+    """What a plant that ages adds to the outcome of a trial, by its number; None: nothing."""
 
     def initial_points(self, rng: np.random.Generator) -> FloatArray:
         return rng.random((5, self.space.dimension)) if self.initial is None else self.initial(rng)

@@ -23,7 +23,7 @@ from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History, Look, Observation
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.money import to_micros
-from rigctl.core.play import Played, play
+from rigctl.core.play import Played, Post, play
 from rigctl.core.policy import Policy, Proposal
 
 Row = dict[str, Any]
@@ -104,11 +104,19 @@ def run_cell(cell: Cell) -> list[Row]:
 
 
 def simulate(
-    bench: BenchProblem, policy: Policy, problem: Problem, seed: int, nature: Nature | None = None, *, told: bool = True
+    bench: BenchProblem,
+    policy: Policy,
+    problem: Problem,
+    seed: int,
+    nature: Nature | None = None,
+    *,
+    told: bool = True,
+    post: Post | None = None,
 ) -> Played:
     """Propose, draw what is uncontrolled, observe, charge; until the policy has finished or the budget is spent.
 
-    Where there are readings the policy is `told` them, or plays on the same days without them.
+    Where there are readings the policy is `told` them, or plays on the same days without them. Outcomes come by `post`,
+    if there is one.
     """
     streams = Streams.of(seed)
     days, trials = Days(bench, nature, streams), count(1)
@@ -122,15 +130,15 @@ def simulate(
     points = bench.initial_points(streams.initial)
     seen = zip(points, _observe(bench, points, streams.initial), strict=True)
     known = History.of(_observation(0, -1, x, y, 0) for x, y in seen)
-    look = days.look if looks else None
-    return play(policy, problem, observe, streams.policy_seed, look=look, known=known, timer=time.thread_time)
+    look, seed = days.look if looks else None, streams.policy_seed
+    return play(policy, problem, observe, seed, look=look, known=known, post=post, timer=time.thread_time)
 
 
 def _played(bench: BenchProblem, proposal: Proposal, trial: int, days: Days) -> Observation:
     """Draw from every stream in every trial, whatever is controlled: policies stay comparable trial by trial."""
     x, streams = days.during(), days.streams
     x[list(bench.space.control_sets[proposal.control_set].indices)] = proposal.setting
-    y = _observe(bench, x[None], streams.noise)[0]
+    y = _observe(bench, x[None], streams.noise)[0] + (0.0 if bench.level is None else bench.level(trial))
     cost = bench.costs.draw(proposal.control_set, proposal.setting, float(streams.costs.standard_normal()))
     return _observation(trial, proposal.control_set, x, y, to_micros(float(cost)))
 

@@ -6,10 +6,11 @@ A journal that an older version wrote has none of it.
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from typing import TypeVar
 
 from rigctl.campaign.journal.database import ask, fetch
-from rigctl.campaign.journal.rows import DeciderRow, IdleRow, Pin
+from rigctl.campaign.journal.rows import AwaitedRow, DeciderRow, IdleRow, Pin
 from rigctl.campaign.journal.schema import has_table
 from rigctl.core.money import Micros
 
@@ -35,6 +36,21 @@ class IdleRows:
         sql = "SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1"
         (last,) = self._connection.execute(sql).fetchone() or (0,)
         return _all(self._connection, IdleRow, "idle", "WHERE before_trial > ?", last)
+
+
+class AwaitedRows:
+    """Trials whose outcome came, or comes, later."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def rows(self, trial: int | None = None) -> Mapping[int, AwaitedRow]:
+        """Return them by trial; of one, or of all."""
+        if not has_table(self._connection, "awaited"):
+            return {}
+        which, of = ("", ()) if trial is None else ("WHERE trial = ?", (trial,))
+        sql = f"SELECT * FROM awaited {which} ORDER BY trial"  # noqa: S608 - our own words
+        return {row.trial: row for row in fetch(self._connection, AwaitedRow, sql, *of)}
 
 
 class Charged:

@@ -1,4 +1,4 @@
-"""What is written beside the trials: what none of them used, what doses did, pinned instruments, the trip's latch.
+"""What is written beside the trials: what none used, outcomes that come later, what doses did, pins, the trip's latch.
 
 Each call returns only after the record is on disk.
 """
@@ -6,13 +6,18 @@ Each call returns only after the record is on disk.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal
 
+from rigctl.campaign.journal.beside import AwaitedRows
 from rigctl.campaign.journal.database import ask, fetch, transaction
 from rigctl.campaign.journal.inserts import Statements
-from rigctl.campaign.journal.rows import Pin, TripRow
+from rigctl.campaign.journal.rows import Amendment, AwaitedRow, Pin, TripRow
 from rigctl.campaign.journal.time import CampaignTime
 from rigctl.campaign.ledger import IdleLine
+from rigctl.campaign.trial import Event, State
 from rigctl.codec import fields_of
 from rigctl.errors import JournalError
 from rigctl.rig.protocols import Unanswered
@@ -28,9 +33,7 @@ class IdleBook:
 
     def add(self, before_trial: int, lines: Sequence[IdleLine]) -> None:
         """Book lines inside the transaction that commits the readings they were made from."""
-        when = {"utc": self._time.utc(), "at_s": self._time.now_s()}
-        for line in lines:
-            self._do.insert("idle", {**fields_of(line), "before_trial": before_trial, **when})
+        self._do.add_idle(before_trial, lines)
 
     def book(self, lines: Sequence[IdleLine]) -> None:
         """Book what was used up to now, before it is known what comes next."""
@@ -41,6 +44,66 @@ class IdleBook:
                 "(SELECT max(trial) + 1 FROM trials), 1)"
             ).fetchone()
             self.add(following, lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Awaiting:
+    """Says how the outcome of a trial comes whose rig part is over."""
+
+    how: Literal["hand", "sensor"]
+    in_s: float
+    """Rig seconds until it is read, or given up."""
+
+
+class AwaitedBook:
+    """Outcomes that come later, and are written beside the trial's record as a correction is (decision 0014)."""
+
+    def __init__(self, connection: sqlite3.Connection, time: CampaignTime) -> None:
+        self._connection = connection
+        self._time = time
+        self._do = Statements(connection, time)
+
+    def add(self, trial: int, awaiting: Awaiting) -> None:
+        """Note what a trial waits for inside the transaction that charges it."""
+        due = self._time.wall() + timedelta(seconds=awaiting.in_s / self._time.clock.speedup)
+        when = {"due_s": self._time.now_s() + awaiting.in_s, "due_utc": due.isoformat(timespec="milliseconds")}
+        self._do.insert("awaited", {"trial": trial, "how": awaiting.how, **when, "epoch": self._time.epoch})
+
+    def waiting(self) -> Mapping[int, float]:
+        """Return the rig seconds until each outcome that has not come is due, by trial; negative: it was due then."""
+        still = {row["trial"] for row in ask(self._connection, "SELECT trial FROM trials WHERE state = 'AWAITING'")}
+        rows = AwaitedRows(self._connection).rows()
+        return {trial: self._left_s(row) for trial, row in rows.items() if trial in still}
+
+    def _left_s(self, row: AwaitedRow) -> float:
+        """Return the rig seconds until it is due; by the wall clock, if that says less, where a boot lies between."""
+        left_s = row.due_s - self._time.now_s()
+        if row.epoch == self._time.epoch:
+            return left_s
+        wall_s = (datetime.fromisoformat(row.due_utc) - self._time.wall()).total_seconds()
+        return min(left_s, wall_s * self._time.clock.speedup)
+
+    def come(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str, act: str = "") -> None:
+        """Record the outcome of a trial that awaits it, or (all None) that none comes; in one transaction.
+
+        Args:
+            trial: its number.
+            outcomes: by name, own units.
+            who: says so: a person, a sensor, or the campaign that waits no longer.
+            why: for whoever reads it later.
+            act: what a person did; goes into the audit. Empty: nobody did anything.
+
+        Raises:
+            JournalError: the trial does not await its outcome.
+        """
+        event = Event.FAIL if all(value is None for value in outcomes.values()) else Event.RECORD
+        was, becomes = Amendment(outcomes=dict.fromkeys(outcomes)), Amendment(outcomes=outcomes)
+        with transaction(self._connection):
+            self._do.step(trial, State.AWAITING, event, why)
+            values = {"trial": trial, "kind": "amend", "was": was, "becomes": becomes, "who": who, "why": why}
+            self._do.insert("corrections", {**values, "utc": self._time.utc(), "at_s": self._time.now_s()})
+            if act:
+                self._do.add_act(act, who, f"trial {trial}", why, str(event))
 
 
 class AnswerBook:

@@ -47,6 +47,11 @@ def _without_classes(identity: Mapping[str, str]) -> Mapping[str, str]:
     return kept
 
 
+def _without_look(identity: Mapping[str, str]) -> Mapping[str, str]:
+    """Take an `identity` to version 2: nobody looked before deciding."""
+    return {**identity, "trial.look": "null"} if identity else identity
+
+
 def _with_versions(state: Mapping[str, Any]) -> Mapping[str, Any]:
     """Take a `policy_state` to version 1: the hyper-parameters in it say their own version."""
     known = state.get("hyperparameters")
@@ -76,7 +81,7 @@ def _of_one_setting(proposal: Mapping[str, Any]) -> Mapping[str, Any]:
 UPGRADERS: Final[Mapping[str, tuple[Upgrader, ...]]] = MappingProxyType(
     {
         "policy_options": (_enveloped,),
-        "identity": (_without_classes,),
+        "identity": (_without_classes, _without_look),
         "code": (_enveloped,),
         "control_set": (_enveloped,),
         "setpoints": (_enveloped,),
@@ -86,6 +91,7 @@ UPGRADERS: Final[Mapping[str, tuple[Upgrader, ...]]] = MappingProxyType(
         "becomes": (_enveloped,),
         "unavailable": (_enveloped,),
         "slopes": (_enveloped,),
+        "looks": (_enveloped,),
     }
 )
 """By column; a column's present version is their number."""

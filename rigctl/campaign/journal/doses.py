@@ -15,9 +15,14 @@ from rigctl.rig.values import OpenDose
 _SINCE: Final = (
     "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) FROM doses WHERE actuator = ? AND at_s >= ?"
 )
+_MOVING: Final = (
+    "SELECT trial FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING') "
+    "OR state = 'PROPOSED' AND trial IN (SELECT trial FROM looks)"
+)
+"""The trial that what happens now belongs to, if one is under way: it may have moved something."""
 _IN_TRIAL: Final = (
-    "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) FROM doses WHERE actuator = ? "
-    "AND trial = (SELECT trial FROM trials WHERE state IN ('ARMED', 'RUNNING'))"
+    "SELECT coalesce(sum(coalesce(dispensed_ml, volume_ml)), 0.0) "  # noqa: S608 - our own words
+    f"FROM doses WHERE actuator = ? AND trial = ({_MOVING})"
 )
 
 
@@ -34,8 +39,8 @@ class DoseBook:
         """Record an intent for the trial under way (if any), and return the dose's id."""
         with transaction(self._connection):
             cursor = self._connection.execute(
-                "INSERT INTO doses (trial, actuator, volume_ml, total_before_ml, state, utc, at_s, note) VALUES "
-                "((SELECT trial FROM trials WHERE state IN ('ARMED', 'RUNNING')), ?, ?, ?, 'INTENT', ?, ?, '')",
+                "INSERT INTO doses (trial, actuator, volume_ml, total_before_ml, state, utc, at_s, note) VALUES "  # noqa: S608
+                f"(({_MOVING}), ?, ?, ?, 'INTENT', ?, ?, '')",
                 (actuator, volume_ml, total_before_ml, self._time.utc(), self._time.now_s()),
             )
         if cursor.lastrowid is None:

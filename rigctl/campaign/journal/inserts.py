@@ -9,8 +9,8 @@ from rigctl.campaign.decision import Decision
 from rigctl.campaign.journal.documents import stored
 from rigctl.campaign.journal.rows import Phase
 from rigctl.campaign.journal.time import CampaignTime
-from rigctl.campaign.ledger import LedgerLine
-from rigctl.campaign.trial import Event, State, advance
+from rigctl.campaign.ledger import IdleLine, LedgerLine
+from rigctl.campaign.trial import UNDER_WAY, Event, State, advance
 from rigctl.codec import fields_of, row
 from rigctl.errors import JournalError
 from rigctl.rig.protocols import Reading
@@ -41,9 +41,20 @@ class Statements:
         (last,) = self._connection.execute("SELECT coalesce(max(trial), 0) FROM trials").fetchone()
         if decision.trial != last + 1:
             raise JournalError(f"trial {decision.trial}: the next is {last + 1}; was it decided on an old history?")
-        values = {**fields_of(decision), "state": state}
-        del values["traceback"]  # goes into the alarm
-        self.insert("trials", values)
+        self.insert("trials", {**_columns(decision), "state": state})
+
+    def decide(self, decision: Decision) -> None:
+        """Fill in what a trial was begun without; its state is another step's to change."""
+        cells = row(_columns(decision), stored)
+        assigned = ", ".join(f"{column} = ?" for column in cells)
+        sql = f"UPDATE trials SET {assigned} WHERE trial = ?"  # noqa: S608 - our own columns
+        self._connection.execute(sql, (*cells.values(), decision.trial))
+
+    def nobody_under_way(self) -> None:
+        """Raise `JournalError` if a trial is."""
+        sql = f"SELECT trial, state FROM trials WHERE state IN {tuple(map(str, UNDER_WAY))}"  # noqa: S608 - our states
+        for trial, state in self._connection.execute(sql):
+            raise JournalError(f"trial {trial} is under way ({state}); close it first")
 
     def step(self, trial: int, expected: State, event: Event, detail: str = "") -> None:
         """Move a trial on.
@@ -97,6 +108,25 @@ class Statements:
             at_s = values.pop("time_s") + self._time.offset_s
             self.insert("meter_readings", {"trial": trial, "meter": meter, "phase": phase, "at_s": at_s, **values})
 
+    def add_looks(self, trial: int, found: Mapping[str, Measurement]) -> None:
+        """Insert what each variable read before the decision; NaN becomes NULL."""
+        when = {"utc": self._time.utc(), "at_s": self._time.now_s()}
+        for name, measured in found.items():
+            self.insert("looks", {"trial": trial, "name": name, **fields_of(measured), **when})
+
+    def add_idle(self, before_trial: int, lines: Sequence[IdleLine]) -> None:
+        """Insert lines of what no trial used, in the transaction that commits the readings they were made from."""
+        when = {"utc": self._time.utc(), "at_s": self._time.now_s()}
+        for line in lines:
+            self.insert("idle", {**fields_of(line), "before_trial": before_trial, **when})
+
     def add_lines(self, trial: int, lines: Sequence[LedgerLine]) -> None:
         for line in lines:
             self.insert("ledger", {"trial": trial, **fields_of(line)})
+
+
+def _columns(decision: Decision) -> dict[str, object]:
+    """Return what stands in a trial's own row."""
+    values = fields_of(decision)
+    del values["traceback"], values["looks"]  # these go into the alarm, and into a table of their own
+    return values

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from rigctl.campaign.journal.database import ask
 from rigctl.campaign.journal.documents import UPGRADERS, loaded
+from rigctl.campaign.journal.invariants_beside import is_decided, looks, people, phases
+from rigctl.campaign.journal.later import awaited, over
 from rigctl.campaign.journal.reader import Reader
 from rigctl.campaign.journal.rows import Amendment
 from rigctl.campaign.journal.stored import (
@@ -41,7 +43,8 @@ Check = Callable[[Rows], Iterator[Violation]]
 UNASKED: Final = "not asked for by us"
 """Begins the note of a dose that the watch has found: no guard has let it pass."""
 _NEAR: Final = 1e-9
-_BORN: Final = (Event.PROPOSE, Event.INGEST, Event.INGEST_FAILED)
+_BEGUN: Final = (Event.LOOK, Event.ARM)
+"""From either of them on something may have moved, and is charged."""
 _BY_HAND: Final = (Event.INGEST, Event.INGEST_FAILED)
 
 
@@ -127,10 +130,10 @@ def order(rows: Rows) -> Iterator[Violation]:
             break
     for before, after in pairwise(numbers):
         ended, begun = rows.events.get(before, ()), rows.events.get(after, ())
-        if ended and begun and begun[0]["id"] < ended[-1]["id"]:
+        if ended and begun and begun[0]["id"] < over(ended)["id"]:
             yield Violation("events", f"trial {after}", f"began before trial {before} was over")
     for row in rows["trials"][:-1]:
-        if (state := known_state(row["state"])) is None or not state.final:
+        if (state := known_state(row["state"])) is None or not state.charged:
             yield violation(row, "trials", f"is {row['state']}, though later ones have begun")
     for table in ("events", "starts"):
         for earlier, later in pairwise(rows[table]):
@@ -143,8 +146,9 @@ def evidence(rows: Rows) -> Iterator[Violation]:
     needs: tuple[tuple[str, str, tuple[Event, ...]], ...] = (
         ("states", "", (Event.RUN,)),
         ("measurements", "", (Event.MEASURE, *_BY_HAND)),
-        ("meter_readings", "before", (Event.ARM,)),
-        ("meter_readings", "after", (Event.ARM,)),
+        ("meter_readings", "before", _BEGUN),
+        ("meter_readings", "after", _BEGUN),
+        ("looks", "", (Event.LOOK, *_BY_HAND)),
     )
     for table, phase, events in needs:
         for trial, found in rows.by_trial(table).items():
@@ -155,7 +159,7 @@ def evidence(rows: Rows) -> Iterator[Violation]:
     needed = {*rows.identity.get("variables.names", ()), *outcomes}
     measured = rows.by_trial("measurements")
     for trial in (t for t in rows.events if Event.RECORD in rows.said(t)):
-        usable = {row["name"] for row in measured.get(trial, ()) if is_usable(row)}
+        usable = {row["name"] for row in measured.get(trial, ()) if is_usable(row)} | rows.came_of(trial)
         if not needed <= usable:
             missing = ", ".join(sorted(needed - usable))
             yield Violation("measurements", f"trial {trial}", f"is RECORDED without a value of {missing}")
@@ -172,8 +176,8 @@ def chosen(rows: Rows) -> Iterator[Violation]:
     imposed = rows.by_trial("states")
     for row in rows["trials"]:
         members, setpoints = document(row, "control_set"), document(row, "setpoints")
-        if members is None or setpoints is None:
-            continue  # told as a document
+        if members is None or setpoints is None or not is_decided(rows, row["trial"]):
+            continue  # told as a document, or by `looks`
         if row["origin"] != "manual" and sets is not None and "+".join(members) not in sets:
             yield violation(row, "trials", f"its control set {'+'.join(members)} is none of the campaign's")
         if not set(setpoints) <= set(members) or (row["origin"] != "manual" and set(setpoints) != set(members)):
@@ -219,7 +223,7 @@ def budget(rows: Rows) -> Iterator[Violation]:
         for row in rows[table]:
             if row["budget_micros"] > most and (table == "starts" or row["origin"] != "manual"):
                 yield violation(row, table, f"knew a budget of {row['budget_micros']}, more than the campaign's {most}")
-    if any(c["kind"] == "amend" for c in rows["corrections"]):
+    if any((document(c, "becomes") or {}).get("amount") is not None for c in rows["corrections"]):
         return  # what was spent then is not what is charged now
     lines, spent = rows.by_trial("ledger"), 0
     for row in rows["trials"]:
@@ -234,7 +238,7 @@ def ledger(rows: Rows) -> Iterator[Violation]:
     lines = rows.by_trial("ledger")
     for trial, found in lines.items():
         state = known_state(rows.events[trial][-1]["state"]) if trial in rows.events else None
-        if state is not None and not state.final:
+        if state is not None and not state.charged:
             yield violation(found[0], "ledger", f"trial {trial} is charged, but it is {state}", AMEND)
         elif trial in rows.imported:
             yield violation(found[0], "ledger", f"trial {trial} is from before the campaign, yet it is charged", AMEND)
@@ -244,10 +248,10 @@ def ledger(rows: Rows) -> Iterator[Violation]:
     for row in rows["trials"]:
         said, state = rows.said(row["trial"]), known_state(row["state"])
         charged = {line["meter"] for line in lines.get(row["trial"], ())}
-        owed = set(names or charged) if Event.ARM in said else set()
+        owed = set(names or charged) if any(event in said for event in _BEGUN) else set()
         if any(event in said for event in _BY_HAND) and row["trial"] not in rows.imported:
             owed = {"manual"}
-        if state is not None and state.final and charged != owed:
+        if state is not None and state.charged and charged != owed:
             odd = ", ".join(sorted(charged ^ owed))
             yield Violation("ledger", f"trial {row['trial']}", f"its lines and the meters differ in {odd}", AMEND)
     for table in ("ledger", "idle"):
@@ -326,7 +330,7 @@ def _in_its_trial(rows: Rows, dose: Row) -> Iterator[Violation]:
     if dose["trial"] is None:
         return
     events = rows.events.get(dose["trial"], ())
-    armed_s = next((e["at_s"] for e in events if e["event"] == Event.ARM), None)
+    armed_s = next((e["at_s"] for e in events if e["event"] in _BEGUN), None)
     ended_s = next((e["at_s"] for e in events if e["state"] not in TRANSITIONS), None)
     if armed_s is None or dose["at_s"] < armed_s - _NEAR or (ended_s is not None and dose["at_s"] > ended_s + _NEAR):
         yield violation(dose, "doses", f"{dose['actuator']}: trial {dose['trial']} was not under way then", LOOK)
@@ -353,45 +357,7 @@ def caps(rows: Rows) -> Iterator[Violation]:
                 sums.add(row)
 
 
-# The campaign itself, and people --------------------------------------------------------------------------------------
-
-
-def phases(rows: Rows) -> Iterator[Violation]:
-    """Find phases that cannot follow each other: each process begins RUNNING, and ENDED is the last it says."""
-    for before, row in pairwise([None, *rows["phases"]]):
-        if row is None:
-            continue
-        first = before is None or before["start"] != row["start"]
-        if first and row["phase"] not in ("RUNNING", "ENDED"):
-            yield violation(row, "phases", f"process {row['start']} begins with {row['phase']}")
-        if before is not None and not first and before["phase"] == "ENDED":
-            yield violation(row, "phases", f"{row['phase']} follows ENDED in the same process")
-        if before is not None and (before["start"] or 0) > (row["start"] or 0):
-            yield violation(row, "phases", f"process {row['start']} speaks after {before['start']}")
-        if (row["until_s"] is not None) != (row["phase"] == "WAITING"):
-            yield violation(row, "phases", f"{row['phase']} until {row['until_s']} s cannot be")
-
-
-def people(rows: Rows) -> Iterator[Violation]:
-    """Find what people did that stands in no audit."""
-    acts = {(row["verb"], row["argument"]) for row in rows["acts"]}
-    for row in rows["acknowledgements"]:
-        if ("ack", f"alarm {row['alarm']}") not in acts:
-            yield violation(row, "acknowledgements", f"{row['who']} has acknowledged it, but no act says so")
-    audited = {(row["argument"], row["who"]) for row in rows["acts"]}
-    for row in rows["upkeep"]:
-        if (" ".join(filter(None, (row["device"], row["part"]))), row["who"]) not in audited:
-            yield violation(row, "upkeep", f"{row['who']} has done it to {row['device']}, but no act says so")
-    for row in rows["corrections"]:
-        if (row["kind"], f"trial {row['trial']}") not in acts:
-            yield violation(row, "corrections", f"{row['who']} has corrected trial {row['trial']}, but no act says so")
-        if (state := known_state(rows.events[row["trial"]][-1]["state"] if row["trial"] in rows.events else "")) and (
-            not state.final
-        ):
-            yield violation(row, "corrections", f"trial {row['trial']} is corrected, but it is {state}")
-
-
 CHECKS: Final[tuple[Check, ...]] = (
-    *(references, documents, steps, order, evidence, chosen, decisions),
-    *(budget, ledger, sums, doses, caps, phases, people),
+    *(references, documents, steps, order, evidence, looks, chosen, decisions),
+    *(budget, ledger, sums, doses, caps, phases, people, awaited),
 )

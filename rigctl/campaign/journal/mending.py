@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from math import isfinite
 from typing import Any, Final
 
+from rigctl.campaign.journal import later
 from rigctl.campaign.journal.documents import loaded, stored
 from rigctl.campaign.journal.salvage import Salvaged
 from rigctl.campaign.ledger import UNITS
@@ -26,6 +27,8 @@ Rows = list[Row]
 NOTE: Final = "recovered"
 """Begins what is said of everything that was not read but put in."""
 _CHAIN: Final = (Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE)
+_BEGUN: Final = frozenset({Event.LOOK, Event.ARM})
+"""From either of them on something may have moved, and is charged."""
 _ENDS: Final = {
     State.RECORDED: Event.RECORD,
     State.FAILED: Event.FAIL,
@@ -60,7 +63,7 @@ class Mending:
 
     def by_trial(self, table: str) -> dict[int, Rows]:
         rows: dict[int, Rows] = {}
-        for row in self.tables[table]:
+        for row in self.tables.get(table, ()):
             if row["trial"] is not None:
                 rows.setdefault(row["trial"], []).append(row)
         return rows
@@ -128,9 +131,11 @@ def _starts(mending: Mending) -> None:
 
 def _trials(mending: Mending) -> None:
     known = {row["trial"]: row for row in mending.tables["trials"]}
-    named = [r["trial"] for t in ("events", "ledger", "measurements", "by_hand") for r in mending.tables.get(t, ())]
+    naming = ("events", "ledger", "measurements", "by_hand", "looks")
+    named = [r["trial"] for t in naming for r in mending.tables.get(t, ())]
     last = max([*known, *named], default=0)
-    events, measured = mending.by_trial("events"), mending.by_trial("measurements")
+    events, measured, looks = (mending.by_trial(table) for table in ("events", "measurements", "looks"))
+    came, late = later.came_of(mending.tables.get("corrections", ())), mending.there("awaited", "trial")
     rows: Rows = []
     steps: Rows = []
     for number in range(1, last + 1):
@@ -143,8 +148,15 @@ def _trials(mending: Mending) -> None:
         elif row["origin"] == "manual":
             path = [Event.INGEST if row["state"] == State.RECORDED else Event.INGEST_FAILED]
         else:
-            enough = _enough(mending, measured.get(number, ()))
-            path = _path(row, said, enough=enough, may_be_open=mending.sure and number == last)
+            enough = _enough(mending, measured.get(number, ()), came.get(number, set()))
+            may_be_open = mending.sure and number == last
+            path = [Event.LOOK] if number in looks or Event.LOOK in said or row["state"] == State.LOOKING else []
+            if number in late or Event.AWAIT in said:
+                path += [*_CHAIN, Event.AWAIT, *later.ends(came.get(number), enough=enough)]
+            elif not path or row["proposal"] is not None:
+                path += _path(row, said, enough=enough, may_be_open=may_be_open)
+            elif not may_be_open or row["state"] != State.LOOKING:  # it ended before it was decided
+                path.append(next((event for event in (Event.FAIL, Event.ABANDON) if event in said), Event.LOSE))
             if _after(path) in _ENDS and _after(path) != row["state"]:
                 mending.closed.append(number)
         rows.append({**row, "state": str(_after(path))})
@@ -177,9 +189,9 @@ def _placeholder(mending: Mending, number: int) -> Row:
     return row | ({"corrections": 0} if "acts" in mending.tables else {})
 
 
-def _enough(mending: Mending, measured: Iterable[Row]) -> bool:
+def _enough(mending: Mending, measured: Iterable[Row], came: set[str]) -> bool:
     """Tell whether all is there that a trial is RECORDED from."""
-    needed = {*mending.identity.get("variables.names", ()), mending.identity.get("outcome.name")} - {None}
+    needed = {*mending.identity.get("variables.names", ()), mending.identity.get("outcome.name")} - {None} - came
     return needed <= {row["name"] for row in measured if row["value"] is not None and row["severity"] < 3}
 
 
@@ -226,9 +238,10 @@ def _evidence(mending: Mending) -> None:
     for table, events in (
         ("states", {Event.RUN}),
         ("measurements", {Event.MEASURE, Event.INGEST, Event.INGEST_FAILED}),
-        ("meter_readings", {Event.ARM}),
+        ("meter_readings", _BEGUN),
+        ("looks", {Event.LOOK, Event.INGEST, Event.INGEST_FAILED}),
     ):
-        mending.keep(table, [row for row in mending.tables[table] if said.get(row["trial"], set()) & events])
+        mending.keep(table, [row for row in mending.tables.get(table, ()) if said.get(row["trial"], set()) & events])
 
 
 # Money ----------------------------------------------------------------------------------------------------------------
@@ -243,14 +256,14 @@ def _ledger(mending: Mending) -> None:
     imported = {row["trial"] for row in mending.tables.get("by_hand", ()) if row["import"] is not None}
     for row in mending.tables["trials"]:
         number, here = row["trial"], {line["meter"]: line for line in lines.get(row["trial"], ())}
-        if row["state"] not in _ENDS or number in imported:
+        if not State(row["state"]).charged or number in imported:
             continue
         if row["origin"] == "manual":
             known = sum(line["amount_micros"] for line in here.values()) if here else None
             here = here if "manual" in here else {"manual": _line(mending, number, "manual", means, known)}
             owed = {"manual"}
         else:
-            owed = set(mending.identity.get("meters.names") or here) if Event.ARM in said[number] else set()
+            owed = set(mending.identity.get("meters.names") or here) if _BEGUN & said[number] else set()
         kept += [here.get(meter) or _line(mending, number, meter, means) for meter in sorted(owed)]
     kept.sort(key=lambda line: (line["id"] is None, line["id"] or 0))
     last = max((line["id"] for line in kept if line["id"] is not None), default=0)
@@ -305,7 +318,8 @@ def _doses(mending: Mending) -> None:
     for row in kept:
         steps, at = spans.get(row["trial"], ([], {}))
         ended_s = steps[-1]["at_s"] if steps and steps[-1]["state"] in _ENDS else float("inf")
-        if row["trial"] is not None and not at.get(Event.ARM, float("inf")) <= row["at_s"] <= ended_s:
+        begun_s = min([at_s for event, at_s in at.items() if event in _BEGUN], default=float("inf"))
+        if row["trial"] is not None and not begun_s <= row["at_s"] <= ended_s:
             row |= {"note": f"{row['note']}; {NOTE}: of trial {row['trial']}".lstrip("; "), "trial": None}
     mending.tables["doses"] = kept
     settled = mending.there("doses")
@@ -342,9 +356,12 @@ def _people(mending: Mending) -> None:
     mending.keep("acknowledgements", [row for row in tables["acknowledgements"] if row["alarm"] in alarms])
     ended = {row["trial"] for row in tables["trials"] if row["state"] in _ENDS}
     mending.keep("corrections", [row for row in tables["corrections"] if row["trial"] in ended])
+    mending.keep("awaited", later.noted(tables.get("awaited", ()), tables["events"]))
     acts = {(row["verb"], row["argument"]) for row in tables["acts"]}
     told = [("ack", f"alarm {row['alarm']}", row) for row in tables["acknowledgements"]]
     told += [(row["kind"], f"trial {row['trial']}", row) for row in tables["corrections"]]
+    given = {row["trial"] for row in tables.get("awaited", ()) if row["how"] == "hand"}
+    told += [("outcome", f"trial {row['trial']}", row) for row in tables["corrections"] if row["trial"] in given]
     audited = {(row["argument"], row["who"]) for row in tables["acts"]}
     for row in tables.get("upkeep", ()):
         argument = " ".join(filter(None, (row["device"], row["part"])))

@@ -17,7 +17,7 @@ _LAST_METERED = """
     SELECT e.trial, e.at_s, e.utc, s.epoch, e.start = (SELECT max(id) FROM starts) AS ours
     FROM events e LEFT JOIN starts s ON s.id = e.start
     WHERE e.trial = (SELECT trial FROM meter_readings WHERE phase = 'before' ORDER BY trial DESC LIMIT 1)
-    AND e.state NOT IN ('PROPOSED', 'ARMED', 'RUNNING') ORDER BY e.id LIMIT 1"""
+    AND e.state NOT IN ('LOOKING', 'PROPOSED', 'ARMED', 'RUNNING') ORDER BY e.id LIMIT 1"""
 """The event that came with the last trial's readings `after`."""
 
 
@@ -62,7 +62,7 @@ class Past:
         To be asked before this process has begun. Processes that ended without having had the rig (`ingest`) do not
         count.
         """
-        if ask(self.connection, "SELECT 1 FROM trials WHERE state IN ('ARMED', 'RUNNING')"):
+        if ask(self.connection, "SELECT 1 FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING')"):
             return False
         rows = ask(
             self.connection,
@@ -130,6 +130,16 @@ class Past:
             return passed_s
         wall_s = (self.time.wall() - datetime.fromisoformat(utc)).total_seconds()
         return max(passed_s, wall_s * self.time.clock.speedup)
+
+    def look_age_s(self, trial: int) -> float:
+        """Return the rig seconds since the variables were read before a trial was decided, as `passed_s`."""
+        rows = ask(
+            self.connection,
+            "SELECT l.at_s, l.utc, s.epoch FROM looks l JOIN events e ON e.trial = l.trial AND e.event = 'LOOK' "
+            "LEFT JOIN starts s ON s.id = e.start WHERE l.trial = ? LIMIT 1",
+            trial,
+        )
+        return self.passed_s(rows[0]["at_s"], rows[0]["utc"], rows[0]["epoch"]) if rows else 0.0
 
     def unattended_s(self, alive_s: float, start: int) -> float:
         """Return the rig seconds since a process's last sign of life, as `passed_s`."""

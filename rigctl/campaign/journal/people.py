@@ -19,6 +19,7 @@ from rigctl.campaign.journal.inserts import Statements
 from rigctl.campaign.journal.rows import (
     ActRow,
     Amendment,
+    AwaitedRow,
     ByHand,
     CorrectionRow,
     ImportRow,
@@ -203,8 +204,17 @@ def by_trial(corrections: Sequence[CorrectionRow]) -> Mapping[int, tuple[Correct
     return {trial: tuple(rows) for trial, rows in found.items()}
 
 
-def corrected(trial: TrialRow, known: ByHand | None, corrections: tuple[CorrectionRow, ...], outcome: str) -> TrialRow:
-    """Return a trial as corrected, with what is known of it besides; `outcome` is the name of the first outcome."""
+def corrected(
+    trial: TrialRow,
+    known: ByHand | None,
+    corrections: tuple[CorrectionRow, ...],
+    outcome: str,
+    awaited: AwaitedRow | None = None,
+) -> TrialRow:
+    """Return a trial as corrected, with what is known of it besides; `outcome` is the name of the first outcome.
+
+    One whose outcome was `awaited` awaits it still, as far as these corrections go, until one of them says what came.
+    """
     amendments = [c.becomes for c in corrections if c.kind == "amend"]
     values: dict[str, float | None] = {**trial.measured}
     outcomes: dict[str, float | None] = {outcome: trial.outcome, **trial.further}
@@ -216,7 +226,10 @@ def corrected(trial: TrialRow, known: ByHand | None, corrections: tuple[Correcti
     if known is not None and known.imported is not None and amounts:
         known = replace(known, amount=amounts[-1])
     first = outcomes.pop(outcome)
-    state = trial.state
+    state, came = trial.state, None
+    if awaited is not None:
+        state = State.AWAITING
+        came = next((c for c in corrections if c.kind == "amend" and c.becomes.outcomes), None)
     if any(a.outcomes for a in amendments):
         state = State.RECORDED if first is not None else State.FAILED
     charged = amounts[-1:] if known is None or known.imported is None else []
@@ -231,5 +244,7 @@ def corrected(trial: TrialRow, known: ByHand | None, corrections: tuple[Correcti
         estimated=trial.estimated and not charged,
         by_hand=known,
         remark=notes[-1] if notes else "" if known is None else known.note,
-        corrected=corrections,
+        corrected=tuple(c for c in corrections if c is not came),
+        awaited=awaited,
+        came=came,
     )

@@ -14,11 +14,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from rigctl.campaign.decision import look_of
 from rigctl.campaign.journal.alarms import AlarmRows
-from rigctl.campaign.journal.beside import Beside, Charged, IdleRows
+from rigctl.campaign.journal.beside import AwaitedRows, Beside, Charged, IdleRows
 from rigctl.campaign.journal.database import ask, decoder, fetch, guarded, open_for_reading, recovery_advice
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.glance import Glance
+from rigctl.campaign.journal.looks import LookRows
 from rigctl.campaign.journal.people import PeopleRows, by_trial, corrected
 from rigctl.campaign.journal.rows import (
     AlarmRow,
@@ -36,7 +38,7 @@ from rigctl.campaign.journal.schema import has_table
 from rigctl.campaign.journal.seals import unsealed
 from rigctl.campaign.journal.summary import Summary
 from rigctl.campaign.journal.upkeep import UpkeepRows
-from rigctl.campaign.trial import TRANSITIONS, State
+from rigctl.campaign.trial import TRANSITIONS, UNDER_WAY, State
 from rigctl.core.experiment.history import ALONE, BEFOREHAND, History, Observation
 from rigctl.core.experiment.space import Space
 from rigctl.errors import JournalCorrupt, UsageError
@@ -46,6 +48,7 @@ T = TypeVar("T")
 
 FILE_NAME = "journal.sqlite"
 _OPEN = tuple(str(s) for s in TRANSITIONS if s is not None)
+_UNDER_WAY = tuple(map(str, UNDER_WAY))
 _ALL_TRIALS = 2**62
 
 _TRIALS = f"""
@@ -133,7 +136,8 @@ def observation(
     names = space.names
     complete = all(name in row.measured for name in names)
     x = tuple(float(u) for u in space.to_unit(np.array([row.measured[n] for n in names]))) if complete else None
-    number = set_of(space, row.control_set) if row.imported else space.index_of(row.control_set)
+    undecided = row.imported or not row.control_set  # it may have been lost while it looked
+    number = set_of(space, row.control_set) if undecided else space.index_of(row.control_set)
     if row.voided:  # what it cost is spent all the same
         void = Observation(row.trial, number, None, None, row.cost, cost_known=False)
         return replace(void, charged=not row.imported)
@@ -145,6 +149,8 @@ def observation(
         cost=row.cost,
         cost_known=row.whole and not row.estimated,
         further=_further(row, further) if row.state is State.RECORDED else (),
+        look=look_of(space, row.looks),
+        awaited=row.state is State.AWAITING,
     )
     if row.by_hand is None or row.by_hand.imported is None:
         return seen
@@ -182,11 +188,13 @@ class Reader:
         self.beside = Beside(connection)
         self.alarm_rows = AlarmRows(connection)
         self.idle = IdleRows(connection)
+        self.looks = LookRows(connection)
         self.people = PeopleRows(connection)
         self.glance = Glance(connection)
         self.summary = Summary(connection)
         self.upkeep = UpkeepRows(connection)
         self.charged = Charged(connection)
+        self.awaited = AwaitedRows(connection)
 
     def campaign(self) -> CampaignRow:
         """Return what the journal is about.
@@ -226,7 +234,7 @@ class Reader:
 
     def open_trial(self) -> TrialRow | None:
         """Return the trial that is under way (or was, when the process died); there is at most one."""
-        rows = ask(self._connection, f"SELECT trial FROM trials WHERE state IN {_OPEN}")  # noqa: S608 - our own states
+        rows = ask(self._connection, f"SELECT trial FROM trials WHERE state IN {_UNDER_WAY}")  # noqa: S608 - our own states
         return self.trial(rows[0]["trial"]) if rows else None
 
     def history(self, space: Space, further: Sequence[str] | None = None, corrections: int | None = None) -> History:
@@ -234,7 +242,7 @@ class Reader:
         last = self.people.last_correction() if corrections is None else corrections
         imports = self.people.imports()
         known = self._corrected(_trials(self._connection, "ORDER BY trial", None, decisions=False), last)
-        rows = (row for row in known if row.state.final)
+        rows = (row for row in known if row.state.charged)
         return History.of((observation(space, row, further, imports) for row in rows), corrections=last)
 
     def policy_state(self, before: int | None = None) -> Mapping[str, Any] | None:
@@ -284,10 +292,11 @@ class Reader:
         self, rows: tuple[TrialRow, ...], last: int | None = None, only: int | None = None
     ) -> tuple[TrialRow, ...]:
         known, corrections = self.people.by_hand(only), by_trial(self.people.corrections(last, only))
-        first = self.campaign().outcome if corrections else ""
+        awaited = self.awaited.rows(only)
+        first = self.campaign().outcome if corrections or awaited else ""
         return tuple(
-            corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first)
-            if row.origin == "manual" or row.trial in corrections
+            corrected(row, known.get(row.trial), corrections.get(row.trial, ()), first, awaited.get(row.trial))
+            if row.origin == "manual" or row.trial in corrections or row.trial in awaited
             else row
             for row in rows
         )
@@ -309,9 +318,13 @@ def _trials(
     one, of = ("TRUE", ()) if number is None else ("trial = ?", (number,))
     for trial, name, value, outcome in connection.execute(_BESIDE_THE_OUTCOME.format(which=one), of):
         (further if outcome else measured).setdefault(trial, {})[name] = value
+    looks = LookRows(connection).by_trial(number)
     cursor = connection.execute(f"{_TRIALS} {which}", parameters)
     decode = decoder(TrialRow, cursor)
     left_out = () if decisions else ("proposal", "policy_state")
     kept = [column[0] not in left_out for column in cursor.description]
     rows = {row[0]: [cell if keep else None for cell, keep in zip(row, kept, strict=True)] for row in cursor}
-    return tuple(decode(r, measured=measured.get(n, {}), further=further.get(n, {})) for n, r in rows.items())
+    return tuple(
+        decode(r, measured=measured.get(n, {}), further=further.get(n, {}), looks=looks.get(n, {}))
+        for n, r in rows.items()
+    )

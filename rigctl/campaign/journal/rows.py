@@ -89,6 +89,19 @@ class ByHand:
     """What an imported trial cost then; None: not known, or it was not imported."""
 
 
+@dataclass(frozen=True, slots=True)
+class AwaitedRow:
+    """A trial whose outcome comes, or came, after the rig had done its part."""
+
+    trial: int
+    how: Literal["hand", "sensor"]
+    """Who gives it: a person, or a sensor that is read when it is due."""
+    due_s: float
+    """Campaign time at which it is read, or given up if nobody has said it."""
+    due_utc: str
+    epoch: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrialRow(Decision):
     """A decision, and what became of it."""
@@ -115,6 +128,10 @@ class TrialRow(Decision):
     """What a person has noted of it."""
     corrected: tuple[CorrectionRow, ...] = ()
     """In the order they were made; the values above are those after the last one."""
+    awaited: AwaitedRow | None = None
+    """None: its outcome was measured while it was under way, or it has none."""
+    came: CorrectionRow | None = None
+    """How an awaited outcome came, or was given up; None: it has not come."""
 
     @property
     def voided(self) -> bool:
@@ -258,6 +275,22 @@ class MeasurementRow:
     invalid: int
     severity: Severity
     detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class LookRow:
+    """What one variable read before its trial was decided; value and spread are None when INVALID."""
+
+    trial: int
+    name: str
+    value: float | None
+    spread: float | None
+    count: int
+    invalid: int
+    severity: Severity
+    detail: str
+    utc: str
+    at_s: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

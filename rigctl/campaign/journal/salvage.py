@@ -176,7 +176,7 @@ def _read(connection: sqlite3.Connection, path: Path, had_log: bool) -> Salvaged
 
 
 def _version_of(there: set[str]) -> int:
-    marks = ((6, "upkeep"), (5, "acts"), (4, "seals"), (2, "phases"))
+    marks = ((7, "looks"), (6, "upkeep"), (5, "acts"), (4, "seals"), (2, "phases"))
     return next((version for version, table in marks if table in there), 1)
 
 

@@ -100,6 +100,21 @@ class Rows:
     def imported(self) -> frozenset[int]:
         return frozenset(row["trial"] for row in self["by_hand"] if row["import"] is not None)
 
+    @cached_property
+    def came(self) -> Mapping[int, tuple[int, Mapping[str, float | None]]]:
+        """By trial that awaited its outcome, or awaits it: the correction that says what came, and that by name."""
+        found: dict[int, tuple[int, Mapping[str, float | None]]] = {}
+        late = {row["trial"] for row in self["awaited"]}
+        for row in self["corrections"]:
+            becomes = document(row, "becomes") if row["kind"] == "amend" and row["trial"] in late else None
+            if becomes and becomes.get("outcomes"):
+                found.setdefault(row["trial"], (row["id"], becomes["outcomes"]))
+        return found
+
+    def came_of(self, trial: int) -> set[str]:
+        """Return the outcomes that came later."""
+        return {name for name, value in self.came.get(trial, (0, {}))[1].items() if value is not None}
+
     def said(self, trial: int) -> Mapping[str, Row]:
         """Return the last event of each kind of one trial."""
         return {row["event"]: row for row in self.events.get(trial, ())}
@@ -137,7 +152,9 @@ class Given:
 def violation(row: Row, table: str, what: str, remedy: str = RESTORE) -> Violation:
     keys = row.keys()
     trial = f", trial {row['trial']}" if "trial" in keys[1:] and row["trial"] is not None else ""
-    beside = f" {row[1]}" if keys[0] == "trial" and table in ("states", "measurements", "meter_readings") else ""
+    beside = (
+        f" {row[1]}" if keys[0] == "trial" and table in ("states", "measurements", "meter_readings", "looks") else ""
+    )
     return Violation(table, f"{keys[0]} {row[0]}{beside}{trial}", what, remedy, tuple(row[: 2 if beside else 1]))
 
 

@@ -14,10 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rigctl.campaign.decision import Decision
-from rigctl.campaign.journal.books import AnswerBook, IdleBook, PinBook, TripBook
+from rigctl.campaign.journal.books import AnswerBook, AwaitedBook, Awaiting, IdleBook, PinBook, TripBook
 from rigctl.campaign.journal.database import ask, close_in_good_order, guarded, open_for_writing, transaction
 from rigctl.campaign.journal.doses import DoseBook
 from rigctl.campaign.journal.inserts import Statements
+from rigctl.campaign.journal.looks import LookBook, by_hand
 from rigctl.campaign.journal.past import Past, SummedCosts
 from rigctl.campaign.journal.people import PeopleBook
 from rigctl.campaign.journal.reader import FILE_NAME, Reader, check_readable
@@ -30,7 +31,6 @@ from rigctl.campaign.spec import CampaignSpec, check_resumable
 from rigctl.campaign.trial import Event, State, advance
 from rigctl.codec import fields_of
 from rigctl.core.money import Micros
-from rigctl.errors import JournalError
 from rigctl.provenance import deciding_code
 from rigctl.rig.protocols import ActuatorState, Clock, Reading
 from rigctl.rig.values import Alarm, Measurement
@@ -81,6 +81,8 @@ class Journal:
         self.pins = PinBook(self._connection, self.time)
         self.answers = AnswerBook(self._connection)
         self.idle = IdleBook(self._connection, self.time)
+        self.looks = LookBook(self._connection, self.time)
+        self.awaited = AwaitedBook(self._connection, self.time)
         self.people = PeopleBook(self._connection, self.time)
         self.upkeep = UpkeepBook(self._connection, self.time)
         self._do = Statements(self._connection, self.time)
@@ -184,20 +186,26 @@ class Journal:
     # Trials -----------------------------------------------------------------------------------------------------
 
     def propose(self, decision: Decision) -> None:
-        """Commit a decision before anything moves.
+        """Commit a decision before anything moves; of the trial that looks, if one does.
 
         Raises:
             JournalError: another trial is under way, or the number is not the next one.
         """
         with self._change():
-            under_way = self.read.open_trial()
-            if under_way is not None:
-                raise JournalError(f"trial {under_way.trial} is under way ({under_way.state}); close it first")
+            looking = self.read.open_trial()
+            if looking is not None and (looking.trial, looking.state) == (decision.trial, State.LOOKING):
+                self._do.decide(decision)
+                self._do.step(decision.trial, State.LOOKING, Event.PROPOSE, decision.note)
+                return
+            self._do.nobody_under_way()
             self._do.add_trial(decision, advance(None, Event.PROPOSE))
             self._do.note(decision.trial, Event.PROPOSE, State.PROPOSED, decision.note)
 
     def arm(self, trial: int, before: Mapping[str, Reading], idle: Sequence[IdleLine] = ()) -> None:
-        """Commit the meters' readings, and what was used before them; actuators may move from here on."""
+        """Commit the meters' readings, and what was used before them; actuators may move from here on.
+
+        A trial that has looked has had its readings taken before that: then there are none.
+        """
         with self._change():
             self._do.step(trial, State.PROPOSED, Event.ARM)
             self._do.add_readings(trial, "before", before)
@@ -229,23 +237,27 @@ class Journal:
         detail: str = "",
         after: Mapping[str, Reading] | None = None,
         idle: Sequence[IdleLine] = (),
+        awaiting: Awaiting | None = None,
     ) -> None:
-        """Charge a trial and close it, in one transaction.
+        """Charge a trial and close it, in one transaction; or leave it open for an outcome that comes later.
 
         Args:
             trial: its number.
             expected: the state the caller believes it is in.
-            event: RECORD, FAIL, ABANDON or LOSE.
+            event: RECORD, FAIL, ABANDON or LOSE; or AWAIT.
             lines: its cost.
             detail: why, for people.
             after: the meters' readings, where `measure` has not committed them.
             idle: what was used between its readings while nobody was in charge of it.
+            awaiting: with AWAIT, what it waits for.
         """
         with self._change():
             self._do.step(trial, expected, event, detail)
             self._do.add_readings(trial, "after", after or {})
             self._do.add_lines(trial, lines)
             self.idle.add(trial, idle)
+            if awaiting is not None:
+                self.awaited.add(trial, awaiting)
 
     def ingest(self, manuals: Sequence[ManualTrial], outcomes: Sequence[str], source: Source | None = None) -> None:
         """Record trials that a person did in one transaction: a list that was cut short can be given again.
@@ -262,8 +274,9 @@ class Journal:
                 event = Event.INGEST if manual.outcome is not None else Event.INGEST_FAILED
                 self._do.add_trial(decision, advance(None, event))
                 self._do.note(decision.trial, event, advance(None, event), decision.note)
-                by_hand = {name: Measurement(value, math.nan, 1) for name, value in values.items()}
-                self._do.add_measurements(decision.trial, by_hand, outcomes)
+                measured = {name: Measurement(value, math.nan, 1) for name, value in values.items()}
+                self._do.add_measurements(decision.trial, measured, outcomes)
+                self._do.add_looks(decision.trial, by_hand(decision.looks))
                 if manual.known is not None:
                     self.people.add_by_hand(decision.trial, replace(manual.known, imported=imported))
                 if source is None:

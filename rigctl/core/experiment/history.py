@@ -114,6 +114,12 @@ class History:
         return self._tables.complete
 
     @property
+    def awaited(self) -> FloatArray:
+        """Return the inputs of the observations whose outcome is still to come, (k, d), unit cube; (0, 0): none is."""
+        rows = [o.x for o in self.observations if o.awaited and o.y is None and o.x is not None]
+        return np.array(rows, dtype=float) if rows else np.empty((0, 0))
+
+    @property
     def x(self) -> FloatArray:
         """Return the inputs of the complete observations, (n, d), unit cube."""
         return self._tables.x

@@ -102,6 +102,28 @@ class FurtherOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class ReferenceTrials:
+    """Say that one setting is played again every so many trials, so that a plant that ages shows.
+
+    Raises:
+        ValueError: it would be played in every trial.
+    """
+
+    every: int
+    """Trials."""
+    control_set: int | None = None
+    """None: what would be recommended when the first of them is due."""
+    setting: tuple[float, ...] = ()
+    """(k,), unit cube."""
+    second_sensor: str = ""
+    """The further outcome that another sensor of the first one gives; empty: there is none."""
+
+    def __post_init__(self) -> None:
+        if self.every < 2:
+            raise ValueError(f"reference.every: got {self.every}, must be >= 2")
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """All a policy may know of the experiment besides its history."""
 
@@ -129,6 +151,8 @@ class Problem:
     """What they read now, before the trial that is to be decided; None: not read."""
     persistence: tuple[float, ...] | None = None
     """(d,), in [0, 1]: what persists of a deviation from a reading to its trial, where it is known; None: learned."""
+    reference: ReferenceTrials | None = None
+    """Which setting is played again and again; None: none."""
     usual: Space | None = None
     """The variables over all readings, where `space` has what is expected after `look`; None: `space` is that."""
 

@@ -9,11 +9,14 @@ from typing import Any
 import numpy as np
 
 from rigctl.core.arrays import FloatArray
+from rigctl.core.gp.terms import Term, terms_of
 from rigctl.core.kernels import KernelName, ProductKernel
 from rigctl.errors import RigctlError
 
 VERSION = 1
 """Of their JSON form, which policies keep in their state."""
+AGED = 2
+"""Of that form where the response has aged; where it has not, nothing of it is written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,10 +34,14 @@ class Hyperparameters:
     y_shift: float = 0.0
     y_scale: float = 1.0
     kernel: KernelName = "squared-exponential"
+    ageing: tuple[Term, ...] = ()
+    """How the response has changed; empty: as far as anybody can tell it has not."""
 
     def to_json(self) -> dict[str, Any]:
         """Return what `json.dumps` takes; floats survive exactly."""
-        return {"version": VERSION, **asdict(self), "lengthscales": list(self.lengthscales)}
+        values = {"version": VERSION, **asdict(self), "lengthscales": list(self.lengthscales)}
+        del values["ageing"]
+        return {**values, "version": AGED, "ageing": [t.to_json() for t in self.ageing]} if self.ageing else values
 
     @classmethod
     def from_json(cls, stored: Mapping[str, Any]) -> Hyperparameters:
@@ -44,12 +51,13 @@ class Hyperparameters:
             ValueError: keys are missing or unknown, or a newer rigctl wrote them.
         """
         version, values = stored.get("version", 0), {k: v for k, v in stored.items() if k != "version"}
-        if version > VERSION:
-            raise ValueError(f"hyper-parameters: of version {version}, this rigctl knows up to {VERSION}")
-        known = {f.name for f in fields(cls)}
+        if version > AGED:
+            raise ValueError(f"hyper-parameters: of version {version}, this rigctl knows up to {AGED}")
+        ageing = terms_of(values.pop("ageing", ()))
+        known = {f.name for f in fields(cls)} - {"ageing"}
         if set(values) != known:
             raise ValueError(f"hyper-parameters: got keys {sorted(values)}, must be exactly {sorted(known)}")
-        return cls(**{**values, "lengthscales": tuple(values["lengthscales"])})
+        return cls(**{**values, "lengthscales": tuple(values["lengthscales"])}, ageing=ageing)
 
     @classmethod
     def remembered(cls, state: Mapping[str, Any] | None) -> Hyperparameters | None:

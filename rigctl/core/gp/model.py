@@ -6,10 +6,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rigctl.core.arrays import FloatArray
 from rigctl.core.experiment.history import History
-from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, values
+from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, sign, values
+from rigctl.core.gp.ageing import fit_ageing
 from rigctl.core.gp.hyperparameters import Hyperparameters
-from rigctl.core.gp.surrogate import Posterior, fit
+from rigctl.core.gp.record import Record
+from rigctl.core.gp.surrogate import Posterior, believing, fit
+from rigctl.core.response import notes_of
 
 REFIT_GROWTH = 1.25
 """Learned hyper-parameters are refitted when the data have grown by a quarter: O(log n) fits in a campaign."""
@@ -33,24 +37,50 @@ class Fitted:
         return {"hyperparameters": self.hyperparameters.to_json(), "fitted_at": self.fitted_at}
 
 
-def fit_again(problem: Problem, history: History, state: JsonState) -> Fitted:
+def fit_again(problem: Problem, history: History, state: JsonState, *, under_way: bool = True) -> Fitted:
     """Fit as `fit_history` does, going on from the last decision's `Fitted.to_state`, if the state has it."""
-    return fit_history(problem, history, Hyperparameters.remembered(state), int(state.get("fitted_at", 0)))
+    known, fitted_at = Hyperparameters.remembered(state), int(state.get("fitted_at", 0))
+    return fit_history(problem, history, known, fitted_at, under_way=under_way)
 
 
 def fit_history(
-    problem: Problem, history: History, previous: Hyperparameters | None = None, fitted_at: int = 0
+    problem: Problem,
+    history: History,
+    previous: Hyperparameters | None = None,
+    fitted_at: int = 0,
+    *,
+    under_way: bool = True,
 ) -> Fitted:
-    """Return the posterior of the value given the history, refitting hyper-parameters when the schedule says so."""
+    """Return the posterior of the value given the history, refitting hyper-parameters when the schedule says so.
+
+    Trials whose outcome is awaited shrink the variance where they stand, unless `under_way` is false: who asks what to
+    try next wants to go elsewhere, who asks what is known by now counts no outcome that has not come. They never move
+    the mean, and nothing is learned from them.
+    """
     _keep_freed_memory()
     y = values(problem, history)
     n = len(y)
     x = history.x if n else np.empty((0, problem.space.dimension))
     due = previous is None or n >= REFIT_GROWTH * max(fitted_at, 1)
     refit = problem.model.hyperparameters == "learned" and due
-    posterior = fit(x, y, _turned(problem), previous, refit=refit, memo=history.memo, noise=history.noise)
+    if problem.model.hyperparameters == "learned":
+        record = Record(x, y, *_times(history), history.noise)
+        posterior = fit_ageing(record, _turned(problem), previous, refit=refit, memo=history.memo)
+    else:
+        posterior = fit(x, y, _turned(problem), previous, refit=refit, memo=history.memo, noise=history.noise)
+    if posterior.hyperparameters.ageing:
+        aged = notes_of(posterior.hyperparameters.ageing, sign(problem))
+        posterior = replace(posterior, notes=(*posterior.notes, *aged))
     changed = previous is not None and posterior.hyperparameters != previous
+    if under_way and len(history.awaited):
+        posterior = believing(posterior, history.awaited)
     return Fitted(posterior, posterior.hyperparameters, n if refit else fitted_at, refitted=changed)
+
+
+def _times(history: History) -> tuple[FloatArray, float]:
+    """Return the trial number of every outcome, (n,), and the last trial's."""
+    times = np.array([o.trial for o in history.complete], dtype=float)
+    return np.maximum.accumulate(times), float(history.observations[-1].trial if history.observations else 0)
 
 
 def _turned(problem: Problem) -> ModelOptions:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -144,6 +144,42 @@ def fit(
     if len(y) < FEWEST_TO_LEARN or np.ptp(y) <= NO_SPREAD * np.abs(y).max():
         return _condition(given, initial, ())
     return _learned(given, initial, previous, options.prior)
+
+
+def believing(posterior: Posterior, x: FloatArray) -> Posterior:
+    """Return the posterior as if each point of x had given what is expected of it: trials under way, (k, d), unit cube.
+
+    The "kriging believer" of Ginsbourger, Le Riche and Carraro (2010): with the posterior mean in place of an outcome
+    the residual there is 0, and so is its weight in alpha. The mean stays what it is everywhere; the variance is that
+    of a process that also has these points, each with the noise of an outcome.
+    """
+    h = posterior.hyperparameters
+    lam = h.noise_sd**2 + posterior.jitter
+    x = np.asarray(x, dtype=float)
+    below = posterior.whiten(posterior.covariance(x))
+    left = h.signal_variance * h.product_kernel.matrix(x, x) - below @ below.T
+    # a point that was tried without noise leaves nothing but rounding error, which must not make a pivot
+    least = np.finfo(float).eps * h.signal_variance * (len(posterior.x) + len(x))
+    left[np.diag_indices_from(left)] = np.maximum(np.diag(left), 0.0) + max(lam, least)
+    corner = np.linalg.cholesky(left)
+    n, k = len(posterior.x), len(x)
+    uncertainty, own = posterior.uncertainty, posterior.own_noise
+    if uncertainty is not None:
+        wide, precise = uncertainty
+        uncertainty = _beside(wide, np.sqrt(lam) * np.eye(k)), _beside(precise, np.eye(k))
+    return replace(
+        posterior,
+        x=np.concatenate([posterior.x, x]) if n else x,
+        L=np.asarray(np.block([[posterior.L, np.zeros((n, k))], [below, corner]]) if n else corner),
+        alpha=np.concatenate([posterior.alpha, np.zeros(k)]),
+        uncertainty=uncertainty,
+        own_noise=None if own is None else np.concatenate([own, np.full(k, h.noise_sd**2)]),
+    )
+
+
+def _beside(a: FloatArray, b: FloatArray) -> FloatArray:
+    """Return both on the diagonal of one matrix."""
+    return np.block([[a, np.zeros((len(a), len(b)))], [np.zeros((len(b), len(a))), b]])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

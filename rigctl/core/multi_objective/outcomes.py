@@ -51,13 +51,16 @@ def reference_of(problem: Problem, history: History) -> FloatArray:
     return reference_point(seen, floors(problem)) if len(seen) else np.zeros(seen.shape[1])
 
 
-def fit_further(problem: Problem, history: History, remembered: Sequence[JsonState] = ()) -> tuple[Fitted, ...]:
+def fit_further(
+    problem: Problem, history: History, remembered: Sequence[JsonState] = (), *, under_way: bool = True
+) -> tuple[Fitted, ...]:
     """Fit one model per further outcome, learning anew when the schedule says so.
 
     Args:
         problem: with K - 1 further outcomes.
         history: all trials.
         remembered: `Fitted.to_state` of the last fits, each with the outcome's `name`; empty before the first.
+        under_way: see `fit_history`.
     """
     memos: Mapping[int, Memo] = history.memo.get(MEMO) or {}
     kept = {k: memos.get(k) or Memo() for k in range(len(problem.further))}
@@ -66,7 +69,7 @@ def fit_further(problem: Problem, history: History, remembered: Sequence[JsonSta
     fits = []
     for k, memo in kept.items():
         last = by_name.get(problem.further[k].name, {})
-        fits.append(fit_again(*as_first(problem, history, k, memo), last))
+        fits.append(fit_again(*as_first(problem, history, k, memo), last, under_way=under_way))
     return tuple(fits)
 
 

@@ -67,7 +67,7 @@ def front_of(problem: Problem, history: History, first: Fitted, remembered: Sequ
     if not problem.further or not tried:
         return None
     whole = [measured_whole(problem, history)[row] for row in tried]
-    means, sds = _expected(problem, whole, (first, *fit_further(problem, history, remembered)))
+    means, sds = _expected(problem, whole, (first, *fit_further(problem, history, remembered, under_way=False)))
     reference, turned = reference_of(problem, history), signs(problem)
     seen = outcome_values(problem, history)[tried]
     points = [

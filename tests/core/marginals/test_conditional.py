@@ -63,13 +63,69 @@ def test_averaged_over_readings_it_is_the_marginal(marginal):
     np.testing.assert_allclose(np.quantile(x, q), marginal.quantile(q), atol=0.03 * float(np.diff(span)[0]))
 
 
-def test_of_a_uniform_it_is_the_gaussian_copula():
-    """Against the conditional of two normal scores, simulated in full."""
+def near(marginal, rho, tau, reading, wide):
+    """Values during trials whose reading was near this one, of a million simulated copies of the marginal."""
     rng = np.random.default_rng(0)
-    before, w = rng.standard_normal((2, 2_000_000))
-    during = norm.cdf(0.7 * before + np.sqrt(1 - 0.49) * w)
-    near = during[np.abs(norm.cdf(before) - 0.8) < 0.005]
-    here = conditional(Uniform(), 0.7, 0.0, 0.8)
+    before, apart, error = rng.standard_normal((3, 1_000_000))
+    seen = marginal.quantile(norm.cdf(before)) + tau * error
+    taken = np.abs(seen - reading) < wide
+    return marginal.quantile(norm.cdf(rho * before[taken] + np.sqrt(1 - rho**2) * apart[taken]))
+
+
+@pytest.mark.parametrize(
+    ("marginal", "rho", "tau", "reading"),
+    [
+        (Uniform(), 0.7, 0.0, 0.8),
+        (Uniform(), 0.9, 0.1, 0.97),
+        (Uniform(), 0.9, 0.1, 1.08),
+        (CUT, 0.9, 0.1, 0.05),
+        (SAMPLE, 0.8, 0.05, 0.3),
+    ],
+)
+def test_it_is_the_gaussian_copula(marginal, rho, tau, reading):
+    """As simulated, also for a reading whose error has led it out of the range.
+
+    At the border an error makes the score before skew: of it only mean and variance are kept.
+    """
+    simulated = near(marginal, rho, tau, reading, 0.005)
+    apart = SquaredExponential(0.2).value(simulated[:1000] - simulated[1000:2000])
+    here = conditional(marginal, rho, tau, reading)
+    p = np.array([0.05, 0.3, 0.5, 0.7, 0.95])
+    np.testing.assert_allclose(here.quantile(p), np.quantile(simulated, p), atol=0.03 if tau else 0.015)
+    assert here.mean == pytest.approx(simulated.mean(), abs=0.01)
+    assert here.zz(SquaredExponential(0.2)) == pytest.approx(apart.mean(), abs=0.03)
+
+
+def test_of_a_normal_it_is_that_of_a_normal_pair_within_the_range():
+    """Both values cut to the range together, simulated: the closed form holds exactly then."""
+    rng = np.random.default_rng(0)
+    g, apart = rng.standard_normal((2, 1_000_000))
+    parent = TruncatedNormal.from_moments(0.5, 0.2)
+    before = parent.loc + parent.scale * g
+    during = parent.loc + parent.scale * (0.7 * g + np.sqrt(1 - 0.49) * apart)
+    taken = (np.abs(before - 0.85) < 0.005) & (during > 0) & (during < 1)
     p = np.array([0.05, 0.5, 0.95])
-    np.testing.assert_allclose(here.quantile(p), np.quantile(near, p), atol=0.01)
-    assert here.mean == pytest.approx(near.mean(), abs=0.005)
+    np.testing.assert_allclose(
+        conditional(parent, 0.7, 0.0, 0.85).quantile(p), np.quantile(during[taken], p), atol=0.015
+    )
+
+
+@pytest.mark.parametrize("marginal", [NORMAL, CUT, Uniform(0.2, 0.9), Stretched(CUT, -0.5, 0.7)])
+@pytest.mark.parametrize("kernel", [SquaredExponential(0.15), Matern52(0.3)])
+def test_kernel_integrals_agree_with_quantiles(marginal, kernel):
+    """z, Z and zz against means over many quantiles, which know nothing of nodes and weights."""
+    here = conditional(marginal, 0.8, 0.03, 0.55)
+    x = here.quantile((np.arange(4000) + 0.5) / 4000)
+    b = np.linspace(-0.2, 1.1, 6)
+    at = kernel.value(b[:, None] - x)
+    np.testing.assert_allclose(here.z(b, kernel), at.mean(axis=1), atol=2e-5)
+    np.testing.assert_allclose(here.Z(b, b[:3], kernel), at @ at[:3].T / len(x), atol=2e-5)
+    assert here.zz(kernel) == pytest.approx(here.z(x, kernel).mean(), abs=1e-4)
+    assert here.mean == pytest.approx(x.mean(), abs=1e-5)
+
+
+@pytest.mark.parametrize("given", [(1.2, 0.0, 0.5), (0.5, -1.0, 0.5), (0.5, 0.1, np.nan), (np.nan, 0.1, 0.5)])
+def test_what_cannot_be_is_refused(given):
+    """A persistence outside [0, 1], a negative error, no reading."""
+    with pytest.raises(ValueError, match="conditional: got"):
+        conditional(NORMAL, *given)

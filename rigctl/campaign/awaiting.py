@@ -1,0 +1,251 @@
+"""Outcomes that come after the rig has done its part of a trial: read when it is time, waited for, given up.
+
+The trial is charged by then and is never charged again. A person's outcome comes by `give`, whoever asks for it; a
+sensor's is read between trials, or while another one settles: reading moves nothing. What is due is counted in
+campaign time, and across a boot by the wall clock if that says it is later.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from rigctl.campaign.corrections import MOST, amend, names_of
+from rigctl.campaign.desk import Desk
+from rigctl.campaign.events import OutcomeCame
+from rigctl.campaign.journal.rows import Amendment, TrialRow
+from rigctl.campaign.journal.thread import JournalThread
+from rigctl.campaign.journal.writer import Journal
+from rigctl.campaign.protocols import CampaignRig
+from rigctl.campaign.trial import State
+from rigctl.errors import DeviceError, UsageError, counted
+from rigctl.rig.protocols import Clock, Severity
+from rigctl.rig.spec import LateSpec
+from rigctl.rig.values import Alarm, Measurement
+
+if TYPE_CHECKING:
+    from rigctl.campaign.runner import StopRequest
+
+SOON: Final = 0.2
+"""Of the time that there is for an outcome: when so much is left, people are told."""
+RETRY: Final = 0.02
+"""Of the same: a sensor that gave nothing is read again after so much."""
+LATE: Final = 0.05
+"""Of the time after which a sensor is read: if it is read so much later, that is noted."""
+
+
+# What a person says ---------------------------------------------------------------------------------------------------
+
+
+def give(journal: Journal, trial: int, outcomes: Mapping[str, float], who: str, why: str = "") -> str:
+    """Record what a person says came of a trial that awaits it. Return that in words.
+
+    Raises:
+        UsageError: it does not await this, or a value cannot have been.
+    """
+    row = journal.read.trial(trial)
+    missing = _awaited_names(journal, row)
+    if set(outcomes) != set(missing):
+        got = ", ".join(outcomes) or "nothing"
+        raise UsageError(f"outcome: trial {trial}: got {got}, must be all that it awaits: {', '.join(missing)}")
+    for name, value in outcomes.items():
+        if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= MOST:
+            raise UsageError(f"outcome: trial {trial}: {name}: got {value!r:.40}, must be a finite number")
+    journal.awaited.come(trial, {n: float(v) for n, v in outcomes.items()}, who, why, act="outcome")
+    said = ", ".join(f"{name} {value:g}" for name, value in outcomes.items())
+    left = len(journal.awaited.waiting())
+    return f"trial {trial}: {said}; {counted(left, 'outcome') if left else 'no outcome'} still awaited"
+
+
+def give_up(journal: Journal, trial: int, who: str, why: str) -> str:
+    """Record that no outcome comes of a trial, as a person says. Return that in words.
+
+    Raises:
+        UsageError: it awaits none, or no reason is given.
+    """
+    missing = _awaited_names(journal, journal.read.trial(trial))
+    if not why.strip():
+        raise UsageError(f"outcome: trial {trial}: say why none comes, with --why: it is read by others later")
+    journal.awaited.come(trial, dict.fromkeys(missing), who, why, act="outcome")
+    return f"trial {trial}: ends without an outcome; its cost stays spent"
+
+
+def give_all_the_same(journal: Journal, trial: int, outcomes: Mapping[str, float], who: str, why: str) -> str:
+    """Amend a trial that was given up by the outcome that came after all. Return that in words.
+
+    Raises:
+        UsageError: it was not given up, or the outcome could not have been.
+    """
+    row = journal.read.trial(trial)
+    if row.awaited is None or row.state is not State.FAILED:
+        return give(journal, trial, outcomes, who, why)
+    because = why or "its outcome came after it was given up"
+    return amend(journal, trial, Amendment(outcomes=dict(outcomes)), who, because)
+
+
+def _awaited_names(journal: Journal, row: TrialRow) -> tuple[str, ...]:
+    """Return the outcomes that a trial awaits.
+
+    Raises:
+        UsageError: it awaits none.
+    """
+    number = row.trial
+    if row.state is State.AWAITING:
+        first, *further = names_of(journal.read.campaign())[1]
+        known = {first: row.outcome, **{name: row.further.get(name) for name in further}}
+        return tuple(name for name, value in known.items() if value is None)
+    if row.awaited is not None and row.came is not None and row.state is State.FAILED:
+        raise UsageError(
+            f"outcome: trial {number}: was given up on {row.came.utc}: {row.came.why}; "
+            "--force records its outcome all the same, as an amendment"
+        )
+    if row.state.final and row.outcome is not None:
+        by = "" if row.came is None else f" by {row.came.who} on {row.came.utc}"
+        raise UsageError(
+            f"outcome: trial {number}: has its outcome already, {row.outcome:g}{by}; "
+            f"`rigctl amend {number} --outcome VALUE --why TEXT` corrects it"
+        )
+    raise UsageError(f"outcome: trial {number}: is {row.state} and awaits none; `rigctl status` names those that do")
+
+
+# What the campaign does -----------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Awaiting:
+    """Waits for outcomes beside the trials of one process; mutable, used in the event loop only."""
+
+    late: LateSpec | None
+    rig: CampaignRig
+    journal: JournalThread
+    clock: Clock
+    desk: Desk
+    stop: StopRequest
+    """Is told when an outcome has come, or was given up: the next decision must know."""
+    _again_s: dict[int, float] = field(default_factory=dict)
+    """When sensors that gave nothing are read again, by trial, rig time."""
+    _warned: set[int] = field(default_factory=set)
+
+    async def look(self) -> None:
+        """Read what is due, give up what is overdue, and tell people of what soon will be."""
+        if self.late is None:
+            return
+        late = self.late
+        for trial, left_s in (await self.journal.call(lambda j: j.awaited.waiting())).items():
+            if late.how == "sensor":
+                await self._read(trial, late, left_s)
+            elif left_s <= 0:
+                await self._give_up(trial, late, f"nobody has said it within {lasting(late.within_s)}")
+            elif left_s <= SOON * late.within_s:
+                await self._warn(trial, late)
+
+    async def next_s(self) -> float:
+        """Return the rig time at which `look` will have something to do, as far as is known; infinity: never."""
+        if self.late is None:
+            return math.inf
+        waiting, now_s = await self.journal.call(lambda j: j.awaited.waiting()), self.clock.now_s()
+        soon_s = SOON * self.late.within_s if self.late.how == "hand" else 0.0
+        acts_s = [
+            max(now_s + left_s - (soon_s if n not in self._warned else 0.0), self._again_s.get(n, now_s))
+            for n, left_s in waiting.items()
+        ]
+        return min(acts_s, default=math.inf)
+
+    async def in_the_way(self) -> str:
+        """Say why no trial may begin yet; empty: one may."""
+        if self.late is None:
+            return ""
+        waiting = await self.journal.call(lambda j: j.awaited.waiting())
+        if waiting and self.late.hold:
+            return f"the outcome of {_listed(waiting)} is awaited before the next trial"
+        if len(waiting) >= self.late.pending:
+            return f"the outcomes of {counted(len(waiting), 'trial')} are awaited, no more may be under way"
+        return ""
+
+    async def outstanding(self) -> str:
+        """Say whose outcomes a campaign that is over waits for; empty: none's."""
+        if self.late is None or not self.late.wait_at_end:
+            return ""
+        waiting = await self.journal.call(lambda j: j.awaited.waiting())
+        return f"the outcome of {_listed(waiting)} is awaited" if waiting else ""
+
+    # one trial ------------------------------------------------------------------------------------------------------
+
+    async def _read(self, trial: int, late: LateSpec, left_s: float) -> None:
+        """Read the sensors of a trial that is due; again and again, until they give something or it is too late."""
+        if left_s > 0 or self.clock.now_s() < self._again_s.get(trial, 0.0):
+            return
+        patience_s, tried = late.within_s - late.after_s, trial in self._again_s
+        if -left_s > patience_s:
+            gone = "its sensor gave nothing" if tried else "it could not be read"
+            await self._give_up(trial, late, f"{gone} within {lasting(patience_s)} after it was due")
+            return
+        measured: Mapping[str, Measurement] = {}
+        try:
+            measured = await self.rig.measure(late=True)
+            wrong = "; ".join(f"{n}: {_wrong(measured.get(n))}" for n in late.names if _wrong(measured.get(n)))
+        except DeviceError as error:
+            wrong = f"{type(error).__name__}: {error}"
+        if wrong:
+            self._again_s[trial] = self.clock.now_s() + RETRY * late.within_s
+            if not tried:
+                message = f"its outcome could not be read, and is tried again: {wrong}"
+                self.desk.alarm(Alarm(Severity.MINOR, f"trial {trial}", message))
+            return
+        note = f"read {lasting(-left_s)} late" if -left_s > LATE * late.after_s else "read when it was due"
+        await self._came(trial, {name: measured[name].value for name in late.names}, "sensor", note)
+
+    async def _give_up(self, trial: int, late: LateSpec, why: str) -> None:
+        await self._came(trial, dict.fromkeys(late.names), "rigctl", why)
+        message = f"given up without an outcome, its cost stays spent: {why}; `rigctl outcome --force` takes one still"
+        self.desk.alarm(Alarm(Severity.MAJOR, f"trial {trial}", message))
+
+    async def _came(self, trial: int, outcomes: Mapping[str, float | None], who: str, why: str) -> None:
+        await self.journal.call(lambda j: j.awaited.come(trial, outcomes, who, why))
+        await self.tell(trial)
+
+    async def tell(self, trial: int) -> None:
+        """Tell of an outcome that has come, or was given up; the next decision will know."""
+        self.stop.corrected = True
+        row = await self.journal.call(lambda j: j.read.trial(trial))
+        left = len(await self.journal.call(lambda j: j.awaited.waiting()))
+        self.desk.tell(OutcomeCame(row, left))
+
+    async def _warn(self, trial: int, late: LateSpec) -> None:
+        if trial in self._warned:
+            return
+        self._warned.add(trial)
+        row = await self.journal.call(lambda j: j.read.trial(trial))
+        until = "" if row.awaited is None else f" until {told_utc(row.awaited.due_utc)}"
+        message = f"its outcome is awaited{until}: `rigctl outcome {trial} VALUE` records {', '.join(late.names)}"
+        self.desk.alarm(Alarm(Severity.MINOR, f"trial {trial}", message))
+
+
+def _wrong(measured: Measurement | None) -> str:
+    """Say what is wrong with a measurement; empty: nothing."""
+    if measured is None:
+        return "not measured"
+    bad = measured.severity >= Severity.INVALID or not math.isfinite(measured.value)
+    return (measured.detail or "INVALID") if bad else ""
+
+
+def _listed(waiting: Mapping[int, float]) -> str:
+    numbers = [str(n) for n in waiting]
+    shown = ", ".join(numbers if len(numbers) <= 5 else [*numbers[:4], f"and {len(numbers) - 4} more"])
+    return f"trial {shown}" if len(numbers) == 1 else f"trials {shown}"
+
+
+def lasting(seconds: float) -> str:
+    """Return a time for people, in the largest unit that it holds twice: 36 h, 90 min."""
+    for size_s, unit in ((86400.0, "d"), (3600.0, "h"), (60.0, "min")):
+        if seconds >= 2 * size_s or seconds == size_s:
+            return f"{seconds / size_s:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def told_utc(utc: str) -> str:
+    """Return an instant for people, in the time of this machine."""
+    return f"{datetime.fromisoformat(utc).astimezone():%Y-%m-%d %H:%M}"

@@ -1,0 +1,260 @@
+"""`rigctl outcome`: read what a person says came of trials, hold it against what is known, and record it."""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from rigctl.campaign import control
+from rigctl.campaign.awaiting import give, give_all_the_same, give_up, told_utc
+from rigctl.campaign.journal import Journal, open_reader
+from rigctl.campaign.journal.reader import Reader
+from rigctl.campaign.journal.rows import TrialRow
+from rigctl.campaign.lock import campaign_here
+from rigctl.campaign.people import this_person
+from rigctl.campaign.trial import State
+from rigctl.config.load import LoadedConfig
+from rigctl.config.units import Units
+from rigctl.console.assemble import find_state, open_campaign, own_journal
+from rigctl.console.by_hand import ManualRow, by_name
+from rigctl.console.doubts import doubts
+from rigctl.core.aftermath import forecast
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.errors import ConfigError, Mistake, UsageError
+
+FAR: Final = 6.0
+"""Standard deviations from what was expected of a trial, beyond which an outcome is asked about..."""
+FEWEST: Final = 8
+"""...once so many outcomes are known: fewer do not teach what to expect."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """Holds what is said of one trial, as it was written."""
+
+    trial: int
+    value: str = ""
+    """Of the first outcome, with or without a unit."""
+    further: Mapping[str, str] = field(default_factory=dict)
+    why: str = ""
+    where: str = ""
+    """File and line, for people."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Holds what the command line says."""
+
+    config: Path | None
+    said: tuple[Said, ...] = ()
+    source: Path | None = None
+    lost: bool = False
+
+    @property
+    def nothing(self) -> bool:
+        """Tell whether only a list of what is awaited is asked for."""
+        return not self.said and self.source is None
+
+
+def asked_of(which: Sequence[str], source: Path | None, values: str, *, lost: bool) -> Asked:
+    """Read `[CONFIG] [TRIAL VALUE [UNIT]]` and what belongs to it.
+
+    Raises:
+        UsageError: it is nothing of the kind.
+    """
+    words = list(which)
+    config = Path(words.pop(0)) if words and not words[0].isdecimal() else None
+    got = " ".join(which) or "nothing"
+    if source is not None:
+        if words or values or lost:
+            raise UsageError(f"outcome: got {got} and --from {source}; give either a file or one trial")
+        return Asked(config, source=source)
+    if not words:
+        if values or lost:
+            raise UsageError("outcome: give the trial's number, too: rigctl outcome TRIAL VALUE [UNIT]")
+        return Asked(config)
+    if not words[0].isdecimal() or len(words) > 3 or (len(words) == 1) != lost:
+        wanted = "TRIAL --lost --why TEXT" if lost else "TRIAL VALUE [UNIT]"
+        raise UsageError(f"outcome: got {got}, must be [CONFIG] {wanted}")
+    said = Said(int(words[0]), " ".join(words[1:]), by_name("--values", values))
+    return Asked(config, (said,), lost=lost)
+
+
+def directory_of(config: Path | None, state: Path | None) -> Path:
+    """Return the campaign's state directory."""
+    return find_state(config, state)
+
+
+# What is awaited ------------------------------------------------------------------------------------------------------
+
+
+def waiting(directory: Path) -> list[Mapping[str, Any]]:
+    """Return the trials that await their outcome, for programs."""
+    with open_reader(directory) as reader:
+        rows = [row for row in reader.trials() if row.state is State.AWAITING]
+    return [
+        {
+            "trial": row.trial,
+            "control_set": list(row.control_set),
+            "setpoints": dict(row.setpoints),
+            "since_utc": row.started_utc,
+            "due_utc": None if row.awaited is None else row.awaited.due_utc,
+            "how": None if row.awaited is None else row.awaited.how,
+        }
+        for row in rows
+    ]
+
+
+def lines(found: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Say which trials await their outcome."""
+    if not found:
+        return ["No outcome is awaited."]
+    return [
+        f"trial {row['trial']}: {'+'.join(row['control_set'])} at "
+        f"{', '.join(f'{n} {v:g}' for n, v in row['setpoints'].items())}, awaited until {told_utc(row['due_utc'])}"
+        for row in found
+    ]
+
+
+# What is said ---------------------------------------------------------------------------------------------------------
+
+
+def record(
+    directory: Path, asked: Asked, sure: Callable[[Sequence[str]], None], *, force: bool, why: str
+) -> list[Mapping[str, Any]]:
+    """Record outcomes; return what came of it, trial by trial. What a file says twice is recorded once.
+
+    Raises:
+        UsageError: a trial awaits none, or what is said looks mistyped and nobody is sure.
+        ConfigError: the file cannot be read or does not hold.
+        RigctlError: the campaign that runs here refuses, or does not answer.
+    """
+    if asked.lost:
+        return [_tell(directory, asked.said[0].trial, None, why, force=False)]
+    with open_campaign(None, directory) as campaign:
+        loaded, reader = campaign.loaded, campaign.reader
+        said = asked.said if asked.source is None else _rows(loaded, asked.source)
+        outcomes = {one.trial: _numbers(loaded, one) for one in said}
+        rows = {number: reader.trial(number) for number in outcomes}
+        here = [one for one in said if not _is_so(loaded, rows[one.trial], outcomes[one.trial])]
+        found = [doubt for one in here for doubt in _doubts(loaded, reader, rows[one.trial], outcomes[one.trial], one)]
+    if found:
+        sure(found)
+    known = [
+        {"trial": one.trial, "outcome": f"trial {one.trial}: is recorded so already"}
+        for one in said
+        if one not in here and asked.source is not None
+    ]
+    told = here if asked.source is not None else said
+    return [*known, *(_tell(directory, one.trial, outcomes[one.trial], one.why or why, force=force) for one in told)]
+
+
+def _tell(
+    directory: Path, trial: int, outcomes: Mapping[str, float] | None, why: str, *, force: bool
+) -> Mapping[str, Any]:
+    """Have the campaign that runs here record it, or record it where none runs."""
+    who = this_person()
+    if campaign_here(directory) is not None:  # it has the journal, and the next decision must know
+        given: dict[str, Any] = {"trial": trial, "outcomes": outcomes, "lost": outcomes is None, "force": force}
+        answer = control.ask(directory, "outcome", who=who, why=why, **given)
+        return {"trial": trial, "outcome": answer["outcome"]}
+
+    def work(journal: Journal) -> str:
+        if outcomes is None:
+            return give_up(journal, trial, who, why)
+        return (give_all_the_same if force else give)(journal, trial, outcomes, who, why)
+
+    with open_reader(directory) as reader:  # before the lock, which would make a missing directory
+        reader.campaign()
+    with own_journal(directory) as journal:
+        return {"trial": trial, "outcome": work(journal)}
+
+
+def _rows(loaded: LoadedConfig, path: Path) -> tuple[Said, ...]:
+    """Read a CSV of outcomes: the columns trial, the first outcome's name, and perhaps unit, further outcomes, why."""
+    first, *further = loaded.rig.outcome_names
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as stream:
+            reader = csv.DictReader(stream)
+            header = [name.strip() for name in reader.fieldnames or []]
+            table = [(reader.line_num, {k.strip(): (v or "").strip() for k, v in row.items() if k}) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ConfigError([Mistake(str(path), f"cannot be read as CSV: {error}")]) from error
+    missing = [name for name in ("trial", first) if name not in header]
+    mistakes = [Mistake(f"{path}:1", f"column {name} is missing, got {', '.join(header)}") for name in missing]
+    said: dict[int, Said] = {}
+    for line, cells in table if not missing else ():
+        where = f"{path}:{line}"
+        if not any(cells.values()):
+            continue
+        if not cells["trial"].isdecimal():
+            mistakes.append(Mistake(where, f'trial: got "{cells["trial"]}", must be a number of a trial'))
+            continue
+        number = int(cells["trial"])
+        if number in said:
+            mistakes.append(Mistake(where, f"trial {number}: stands here twice, first in {said[number].where}"))
+        value = " ".join(filter(None, (cells[first], cells.get("unit", ""))))
+        given = {name: cells[name] for name in further if cells.get(name)}
+        said.setdefault(number, Said(number, value, given, cells.get("why", ""), where))
+    if mistakes:
+        raise ConfigError(mistakes)
+    return tuple(said.values())
+
+
+def _numbers(loaded: LoadedConfig, said: Said) -> Mapping[str, float]:
+    """Return what is said in the outcomes' own units, by name.
+
+    Raises:
+        UsageError: it is no quantity that can be converted to that.
+    """
+    units, first = Units(loaded.currency), loaded.rig.outcome_name
+    own = {first: loaded.outcome_unit, **{f.name: f.unit for f in loaded.problem.further}}
+    found = {}
+    for name, text in {first: said.value, **said.further}.items():
+        where = f"{said.where or 'outcome'}: trial {said.trial}: {name}"
+        if name not in own:
+            raise UsageError(f"{where}: is no outcome of this campaign; known: {', '.join(own)}")
+        try:
+            found[name] = units.to(text, own[name], f"a quantity in {own[name]}")
+        except ValueError as error:
+            raise UsageError(f"{where}: {error}") from None
+    return found
+
+
+def _is_so(loaded: LoadedConfig, row: TrialRow, outcomes: Mapping[str, float]) -> bool:
+    known = {loaded.rig.outcome_name: row.outcome, **row.further}
+    return row.state is State.RECORDED and all(known.get(name) == value for name, value in outcomes.items())
+
+
+# What may be mistyped -------------------------------------------------------------------------------------------------
+
+
+def _doubts(
+    loaded: LoadedConfig, reader: Reader, row: TrialRow, outcomes: Mapping[str, float], said: Said
+) -> Iterator[str]:
+    """Say what looks mistyped: it is not plausible, far from all others, or far from what was expected."""
+    late = loaded.rig.late
+    where = f"{said.where}: " if said.where else ""
+    for name, value in outcomes.items():
+        low, high = (-math.inf, math.inf) if late is None else late.plausible.get(name, (-math.inf, math.inf))
+        if not low <= value <= high:
+            yield f"{where}trial {row.trial}: {name}: {value:g} is outside the plausible {low:g} to {high:g}"
+    history = reader.history(loaded.problem.space, [f.name for f in loaded.problem.further])
+    first, *further = loaded.rig.outcome_names
+    told = tuple(outcomes[name] for name in further if name in outcomes)
+    mine = ManualRow(row.control_set, {}, outcomes.get(first), 0, further=told)
+    for doubt in doubts(loaded, history, [mine], datetime.now(UTC)):
+        yield f"{where}trial {row.trial}: {doubt}"
+    if len(history.complete) >= FEWEST and row.proposal is not None and first in outcomes:
+        known = Hyperparameters.remembered(reader.policy_state() or {})
+        expected = forecast(loaded.problem, history, known, row.proposal.control_set, row.proposal.setting)
+        if expected is not None and abs(outcomes[first] - expected.mean) > FAR * expected.sd:
+            yield (
+                f"{where}trial {row.trial}: {first}: {outcomes[first]:g} is far from what is expected of it, "
+                f"{expected.low:.4g} to {expected.high:.4g}"
+            )

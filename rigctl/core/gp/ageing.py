@@ -1,0 +1,129 @@
+"""A plant that ages: the posterior of the response as it is now.
+
+The errors of predicting outcomes are watched (`core.gp.noticing`). What is noticed is explained by the term in time
+(`core.gp.terms`) with the largest marginal likelihood, less what its parameters are worth (`core.gp.answers`), and
+becomes correlated noise on the past. Whenever hyper-parameters are learned anew it is put to that test again, beside
+having no term at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.memo import Memo
+from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.gp.answers import answered, asked_for, reconsidered
+from rigctl.core.gp.factor import solve
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.noticing import noticed
+from rigctl.core.gp.record import Record, cholesky, differences
+from rigctl.core.gp.surrogate import JITTERS, Posterior, fit
+from rigctl.core.gp.terms import Term
+
+MOST_TERMS = 6
+"""More changes than this are left to the noise."""
+
+
+def fit_ageing(
+    record: Record,
+    options: ModelOptions,
+    previous: Hyperparameters | None,
+    *,
+    refit: bool,
+    memo: Memo,
+) -> Posterior:
+    """Return the posterior of the response of now; as `surrogate.fit` does, to the bit, while it has not aged.
+
+    With `previous` only the newest outcome can give a change away; without, every one can, in order.
+
+    Args:
+        record: the outcomes.
+        options: of a model that is learned.
+        previous: of the last fit, with what was noticed until then.
+        refit: whether hyper-parameters are learned anew, and what was noticed is looked at again.
+        memo: of the history.
+    """
+    terms = _of(previous)
+    notes: tuple[str, ...] = ()
+    whole: FloatArray | None = None
+    if previous is None or not terms:
+        posterior = fit(record.x, record.y, options, previous, refit=refit, memo=memo, noise=record.noise)
+        h, whole = posterior.hyperparameters, posterior.L if len(posterior.x) == len(record.y) else None
+    else:
+        h = previous
+    found = noticed(record, h, terms, every=previous is None, factor=whole)
+    if found is None and refit:
+        looked = reconsidered(record, h, terms) if terms else asked_for(record, h)
+        if terms or looked:
+            h, notes = _relearned(record, h, looked, options)
+        terms = looked
+    while found is not None and len(terms) < MOST_TERMS:
+        terms = answered(record, h, terms, found)
+        h, notes = _relearned(record, h, terms, options)
+        since = found.noticed + 1
+        found = noticed(record, h, terms, every=True, begin=since) if previous is None else None
+    if terms:
+        if terms != _of(previous):
+            terms = tuple(_estimated(record, h, terms, k) for k in range(len(terms)))
+        return condition(record, replace(h, ageing=terms), options, memo, notes)
+    if _of(previous):  # it was a false alarm, or has passed
+        return fit(record.x, record.y, options, h, refit=True, memo=memo, noise=record.noise)
+    return posterior
+
+
+def _of(previous: Hyperparameters | None) -> tuple[Term, ...]:
+    return () if previous is None else previous.ageing
+
+
+def condition(
+    record: Record, h: Hyperparameters, options: ModelOptions, memo: Memo, notes: tuple[str, ...] = ()
+) -> Posterior:
+    """Return the posterior of the response of now.
+
+    Of more than `max_points` outcomes the past is brought to what it would be now, and is the noisier for it.
+    """
+    if len(record.y) > options.max_points:
+        mean, variance = differences(record, h, h.ageing, record.times)
+        own = h.y_scale * h.noise_sd if record.noise is None else h.y_scale * np.sqrt(h.noise_variances(record.noise))
+        noise = np.stack([np.sqrt(np.square(own) + variance), np.ones(len(variance))], axis=1)
+        still = replace(h, ageing=())
+        brought = fit(record.x, record.y + mean, options, still, refit=False, memo=memo, noise=noise)
+        return replace(brought, hyperparameters=h, notes=(*notes, *brought.notes))
+    signal = record.signal(h)
+    scatter = record.scatter(h, h.ageing, signal)
+    for share in (*JITTERS, 1.0):
+        jitter = share * h.signal_variance
+        wide = scatter + jitter * np.eye(len(scatter))
+        L, A = cholesky(signal + wide), cholesky(wide)
+        if L is not None and A is not None:
+            break
+    else:
+        raise AssertionError("unreachable: noise as large as the signal")
+    alpha = solve(L, solve(L, record.residual(h)[None, :]), transposed=True)[0]
+    return Posterior(h, record.x, L, alpha, jitter, notes, uncertainty=(A, np.eye(len(A))))
+
+
+def _relearned(
+    record: Record, h: Hyperparameters, terms: tuple[Term, ...], options: ModelOptions
+) -> tuple[Hyperparameters, tuple[str, ...]]:
+    """Learn hyper-parameters from the outcomes as they would be now."""
+    rows = record.thinned()
+    mean, _ = differences(record, h, terms, rows.times)
+    learned = fit(rows.x, rows.y + mean, options, replace(h, ageing=()), refit=True, noise=rows.noise)
+    return learned.hyperparameters, learned.notes
+
+
+def _estimated(record: Record, h: Hyperparameters, terms: Sequence[Term], k: int) -> Term:
+    """Return the k-th term with how much it has changed the value by: of a season, half its swing."""
+    term = terms[k]
+    if term.kind == "season":
+        turn = record.now - np.linspace(0.0, term.period, 25)
+        mean, variance = differences(record, h, terms, turn, only=k)
+        return replace(term, change=float(np.ptp(mean) / 2), change_sd=float(np.sqrt(variance.mean() / 2)))
+    before = np.array([float(term.since) - (term.kind == "step")])
+    mean, variance = differences(record, h, terms, before, only=k)
+    return replace(term, change=float(mean[0]), change_sd=float(np.sqrt(variance[0])))

@@ -1,0 +1,109 @@
+"""Has the response changed? Looks for a change of level in the errors of predicting each outcome from the past.
+
+With K = L L' the covariance of the outcomes, e = L^-1 (y - mean) are the standardised errors of predicting each
+outcome from those before it: independent standard normals while the model holds. A change of level at row a adds
+b 1[t >= a] to the outcomes and so b v to the errors, v = L^-1 1[t >= a], which fades as the model takes the new level
+in. The likelihood ratio of that is exp(b v'e - b^2 v'v / 2), here for b of 1.2 noise-plus-model spreads up or down, and
+its sum over all a is compared with a threshold (Shiryaev 1963, Roberts 1966; Pollak 1985, "Optimal detection of a
+change in distribution"). Forward substitution makes e and v of the first m rows the heads of those of all rows, so
+every past moment is judged by what was known at it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray
+from rigctl.core.gp.factor import solve
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.record import LAST_ROWS, Record, cholesky
+from rigctl.core.gp.terms import Term
+
+WINDOW = 60
+"""Rows that a change is looked for in at most: what has gone unnoticed for longer is left to the model."""
+BEFORE = 20
+"""Fewest outcomes before a change: with fewer, hyper-parameters are guesses, and so are the errors' sizes."""
+SIDE = 3
+"""Fewest outcomes since it: one or two outliers are no change."""
+SOUGHT = 1.2
+"""Size of the change looked for, in spreads of one prediction: finds one of 1.0 soonest."""
+THRESHOLD = 6.2
+"""Of the logarithm of the summed likelihood ratios; `docs/decisions/0016-ageing.md` has what it was measured to do."""
+WIDER, RECENT = 1.1, 20
+"""Errors that have been so many times as large as they should be count as the smaller; but for the newest, as a
+change makes them large, too."""
+LARGEST = 3.0
+"""Errors beyond so many standard deviations count as so many: an outlier is not a change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """Say where a change may have begun, and when that was noticed; row numbers."""
+
+    begins: int
+    noticed: int
+    sign: float = 0.0
+    """Of the change of values; 0: not known."""
+
+
+def noticed(
+    record: Record,
+    h: Hyperparameters,
+    terms: Sequence[Term],
+    *,
+    every: bool,
+    begin: int = 0,
+    factor: FloatArray | None = None,
+) -> Suspicion | None:
+    """Return the first change that the outcomes give away besides the terms known.
+
+    Args:
+        record: the outcomes.
+        h: standardisation, kernel and noise.
+        terms: known already.
+        every: whether every outcome may give it away, from the `begin`-th on, or only the last one.
+        begin: see `every`.
+        factor: (n, n), lower, of the covariance of all outcomes, if it is known.
+    """
+    rows = record if factor is not None else record.thinned()
+    left_out, least = len(record.y) - len(rows.y), BEFORE + SIDE - 1
+    last = len(rows.y) - 1
+    if last < least:
+        return None
+    if left_out:  # what came before is not whole
+        least = max(least, len(rows.y) - LAST_ROWS + WINDOW)
+    if factor is None:
+        signal = rows.signal(h)
+        factor = cholesky(signal + rows.scatter(h, terms, signal))
+    if factor is None:
+        return None
+    ends = range(max(begin - left_out, least) if every else last, last + 1)
+    found = scanned(factor, rows.residual(h), ends)
+    return found and replace(found, begins=found.begins + left_out, noticed=found.noticed + left_out)
+
+
+def scanned(L: FloatArray, residual: FloatArray, ends: range) -> Suspicion | None:
+    """Return the first alarm at one of these last rows."""
+    errors = np.clip(solve(L, residual[None, :])[0], -LARGEST, LARGEST)
+    for end in ends:
+        low = max(0, end + 1 - WINDOW)
+        size = end + 1 - low
+        starts = np.arange(max(BEFORE - low, 0), size - SIDE + 1)
+        corner = L[low : end + 1, low : end + 1]
+        v = solve(corner, np.asarray(np.arange(size) >= starts[:, None], dtype=float))
+        earlier = errors[max(0, end - 2 * WINDOW) : max(end + 1 - RECENT, SIDE)]
+        spread = max(1.0, float(np.sqrt(np.square(earlier).mean())) / WIDER)
+        height = SOUGHT * float(np.sqrt(np.square(corner.diagonal()).mean()))
+        # bounded as the errors are: what would be five spreads off is only ever seen as three
+        expected = np.clip(height / spread * v, -LARGEST, LARGEST)
+        pull = expected @ errors[low : end + 1]
+        own = 0.5 * np.square(expected).sum(axis=1)
+        # as likely up as down: ln cosh(pull) - own, without overflow
+        ratios = np.logaddexp(pull, -pull) - np.log(2.0) - own
+        if np.logaddexp.reduce(ratios) > THRESHOLD:
+            best = int(ratios.argmax())
+            return Suspicion(low + int(starts[best]), end, float(np.sign(pull[best])))
+    return None

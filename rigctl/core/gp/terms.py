@@ -1,0 +1,88 @@
+"""How a response has aged: terms in time that stand between past outcomes and those of now.
+
+A trial at time t gave y = f(x) - D(t) + noise, f being the response of now and D(t) what it has changed by since. Only
+the difference from now is modelled: so f, and all that integrates or climbs it, stays as it is, and D is correlated
+noise on the past. Times are trial numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray
+
+Kind = Literal["step", "ramp", "season", "wander"]
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """Describe one way in which the response has changed, by its prior; own units of the outcome."""
+
+    kind: Kind
+    since: int
+    """The first trial of the changed response, or of the ramp; 0 for a season."""
+    noticed: int
+    """The trial whose outcome gave it away."""
+    scale: float
+    """Prior sd: of a step's height, a ramp's or a wander's rise per trial, a season's amplitude."""
+    period: float = 0.0
+    """Of a season, trials."""
+    reshaped: float = 0.0
+    """Share of the signal by which outcomes from before a step differ in shape too; 0: in level only."""
+    change: float = 0.0
+    """How much larger the value is now than before, as estimated when it was last looked at; see `told`."""
+    change_sd: float = 0.0
+    """Its standard deviation."""
+
+    def basis(self, times: FloatArray, now: float) -> FloatArray:
+        """Return D(t) per unit of what is unknown, (n, 1 or 2); of a wander the time since, whose root is its sd."""
+        if self.kind == "step":
+            return np.asarray((times < self.since)[:, None], dtype=float)
+        if self.kind == "season":
+            angle, today = 2 * np.pi * times / self.period, 2 * np.pi * now / self.period
+            return np.stack([np.cos(today) - np.cos(angle), np.sin(today) - np.sin(angle)], axis=1)
+        return np.asarray(np.maximum(now - np.maximum(times, self.since), 0.0))[:, None]
+
+    def covariance(self, a: FloatArray, b: FloatArray, now: float, signal: FloatArray | None = None) -> FloatArray:
+        """Return Cov[D(a), D(b)], own units squared, (n, m).
+
+        Args:
+            a: (n,), times.
+            b: (m,), times.
+            now: the time D is counted from.
+            signal: (n, m), prior covariance of f at the two trials' inputs, own units squared.
+        """
+        left, right = self.basis(a, now), self.basis(b, now)
+        if self.kind == "wander":
+            return np.asarray(self.scale**2 * np.minimum(left, right.T))
+        out = self.scale**2 * (left @ right.T)
+        if self.reshaped and signal is not None:
+            out += self.reshaped**2 * (left @ right.T) * signal
+        return np.asarray(out)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def covariance(
+    terms: Sequence[Term], a: FloatArray, b: FloatArray, now: float, signal: FloatArray | None = None
+) -> FloatArray:
+    """Return the sum over terms, which are independent; arguments as of `Term.covariance`."""
+    return np.asarray(sum((t.covariance(a, b, now, signal) for t in terms), np.zeros((len(a), len(b)))))
+
+
+def terms_of(stored: Sequence[Mapping[str, Any]]) -> tuple[Term, ...]:
+    """Return the inverse of `Term.to_json`.
+
+    Raises:
+        ValueError: keys are missing or unknown.
+    """
+    known = {f.name for f in fields(Term)}
+    for term in stored:
+        if set(term) != known:
+            raise ValueError(f"ageing: got keys {sorted(term)}, must be exactly {sorted(known)}")
+    return tuple(Term(**term) for term in stored)

@@ -1,0 +1,102 @@
+"""Measure what ageing costs: the default policy on problems that age, and what those that know better reach.
+
+`python -m tests.bench.measure_ageing hartmann3 25 5` plays five seeds with a budget of 25 and moderate costs, and
+writes the table of docs/decisions/0016-ageing.md.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from unittest import mock
+
+import numpy as np
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from rigctl.bench.cell import Cell, PolicySpec
+from rigctl.bench.problems.ageing import LEVELS, STEPS
+from rigctl.bench.problems.catalogue import bench_problem
+from rigctl.bench.problems.problem import BenchProblem
+from rigctl.bench.running.regrets import good_cost, recommended_after, regrets, true_values
+from rigctl.bench.running.simulate import simulate
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem
+from rigctl.core.gp import model
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.record import Record
+from rigctl.core.gp.surrogate import Posterior, fit
+from rigctl.core.play import Played
+from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.core.policy import Proposal
+
+POLICY = LikelyMaximisers()
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Knows when the plant has stepped, and forgets all outcomes from before."""
+
+    name = POLICY.name
+
+    def initial_state(self, problem: Problem) -> JsonState:
+        return POLICY.initial_state(problem)
+
+    def propose(
+        self, state: JsonState, problem: Problem, history: History, rng: np.random.Generator
+    ) -> tuple[Proposal, JsonState]:
+        return POLICY.propose(state, problem, since_the_last_step(history, len(history)), rng)
+
+
+def since_the_last_step(history: History, trial: int) -> History:
+    """Return the same trials and costs, without the outcomes of before the last step."""
+    last = max((s for s in STEPS if s <= trial), default=-1)
+    return History.of(o if o.trial >= last else replace(o, y=None) for o in history.observations)
+
+
+def unaware(record: Record, options: ModelOptions, previous: Hyperparameters | None, **rest: object) -> Posterior:
+    """Fit as if nothing ever changed."""
+    return fit(record.x, record.y, options, previous, noise=record.noise, **rest)  # type: ignore[arg-type]
+
+
+def judged(bench: BenchProblem, played: Played, cut: Callable[[History, int], History]) -> tuple[float, float, int]:
+    """Return cost-varying regret since the first change, the regret of what is recommended in the end, and trials."""
+    truth = bench.truth
+    if truth is None:
+        raise ValueError("a problem with a truth is needed")
+    value = true_values(truth, played.decisions, len(bench.space.control_sets))
+    costs = np.array([bench.costs.mean(d.proposal.control_set, d.proposal.setting) for d in played.decisions])
+    varying = regrets(truth, value, costs, good_cost(bench, truth))["cost_varying"]
+    known = replace(played, history=cut(played.history, len(played.decisions)))
+    control_set, setting = recommended_after(known, len(played.decisions) - 1)
+    best = max(b.value for b in truth.best)
+    first = min(STEPS)
+    left = float(best - truth.value(control_set, np.array([setting]))[0])
+    return float(varying[-1] - varying[min(first, len(varying) - 1)]), left, len(played.decisions)
+
+
+def main(name: str, budget: str, seeds: str, data: str | None = None) -> None:
+    """Play all and print a line each, then means."""
+    arms = [("", "not ageing"), *((f"@{kind}", arm) for kind in LEVELS for arm in ("followed", "ignored"))]
+    arms.append(("@step", "cut at the steps"))
+    for suffix, arm in arms:
+        found = []
+        for seed in range(int(seeds)):
+            spec = PolicySpec(POLICY.name, POLICY.name)
+            bench = bench_problem(Cell(name + suffix, "moderate", 0.04, spec, seed, float(budget), data))
+            cutting = arm.startswith("cut")
+            with mock.patch.object(model, "fit_ageing", unaware if arm == "ignored" else model.fit_ageing):
+                policy = Cut() if cutting else POLICY
+                played = simulate(bench, policy, bench.problem(float(budget)), seed)
+                found.append(judged(bench, played, since_the_last_step if cutting else lambda h, _: h))
+            state = played.decisions[-1].state.get("hyperparameters", {})
+            terms = [f"{t['kind']} {t['since']} ({t['noticed']})" for t in state.get("ageing", [])]
+            varying, left, trials = found[-1]
+            print(f"  {name}{suffix} {arm} {seed}: {varying:.3f} {left:.4f} {trials} {terms}", flush=True)
+        varying, left, trials = np.mean(found, axis=0)
+        print(f"{name}{suffix} | {arm} | {varying:.3f} | {left:.4f} | {trials:.0f}", flush=True)
+
+
+if __name__ == "__main__":
+    with threadpool_limits(limits=1):
+        main(*sys.argv[1:])

@@ -1,0 +1,196 @@
+"""Outcomes that come later: from a person or a sensor, out of order, over restarts, or never."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import pytest
+
+from rigctl.campaign import control
+from rigctl.campaign.awaiting import give, give_all_the_same, give_up
+from rigctl.campaign.corrections import amend, void
+from rigctl.campaign.events import OutcomeCame, PhaseChanged, TrialEnded
+from rigctl.campaign.journal import Journal
+from rigctl.campaign.journal.invariants import violations
+from rigctl.campaign.journal.rows import Amendment
+from rigctl.campaign.replay import replay
+from rigctl.campaign.trial import State
+from rigctl.errors import UsageError
+from rigctl.rig.spec import LateSpec
+from tests.campaign.fakes import INVALID, RestingClock, TenLines, charged, make_rig_spec, make_spec, metered
+from tests.campaign.records import SetClock
+
+BY_HAND = LateSpec(("y",), "hand", within_s=3 * 86400.0, wait_at_end=False)
+BY_SENSOR = LateSpec(("y",), "sensor", within_s=7200.0, after_s=3600.0)
+
+
+@dataclass(frozen=True)
+class Learning(TenLines):
+    """Decides by all that was ever measured, and by what is awaited."""
+
+    def propose(self, state, problem, history, rng):
+        proposal, after = super().propose(state, problem, history, rng)
+        known = abs(float(history.x.sum() + 3 * history.y.sum() + history.awaited.sum() / 7)) % 1.0
+        return replace(proposal, setting=tuple(known for _ in proposal.setting)), after
+
+
+class Patient(RestingClock):
+    """Waits in small steps, so that somebody can say something meanwhile."""
+
+    async def rest(self, seconds):
+        self.world.do("time", s=min(max(0.0, seconds), 60.0))
+        await asyncio.sleep(0.001)
+
+
+def spec_with(late, **changes):
+    return make_spec(policy=Learning(), rig=make_rig_spec(late=late), **changes)
+
+
+def opened(directory):
+    return Journal(directory, SetClock(), "boot-1")
+
+
+def sound(stage, spec):
+    """All decisions come out again, every row can be, and money adds up."""
+    with stage.journal() as read:
+        assert [found.differences for found in replay(read, spec)] == [()] * len(read.trials())
+        assert violations(read) == ()
+        for meter in ("power", "acid"):
+            assert charged(read, meter) == pytest.approx(metered(read, meter))
+        return read.trials(), read.history(spec.problem.space), read.ledger()
+
+
+async def test_trials_go_on_and_outcomes_come_in_any_order(stage):
+    """Charged once, when the rig is done; decisions know what is under way and what has come, and replay agrees."""
+    spec = spec_with(BY_HAND)
+    assert (await stage.run(spec)).ending == "trials"
+    rows, history, before = sound(stage, spec)
+    assert [row.state for row in rows] == [State.AWAITING] * 3
+    assert [(o.awaited, o.y, o.cost > 0, o.x is not None) for o in history.observations] == [
+        (True, None, True, True)
+    ] * 3
+    with closing(opened(stage.state)) as journal:
+        assert give(journal, 2, {"y": 4.5}, "Ada") == "trial 2: y 4.5; 2 outcomes still awaited"
+    await stage.run(replace(spec, max_trials=4))
+    with closing(opened(stage.state)) as journal:
+        give(journal, 1, {"y": 1.5}, "Ada")
+        give_up(journal, 3, "Bob", "spilt")
+    await stage.run(replace(spec, max_trials=5))
+    rows, history, after = sound(stage, spec)
+    assert [row.state for row in rows] == [*[State.RECORDED] * 2, State.FAILED, *[State.AWAITING] * 2]
+    assert [row.corrections for row in rows] == [0, 0, 0, 1, 3]
+    assert [o.y for o in history.observations] == [1.5, 4.5, None, None, None]
+    assert after[: len(before)] == before
+    assert (rows[1].came.who, rows[1].corrected, rows[2].came.why) == ("Ada", (), "spilt")
+    with stage.journal() as read:
+        acts = [(a.verb, a.who, a.argument, a.outcome) for a in read.people.acts()]
+    assert acts == [("outcome", "Ada", f"trial {n}", "RECORD") for n in (2, 1)] + [
+        ("outcome", "Bob", "trial 3", "FAIL")
+    ]
+
+
+def test_an_outcome_is_given_once_and_only_to_who_awaits_it(stage):
+    """What is refused says what to do instead; nothing is written then."""
+    spec = spec_with(BY_HAND, max_trials=2)
+    asyncio.run(stage.run(spec))
+    with closing(opened(stage.state)) as journal:
+        refused = {
+            "got z, must be all that it awaits: y": lambda: give(journal, 1, {"z": 1.0}, "Ada"),
+            "y: got nan, must be a finite number": lambda: give(journal, 1, {"y": float("nan")}, "Ada"),
+            "say why none comes": lambda: give_up(journal, 1, "Ada", " "),
+            "trial 7: not in this journal": lambda: give(journal, 7, {"y": 1.0}, "Ada"),
+            "trial 1: awaits its outcome; `rigctl outcome 1 VALUE`": lambda: void(journal, 1, "Ada", "x"),
+        }
+        for what, work in refused.items():
+            with pytest.raises(UsageError, match=what):
+                work()
+        assert journal.read.people.acts() == journal.read.people.corrections() == ()
+        give(journal, 1, {"y": 2.0}, "Ada")
+        with pytest.raises(UsageError, match=r"has its outcome already, 2 by Ada .*`rigctl amend 1 --outcome VALUE"):
+            give(journal, 1, {"y": 3.0}, "Bob")
+        amend(journal, 1, Amendment(outcomes={"y": 3.0}), "Bob", "typo")
+        give_up(journal, 2, "Ada", "spilt")
+        with pytest.raises(UsageError, match=r"was given up .*: spilt; --force"):
+            give(journal, 2, {"y": 3.0}, "Bob")
+        give_all_the_same(journal, 2, {"y": 4.0}, "Bob", "")
+        assert [(r.state, r.outcome) for r in journal.read.trials()] == [(State.RECORDED, 3.0), (State.RECORDED, 4.0)]
+        assert [c.kind for row in journal.read.trials() for c in row.corrected] == ["amend", "amend"]
+        assert violations(journal.read) == ()
+
+
+async def test_what_nobody_says_in_time_is_given_up(stage):
+    """The campaign that is over waits, says when it is nearly too late, and ends without; the cost stays."""
+    spec = spec_with(replace(BY_HAND, within_s=1000.0, wait_at_end=True), max_trials=2)
+    stage.clock = lambda: Patient(stage.world)
+    assert (await stage.run(spec)).ending == "trials"
+    rows, history, _ = sound(stage, spec)
+    assert [(row.state, row.outcome, row.cost > 0) for row in rows] == [(State.FAILED, None, True)] * 2
+    assert rows[0].because == "nobody has said it within 16.7 min"
+    told = [alarm.message for alarm in stage.alarms()]
+    assert sum("`rigctl outcome 1 VALUE` records y" in message for message in told) == 1
+    assert sum("given up without an outcome" in message for message in told) == 2
+    assert stage.world.now_s > 2000
+    assert not history.awaited.size
+
+
+async def test_the_next_trial_waits_where_it_is_told_to(stage):
+    """`hold`, and no more than so many under way; what comes over the control socket lets it go on, and is known."""
+    given = []
+
+    async def answer():
+        while len(given) < 3:
+            waits = [e for e in stage.told if isinstance(e, PhaseChanged) and e.phase == "WAITING"]
+            if len(waits) > len(given):
+                given.append(waits[-1].why)
+                arguments = {"trial": len(given), "outcomes": {"y": float(len(given) - 1)}}
+                await asyncio.to_thread(control.ask, stage.state, "outcome", who="Ada", **arguments)
+            await asyncio.sleep(0.001)
+
+    spec = spec_with(replace(BY_HAND, hold=True, wait_at_end=True, within_s=1e6))
+    stage.clock = lambda: Patient(stage.world)
+    asking = asyncio.create_task(answer())
+    await stage.run(spec)
+    await asking
+    rows, _, _ = sound(stage, spec)
+    assert given[:2] == [f"the outcome of trial {n} is awaited before the next trial" for n in (1, 2)]
+    assert given[2] == "the outcome of trial 3 is awaited"
+    assert [row.corrections for row in rows] == [0, 1, 2]
+    came = [event for event in stage.told if isinstance(event, OutcomeCame)]
+    assert [(event.row.trial, event.row.outcome, event.awaited) for event in came] == [
+        (n, n - 1.0, 0) for n in (1, 2, 3)
+    ]
+    assert [e.row.state for e in stage.told if isinstance(e, TrialEnded)] == [State.AWAITING] * 3
+
+
+async def test_a_sensor_is_read_when_it_is_due(stage):
+    """Between trials or while another one settles; what gives nothing is read again, what is too late given up."""
+    spec = spec_with(replace(BY_SENSOR, after_s=100.0, within_s=400.0), max_trials=4)
+    stage.clock = lambda: Patient(stage.world)
+    bad = {"y": INVALID}
+
+    def mended():
+        if sum(call == "measure late" for call in stage.rig.calls) == 2:
+            bad.clear()
+
+    await stage.run(spec, measured=bad, fail={"measure late": mended})
+    rows, history, _ = sound(stage, spec)
+    assert [row.state for row in rows] == [State.RECORDED] * 4
+    assert {row.came.who for row in rows} == {"sensor"}
+    assert any("read" in row.came.why and "late" in row.came.why for row in rows)
+    assert [a.message for a in stage.alarms()] == ["its outcome could not be read, and is tried again: y: no answer"]
+    assert any(o.corrections for o in rows)
+    assert history.awaited.size == 0
+
+
+async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage):
+    """After a restart a day later nothing is read for what was due in an hour; it is given up, and said."""
+    spec = spec_with(replace(BY_SENSOR, wait_at_end=False), max_trials=1)
+    stage.clock = lambda: Patient(stage.world)
+    await stage.run(spec)
+    stage.world.do("time", s=86400.0)
+    await stage.run(spec)
+    rows, _, _ = sound(stage, spec)
+    assert (rows[0].state, "measure late" in stage.rig.calls) == (State.FAILED, False)
+    assert rows[0].because == "it could not be read within 1 h after it was due"

@@ -1,0 +1,258 @@
+"""Trials that look first: prepared and read, then decided; at the journal and with a whole runner."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from rigctl.campaign.decide import Question, decide
+from rigctl.campaign.decision import Looked, look_of
+from rigctl.campaign.events import TrialLooked, TrialProposed, TrialStep
+from rigctl.campaign.journal.invariants import violations
+from rigctl.campaign.looking import undecided
+from rigctl.campaign.replay import replay
+from rigctl.campaign.trial import Event, State
+from rigctl.core.experiment.history import ALONE, History, Look
+from rigctl.core.money import to_micros
+from rigctl.core.policy import NotWorthIt
+from rigctl.errors import DeviceTimeout
+from rigctl.rig.metering import ASLEEP
+from rigctl.rig.protocols import Reading, Severity
+from rigctl.rig.spec import ActuatorLimits
+from rigctl.rig.values import Measurement
+from tests.campaign.fake_looks import PREPARE_S
+from tests.campaign.fakes import (
+    INVALID,
+    SETTLE_S,
+    charged,
+    metered,
+    open_journal,
+)
+from tests.campaign.looking import Seeing, looking_spec
+
+LOOKS = [Event.LOOK, Event.PROPOSE, Event.ARM, Event.RUN, Event.MEASURE, Event.RECORD]
+
+
+def sound(stage, spec):
+    """The journal holds, and every decision comes out again."""
+    with stage.journal() as journal:
+        assert violations(journal) == ()
+        assert [t.differences for t in replay(journal, spec) if not t.agrees] == []
+
+
+async def test_a_trial_is_prepared_and_read_before_it_is_decided(stage):
+    """Meters, LOOK, prepare, read, decide, arm, control: prepared and metered once, decided by what was read."""
+    spec = looking_spec(max_trials=2)
+    await stage.run(spec)
+    with stage.journal() as journal:
+        first, second = journal.trials()
+        assert [e.event for e in journal.events()] == LOOKS * 2
+        assert (first.state, first.looks) == (State.RECORDED, {"a": Looked(4.1, 0.01), "b": Looked(0.25, 0.01)})
+        assert first.setpoints == {"a": 4.1}
+        assert second.setpoints == pytest.approx({"b": 0.42})
+        seen = journal.history(spec.problem.space).observations
+        assert seen[1].look == Look(pytest.approx((0.42, 0.25)), pytest.approx((0.001, 0.01)))
+        assert set(journal.meter_readings(1, "before")) - {ASLEEP} == {"power", "acid"}
+        took = {line.meter: line.quantity for line in journal.ledger(1)}
+        assert took["labour"] == pytest.approx((PREPARE_S + 10.0 + 30.0 + SETTLE_S) / 3600.0)
+        assert took["power"] == 0.1875
+    doing = [c for c in stage.rig.calls if c in ("meters", "prepare", "look", "control", "measure")]
+    assert doing == ["meters", "prepare", "look", "control", "measure", "meters", *doing[6:]]
+    assert doing[6:] == ["prepare", "look", "control", "measure", "meters"]
+    sound(stage, spec)
+
+
+async def test_whoever_listens_is_told_of_the_look_before_the_decision(stage):
+    """LOOKING, what was read, the proposal, then the steps that every trial has."""
+    await stage.run(looking_spec(max_trials=1))
+    kinds = (TrialStep, TrialLooked, TrialProposed)
+    told = [e.state if isinstance(e, TrialStep) else type(e) for e in stage.told if isinstance(e, kinds)]
+    assert told == [State.LOOKING, TrialLooked, TrialProposed, State.ARMED, State.RUNNING, State.MEASURED]
+
+
+async def test_the_look_is_on_disk_before_anything_is_prepared(stage):
+    """When the rig is told to prepare, the journal already says LOOKING, with the meters' readings."""
+    seen = []
+
+    def look():
+        with stage.journal() as journal:
+            row = journal.trial(1)
+            seen.append((row.state, row.control_set, set(journal.meter_readings(1, "before")) - {ASLEEP}))
+
+    await stage.run(looking_spec(max_trials=1), fail={"prepare": look})
+    assert seen == [(State.LOOKING, (), {"power", "acid"})]
+
+
+async def test_a_sensor_that_cannot_be_read_before_costs_a_note_and_no_trial(stage):
+    """Its value is None for the decision; the trial goes on, and a person is told."""
+    spec = looking_spec(max_trials=1)
+    await stage.run(spec, seen={"a": INVALID})
+    with stage.journal() as journal:
+        (seen,) = journal.history(spec.problem.space).observations
+        assert journal.trial(1).state is State.RECORDED
+    assert seen.look == Look((None, 0.25), (0.0, 0.01))
+    assert [a.source for a in stage.alarms() if a.severity is Severity.MINOR] == ["a"]
+    sound(stage, spec)
+
+
+@pytest.mark.parametrize("at", ["prepare", "look"])
+async def test_an_instrument_that_fails_while_looking_fails_the_trial(stage, at):
+    """FAILED and charged; nothing was controlled, and it says nothing of what a whole trial costs."""
+    spec = looking_spec(max_trials=2)
+    stop = {at: DeviceTimeout("a_probe: no answer")}
+
+    def once():
+        if at in stop:
+            raise stop.pop(at)
+
+    await stage.run(spec, fail={at: once})
+    with stage.journal() as journal:
+        failed, recorded = journal.trials()
+        (lost, _) = journal.history(spec.problem.space).observations
+    assert (failed.state, failed.control_set, recorded.state) == (State.FAILED, (), State.RECORDED)
+    assert failed.cost > 0
+    assert (lost.control_set, lost.cost_known, lost.y) == (ALONE, False, None)
+    sound(stage, spec)
+
+
+async def test_three_looks_that_fail_are_nobodys_control_set(stage):
+    """The policy is asked all the same: no control set has been without an outcome so often."""
+    spec = looking_spec(max_trials=4)
+    left = [1, 2, 3]
+
+    def thrice():
+        if left:
+            left.pop()
+            raise DeviceTimeout("a_probe: no answer")
+
+    await stage.run(spec, fail={"prepare": thrice})
+    with stage.journal() as journal:
+        assert (journal.trial(4).state, journal.trial(4).origin) == (State.RECORDED, "policy")
+
+
+class Content(Seeing):
+    """Its own stopping rule fires after one trial."""
+
+    def propose(self, state, problem, history, rng):
+        if history:
+            raise NotWorthIt("no trial is worth 0.5")
+        return super().propose(state, problem, history, rng)
+
+
+@pytest.mark.parametrize(
+    ("changes", "ending"),
+    [({"policy": Content()}, "finished"), ({"policy": Seeing(cost=9.9), "budget": 10}, "budget")],
+)
+async def test_a_look_after_which_nothing_is_decided_is_abandoned_and_charged(stage, changes, ending):
+    """The campaign ends as it would have, and the preparation is paid."""
+    spec = looking_spec(max_trials=None, **changes)
+    result = await stage.run(spec)
+    with stage.journal() as journal:
+        done, last = journal.trials()
+        assert result.spent == journal.campaign().spent == done.cost + last.cost
+    assert (result.ending, result.trials) == (ending, 2)
+    assert (last.state, last.control_set) == (State.ABANDONED, ())
+    assert last.because.startswith("not decided: ")
+    assert last.cost > to_micros(0.05)
+    sound(stage, spec)
+
+
+async def test_too_many_decisions_that_cannot_be_used_leave_no_trial_open(stage):
+    """The last look is ABANDONED, not lost to the next start."""
+
+    class Broken(Seeing):
+        def propose(self, state, problem, history, rng):
+            raise ZeroDivisionError
+
+    with pytest.raises(Exception, match="decisions in a row"):
+        await stage.run(looking_spec(max_trials=None, policy=Broken(), max_failures=2))
+    with stage.journal() as journal:
+        assert [row.state for row in journal.trials()] == [State.RECORDED, State.ABANDONED]
+        assert journal.open_trial() is None
+
+
+# Deaths -------------------------------------------------------------------------------------------------------------
+
+
+SEEN = {"a": Measurement(4.1, 0.02, 4), "b": Measurement(0.25, 0.02, 4)}
+
+
+def left_behind(stage, last, spec):
+    """The journal of a process that died after this step of a trial that looks; a kilowatt-hour was used in it."""
+    stage.state.mkdir()
+    journal = open_journal(stage.state, stage.clock())
+    journal.begin(spec, "0.0")
+    before = {
+        "power": Reading(stage.world.total("energy", "kwh"), "kWh", stage.world.now_s),
+        "acid": Reading(stage.world.total("dose", "ml"), "mL", stage.world.now_s),
+    }
+    history = History()
+    journal.looks.begin(undecided(1, spec.seed, spec.problem.budget, history), before)
+    stage.world.do("prepare")
+    stage.world.do("time", s=PREPARE_S + 10.0)
+    stage.world.do("energy", kwh=1.0)
+    journal.beat()
+    if last != "begin":
+        journal.looks.keep(1, SEEN)
+    if last == "propose":
+        problem = replace(spec.problem, look=look_of(spec.problem.space, journal.read.trial(1).looks))
+        journal.propose(decide(Question(spec.policy, problem, spec.seed, history, None)))
+    journal.close()
+
+
+@pytest.mark.parametrize("last", ["begin", "keep"])
+async def test_a_trial_that_was_looking_is_lost_charged_and_never_repeated(stage, last):
+    """LOST up to the last sign of life; the next trial is prepared for itself."""
+    spec = looking_spec(max_trials=2)
+    left_behind(stage, last, spec)
+    stage.world.do("time", s=86_400.0)
+    stage.world.do("energy", kwh=3.0)
+    await stage.run(spec)
+    with stage.journal() as journal:
+        lost, done = journal.trials()
+        assert (lost.state, lost.control_set, done.state) == (State.LOST, (), State.RECORDED)
+        lines = {line.meter: line for line in journal.ledger(1)}
+        assert lines["labour"].quantity == pytest.approx((PREPARE_S + 10.0) / 3600.0)
+        assert charged(journal, "power") == pytest.approx(metered(journal, "power"))
+    assert stage.world.count("prepare") == 2
+    sound(stage, spec)
+
+
+async def test_a_decision_by_a_look_goes_on_after_a_death_while_it_is_young(stage):
+    """The same setting, nothing prepared or read twice; what passed meanwhile is no trial's."""
+    spec = looking_spec(max_trials=1)
+    left_behind(stage, "propose", spec)
+    stage.world.do("time", s=200.0)
+    stage.world.do("energy", kwh=0.5)
+    await stage.run(spec)
+    with stage.journal() as journal:
+        row = journal.trial(1)
+        assert (row.state, row.setpoints) == (State.RECORDED, {"a": 4.1})
+        lines = {line.meter: line for line in journal.ledger(1)}
+        assert lines["labour"].quantity == pytest.approx((PREPARE_S + 10.0 + 30.0 + SETTLE_S) / 3600.0)
+        assert charged(journal, "power") == pytest.approx(metered(journal, "power"))
+    assert [stage.world.count(what) for what in ("prepare", "control")] == [1, 1]
+    sound(stage, spec)
+
+
+@pytest.mark.parametrize("why", ["min old", "anna has done by hand", "going safe drives valve"])
+async def test_a_decision_by_a_look_that_counts_no_longer_is_abandoned_and_another_one_looks(stage, why):
+    """What was read is too old, a person has moved something, or going safe has: charged, and prepared anew."""
+    spec = looking_spec(max_trials=2)
+    left_behind(stage, "propose", spec)
+    stage.world.do("time", s=301.0 if why == "min old" else 10.0)
+    with closing(open_journal(stage.state, stage.clock())) as journal:
+        if "anna" in why:
+            journal.act("manual", "anna", "set valve 0.5", "", "holds 0.5")
+    if "safe" in why:
+        spec = replace(spec, rig=replace(spec.rig, limits={"valve": ActuatorLimits(0.0, 1.0, 0.0)}))
+    await stage.run(spec)
+    with stage.journal() as journal:
+        old, new = journal.trials()
+        assert (old.state, new.state) == (State.ABANDONED, State.RECORDED)
+        assert old.cost > 0
+        assert why in old.because
+    assert [stage.world.count(what) for what in ("prepare", "control")] == [2, 1]
+    sound(stage, spec)

@@ -1,0 +1,93 @@
+"""Measure how soon a change of the response is noticed, and how often one that is none.
+
+`python -m tests.core.measure_ageing` writes the table of docs/decisions/0016-ageing.md. Errors are those of a model
+that holds: standard normal, and shifted by what a change does to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray
+from rigctl.core.experiment.problem import ModelOptions
+from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.noticing import BEFORE, SIDE, scanned
+from rigctl.core.gp.surrogate import fit
+
+NEXT = 10
+"""A change is counted in spreads of predictions of the outcomes of as many trials after it."""
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Name a model."""
+
+    dimension: int = 3
+    noise: float = 0.3
+    lengthscale: float = 0.5
+
+    def factor(self, trials: int, rng: np.random.Generator) -> FloatArray:
+        """Return the covariance's factor for a campaign that plays ever more near one setting, (n, n)."""
+        d, best = self.dimension, rng.random(self.dimension)
+        x = np.clip(rng.normal(0.5, 0.2, (trials, d)), 0.0, 1.0)
+        for i in range(trials):
+            chosen = rng.choice(d, rng.integers(1, d + 1), replace=False)
+            near = rng.random() < min(0.75, i / 60)
+            x[i, chosen] = np.clip(rng.normal(best[chosen], 0.03), 0, 1) if near else rng.random(len(chosen))
+        h = Hyperparameters((self.lengthscale,) * d, 1.0, self.noise, kernel="matern-5/2")
+        options = ModelOptions(kernel="matern-5/2")
+        return fit(x, np.zeros(trials), options, h, refit=False).L
+
+
+def shift(L: FloatArray, kind: str, size: float, begins: int) -> FloatArray:
+    """Return what a change of `size` spreads adds to outcomes, (n,); a ramp and a season are as large at most."""
+    if not size:
+        return np.zeros(len(L))
+    spread = float(np.sqrt(np.square(L.diagonal()[begins : begins + NEXT]).mean()))
+    since = np.maximum(np.arange(len(L)) - begins, -1)
+    shape = {
+        "step": since >= 0,
+        "ramp": np.clip(since / 30.0, 0.0, 1.0),
+        "season": np.where(since >= 0, np.sin(2 * np.pi * since / 24.0), 0.0),
+    }[kind]
+    return np.asarray(size * spread * shape)
+
+
+def delays(world: World, kind: str, size: float, *, runs: int, trials: int, begins: int) -> tuple[FloatArray, float]:
+    """Return the trials until each change was noticed, inf if never, and false alarms per trial before it."""
+    rng, found, false, watched = np.random.default_rng(0), [], 0, 0
+    for run in range(runs):
+        L = world.factor(trials, rng)
+        sign = 1.0 if run % 2 else -1.0
+        y = L @ rng.standard_normal(trials) + sign * shift(L, kind, size, begins)
+        alarm = scanned(L, y, range(BEFORE + SIDE - 1, trials))
+        early = alarm is not None and alarm.noticed < begins
+        false += early
+        watched += min(begins, trials if alarm is None else alarm.noticed + 1) - (BEFORE + SIDE - 1)
+        if not early:
+            found.append(np.inf if alarm is None else alarm.noticed - begins + 1)
+    return np.array(found), false / watched
+
+
+def measured(*, runs: int, trials: int, begins: int) -> tuple[float, float]:
+    """Return false alarms per trial, and the median delay of a step of one spread."""
+    found, rate = delays(World(), "step", 1.0, runs=runs, trials=trials, begins=begins)
+    return rate, float(np.median(found))
+
+
+def main() -> None:
+    worlds = {"d = 3, noise 0.3": World(), "d = 6, noise 0.1": World(6, 0.1), "d = 3, noise 1": World(3, 1.0)}
+    for name, world in worlds.items():
+        _, rate = delays(world, "step", 0.0, runs=200, trials=400, begins=400)
+        print(f"{name}: {1000 * rate:.2f} false alarms per 1000 trials")
+        for kind in ("step", "ramp", "season"):
+            for size in (0.5, 1.0, 1.5, 2.0, 3.0):
+                found, _ = delays(world, kind, size, runs=150, trials=200, begins=100)
+                soon, later = (float((found <= most).mean()) for most in (10, 30))
+                print(f"  {kind} {size}: median {np.median(found):g}, {soon:.0%} in 10, {later:.0%} in 30")
+
+
+if __name__ == "__main__":
+    main()
