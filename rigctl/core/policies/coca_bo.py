@@ -158,6 +158,8 @@ def _model(
     before, fitted_at = (None, 0) if not isinstance(stored, dict) else (stored, int(stored["fitted_at"]))
     previous = Hyperparameters.remembered(before)
     options = problem.model
+    if options.mean is not None:
+        options = replace(options, mean=sign(problem) * options.mean)
     if options.lengthscales is not None:
         options = replace(options, lengthscales=tuple(options.lengthscales[v] for v in columns))
     refit = previous is None or len(y) >= REFIT_GROWTH * max(fitted_at, 1)
