@@ -74,7 +74,7 @@ class Manual:
             self._set_limit()
 
     async def end(self, why: str) -> None:
-        """Make everything safe if a person drives something.
+        """Make everything safe if a person drives something; what a trial drives is no hand's.
 
         Raises:
             UsageError: an act is under way.
@@ -84,7 +84,7 @@ class Manual:
         if self._limit is not None:
             self._limit.cancel()
             self._limit = None
-        if driven := self.rig.hands.driven:
+        if not self.why_not() and (driven := self.rig.hands.driven):
             await self.rig.safe()
             said = f"everything made safe, {', '.join(driven)} among it: {why}"
             self._keep("rigctl", ", ".join(driven), why, said)
