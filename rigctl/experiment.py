@@ -261,7 +261,9 @@ class Experiment:
             PolicyError: no trial has given an outcome yet.
         """
         share = getattr(self.policy, "tolerance", TOLERANCE) if tolerance is None else tolerance
-        return recommend(self.problem, self.history, trial_rng(self.seed, len(self.history) + 1), share)
+        looked = any(o.look is not None for o in self.history.observations)
+        problem = replace(self.problem, looks=True) if looked else self.problem
+        return recommend(problem, self.history, trial_rng(self.seed, len(self.history) + 1), share)
 
     def play(
         self,

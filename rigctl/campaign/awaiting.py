@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING, Final
 
 from rigctl.campaign.corrections import MOST, amend, names_of
 from rigctl.campaign.desk import Desk
-from rigctl.campaign.events import OutcomeCame
+from rigctl.campaign.events import Ending, OutcomeCame
+from rigctl.campaign.journal.later import CAMPAIGN
 from rigctl.campaign.journal.rows import Amendment, TrialRow
 from rigctl.campaign.journal.thread import JournalThread
 from rigctl.campaign.journal.writer import Journal
+from rigctl.campaign.patience import Patience
 from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.trial import State
 from rigctl.errors import DeviceError, UsageError, counted
@@ -199,7 +201,7 @@ class Awaiting:
         await self._came(trial, {name: measured[name].value for name in late.names}, "sensor", note)
 
     async def _give_up(self, trial: int, late: LateSpec, why: str) -> None:
-        await self._came(trial, dict.fromkeys(late.names), "rigctl", why)
+        await self._came(trial, dict.fromkeys(late.names), CAMPAIGN, why)
         message = f"given up without an outcome, its cost stays spent: {why}; `rigctl outcome --force` takes one still"
         self.desk.alarm(Alarm(Severity.MAJOR, f"trial {trial}", message))
 
@@ -222,6 +224,19 @@ class Awaiting:
         until = "" if row.awaited is None else f" until {told_utc(row.awaited.due_utc)}"
         message = f"its outcome is awaited{until}: `rigctl outcome {trial} VALUE` records {', '.join(late.names)}"
         self.desk.alarm(Alarm(Severity.MINOR, f"trial {trial}", message))
+
+
+async def had_to_wait(awaiting: Awaiting, patience: Patience, ending: Ending | None = None) -> bool:
+    """Wait for an outcome, everything safe, before the next trial or the end; return whether that was needed.
+
+    Who asks to end it, or the watch, does not wait.
+    """
+    if ending in ("stopped", "interlock"):
+        return False
+    reason = await (awaiting.in_the_way() if ending is None else awaiting.outstanding())
+    if reason:
+        await patience.until_known(reason, await awaiting.next_s(), lambda: awaiting.stop.corrected)
+    return bool(reason)
 
 
 def _wrong(measured: Measurement | None) -> str:

@@ -27,7 +27,7 @@ from rigctl.campaign.protocols import CampaignRig
 from rigctl.campaign.room import Room
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.campaign.trial import Event, State
-from rigctl.core.experiment.history import History
+from rigctl.core.experiment.history import History, end_of
 from rigctl.core.money import Micros
 from rigctl.core.policy import Finished
 from rigctl.errors import DeviceError, NoAnswer, PolicyError
@@ -49,8 +49,8 @@ class TrialRun:
     decider: Decider
     patience: Patience
     care: Caretaker
-    room: Room
     awaiting: Awaiting
+    room: Room
     idle: Micros = 0
     """What was used beside trials so far."""
     apart: bool = False
@@ -151,23 +151,13 @@ class TrialRun:
         """Find out, while nothing can be played, whether something can by now; ask the instruments, too."""
         await self.care.look(read=True)
 
-    def kept(self, history: History) -> History:
-        """Return as much of a history as this process need keep: its end, if whoever decides knows all of it."""
-        remembered = isinstance(self.decider, Remembering) and self.decider.known(history) == len(history)
-        return history.end(FRUITLESS) if remembered else history
-
-    async def _told(self, history: History) -> History:
-        """Return as much of a history as whoever decides must be asked with: all, if it has forgotten or is new."""
-        known = self.decider.known(history) if isinstance(self.decider, Remembering) else None
-        return history if known is not None else await _whole(history, self)
-
     async def waits_for_instruments(self, history: History) -> bool:
         """Tell whether the policy, which proposes nothing now, would if all control sets could be played."""
         if not self.care.barred or self.care.for_good:
             return False
         state = await self.journal.call(lambda j: j.read.policy_state())
         problem = replace(self.spec.problem, budget=self.spec.problem.budget - self.idle)
-        question = Question(self.spec.policy, problem, self.spec.seed, await self._told(history), state)
+        question = Question(self.spec.policy, problem, self.spec.seed, await _told(history, self), state)
         try:
             await self.decider.decide(question, self.spec.decision_limit_s)
         except Finished:
@@ -183,7 +173,7 @@ class TrialRun:
         # what is left for trials
         problem = replace(spec.problem, budget=spec.problem.budget - self.idle, unavailable=self.care.barred)
         problem = replace(problem, look=look_of(problem.space, looks)) if looks else problem
-        question = Question(spec.policy, problem, spec.seed, await self._told(history), state)
+        question = Question(spec.policy, problem, spec.seed, await _told(history, self), state)
         try:
             decision = await self.decider.decide(question, spec.decision_limit_s)
         except NoAnswer as silent:
@@ -311,6 +301,19 @@ class TrialRun:
         if all(m.name in before for m in self.spec.rig.meters if m.kind in COUNTED):
             return before
         return {**await self.rig.meters(), **before}
+
+
+def kept(history: History, decider: Decider) -> History:
+    """Return as much of a history as this process need keep: its end, if whoever decides knows all of it."""
+    remembered = isinstance(decider, Remembering) and decider.known(history) == len(history)
+    return end_of(history, FRUITLESS) if remembered else history
+
+
+async def _told(history: History, trials: TrialRun) -> History:
+    """Return as much of a history as whoever decides must be asked with: all, if it has forgotten or is new."""
+    decider = trials.decider
+    known = decider.known(history) if isinstance(decider, Remembering) else None
+    return history if known is not None else await _whole(history, trials)
 
 
 async def _whole(history: History, trials: TrialRun) -> History:

@@ -193,13 +193,11 @@ class Session:
         self.starts = Starts(spec.rig.starts, journal, desk)
         self._decider = decider
         self.care = Caretaker(spec, rig, journal, clock, desk, lambda: trial_under_way(self.runner))
-
-        def break_off(why: str) -> None:
-            self.runner.interrupt(Finding(BY_A_PERSON, "", "hold", why))
-
         manual = Manual(rig, journal, desk, self.care, lambda: _no_hands(self), lambda: _objections(self))
         awaiting = Awaiting(spec.rig.late, rig, journal, clock, desk, self.stop)
-        self.acts = Acts(journal, desk, self.stop, self.stop_after_trial, self.go_safe, break_off, manual, awaiting)
+        self.acts = Acts(
+            journal, desk, self.stop, self.stop_after_trial, self.go_safe, self._break_off, manual, awaiting
+        )
         patience = Patience(
             journal,
             clock,
@@ -210,14 +208,13 @@ class Session:
             lambda: self.stop.pause,
             lambda: self.care.changed,
         )
-        room = Room(spec.rig, journal, patience)
-        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care, room, awaiting)
+        waits = awaiting, Room(spec.rig, journal, patience)
+        trials = TrialRun(spec, rig, journal, clock, desk, decider, patience, self.care, *waits)
         self.runner = Runner(spec, rig, journal, desk, self.stop, self.watchman, patience, trials)
         self._log = structlog.get_logger("rigctl.campaign")
         self._asked_s = 0.0
         self._may_be_cut_short = True
-        self._was_left_safe = False
-        self._untouched = self.past_is_settled = False
+        self._was_left_safe = self._untouched = self.past_is_settled = False
         self._report = SafeReport(())
         self.safe_was_tried = asyncio.Event()
         self._interrupted = self._leaving = False
@@ -254,6 +251,9 @@ class Session:
         self._interrupted = self._interrupted or signal == "SIGINT"
         self.abandon(signal)
 
+    def _break_off(self, why: str) -> None:
+        self.runner.interrupt(Finding(BY_A_PERSON, "", "hold", why))
+
     def _leave(self) -> None:
         """End the process for a person who waits no longer, but not before the safe commands are out.
 
@@ -271,8 +271,8 @@ class Session:
         try:
             ending, reason = await self._until_safe()
             safe_after_s = time.monotonic() - self._asked_s if ending == "abandoned" else None
-            # What an earlier process left in flight is not ours to abandon: the next start settles it.
-            if ending == "abandoned" and self.past_is_settled:
+            # What an earlier process left in flight is the next start's to settle; what has looked waits for none.
+            if self.past_is_settled:
                 row = await close_open_trial(self.spec, self.rig, self.journal, Event.ABANDON, reason)
                 if row is not None:
                     await self.desk.tell_of_end(row)
@@ -327,8 +327,7 @@ class Session:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
         await self._decider.start(self.spec.policy, self.spec.problem)
         await self.care.begin()
-        found = await self.rig.open()
-        await hold_pins(found, self.spec.rig, self.journal, self.desk.alarm)
+        await hold_pins(await self.rig.open(), self.spec.rig, self.journal, self.desk.alarm)
         held = await self.starts.begin()
         self.stop.pause = "; ".join(filter(None, (self.stop.pause, held)))
         await self._word.leave()
@@ -338,8 +337,7 @@ class Session:
         self.past_is_settled = True
         campaign = await self.journal.call(lambda j: j.read.campaign())
         trials = await self.journal.call(lambda j: len(j.read.history(self.spec.problem.space)))
-        late = len(await self.journal.call(lambda j: j.awaited.waiting()))
-        self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost, late))
+        self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
         self.desk.keep("phase", lambda j: j.phase("RUNNING", "started"))
         # whoever has paused it did not mean this process only; one that asked since is not overruled
         self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))

@@ -117,10 +117,9 @@ def _fruitless(history: History) -> int | None:
     """Return the control set that the last few trials were all of, if none of them gave an outcome."""
     last = history.observations[-FRUITLESS:]
     sets = {o.control_set for o in last}
+    gave = any(o.y is not None or o.awaited or not o.charged for o in last)
     # of a trial that ended before it was decided nothing was controlled
-    if len(last) < FRUITLESS or len(sets) > 1 or min(sets) < 0:
-        return None
-    if any(o.y is not None or o.awaited or not o.charged for o in last):
+    if len(last) < FRUITLESS or len(sets) > 1 or min(sets) < 0 or gave:
         return None
     return sets.pop()
 

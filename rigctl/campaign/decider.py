@@ -24,7 +24,7 @@ from typing import Any, Protocol, runtime_checkable
 from rigctl.campaign.decide import FRUITLESS, TRACEBACK_CHARS, Question
 from rigctl.campaign.deciding import HEAD, framed
 from rigctl.campaign.decision import Decision
-from rigctl.core.experiment.history import History, Look, Observation
+from rigctl.core.experiment.history import History, Look, Observation, end_of
 from rigctl.core.experiment.problem import Problem
 from rigctl.core.policy import Policy
 from rigctl.errors import NoAnswer, PolicyError
@@ -193,7 +193,7 @@ class _Child:
         if known == 0:
             self._digest = hashlib.blake2b()
         self._digest.update(_bytes(fresh))
-        self._told = history.end(FRUITLESS)
+        self._told = end_of(history, FRUITLESS)
         answer = await self._exchange(
             (
                 question.seed,

@@ -29,8 +29,6 @@ class CampaignStarted:
     budget: Micros
     lost: int | None
     """The trial that was in flight when the last process died, and is charged but not repeated."""
-    awaited: int = 0
-    """Trials whose outcome is still to come."""
 
 
 @dataclass(frozen=True, slots=True)

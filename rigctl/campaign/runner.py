@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import re
 import traceback
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from rigctl.campaign.carrying import TrialRun
+from rigctl.campaign.awaiting import had_to_wait
+from rigctl.campaign.carrying import TrialRun, kept
 from rigctl.campaign.closing import book_idle, close_open_trial, meter_alarms
 from rigctl.campaign.desk import Desk
 from rigctl.campaign.events import Ending, PhaseChanged
@@ -98,15 +99,15 @@ class Runner:
                 await self._until_ready()
                 history = await _caught_up(self, history)
                 ended = self._ended(history)
-                if ended is not None and not await _had_to_wait(self, self.trials.awaiting.outstanding, ended[0]):
+                if ended is not None and not await had_to_wait(self.trials.awaiting, self.patience, ended[0]):
                     return ended
                 if ended is not None or await _not_yet(self):
                     continue
                 row = await self._one_trial(history)
             except Finished as finished:
                 history, ending = await _known(history, self), _ending_of(finished)
-                if not await self.trials.waits_for_instruments(history) and not await _had_to_wait(
-                    self, self.trials.awaiting.outstanding, ending[0]
+                if not await self.trials.waits_for_instruments(history) and not await had_to_wait(
+                    self.trials.awaiting, self.patience, ending[0]
                 ):
                     return ending
                 continue
@@ -121,7 +122,7 @@ class Runner:
                 # its record was on its way when the watch broke it off: what the journal says counts
                 history, row = known, (await self.journal.call(lambda j: j.read.trials()))[-1]
             else:
-                history = self.trials.kept(history).append(observation(space, row))
+                history = kept(history, self.trials.decider).append(observation(space, row))
             await self.desk.tell_of_end(row)
             await self._believe_meters(row)
             await self._count_failures(row)
@@ -348,6 +349,23 @@ def _ending_of(finished: Finished) -> tuple[Ending, str]:
     return "finished", f"the policy's stopping rule fired: {finished}"
 
 
+async def _caught_up(runner: Runner, history: History) -> History:
+    """Return the history as people, and outcomes that came later, have made it; book what no trial has used."""
+    await runner.trials.awaiting.look()
+    history = await _as_corrected(history, runner)
+    if runner._ended(history) is None:  # noqa: SLF001 - its own
+        runner.trials.idle = await book_idle(runner.spec, runner.rig, runner.journal)
+    return history
+
+
+async def _not_yet(runner: Runner) -> bool:
+    """Tell whether something has to be looked at again before a trial may begin."""
+    # since it was ready; nobody would break it off
+    if runner.watchman.demanding("hold", "fail", "trip"):
+        return True
+    return await had_to_wait(runner.trials.awaiting, runner.patience) or await runner.trials.had_to_wait()
+
+
 async def _known(history: History, runner: Runner) -> History:
     """Return the history with a trial in it that had looked, and that nothing was decided for."""
     if runner.spec.rig.timing.look is None:
@@ -364,32 +382,6 @@ async def _undecided(runner: Runner, why: str) -> None:
     row = await close_open_trial(runner.spec, runner.rig, runner.journal, Event.ABANDON, f"not decided: {why}")
     if row is not None:
         await runner.desk.tell_of_end(row)
-
-
-async def _caught_up(runner: Runner, history: History) -> History:
-    """Return the history as people, and outcomes that came later, have made it; book what no trial has used."""
-    await runner.trials.awaiting.look()
-    history = await _as_corrected(history, runner)
-    if runner._ended(history) is None:  # noqa: SLF001 - its own
-        runner.trials.idle = await book_idle(runner.spec, runner.rig, runner.journal)
-    return history
-
-
-async def _not_yet(runner: Runner) -> bool:
-    """Tell whether something has to be looked at again before a trial may begin."""
-    # since it was ready; nobody would break it off
-    if runner.watchman.demanding("hold", "fail", "trip"):
-        return True
-    return await _had_to_wait(runner, runner.trials.awaiting.in_the_way) or await runner.trials.had_to_wait()
-
-
-async def _had_to_wait(runner: Runner, why: Callable[[], Awaitable[str]], ending: Ending = "trials") -> bool:
-    """Wait for an outcome, if that says why; return whether it did. Who asks to end it, or the watch, waits not."""
-    if ending in ("stopped", "interlock") or not (reason := await why()):
-        return False
-    until_s = await runner.trials.awaiting.next_s()
-    await runner.patience.until_known(reason, until_s, lambda: runner.stop.corrected)
-    return True
 
 
 async def _as_corrected(history: History, runner: Runner) -> History:

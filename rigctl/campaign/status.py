@@ -12,7 +12,6 @@ from rigctl.campaign.events import (
     CampaignEvent,
     CampaignStarted,
     Dosed,
-    OutcomeCame,
     PhaseChanged,
     RigSeen,
     TrialEnded,
@@ -34,7 +33,7 @@ class Status:
     rig: str
     currency: str
     clock: Clock
-    _facts: dict[str, Any] = field(default_factory=lambda: {"phase": "starting", "trials": 0, "awaited": 0})
+    _facts: dict[str, Any] = field(default_factory=lambda: {"phase": "starting", "trials": 0})
     _trial: UnderWay | None = None
     _alarms: int = 0
     _readings: Mapping[str, Seen] = field(default_factory=dict)
@@ -45,7 +44,7 @@ class Status:
         """Take in one event."""
         match event:
             case CampaignStarted():
-                self._facts.update(phase="running", trials=event.trials, awaited=event.awaited)
+                self._facts.update(phase="running", trials=event.trials)
                 self._money(event.spent, event.budget)
             case TrialProposed() | TrialStep(state=State.LOOKING):
                 self._trial = UnderWay.of(event, self._trial)
@@ -63,10 +62,7 @@ class Status:
             case TrialEnded():
                 self._trial = None
                 self._facts.update(trials=event.row.trial)
-                self._facts["awaited"] += event.row.state is State.AWAITING
                 self._money(event.spent, event.budget)
-            case OutcomeCame():
-                self._facts["awaited"] = event.awaited
             case PhaseChanged():
                 self._facts.update(phase=event.phase.lower(), why=event.why)
             case AlarmRaised():

@@ -112,8 +112,8 @@ TRANSITIONS: Mapping[State | None, Mapping[Event, State]] = MappingProxyType(
 
 MOVING = (State.LOOKING, State.ARMED, State.RUNNING)
 """Actuators may have moved, and the trial is not measured yet."""
-UNDER_WAY = (*MOVING, State.PROPOSED, State.MEASURED)
-"""The rig is its own: at most one trial is in one of these."""
+UNDER_WAY = (State.LOOKING, State.PROPOSED, State.ARMED, State.RUNNING, State.MEASURED)
+"""The rig is its own: at most one trial is in one of these. In the order of the journal's index, which is used then."""
 
 
 def advance(state: State | None, event: Event) -> State:

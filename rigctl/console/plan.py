@@ -10,6 +10,7 @@ from rigctl.config.forecast import Forecast, forecast
 from rigctl.config.load import LoadedConfig
 from rigctl.config.wording import joined, lasting
 from rigctl.console import limits_told
+from rigctl.core.explain import settings, unit_names
 from rigctl.errors import counted
 from rigctl.rig.metering import look_s
 from rigctl.rig.protocols import Reading
@@ -120,6 +121,7 @@ def _stacked(heads: Sequence[str], row: Sequence[str]) -> list[str]:
 
 def _sentences(told: Forecast, loaded: LoadedConfig) -> list[str]:
     out = [] if not told.least_s else [_duration(told, loaded), *_looking(loaded)]
+    out += _referring(loaded)
     if not told.meters:
         return [*out, "What a trial costs is not known beforehand: known_costs can say."]
     out.append(_cost(told, loaded.currency))
@@ -143,6 +145,18 @@ def _looking(loaded: LoadedConfig) -> list[str]:
         return []
     first = "The rig is prepared and its variables are read before each decision"
     return [f"{first}; after a restart a decision goes on for {lasting(look.valid_for_s)} at most."]
+
+
+def _referring(loaded: LoadedConfig) -> list[str]:
+    """Say which trials play the reference, and what."""
+    reference, space = loaded.problem.reference, loaded.problem.space
+    if reference is None:
+        return []
+    when = f"Trials {reference.every}, {2 * reference.every} and so on play"
+    if reference.control_set is None:
+        return [f"{when} what would be recommended at the first of them, again and again."]
+    at = settings(space.setpoints(reference.control_set, reference.setting), unit_names(space))
+    return [f"{when} the reference: {at}."]
 
 
 def _cost(told: Forecast, currency: str) -> str:

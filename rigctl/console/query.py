@@ -54,17 +54,23 @@ def status(directory: Path) -> Mapping[str, Any]:
             "rig": row.rig,
             "currency": row.currency,
             "trials": sum(t.state.charged for t in trials),
-            "awaited": [t.trial for t in trials if t.state is State.AWAITING],
             "spent": to_units(row.spent),
             "budget": to_units(row.budget),
             "alarms": len(reader.alarms()),
             "last_trial": None if last is None else {"trial": last.trial, "state": last.state.value},
             "ended": starts[-1].ended if starts else None,
             **measured_front(row, trials),
+            **_awaited(trials),
             **_people(reader, trials),
             **_alarms(reader),
             **_upkeep(reader, directory),
         }
+
+
+def _awaited(trials: Sequence[TrialRow]) -> Mapping[str, Any]:
+    """Return the trials whose outcome is still to come, if there are any."""
+    found = [row.trial for row in trials if row.state is State.AWAITING]
+    return {"awaiting": found} if found else {}
 
 
 def _front(directory: Path) -> Mapping[str, Any]:
@@ -72,7 +78,8 @@ def _front(directory: Path) -> Mapping[str, Any]:
     try:
         with open_reader(directory) as reader:
             trials = reader.trials()
-            return {**measured_front(reader.campaign(), trials), **_people(reader, trials), **_alarms(reader)}
+            beside = {**_awaited(trials), **_people(reader, trials), **_alarms(reader)}
+            return {**measured_front(reader.campaign(), trials), **beside}
     except (UsageError, JournalError):
         return {}
 
@@ -143,6 +150,9 @@ def explained(
         raise UsageError("explain: the campaign has no trial yet")
     row = rows[-1] if trial is None else campaign.reader.trial(trial)
     corrected = _corrections(row, campaign.loaded.currency)
+    if row.proposal is None and row.origin != "manual":
+        what = f"ended before it was decided: {row.because}" if row.state.final else "looks, and is not decided yet"
+        return Explanation(row.trial, row.origin, (f"Trial {row.trial} {what}.", *corrected), None)
     if row.proposal is None:
         suggested, lines = _by_hand(campaign, row, technical=technical)
         return Explanation(row.trial, row.origin, (*lines, *corrected), suggested)

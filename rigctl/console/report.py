@@ -27,6 +27,8 @@ from rigctl.core.multi_objective.hypervolume import hypervolume
 from rigctl.core.multi_objective.pareto import non_dominated, reference_point
 from rigctl.core.multi_objective.trade_off import Front
 from rigctl.core.recommend import Recommendation
+from rigctl.core.rule import Rule
+from rigctl.core.rules.saying import rows, worth
 from rigctl.core.worth import LEVEL
 from rigctl.errors import counted
 from rigctl.page import study
@@ -71,6 +73,7 @@ def to_json(recommendation: Recommendation) -> Mapping[str, Any]:
         **({} if recommendation.changes is None else {"changes": recommendation.changes}),
         **({} if recommendation.awaited is None else {"awaited": recommendation.awaited}),
         **({} if recommendation.front is None else {"front": _front_json(recommendation.front)}),
+        **({} if recommendation.rule is None else {"rule": recommendation.rule}),
         "alternatives": recommendation.alternatives,
     }
 
@@ -87,21 +90,23 @@ def show(
     choice, unit = recommendation.choice, labels.outcomes[labels.outcome]
     interval = f"({LEVEL:.0%} interval {number(choice.low)} to {number(choice.high)})"
     cost = "unknown" if choice.cost_per_trial is None else f"{choice.cost_per_trial:.4g} {labels.currency}"
-    rows = {
+    fields = {
         "at": settings(choice.setpoints, labels.units),
         "expect": f"{labels.outcome} {number(choice.expected)} {unit} {interval}",
         "cost": f"{cost} per trial, metered in {counted(choice.trials, 'trial')}",
         "because": recommendation.reason,
     }
     if technical:
-        rows["compared"] = recommendation.technical
+        fields["compared"] = recommendation.technical
     head = wrapped(f"Recommendation: control {'+'.join(choice.control_set)}", console.width)
     lines(console, ("", *head), "bold")
-    lines(console, labelled(rows, console.width))
+    lines(console, labelled(fields, console.width))
     advice = advise(recommendation, outcome=labels.outcome, unit=unit, currency=labels.currency)
     lines(console, ("", *(part for line in advice for part in wrapped(line, console.width))))
     if recommendation.awaited is not None:
         lines(console, wrapped(recommendation.awaited.told(), console.width))
+    if recommendation.rule is not None:
+        lines(console, ("", *_rule_lines(recommendation.rule, labels, console.width)))
     if recommendation.changes is not None:
         found = shown(recommendation.changes, currency=labels.currency, unit=unit)
         told_of = (part for line in found for part in wrapped(f"{INDENT}{line}", console.width, INDENT * 2))
@@ -112,6 +117,25 @@ def show(
         lines(console, ("", "Instead of it", *table(_alternatives(recommendation, labels), console.width)))
     if recommendation.front is not None:
         lines(console, ("", *_front_lines(recommendation.front, labels, console.width)))
+
+
+def _rule_lines(rule: Rule, labels: Labels, width: int) -> Iterator[str]:
+    """Yield the rule as a table, and what it is worth."""
+    unit = labels.outcomes[labels.outcome]
+    told = rows(rule, labels.units)
+    columns = (
+        Column("look first; if it reads", [row.when for row in told], left=True),
+        Column("control", [row.control for row in told], left=True),
+        Column("at", [row.at for row in told], left=True),
+        Column(f"{labels.outcome}\n{unit}".strip(), [row.expected for row in told]),
+        Column("interval", [row.interval for row in told], spare=3),
+        Column(f"cost\n{labels.currency}", [row.cost for row in told], spare=1),
+        Column("of\ntrials", [row.share for row in told], spare=2),
+    )
+    if rule.follows:
+        yield from table(columns, width)
+    for line in worth(rule, outcome=labels.outcome, unit=unit, currency=labels.currency):
+        yield from wrapped(f"{INDENT}{line}", width, INDENT * 2)
 
 
 def _alternatives(recommendation: Recommendation, labels: Labels) -> Sequence[Column]:

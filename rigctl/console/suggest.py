@@ -205,6 +205,7 @@ def to_json(loaded: LoadedConfig, past: Known, suggestion: Suggestion) -> Mappin
         "reason": proposal.reason,
         "technical": proposal.technical,
         "control_sets": proposal.sets,
+        "read": proposal.read,
         "threshold": proposal.threshold,
         "budget": {
             "total": to_units(loaded.problem.budget),

@@ -91,7 +91,12 @@ def recommended(situation: Situation) -> str | None:
     s = situation
     try:
         found = recommend(
-            s.problem, s.history, trial_rng(s.seed, s.trial), s.tolerance or 0.0, Hyperparameters.remembered(s.state)
+            s.problem,
+            s.history,
+            trial_rng(s.seed, s.trial),
+            s.tolerance or 0.0,
+            Hyperparameters.remembered(s.state),
+            rule=False,
         )
     except PolicyError:
         return NO_ANSWER

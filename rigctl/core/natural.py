@@ -118,10 +118,13 @@ def belief(problem: Problem, history: History) -> Belief:
     trials = _Trials.of(problem.space, history)
     found = _naturals(problem, trials, history.memo)
     usual, notes = _presented(problem, found)
-    if problem.look is None:
+    if problem.look is None and not problem.looks:
         return Belief(usual, notes)
     pairs = _pairs(trials, found)
     known = _persistences(usual, pairs, found)
+    if problem.look is None:  # that a supply has changed cannot be told from concrete marginals any more
+        kept = tuple(0.0 if p is None else p.rho for p in known)
+        return Belief(replace(usual, persistence=kept), notes)
     now = conditioned(usual, known, problem.look)
     notes += (*_unread(problem), *together(usual, known, pairs))
     return Belief(now, notes, read_before(usual, now, known, problem.look))

@@ -15,8 +15,7 @@ import numpy as np
 from rigctl.core.bounds.best import SetBounds, best_bounds
 from rigctl.core.bounds.expectations import Expectations
 from rigctl.core.bounds.levels import snapped
-from rigctl.core.costs.beliefs import believe
-from rigctl.core.costs.fields import cost_field
+from rigctl.core.costs.prices import Prices
 from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, Problem, sign, value_floor
 from rigctl.core.experiment.space import Space
@@ -24,6 +23,8 @@ from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.multi_objective.trade_off import Front, front_of
 from rigctl.core.natural import present
+from rigctl.core.rules.planner import Planner
+from rigctl.core.rules.stating import Fixed, state
 from rigctl.core.worth import LEVEL, Appraisal, Worth, half_width
 from rigctl.errors import PolicyError
 
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
     from rigctl.core.counterfactuals import Counterfactuals
     from rigctl.core.gp.hyperparameters import Hyperparameters
+    from rigctl.core.rule import Rule
 
 DOUBT = 1.0
 """Standard deviations by which a setting's expected value is lowered before settings are compared."""
@@ -106,6 +108,9 @@ class Recommendation:
     """What would change it; None: not looked for."""
     awaited: Outstanding | None = None
     """What outcomes that are still to come could make of it; None: none is, or it was not looked for."""
+    rule: Rule | None = None
+    """What to control at which readings, where they are read before a trial; what stands here is for days they are not.
+    None: nothing is read first, or it was not asked for."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,6 +214,7 @@ def recommend(
     further: Sequence[JsonState] = (),
     today: Mapping[str, float] | None = None,
     floor_cost: float | None = None,
+    rule: bool = True,
 ) -> Recommendation:
     """Recommend the cheapest control set within `tolerance` of the best, at its best supported setting.
 
@@ -225,13 +231,14 @@ def recommend(
         further: what the policy remembers of the further outcomes' models (`Fitted.to_state`).
         today: setpoints of today's practice, engineering units, if there is one to compare with.
         floor_cost: what a trial costs whatever is controlled, currency units, if known.
+        rule: whether to work out a rule as well, where the problem looks first.
 
     Raises:
         PolicyError: no trial has given an outcome yet.
     """
     if not history.complete:
         raise PolicyError("recommend: no trial has given an outcome yet; run some first")
-    problem, _ = present(problem, history)
+    problem, _ = present(replace(problem, look=None), history)
     fitted = fit_history(problem, history, hyperparameters, under_way=False)
     weighing = weigh(problem, history, fitted.posterior, rng)
     options, tried, floor = weighing.options, weighing.tried, weighing.floor
@@ -243,6 +250,7 @@ def recommend(
     why_not = {s.control_set: _why_not(s, tried, good, threshold, tolerance) for s in others}
     alternatives = (replace(_option(problem, history, s, charged), why_not=why_not[s.control_set]) for s in others)
     at = [s.setting for s in options]
+    planner = _planner(problem, history, fitted.posterior, weighing, tolerance) if rule and problem.looks else None
     appraisal = Appraisal(problem, history, fitted.posterior, at, charged, chosen.control_set, today, floor_cost)
     return Recommendation(
         choice=choice,
@@ -254,7 +262,33 @@ def recommend(
         technical=f"played settings by posterior mean - {DOUBT:g} sd of F_i; tolerance {tolerance:g} from floor "
         f"{sign(problem) * floor:.4g}: mean must reach {sign(problem) * threshold:.4g}; intervals {LEVEL:.0%}",
         front=front_of(problem, history, fitted, further),
+        rule=None if planner is None else _rule(planner, choice, weighing, charged),
     )
+
+
+def planner_of(
+    problem: Problem, history: History, posterior: Posterior, rng: np.random.Generator, tolerance: float
+) -> Planner:
+    """Return what plays the full rule at any reading; the problem's marginals are concrete, and not of a reading."""
+    return _planner(problem, history, posterior, weigh(problem, history, posterior, rng), tolerance)
+
+
+def _planner(problem: Problem, history: History, posterior: Posterior, weighing: Weighing, tolerance: float) -> Planner:
+    settings = {s.control_set: s.setting for s in weighing.tried}
+    return Planner.of(problem, history, posterior, settings, worst=weighing.floor, tolerance=tolerance)
+
+
+def _rule(planner: Planner, choice: Option, weighing: Weighing, charged: Sequence[float | None]) -> Rule:
+    """Work out a rule beside the fixed choice, of the sets that may be recommended."""
+    space = planner.problem.space
+    index = space.index_of(choice.control_set)
+    beside = tuple(
+        (space.control_sets[s.control_set].names, sign(planner.problem) * s.mean, charged[s.control_set])
+        for s in weighing.tried
+        if s.control_set != index
+    )
+    fixed = Fixed(index, weighing.options[index].setting, choice.expected, beside)
+    return state(planner, planner.short(index, fixed.setting), fixed)
 
 
 def _why_not(
@@ -269,15 +303,9 @@ def _why_not(
 
 def _charged(problem: Problem, history: History, options: Sequence[Supported]) -> list[float | None]:
     """(m,): what a trial of each set costs on average, at its setting where that matters; None: nobody knows."""
-    means = [c.mean for c in believe(problem, history, "empirical-bernstein")]
-    told = problem.known_cost_field is not None
-    if problem.cost_model == "per-set" and not told:
-        return means
-    field = cost_field(problem, history)
-    return [
-        float(field.mean(i, np.array([s.setting]))[0]) if told or means[i] is not None else None
-        for i, s in enumerate(options)
-    ]
+    prices = Prices.of(problem, history)
+    priced = (prices.at(i, np.array([s.setting])) for i, s in enumerate(options))
+    return [None if cost is None else float(cost[0]) for cost in priced]
 
 
 def _option(problem: Problem, history: History, found: Supported, charged: Sequence[float | None]) -> Option:

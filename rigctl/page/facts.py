@@ -25,7 +25,7 @@ from rigctl.campaign.journal.glance import CourseRow, MeterSum
 from rigctl.campaign.journal.rows import CampaignRow, TrialRow
 from rigctl.config.load import LoadedConfig
 from rigctl.core.experiment.space import Variable
-from rigctl.core.explain import plain_note, sentences, settings
+from rigctl.core.explain import plain_note, sentences, settings, what_was_read
 from rigctl.core.money import to_units
 from rigctl.core.natural import Learned
 from rigctl.core.policy import SetReport
@@ -205,7 +205,10 @@ def why_of(trial: Decision, rows: Sequence[CourseRow], labels: Labels) -> Why | 
         trial=trial.trial,
         control_set=trial.control_set,
         phase=proposal.phase,
-        reasons=tuple(sentences(proposal.reason, tuple(labels.units))),
+        reasons=(
+            *sentences(proposal.reason, tuple(labels.units)),
+            *what_was_read(proposal, trial.control_set, labels.units),
+        ),
         technical=proposal.technical,
         sets=tuple(sorted(facts, key=lambda f: (f.price is None, f.price or 0.0, len(f.control_set)))),
         threshold=proposal.threshold if known else None,

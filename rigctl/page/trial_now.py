@@ -124,9 +124,9 @@ def _course(glance: Glance, row: TrialRow, step: str) -> tuple[Step, ...]:
     if not row.state.charged:
         return _steps(row, step)
     before = glance.events(2, row.trial)[-1].state
-    if row.state in (State.RECORDED, State.AWAITING) or row.awaited is not None:
-        return _steps(row, "")
-    return _steps(row, (AT_LOOKING if _looks(row) else AT).get(before, "prepare"), "stopped")
+    at = (AT_LOOKING if _looks(row) else AT).get(before, "prepare")
+    done = row.state in (State.RECORDED, State.AWAITING) or row.awaited is not None
+    return _steps(row, "") if done else _steps(row, at, "stopped")
 
 
 def _left_s(row: TrialRow, elapsed_s: float, loaded: LoadedConfig | None, told: Mapping[str, Any]) -> float | None:

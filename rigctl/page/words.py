@@ -10,7 +10,7 @@ from types import MappingProxyType
 from rigctl.campaign.alarms import AlarmState
 from rigctl.config.wording import joined
 from rigctl.errors import counted
-from rigctl.page.shown import Facts, Labels, SetFact, Study, Why
+from rigctl.page.shown import Facts, Foreseen, Labels, SetFact, Study, Why
 
 ENDINGS: Mapping[str, str] = MappingProxyType(
     {
@@ -96,6 +96,14 @@ def as_of(facts: Facts, study: Study | None) -> str:
     """Say which trials a study knows, where there are more; empty where it knows all."""
     behind = 0 if study is None else facts.behind(study)
     return "" if study is None or behind <= 0 else f"by the first {counted(study.trials, 'trial')}"
+
+
+def foreseen(found: Foreseen, unit: str) -> str:
+    """Say what a variable read before a trial, and what is then expected of it."""
+    expected = f"{between(found.low, found.high, unit)} is expected in it if left alone"
+    if found.read is None:
+        return f"{found.variable} could not be read before trial {found.trial}: {expected}."
+    return f"{found.variable} read {with_unit(found.read, unit)} before trial {found.trial}: {expected}."
 
 
 def grouped(lines: Sequence[str]) -> list[tuple[str, list[str]]]:

@@ -1,7 +1,7 @@
 """Measure what ageing costs: the default policy on problems that age, and what those that know better reach.
 
 `python -m tests.bench.measure_ageing hartmann3 25 5` plays five seeds with a budget of 25 and moderate costs, and
-writes the table of docs/decisions/0016-ageing.md.
+writes the table of docs/decisions/0017-ageing.md.
 """
 
 from __future__ import annotations
@@ -77,8 +77,9 @@ def judged(bench: BenchProblem, played: Played, cut: Callable[[History, int], Hi
 
 def main(name: str, budget: str, seeds: str, data: str | None = None) -> None:
     """Play all and print a line each, then means."""
-    arms = [("", "not ageing"), *((f"@{kind}", arm) for kind in LEVELS for arm in ("followed", "ignored"))]
-    arms.append(("@step", "cut at the steps"))
+    followed = [(f"@{kind}", "followed") for kind in LEVELS]
+    ignored = [(f"@{kind}", "ignored") for kind in LEVELS]
+    arms = [followed[0], ("@step", "cut at the steps"), *followed[1:], ("", "not ageing"), *ignored]
     for suffix, arm in arms:
         found = []
         for seed in range(int(seeds)):

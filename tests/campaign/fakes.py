@@ -141,8 +141,7 @@ class FakeRig(FakeLooks):
     """What sensors read between trials."""
     astray: dict = field(default_factory=dict)
     """What reads back something else at the end of a trial."""
-    late: tuple = ()
-    """Outcomes that come later."""
+    late: tuple = ()  # outcomes that come later
     calls: list = field(default_factory=list)
     tripped: str | None = None
     hands: FakeHands = field(default_factory=FakeHands)

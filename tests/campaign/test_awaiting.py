@@ -14,7 +14,9 @@ from rigctl.campaign.corrections import amend, void
 from rigctl.campaign.events import OutcomeCame, PhaseChanged, TrialEnded
 from rigctl.campaign.journal import Journal
 from rigctl.campaign.journal.invariants import violations
+from rigctl.campaign.journal.mending import mended
 from rigctl.campaign.journal.rows import Amendment
+from rigctl.campaign.journal.salvage import salvage
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.errors import UsageError
@@ -194,3 +196,20 @@ async def test_a_sensor_that_is_late_beyond_all_patience_is_not_read(stage):
     rows, _, _ = sound(stage, spec)
     assert (rows[0].state, "measure late" in stage.rig.calls) == (State.FAILED, False)
     assert rows[0].because == "it could not be read within 1 h after it was due"
+
+
+def test_what_is_awaited_survives_the_mending_of_a_journal(stage):
+    """A sound one stays as it is; without the record of what came the trial awaits it again, charged as before."""
+    spec = spec_with(BY_HAND)
+    asyncio.run(stage.run(spec))
+    with closing(opened(stage.state)) as journal:
+        give(journal, 1, {"y": 1.5}, "Ada")
+        give_up(journal, 2, "Ada", "spilt")
+    found = salvage(stage.state / "journal.sqlite", stage.directory)
+    whole = {name: table.dicts() for name, table in found.tables.items()}
+    tables = mended(found).tables
+    for name in ("trials", "events", "ledger", "awaited", "corrections", "acts"):
+        assert tables[name] == whole[name], name
+    tables = mended(found, [("corrections", (1,)), ("awaited", (3,))]).tables
+    assert [row["state"] for row in tables["trials"]] == ["AWAITING", "FAILED", "AWAITING"]
+    assert (tables["ledger"], len(tables["awaited"])) == (whole["ledger"], 3)

@@ -23,7 +23,7 @@ from rigctl.campaign.events import TrialEnded
 from rigctl.campaign.replay import replay
 from rigctl.campaign.trial import State
 from rigctl.config.load import load
-from rigctl.core.experiment.history import History, Look, Observation
+from rigctl.core.experiment.history import History, Look, Observation, end_of
 from rigctl.core.experiment.problem import ModelOptions, Problem
 from rigctl.core.money import to_micros
 from rigctl.core.policy import BudgetSpent, Finished
@@ -106,22 +106,22 @@ async def test_an_end_is_enough_for_who_has_been_told_of_the_rest(decider):
     """And for nobody else: not before, not of another history, nor of one that was corrected since."""
     spec, whole = make_spec(), History.of(observed(9), corrections=2)
     ask = partial(Question, spec.policy, spec.problem, 7)
-    assert (decider.known(whole), decider.known(whole.end(3))) == (0, None)
+    assert (decider.known(whole), decider.known(end_of(whole, 3))) == (0, None)
     assert await decider.decide(ask(whole, None), LONG_S) == decide(ask(whole, None))
     longer = observed(12)
-    assert decider.known(whole) == decider.known(whole.end(3)) == 9
-    assert decider.known(whole.end(3).append(longer[9])) == 9
+    assert decider.known(whole) == decider.known(end_of(whole, 3)) == 9
+    assert decider.known(end_of(whole, 3).append(longer[9])) == 9
     assert decider.known(History.of(longer[:10])) == 9
     others = (
-        History.of(longer, corrections=2).end(3),
-        History.of(longer[:7], corrections=2).end(3),
-        History.of(observed(9), corrections=3).end(3),
-        History.of([*longer[:8], replace(longer[8], y=None)], corrections=2).end(3),
+        end_of(History.of(longer, corrections=2), 3),
+        end_of(History.of(longer[:7], corrections=2), 3),
+        end_of(History.of(observed(9), corrections=3), 3),
+        end_of(History.of([*longer[:8], replace(longer[8], y=None)], corrections=2), 3),
     )
     assert [decider.known(other) for other in others] == [None] * 4
     assert decider.known(History.of([replace(longer[0], control_set=-2), *longer[1:9]])) == 0
     for more in longer[9:]:
-        whole, end = whole.append(more), whole.end(3).append(more)
+        whole, end = whole.append(more), end_of(whole, 3).append(more)
         assert await decider.decide(ask(end, None), LONG_S) == decide(ask(whole, None))
 
 

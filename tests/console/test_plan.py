@@ -162,3 +162,18 @@ def test_programs_are_given_the_plan(bench):
 def test_durations_are_written_as_people_do(seconds, said):
     """Two units at most, and no nought."""
     assert lasting(seconds) == said
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        ("{every: 25 trials, control: [ph], at: {ph: 6 pH}}", "Trials 25, 50 and so on play the reference: ph = 6 pH."),
+        ("{every: 25 trials}", "Trials 25, 50 and so on play what would be recommended at the first of them"),
+    ],
+)
+def test_the_reference_is_planned(reference, said):
+    """Which trials play it, and at what setpoints; without one nothing is said."""
+    text = base("rig")
+    planned = load_text(f"{text}\nreference: {reference}\n", Path("rig.yaml"), to_run=True)
+    assert said in " ".join(shown(planned).split())
+    assert "reference" not in shown(rig())

@@ -14,7 +14,7 @@ from tests.campaign.fakes import SoonContent
 from tests.console.conftest import TRIALS
 
 KEYS = ["trial", "policy", "phase", "control_set", "setpoints", "seed", "decision_s", "reason", "technical"]
-KEYS += ["control_sets", "threshold", "budget"]
+KEYS += ["control_sets", "read", "threshold", "budget"]
 SET_KEYS = [
     "control_set",
     "at",

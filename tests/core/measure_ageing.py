@@ -1,6 +1,6 @@
 """Measure how soon a change of the response is noticed, and how often one that is none.
 
-`python -m tests.core.measure_ageing` writes the table of docs/decisions/0016-ageing.md. Errors are those of a model
+`python -m tests.core.measure_ageing` writes the table of docs/decisions/0017-ageing.md. Errors are those of a model
 that holds: standard normal, and shifted by what a change does to them.
 """
 

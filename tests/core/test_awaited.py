@@ -11,13 +11,16 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel
 
 from rigctl.core.acquisition.outlook import Context
 from rigctl.core.costs.fields import cost_field
+from rigctl.core.counterfactuals import outstanding
 from rigctl.core.experiment.history import History, Observation
 from rigctl.core.experiment.problem import ModelOptions
 from rigctl.core.gp.model import fit_history
 from rigctl.core.gp.surrogate import believing, fit
+from rigctl.core.levers import Situation
+from rigctl.core.play import Post, play
 from rigctl.core.policies.psq import UcbPsq
 from rigctl.core.policy import trial_rng
-from rigctl.core.recommend import recommend
+from rigctl.core.recommend import Outstanding, recommend
 
 OPTIONS = ModelOptions("fixed", lengthscales=(0.3, 0.6), signal_sd=2.0, noise_sd=0.1, mean=5.0)
 
@@ -110,3 +113,46 @@ def test_the_next_trial_goes_elsewhere(problem):
         first.control_set,
         True,
     )
+
+
+def test_what_is_awaited_may_change_what_is_recommended(problem):
+    """Sets tried often stand; one that is awaited, and might be best by far, is named; none awaited, nothing said."""
+    x = np.linspace(0.1, 0.9, 12)
+    known = [Observation(t, 0, (float(v), 0.5), 1.0, 10**6) for t, v in enumerate(x, start=1)]
+    model = ModelOptions("fixed", lengthscales=(0.3, 0.3), signal_sd=1.0, noise_sd=0.05, mean=0.0)
+    problem = replace(problem, model=model, known_costs=(1.0, 1.0, 1.0))
+    tried = Observation(13, 1, (0.5, 0.9), 0.9, 10**6)
+    late = Observation(14, 1, (0.5, 0.05), None, 10**6, awaited=True)
+    sure = Observation(14, 0, (0.5, 0.5), None, 10**6, awaited=True)
+    said = []
+    for more in ((), (sure,), (late,)):
+        history = History.of([*known, tried, *more])
+        situation = Situation(UcbPsq(), {}, problem, history, 3, tolerance=0.0)
+        found = recommend(problem, history, trial_rng(3, len(history) + 1), 0.0)
+        assert found.choice.control_set == ("a",)
+        said.append(outstanding(situation, found))
+    assert said[0] is None
+    assert (said[1].count, said[1].sets) == (1, ())
+    assert said[2] == Outstanding(1, ("b",), said[2].setting)
+    assert said[2].told() == "1 outcome is awaited. It could change what to control, to b."
+
+
+def test_a_simulated_campaign_has_its_outcomes_late(problem):
+    """In the order of their delays, no more than so many under way; what never comes is given up, its cost kept."""
+    delays = {1: 3, 2: 0, 3: None, 4: 1}
+    seen = []
+
+    class Watching(UcbPsq):
+        def propose(self, state, problem, history, rng):
+            seen.append([(o.trial, o.awaited) for o in history.observations if o.awaited or o.y is None])
+            return super().propose(state, problem, history, rng)
+
+    rng = np.random.default_rng(0)
+
+    def observe(proposal):
+        return Observation(proposal.trial, proposal.control_set, tuple(rng.random(2)), 1.0, 10**6)
+
+    played = play(Watching(), replace(problem, budget=10**9), observe, 1, most=4, post=Post(delays.get, 3, 20))
+    assert seen == [[], [(1, True)], [(1, True)], [(1, True), (3, True)]]
+    assert [(o.y, o.awaited) for o in played.history.observations] == [(1.0, False)] * 2 + [(None, False), (1.0, False)]
+    assert played.history.spent == 4 * 10**6

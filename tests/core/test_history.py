@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.history import History, Observation, end_of
 from rigctl.core.experiment.memo import Memo
 
 unit = st.floats(0, 1)
@@ -62,13 +62,13 @@ def test_tables_are_those_of_the_definitions(rows):
 @given(st.lists(observations, max_size=8), st.integers(1, 4), st.lists(observations, max_size=3))
 def test_an_end_has_the_sums_of_all_and_no_tables(rows, count, more):
     """It grows as the whole does; a policy that were asked about it would not be answered by a part."""
-    whole, end = History.of(rows, corrections=3), History.of(rows, corrections=3).end(count)
+    whole, end = History.of(rows, corrections=3), end_of(History.of(rows, corrections=3), count)
     for row in more:
         whole, end = whole.append(row), end.append(row)
     assert (len(end), end.spent, end.uncharged, end.corrections) == (len(whole), whole.spent, whole.uncharged, 3)
     assert len(end.observations) == min(len(rows), count) + len(more)
     assert end.observations == whole.observations[end.before :]
-    assert end.end(1).observations == whole.observations[-1:]
+    assert end_of(end, 1).observations == whole.observations[-1:]
     if len(rows) > count:
         assert end != whole
         with pytest.raises(AssertionError, match="by their sums alone"):

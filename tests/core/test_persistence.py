@@ -7,10 +7,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from rigctl.codec import from_json, plain, to_json, typed
 from rigctl.core.experiment.history import ALONE, History, Look, Observation
 from rigctl.core.marginals.conditional import conditional
 from rigctl.core.marginals.families import TruncatedNormal, Uniform
 from rigctl.core.natural import Learned, persistences, present
+from rigctl.core.policies.gittins import GittinsIndex
+from rigctl.core.policies.likely_maximisers import LikelyMaximisers
+from rigctl.core.policies.psq import UcbPsq
+from rigctl.core.policy import Proposal, next_proposal, trial_rng
 from rigctl.errors import UsageError
 from rigctl.experiment import Experiment, variable
 from tests.core.claims import unreadable
@@ -102,6 +107,8 @@ def test_pairs_of_an_earlier_supply_are_forgotten(problem):
     known = persistences(of_b(problem, Learned()), looked(before, during))[1]
     assert 25 <= known.pairs <= 30
     assert known.rho < 0.3
+    between = present(replace(of_b(problem, Learned()), looks=True), looked(before, during))[0]
+    assert persistences(between, looked(before, during))[1].rho == known.rho
 
 
 def test_persistence_may_be_told(problem):
@@ -134,6 +141,49 @@ def test_variables_that_still_vary_together_are_told_of(problem):
     told = ("a and b: they vary together after a reading. Decisions take them to be independent",)
     assert notes(0.8, 40) == notes(0.8, 100) == told
     assert notes(0.0, 100) == ()
+
+
+def mirrored(count=60):
+    """Trials of a function that is best where a equals b, all of which left b alone."""
+    rng = np.random.default_rng(1)
+    x = rng.random((count, 2))
+    return History.of(
+        Observation(t, A, tuple(at), float(1.0 - 4.0 * (at[0] - at[1]) ** 2), 10, look=Look((None, at[1]), (0.0, 0.0)))
+        for t, at in enumerate(x.tolist(), 1)
+    )
+
+
+def decided(problem, policy, look, rho):
+    """What a policy that can only control a decides where b has read this, and that much of it persists."""
+    space = of_b(problem, Uniform()).space
+    space = replace(space, control_sets=space.control_sets[:1])
+    asked = replace(problem, space=space, budget=10**9, known_costs=(1.0,), look=look, persistence=(0.0, rho))
+    return next_proposal(policy, None, asked, mirrored(), trial_rng(0, 61))
+
+
+@pytest.mark.parametrize("read", [0.25, 0.5, 0.75])
+def test_a_policy_decides_by_the_reading(problem, read):
+    """Where a is best at b's value, it is set to what b has read."""
+    proposal, _ = decided(problem, UcbPsq(), Look((0.5, read), (0.0, 0.0)), 1.0)
+    assert proposal.setting[0] == pytest.approx(read, abs=0.05)
+
+
+@pytest.mark.parametrize("policy", [LikelyMaximisers(), UcbPsq()])
+def test_a_reading_that_tells_nothing_changes_nothing(problem, policy):
+    """Where nothing persists a decision is what it is without a look, bit for bit, and so is the policy's state."""
+    blind, state = decided(problem, policy, None, 1.0)
+    untold, untold_state = decided(problem, policy, Look((0.5, 0.75), (0.0, 0.0)), 0.0)
+    assert (replace(untold, read=()), untold_state) == (blind, state)
+
+
+def test_readings_are_kept_with_the_decision(problem):
+    """A proposal comes back whole from the journal's form of it; one from before there were readings has none."""
+    now = replace(of_b(problem, Uniform()), look=Look((None, 0.7), (0.0, 0.1)), persistence=(0.0, 0.9))
+    proposal, _ = next_proposal(GittinsIndex(), None, now, mirrored(), trial_rng(0, 1))
+    assert [r.value is None for r in proposal.read] == [True, False]
+    assert from_json(Proposal, to_json(proposal)) == proposal
+    older = {name: value for name, value in plain(proposal).items() if name != "read"}
+    assert typed(Proposal, older) == replace(proposal, read=())
 
 
 def test_an_explanation_says_how_far_a_reading_is_trusted():

@@ -14,7 +14,7 @@ from rigctl.errors import (
     Tripped,
 )
 from rigctl.rig.protocols import ActuatorState, Severity
-from rigctl.rig.spec import MeterSpec, OutcomeWiring
+from rigctl.rig.spec import LateSpec, MeterSpec, OutcomeWiring
 from rigctl.rig.values import OpenDose
 
 RELEASED = ActuatorState(controlled=False, setpoint=None)
@@ -253,6 +253,15 @@ async def test_further_outcomes_are_measured_in_the_same_window(bench, make_rig)
     assert found["warmth"].count == found["growth"].count
     with pytest.raises(ConfigError, match=r"further_outcomes\[1\].sensor: got 'no_probe'"):
         make_rig(replace(bench.spec(), further=(further[0], OutcomeWiring("boron", "no_probe"))))
+
+
+async def test_outcomes_that_come_later_are_no_part_of_the_window(bench, make_rig):
+    """A sensor's is read by itself when it is asked for; what a person says needs no sensor at all."""
+    late = make_rig(replace(bench.spec(), late=LateSpec(("growth",), "sensor", 200.0, after_s=100.0)))
+    assert set(await late.measure()) == {"ca", "b", "t"}
+    assert {n: m.value for n, m in (await late.measure(late=True)).items()} == {"growth": 7.0}
+    said = make_rig(replace(bench.spec(), outcome_sensor="", late=LateSpec(("growth",), "hand", 200.0)))
+    assert set(await said.measure()) == set(await said.snapshot()) == {"ca", "b", "t"}
 
 
 async def test_an_implausible_sensor_is_excluded_and_told(bench, rig):

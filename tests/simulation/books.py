@@ -12,12 +12,16 @@ from pathlib import Path
 from typing import Any
 
 NEXT = {
+    ("", "LOOKING"), ("LOOKING", "PROPOSED"),
     ("", "PROPOSED"), ("PROPOSED", "ARMED"), ("ARMED", "RUNNING"), ("RUNNING", "MEASURED"), ("MEASURED", "RECORDED"),
     ("PROPOSED", "ABANDONED"), ("PROPOSED", "FAILED"), ("MEASURED", "FAILED"),
-    *((state, end) for state in ("ARMED", "RUNNING") for end in ("FAILED", "ABANDONED", "LOST")),
+    ("MEASURED", "AWAITING"), ("AWAITING", "RECORDED"), ("AWAITING", "FAILED"),
+    *((state, end) for state in ("LOOKING", "ARMED", "RUNNING") for end in ("FAILED", "ABANDONED", "LOST")),
 }  # fmt: skip
 """Steps that a trial may take."""
 ENDS = ("RECORDED", "FAILED", "ABANDONED", "LOST")
+CHARGED = (*ENDS, "AWAITING")
+"""The rig has done its part, and another trial may begin."""
 AFTER = {
     "": {"RUNNING", "ENDED", "HOLDING", "PAUSED"},
     "RUNNING": {"HOLDING", "PAUSED", "WAITING", "ENDED", "RUNNING"},
@@ -98,7 +102,7 @@ class Books:
             raise Violation(f"states of trials are {rows}, by their last events {state}")
         if sorted(rows) != list(range(1, len(rows) + 1)):
             raise Violation(f"trials are not numbered one by one: {sorted(rows)}")
-        under_way = [trial for trial, now in rows.items() if now not in ENDS]
+        under_way = [trial for trial, now in rows.items() if now not in CHARGED]
         if under_way not in ([], [len(rows)]):
             raise Violation(f"trials {under_way} of {len(rows)} are under way")
 
@@ -128,10 +132,11 @@ class Books:
         meters = {meter for _, meter in charged}
         for trial, row in self.trials.items():
             lines = {meter for charged_to, meter in charged if charged_to == trial}
-            moved = connection.execute("SELECT 1 FROM events WHERE trial = ? AND state = 'ARMED'", (trial,)).fetchone()
-            if row[3] in ENDS and moved and lines != meters:
+            begun = "SELECT 1 FROM events WHERE trial = ? AND state IN ('LOOKING', 'ARMED')"
+            moved = connection.execute(begun, (trial,)).fetchone()
+            if row[3] in CHARGED and moved and lines != meters:
                 raise Violation(f"trial {trial}: {row[3]}, charged for {sorted(lines)}, not for {sorted(meters)}")
-            if row[3] not in ENDS and lines:
+            if row[3] not in CHARGED and lines:
                 raise Violation(f"trial {trial}: {row[3]}, and charged already")
 
     def _phases(self, connection: sqlite3.Connection) -> None:

@@ -63,7 +63,7 @@ class Eyes:
             if name in pumps:
                 return not pumps[name].running
             if name in ("softener", "alkaliser"):
-                return not getattr(plant, name)
+                return not getattr(plant, name).commanded
             return not (plant.refill.commanded if name == "refill" else plant.channels[name[:-6]].enabled)
         if name == "loader":
             return not plant.drives.change.commanded
@@ -75,7 +75,7 @@ class Eyes:
         return [name for name in self.spec.rig.limits if not self.is_safe(name)]
 
     def _under_way(self) -> bool:
-        return bool(self._ask("SELECT 1 FROM trials WHERE state IN ('ARMED', 'RUNNING', 'MEASURED')"))
+        return bool(self._ask("SELECT 1 FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING', 'MEASURED')"))
 
     def _ask(self, sql: str, *parameters: object) -> list[tuple[Any, ...]]:
         try:
@@ -146,7 +146,7 @@ class Witness(Eyes):
         if not on:
             return
         self.promises.moves(", ".join(on))
-        rows = self._ask("SELECT control_set, state FROM trials WHERE state IN ('ARMED', 'RUNNING')")
+        rows = self._ask("SELECT control_set, state FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING')")
         if not rows:
             self.fail(f"{', '.join(on)}: driven while no trial is under way")
             return
@@ -154,7 +154,8 @@ class Witness(Eyes):
         rig = self.spec.rig
         allowed = {a for v in rig.variables if v.name in chosen for a in v.actuators}
         allowed |= {rig.dosing[pump].treatment or "" for pump in rig.dosing if pump in allowed}
-        allowed |= {step.actuator for step in rig.timing.prepare}
+        if rig.timing.look is None or rows[0][1] == "LOOKING":  # prepared once, before it is decided
+            allowed |= {step.actuator for step in rig.timing.prepare}
         if strange := [name for name in on if name not in allowed]:
             self.fail(f"{', '.join(strange)}: driven, but {sorted(chosen)} was chosen")
 

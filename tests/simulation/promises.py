@@ -90,7 +90,7 @@ class Promises:
     # the watch ------------------------------------------------------------------------------------------------------
 
     def _demanded(self, message: str) -> None:
-        under_way = self._witness._ask("SELECT trial FROM trials WHERE state IN ('ARMED', 'RUNNING')")
+        under_way = self._witness._ask("SELECT trial FROM trials WHERE state IN ('LOOKING', 'ARMED', 'RUNNING')")
         if message.endswith(DEMANDS) and under_way and self._demand is None:
             self._demand = self._kernel.now_s, under_way[0][0], message
 
@@ -100,7 +100,7 @@ class Promises:
             return
         at_s, trial, message = self._demand
         state = self._witness._ask("SELECT state FROM trials WHERE trial = ?", trial)
-        if running.life.dead or state not in ([("ARMED",)], [("RUNNING",)]):
+        if running.life.dead or state not in ([("LOOKING",)], [("ARMED",)], [("RUNNING",)]):
             self._demand = None
             return
         driven = [name for name in self._witness.driven() if self._trouble.quiet(name)]

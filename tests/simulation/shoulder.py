@@ -92,8 +92,8 @@ class Shoulder:
         return run
 
     def _window(self, really: Callable[..., Any]) -> Callable[..., Any]:
-        async def measure(rig: Rig) -> Mapping[str, Measurement]:
-            found: Mapping[str, Measurement] = await really(rig)
+        async def measure(rig: Rig, *, look: bool = False) -> Mapping[str, Measurement]:
+            found: Mapping[str, Measurement] = await really(rig, look=look)
             self._seen = {n for n in self._rig.limits if not self._witness.is_safe(n)}
             return found
 

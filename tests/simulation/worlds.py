@@ -25,7 +25,12 @@ class World:
 
 
 PACES: Final = {
-    "dense": {"settle": "20 s", "measure": "{for: 10 s, every: 5 s, statistic: median}", "wait": "10 s"},
+    "dense": {
+        "settle": "20 s",
+        "measure": "{for: 10 s, every: 5 s, statistic: median}",
+        "wait": "10 s",
+        "look": "{after: 2 s, for: 6 s, every: 3 s}",
+    },
     "plain": {"settle": "8 min", "measure": "{for: 2 min, every: 30 s, statistic: median}", "wait": "90 s"},
     "long": {"settle": "12 h", "measure": "{for: 10 min, every: 2 min, statistic: median}", "wait": "2 min"},
 }
@@ -42,6 +47,7 @@ def world(scenario: str, pace: str) -> World:
     text = re.sub(r"(?m)^budget:.*$", "budget: 100000000 EUR", text)
     text = re.sub(r"settle: [^\n]+", f"settle: {times['settle']}", text)
     text = re.sub(r"measure: \{[^\n]+", f"measure: {times['measure']}", text)
+    text = re.sub(r"look: \{[^}]+\}", f"look: {times.get('look', '{for: 1 min, every: 15 s}')}", text)
     text = re.sub(r"wait: [^}\]]+\}", f"wait: {times['wait']}}}", text)
     text += f"  watch: {{every: {WATCH_EVERY[pace]}}}\n"
     text += "  starts: {at_most: 1000000}\n"  # nobody is there to let it go on

@@ -64,7 +64,11 @@ def test_a_whole_campaign_adds_up_and_recommends_well(demo, tmp_path):
     assert answer["spent"] == answer["ledger_sum"] == pytest.approx(booked["amount"] / 1e6, abs=1e-9)
     assert answer["spent"] <= answer["budget"] == 22.0
     assert answer["safe"]["ok"]
-    assert len(rows(run.state, "SELECT 1 FROM trials WHERE state = 'RECORDED'")) == answer["trials"]
+    # the last look may find that nothing fits the budget any more
+    undecided = [row["trial"] for row in rows(run.state, "SELECT trial FROM trials WHERE proposal IS NULL")]
+    assert undecided in ([], [answer["trials"]])
+    recorded = rows(run.state, "SELECT 1 FROM trials WHERE state = 'RECORDED'")
+    assert len(recorded) == answer["trials"] - len(undecided)
     assert answer["simulators_truth"]["control_set"] == answer["recommendation"]["control_set"]
     assert answer["simulators_truth"]["share_of_best"] >= 0.9
     assert at_work_in(tmp_path) == []

@@ -61,7 +61,7 @@ def people(rows: Rows) -> Iterator[Violation]:
         if (" ".join(filter(None, (row["device"], row["part"]))), row["who"]) not in audited:
             yield violation(row, "upkeep", f"{row['who']} has done it to {row['device']}, but no act says so")
     for row in rows["corrections"]:
-        late = rows.came.get(row["trial"], (0, {}))[0] == row["id"]
+        late = rows.came.get(row["trial"], (0, {}))[0] == row["id"]  # nobody has corrected it: it came
         if not late and (row["kind"], f"trial {row['trial']}") not in acts:
             yield violation(row, "corrections", f"{row['who']} has corrected trial {row['trial']}, but no act says so")
         if (state := known_state(rows.events[row["trial"]][-1]["state"] if row["trial"] in rows.events else "")) and (

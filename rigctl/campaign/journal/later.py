@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from heapq import merge
+from operator import itemgetter
+from typing import Any, Final
 
 from rigctl.campaign.journal.documents import loaded
 from rigctl.campaign.journal.stored import Row, Rows, Violation, violation
 from rigctl.campaign.trial import Event, State
 from rigctl.errors import RigctlError
+
+CAMPAIGN: Final = "rigctl"
+"""Who gives up an outcome that nobody has said in time."""
 
 
 def awaited(rows: Rows) -> Iterator[Violation]:
@@ -57,6 +62,18 @@ def ends(came: set[str] | None, *, enough: bool) -> list[Event]:
     return [] if came is None else [Event.RECORD if came and enough else Event.FAIL]
 
 
+def in_time(steps: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the steps of trials, one after the other, with what came later where it came."""
+    waited: set[int] = set()
+    rest: list[dict[str, Any]] = []
+    ends: list[dict[str, Any]] = []
+    for step in steps:
+        (ends if step["trial"] in waited else rest).append(step)
+        if step["event"] == Event.AWAIT:
+            waited.add(step["trial"])
+    return list(merge(rest, sorted(ends, key=itemgetter("at_s")), key=itemgetter("at_s")))
+
+
 def noted(rows: Iterable[dict[str, Any]], events: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Return who waits until when; a trial of which that is lost is due at once."""
     known = {row["trial"]: row for row in rows}
@@ -65,3 +82,14 @@ def noted(rows: Iterable[dict[str, Any]], events: Iterable[Mapping[str, Any]]) -
         known.get(n, {"trial": n, "how": "hand", "due_s": row["at_s"], "due_utc": row["utc"], "epoch": ""})
         for n, row in sorted(waits.items())
     ]
+
+
+def owed(tables: Mapping[str, Iterable[dict[str, Any]]]) -> list[tuple[str, dict[str, Any]]]:
+    """Return the acts that people owe the audit for corrections: none where a sensor, or nobody, said what came."""
+    how = {row["trial"]: row["how"] for row in tables.get("awaited", ())}
+    found = []
+    for row in tables["corrections"]:
+        late = how.pop(row["trial"], None) if came_of([row]) else None
+        by_person = late == "hand" and row["who"] != CAMPAIGN
+        found += [] if late and not by_person else [("outcome" if late else row["kind"], row)]
+    return found

@@ -136,14 +136,12 @@ def _trials(mending: Mending) -> None:
     last = max([*known, *named], default=0)
     events, measured, looks = (mending.by_trial(table) for table in ("events", "measurements", "looks"))
     came, late = later.came_of(mending.tables.get("corrections", ())), mending.there("awaited", "trial")
-    rows: Rows = []
-    steps: Rows = []
+    rows, steps = Rows(), Rows()
     for number in range(1, last + 1):
         said = {row["event"]: row for row in events.get(number, ())}
         row = known.get(number)
         if row is None:
-            row = _placeholder(mending, number)
-            path = [Event.INGEST_FAILED]
+            row, path = _placeholder(mending, number), [Event.INGEST_FAILED]
             mending.undecided.append(number)
         elif row["origin"] == "manual":
             path = [Event.INGEST if row["state"] == State.RECORDED else Event.INGEST_FAILED]
@@ -157,16 +155,14 @@ def _trials(mending: Mending) -> None:
                 path += _path(row, said, enough=enough, may_be_open=may_be_open)
             elif not may_be_open or row["state"] != State.LOOKING:  # it ended before it was decided
                 path.append(next((event for event in (Event.FAIL, Event.ABANDON) if event in said), Event.LOSE))
-            if _after(path) in _ENDS and _after(path) != row["state"]:
-                mending.closed.append(number)
+            mending.closed += [number] if _after(path) in _ENDS and _after(path) != row["state"] else []
         rows.append({**row, "state": str(_after(path))})
         steps += [_step(number, event, path, said, steps) for event in path]
-    mending.tables["trials"] = rows
+    mending.tables["trials"], mending.tables["events"] = rows, later.in_time(steps)
     latest_s = 0.0
-    for number, step in enumerate(steps, start=1):
+    for number, step in enumerate(mending.tables["events"], start=1):
         latest_s = step["at_s"] = max(step["at_s"], latest_s)
         step["id"] = number
-    mending.tables["events"] = steps
 
 
 def _placeholder(mending: Mending, number: int) -> Row:
@@ -359,9 +355,7 @@ def _people(mending: Mending) -> None:
     mending.keep("awaited", later.noted(tables.get("awaited", ()), tables["events"]))
     acts = {(row["verb"], row["argument"]) for row in tables["acts"]}
     told = [("ack", f"alarm {row['alarm']}", row) for row in tables["acknowledgements"]]
-    told += [(row["kind"], f"trial {row['trial']}", row) for row in tables["corrections"]]
-    given = {row["trial"] for row in tables.get("awaited", ()) if row["how"] == "hand"}
-    told += [("outcome", f"trial {row['trial']}", row) for row in tables["corrections"] if row["trial"] in given]
+    told += [(verb, f"trial {row['trial']}", row) for verb, row in later.owed(tables)]
     audited = {(row["argument"], row["who"]) for row in tables["acts"]}
     for row in tables.get("upkeep", ()):
         argument = " ".join(filter(None, (row["device"], row["part"])))

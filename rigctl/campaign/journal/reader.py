@@ -149,8 +149,8 @@ def observation(
         cost=row.cost,
         cost_known=row.whole and not row.estimated,
         further=_further(row, further) if row.state is State.RECORDED else (),
-        look=look_of(space, row.looks),
         awaited=row.state is State.AWAITING,
+        look=look_of(space, row.looks),
     )
     if row.by_hand is None or row.by_hand.imported is None:
         return seen

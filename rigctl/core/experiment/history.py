@@ -69,7 +69,7 @@ class History:
     corrections: int = field(default=0, repr=False, compare=False)
     """The last correction of a trial that this takes into account, by its number in the journal; 0: none."""
     before: int = field(default=0, repr=False)
-    """Trials before the first of these, known by their sums alone: more than 0 in an `end`."""
+    """Trials before the first of these, known by their sums alone: more than 0 in an `end_of` another."""
 
     def append(self, observation: Observation) -> History:
         """Return a longer history; this one stays as it is. Nothing known is computed again, only copied."""
@@ -79,16 +79,6 @@ class History:
         if "_tables" in vars(self):  # whoever asks for sums alone, as a campaign's loop does, need not keep tables
             vars(longer)["_tables"] = self._tables.extended((observation,))
         return longer
-
-    def end(self, count: int) -> History:
-        """Return its last `count` observations with the length and sums of all: for a loop that keeps no more.
-
-        No policy can be asked about it. Whoever needs the others reads them where they are written.
-        """
-        kept = self.observations[-count:]
-        shorter = History(kept, Memo(), self.corrections, len(self) - len(kept))
-        vars(shorter)["_sums"] = self._sums
-        return shorter
 
     @classmethod
     def of(cls, observations: Iterable[Observation], memo: Memo | None = None, corrections: int = 0) -> History:
@@ -162,6 +152,17 @@ class History:
     def trials_of(self, control_set: int) -> int:
         """Return how many charged trials this control set has had, T_i."""
         return self._tables.trials.get(control_set, 0)
+
+
+def end_of(history: History, count: int) -> History:
+    """Return its last `count` observations with the length and sums of all: for a loop that keeps no more.
+
+    No policy can be asked about it. Whoever needs the others reads them where they are written.
+    """
+    last = history.observations[-count:]
+    shorter = History(last, Memo(), history.corrections, len(history) - len(last))
+    vars(shorter)["_sums"] = history._sums  # noqa: SLF001 - its own
+    return shorter
 
 
 def _read_only(array: FloatArray) -> FloatArray:

@@ -11,6 +11,7 @@ from rigctl.core.experiment.history import History
 from rigctl.core.experiment.problem import JsonState, ModelOptions, Problem, sign, values
 from rigctl.core.gp.ageing import fit_ageing
 from rigctl.core.gp.hyperparameters import Hyperparameters
+from rigctl.core.gp.noticing import puzzled
 from rigctl.core.gp.record import Record
 from rigctl.core.gp.surrogate import Posterior, believing, fit
 from rigctl.core.response import notes_of
@@ -65,6 +66,7 @@ def fit_history(
     refit = problem.model.hyperparameters == "learned" and due
     if problem.model.hyperparameters == "learned":
         record = Record(x, y, *_times(history), history.noise)
+        refit = refit and (previous is None or not puzzled(record, previous))
         posterior = fit_ageing(record, _turned(problem), previous, refit=refit, memo=history.memo)
     else:
         posterior = fit(x, y, _turned(problem), previous, refit=refit, memo=history.memo, noise=history.noise)

@@ -31,7 +31,9 @@ SIDE = 3
 SOUGHT = 1.2
 """Size of the change looked for, in spreads of one prediction: finds one of 1.0 soonest."""
 THRESHOLD = 6.2
-"""Of the logarithm of the summed likelihood ratios; `docs/decisions/0016-ageing.md` has what it was measured to do."""
+"""Of the logarithm of the summed likelihood ratios; `docs/decisions/0017-ageing.md` has what it was measured to do."""
+STRANGE = 8.0
+"""An error of so many spreads has hyper-parameters wait for `SIDE` - 1 outcomes more before they are learned anew."""
 WIDER, RECENT = 1.1, 20
 """Errors that have been so many times as large as they should be count as the smaller; but for the newest, as a
 change makes them large, too."""
@@ -83,6 +85,19 @@ def noticed(
     ends = range(max(begin - left_out, least) if every else last, last + 1)
     found = scanned(factor, rows.residual(h), ends)
     return found and replace(found, begins=found.begins + left_out, noticed=found.noticed + left_out)
+
+
+def puzzled(record: Record, h: Hyperparameters) -> bool:
+    """Tell whether one of the last outcomes is so far off that it may be the first of a change.
+
+    Hyper-parameters learned with it would call all that was known noise, and the change could not be told any more.
+    """
+    rows = record.thinned()
+    if len(rows.y) < BEFORE + SIDE:
+        return False
+    signal = rows.signal(h)
+    L = cholesky(signal + rows.scatter(h, h.ageing, signal))
+    return L is not None and bool(np.abs(solve(L, rows.residual(h)[None, :])[0][1 - SIDE :]).max() > STRANGE)
 
 
 def scanned(L: FloatArray, residual: FloatArray, ends: range) -> Suspicion | None:

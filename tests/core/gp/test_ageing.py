@@ -197,7 +197,7 @@ def test_what_proves_a_false_alarm_is_dropped() -> None:
 
 
 def test_changes_are_noticed_within_ten_trials_and_hardly_ever_by_mistake() -> None:
-    """In short what docs/decisions/0016-ageing.md has in full: one alarm in 1000 trials is false, ten find a step."""
+    """In short what docs/decisions/0017-ageing.md has in full: one alarm in 1000 trials is false, ten find a step."""
     rate, median = measured(runs=60, trials=130, begins=100)
     assert rate <= np.exp(-THRESHOLD)  # what no model exceeds, as the sum's expectation grows by 1 a trial
     assert median <= 12

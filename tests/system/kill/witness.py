@@ -70,7 +70,7 @@ def _money(journal: Reader, space: Space) -> Iterator[str]:
         if line.estimated and not line.note.endswith((BY_SHARE, BY_DOSES)):
             yield f"trial {line.trial}: {line.meter} estimated: {line.note}"
     for row in journal.trials():
-        armed = any(e.event is Event.ARM for e in journal.events(row.trial))
+        armed = any(e.event in (Event.LOOK, Event.ARM) for e in journal.events(row.trial))
         meters = {line.meter for line in journal.ledger(row.trial)}
         if armed != bool(meters):
             yield f"trial {row.trial}: armed: {armed}, charged: {sorted(meters)}"

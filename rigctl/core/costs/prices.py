@@ -1,0 +1,43 @@
+"""What a trial is expected to cost: by control set, and by setting where that matters."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rigctl.core.costs.beliefs import believe
+from rigctl.core.costs.fields import cost_field
+
+if TYPE_CHECKING:
+    from rigctl.core.arrays import FloatArray
+    from rigctl.core.experiment.history import History
+    from rigctl.core.experiment.problem import CostField, Problem
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prices:
+    """Hold what is believed of costs, currency units."""
+
+    means: tuple[float | None, ...]
+    """(m,), by control set; None: nobody knows."""
+    field: CostField | None
+    """Where costs depend on the setting."""
+    told: bool
+    """Whether the field is known, not learned."""
+
+    @classmethod
+    def of(cls, problem: Problem, history: History) -> Prices:
+        """Learn them from what was metered, unless the problem knows them."""
+        means = tuple(c.mean for c in believe(problem, history, "empirical-bernstein"))
+        told = problem.known_cost_field is not None
+        field = None if problem.cost_model == "per-set" and not told else cost_field(problem, history)
+        return cls(means, field, told)
+
+    def at(self, control_set: int, settings: FloatArray) -> FloatArray | None:
+        """Return the mean cost of a trial at each of the settings (b, k), (b,); None: nobody knows."""
+        mean = self.means[control_set]
+        if self.field is None:
+            return None if mean is None else np.full(len(settings), mean)
+        return np.asarray(self.field.mean(control_set, settings)) if self.told or mean is not None else None

@@ -1,0 +1,1 @@
+"""Rules: what to control, and where, depending on what was read before the trial."""

@@ -1,0 +1,151 @@
+"""The full rule: on every day the control set and setting that are best at its readings.
+
+What is recommended without a reading was played (decision 0012). What a rule plays is a point: its setting, and what
+the rest does on that day. A trial speaks for its point, whatever it controlled; so a setting counts as played if these
+variables had those values, all of them, in a trial with an outcome. Settings are compared by what is expected at the
+reading less one standard deviation, which is large where no trial was near the point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.bounds.levels import snapped
+from rigctl.core.costs.prices import Prices
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.space import Space
+from rigctl.core.rules.readings import Days
+
+DOUBT = 1.0
+"""Standard deviations by which what is expected is lowered before it is compared, as without readings."""
+JUDGED = 8
+"""Settings of a control set whose spread is computed for a day: those with the highest means."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ways:
+    """Hold settings to choose from."""
+
+    sets: IntArray
+    """(w,), rising: control set of each."""
+    points: FloatArray
+    """(w, d), unit cube; only the controlled columns count."""
+
+    @classmethod
+    def joined(cls, sets: IntArray, points: FloatArray) -> Ways:
+        """Put them in order."""
+        order = np.argsort(sets, kind="stable")
+        return cls(sets[order], points[order])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Best:
+    """Hold the best supported setting of every control set on every day. Standardised."""
+
+    way: IntArray
+    """(q, m), which of the ways; 0 where the set has none."""
+    points: FloatArray
+    """(q, m, d), unit cube."""
+    mean: FloatArray
+    """(q, m); -inf where the set has none, or is not in question."""
+    sd: FloatArray
+    """(q, m)."""
+
+    @property
+    def support(self) -> FloatArray:
+        """(q, m): what is compared."""
+        return np.asarray(self.mean - DOUBT * self.sd)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Full:
+    """Hold the full rule on so many days."""
+
+    best: Best
+    cost: FloatArray
+    """(q, m), currency units; 0 where nobody knows."""
+    chosen: IntArray
+    """(q,): the control set to play."""
+    enough: FloatArray
+    """(q,): support that is good enough on that day."""
+
+    @property
+    def points(self) -> FloatArray:
+        """(q, d): where the chosen sets are set."""
+        return np.asarray(self.best.points[np.arange(len(self.chosen)), self.chosen])
+
+    @property
+    def mean(self) -> FloatArray:
+        """(q,): what is expected of them."""
+        return np.asarray(self.best.mean[np.arange(len(self.chosen)), self.chosen])
+
+    @property
+    def paid(self) -> FloatArray:
+        """(q,): what they cost."""
+        return np.asarray(self.cost[np.arange(len(self.chosen)), self.chosen])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seeking:
+    """Hold what settings are chosen by, whatever the day."""
+
+    space: Space
+    prices: Prices
+    floor: float
+    """Standardised; tolerance is a share of the distance from it."""
+    tolerance: float
+
+    def ways(self, among: Sequence[int], history: History, further: Ways) -> Ways:
+        """Return the settings of these control sets that occurred in a trial with an outcome, and `further` ones.
+
+        They are sets that leave a variable alone whose reading tells something. Of all others the reading changes
+        nothing, so what is recommended without it, one of `further`, is all there is.
+        """
+        x = np.array([o.x for o in history.complete], dtype=float)
+        x = snapped(np.clip(x, 0.0, 1.0), self.space.steps)
+        every = np.repeat(np.array(among, dtype=np.int64), len(x))
+        points = np.tile(x, (len(among), 1)).reshape(-1, self.space.dimension)
+        return Ways.joined(np.concatenate([every, further.sets]), np.concatenate([points, further.points]))
+
+    def full(self, days: Days, ways: Ways) -> Full:
+        """Choose on every day: the cheapest set that is good enough, at its best supported setting."""
+        found = best_ways(days, ways)
+        cost = np.zeros(found.mean.shape)
+        for i, chosen in enumerate(self.space.control_sets):
+            priced = self.prices.at(i, found.points[:, i, list(chosen.indices)])
+            cost[:, i] = 0.0 if priced is None else priced
+        support = found.support
+        top = support.argmax(axis=1)
+        rows = np.arange(len(top))
+        mean, supported = (self._good_enough(v[rows, top]) for v in (found.mean, support))
+        good = (found.mean >= mean[:, None]) & (support >= supported[:, None])
+        cheapest = np.where(good, cost, np.inf)
+        equal = cheapest <= cheapest.min(axis=1)[:, None]
+        chosen_sets = np.where(equal, support, -np.inf).argmax(axis=1)
+        return Full(found, cost, chosen_sets, supported)
+
+    def _good_enough(self, best: FloatArray) -> FloatArray:
+        return np.minimum(best, self.floor + (1 - self.tolerance) * (best - self.floor))
+
+
+def best_ways(days: Days, ways: Ways) -> Best:
+    """Find the best supported setting of every control set on every day."""
+    count, m = len(days), len(days.masks)
+    way = np.zeros((count, m), dtype=np.int64)
+    means, sds, rows = np.full((count, m), -np.inf), np.zeros((count, m)), np.arange(count)
+    for s in range(m):
+        mine = np.flatnonzero(ways.sets == s)
+        if not len(mine):
+            continue
+        expected = days.means(s, ways.points[mine])
+        few = min(JUDGED, len(mine))
+        top = np.argpartition(-expected, few - 1, axis=1)[:, :few]
+        judged = [days.believed(s, ways.points[mine[top[:, k]]], rows) for k in range(few)]
+        mean, sd = (np.stack(values, axis=1) for values in zip(*judged, strict=True))
+        best = (mean - DOUBT * sd).argmax(axis=1)
+        way[:, s], means[:, s], sds[:, s] = mine[top[rows, best]], mean[rows, best], sd[rows, best]
+    return Best(way, ways.points[way], means, sds)

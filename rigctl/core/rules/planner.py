@@ -1,0 +1,121 @@
+"""Works out a rule: the full one, which plays at every reading what a recommendation would, and the short one of it.
+
+Both are sought on days drawn from what is believed of the readings, and what they are worth is stated on other days:
+not on those that were seen, which chose the data, nor on those they were sought on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.costs.prices import Prices
+from rigctl.core.experiment.history import History
+from rigctl.core.experiment.problem import Problem
+from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.natural import persistences
+from rigctl.core.rules.full import Full, Seeking, Ways
+from rigctl.core.rules.readings import Days, Readings, telling
+from rigctl.core.rules.short import Formula, Leaf, constant, short_rule
+
+if TYPE_CHECKING:
+    from rigctl.core.persistence import Persistence
+
+DAYS = ((150, 512), (300, 256), (10**9, 128))
+"""With at most so many trials a rule is sought on as many days, and stated on as many others; a day costs the square of
+the trials."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Found:
+    """Hold a rule as it was found, before it is stated."""
+
+    readings: Readings
+    """Those it was sought on."""
+    leaves: tuple[Leaf, ...]
+    formulas: tuple[Formula, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Planner:
+    """Hold all that a rule needs besides readings."""
+
+    problem: Problem
+    """With concrete marginals, not conditional on a reading."""
+    history: History
+    posterior: Posterior
+    seeking: Seeking
+    trusted: tuple[Persistence | None, ...]
+    ways: Ways
+    """Settings to choose from."""
+    count: int
+    """Days."""
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        history: History,
+        posterior: Posterior,
+        settings: Mapping[int, tuple[float, ...]],
+        *,
+        worst: float,
+        tolerance: float,
+    ) -> Planner:
+        """Take what the trials so far speak for.
+
+        Args:
+            problem: with concrete marginals, not conditional on a reading.
+            history: all trials.
+            posterior: of the value given `history`.
+            settings: by control set that may be recommended, its best supported fixed setting (k,), unit cube.
+            worst: the worst value there can be, which the tolerance is counted from; outcome units, larger is better.
+            tolerance: how much worse than the best is good enough, as a share.
+        """
+        space, h = problem.space, posterior.hyperparameters
+        seeking = Seeking(space, Prices.of(problem, history), (worst - h.y_shift) / h.y_scale, tolerance)
+        trusted = persistences(replace(problem, look=None), history)
+        own = telling(space, trusted)
+        sets = np.array(sorted(settings), dtype=np.int64)
+        points = np.concatenate([space.rows(i, np.array([settings[i]])) for i in sets.tolist()])
+        ways, count = Ways(sets, points), 1
+        if own:
+            count = next(days for most, days in DAYS if len(posterior.x) <= most)
+            open_ = [i for i in sets.tolist() if set(own) - set(space.control_sets[i].indices)]
+            ways = seeking.ways(open_, history, ways)
+        return cls(problem, history, posterior, seeking, trusted, ways, count)
+
+    @property
+    def telling(self) -> tuple[int, ...]:
+        """Return the variables whose readings tell something of a trial."""
+        return telling(self.problem.space, self.trusted)
+
+    def best_at(self, read: FloatArray) -> tuple[IntArray, FloatArray]:
+        """Return what the full rule plays at readings (q, d), unit cube: control sets (q,) and points (q, d).
+
+        Of a point only the columns of its control set count.
+        """
+        full = self.full(Readings.given(self.problem.space, self.trusted, read))[1]
+        return full.chosen, full.points
+
+    def full(self, readings: Readings) -> tuple[Days, Full]:
+        """Return what is believed on these days, and the full rule on them."""
+        days = Days.of(self.posterior, self.problem.space, readings)
+        return days, self.seeking.full(days, self.ways)
+
+    def short(self, fixed: int, setting: tuple[float, ...]) -> Found:
+        """Grow the short rule beside the fixed setting (k,) of a control set, unit cube."""
+        readings = self.drawn()[0]
+        days, full = self.full(readings)
+        alone = constant(fixed, np.array(setting), self.problem.space.dimension)
+        leaves, formulas = short_rule(days, readings.days, self.seeking, full, fixed=alone, telling=self.telling)
+        return Found(readings, leaves, formulas)
+
+    def drawn(self) -> tuple[Readings, Readings]:
+        """Draw days to seek a rule on, and others to state it on."""
+        both = Readings.drawn(self.problem.space, self.trusted, 2 * self.count)
+        return both.part(slice(0, self.count)), both.part(slice(self.count, None))

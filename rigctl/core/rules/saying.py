@@ -1,0 +1,142 @@
+"""A rule in words: its lines as a table that a person can follow, and what it is worth as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from rigctl.core.explain import decimals_for
+from rigctl.core.rule import Between, Line, Looking, Rule, Setting
+from rigctl.core.worth import SMALLEST, Gain
+
+ANY = "at any reading"
+LITTLE = 0.005
+"""A smaller share of what looking gains is not spoken of."""
+TOGETHER = 5
+"""Variables in one sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table; texts."""
+
+    when: str
+    control: str
+    at: str
+    expected: str
+    interval: str
+    cost: str
+    share: str
+
+
+def rows(rule: Rule, units: Mapping[str, str]) -> tuple[Row, ...]:
+    """Return the rule as a table; `units` are those of the variables as shown, empty for none."""
+    decimals = decimals_for([0.25 * (line.high - line.low) for line in rule.lines])
+    return tuple(
+        Row(
+            when=" and ".join(_when(c, units) for c in line.when) or ANY,
+            control="+".join(line.control_set),
+            at=at(line, units),
+            expected=f"{line.expected:.{decimals}f}",
+            interval=f"{line.low:.{decimals}f} to {line.high:.{decimals}f}",
+            cost="-" if line.cost_per_trial is None else f"{line.cost_per_trial:.3g}",
+            share=f"{line.share:.0%}",
+        )
+        for line in rule.lines
+    )
+
+
+def at(line: Line, units: Mapping[str, str]) -> str:
+    """Say where a line sets its variables, as `ph 6.1 + 0.4 x (ca - 3.2), n 80 mL`."""
+    return ", ".join(_setting(s, units.get(s.variable, "")) for s in line.settings)
+
+
+def worth(rule: Rule, *, outcome: str, unit: str, currency: str) -> Iterator[str]:
+    """Say what the rule and looking first are worth; sentences. `unit` is the outcome's, as shown, empty for none."""
+    say = _Words(rule, unit, currency)
+    looking = rule.looking
+    paid = "" if rule.cost_per_trial is None else f", at {rule.cost_per_trial:.3g} {currency} a trial"
+    if not rule.follows:
+        yield "No reading calls for anything else than the recommended fixed setting."
+    else:
+        yield f"Over the readings to come, {outcome} is expected at {say.span(rule.low, rule.high)}{paid}."
+        yield f"Looking first is {say.gain(looking.gain)} than the recommended fixed setting."
+        yield from say.money(looking)
+    yield from say.loss()
+    if rule.follows:
+        yield "Where a reading is missing, run the recommended fixed setting."
+        yield "What these lines set is backed by trials nearby, but need not have been set before."
+    kept = [f"{t.variable} {t.rho:.0%}" for t in rule.trust]
+    for i in range(0, len(kept), TOGETHER):
+        yield f"Still there in the trial, of a deviation read before: {', '.join(kept[i : i + TOGETHER])}."
+
+
+class _Words:
+    """Write a rule's numbers with the same decimals."""
+
+    def __init__(self, rule: Rule, unit: str, currency: str) -> None:
+        self._rule, self._unit, self._currency = rule, unit, currency
+        gain = rule.looking.gain
+        self._decimals = decimals_for([0.25 * (rule.high - rule.low), 0.25 * (gain.high - gain.low)])
+
+    def span(self, low: float, high: float) -> str:
+        return f"{self._number(low)} to {self._number(high)} {self._unit}".rstrip()
+
+    def gain(self, gain: Gain) -> str:
+        """Say how much better something is; with `than` after it."""
+        if gain.low > 0:
+            return f"better by {self.span(gain.low, gain.high)}"
+        if gain.high < 0:
+            return f"worse by {self.span(-gain.high, -gain.low)}"
+        return f"not shown to be better ({self.span(gain.low, gain.high)})"
+
+    def money(self, looking: Looking) -> Iterator[str]:
+        """Say what looking saves, or from which worth of the outcome on it pays; looking itself not counted."""
+        one = f"one {self._unit}" if self._unit else "one unit of outcome"
+        if looking.saving is not None and looking.saving > 0:
+            yield f"It saves {looking.saving:.3g} {self._currency} a trial, what looking itself costs not counted."
+        elif looking.saving is not None and looking.saving < 0:
+            yield f"It costs {-looking.saving:.3g} {self._currency} a trial more."
+        if looking.per_outcome is not None:
+            yield f"It pays if {one} is worth more than {looking.per_outcome:.2g} {self._currency}."
+        if looking.instead and looking.instead_costs is not None and looking.instead_costs > SMALLEST:
+            price = f"{looking.instead_costs:.3g} {self._currency}"
+            yield f"To expect as much without looking, control {'+'.join(looking.instead)}: {price} a trial more."
+        elif not looking.instead and looking.gain.low > 0:
+            yield "No fixed setting that was tried is expected to be as good."
+
+    def loss(self) -> Iterator[str]:
+        """Say what the table gives up against doing what is best at every single reading."""
+        rule, told = self._rule, []
+        if rule.loss_share is not None and abs(rule.loss_share) < LITTLE:
+            told.append("no better")
+        elif rule.loss > 0 and float(lost := f"{rule.loss:.{self._decimals}f}"):
+            share = "" if rule.loss_share is None else f", {rule.loss_share:.0%} of what looking gains"
+            told.append(f"better by {f'{lost} {self._unit}'.rstrip()}{share}")
+        if rule.full_cost is not None and rule.cost_per_trial is not None:
+            less = rule.cost_per_trial - rule.full_cost
+            if less >= SMALLEST and less >= LITTLE * rule.cost_per_trial:
+                told.append(f"cheaper by {less:.2g} {self._currency} a trial")
+        for more in told:
+            yield f"The best at every single reading would be {more}."
+
+    def _number(self, value: float) -> str:
+        text = f"{value:.{self._decimals}f}"
+        return text.lstrip("-") if float(text) == 0 else text
+
+
+def _when(condition: Between, units: Mapping[str, str]) -> str:
+    unit = units.get(condition.reading, "")
+    if condition.low is None:
+        return f"{condition.reading} below {condition.high:g} {unit}".rstrip()
+    if condition.high is None:
+        return f"{condition.reading} from {condition.low:g} {unit}".rstrip()
+    return f"{condition.reading} from {condition.low:g} to below {condition.high:g} {unit}".rstrip()
+
+
+def _setting(setting: Setting, unit: str) -> str:
+    terms = "".join(
+        f" {'+' if s.per_unit > 0 else '-'} {abs(s.per_unit):g} x ({s.reading} - {s.about:g})".replace("- -", "+ ")
+        for s in setting.slopes
+    )
+    return f"{setting.variable} {setting.at:.4g}{terms} {unit}".rstrip()

@@ -1,0 +1,337 @@
+"""The short rule: a tree of few leaves, in each of which one control set is played.
+
+Within a leaf a setting is a constant or goes straight with readings. What may be played is a pool of such formulas,
+each worked out on all days; so the tree is grown by what it is worth, not by how well it imitates the full rule. The
+formulas are then improved on the days of the leaf they are in, and the tree is grown anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from rigctl.core.arrays import BoolArray, FloatArray, IntArray
+from rigctl.core.bounds.expectations import FLOOR
+from rigctl.core.bounds.levels import snapped
+from rigctl.core.rules.full import DOUBT, Full, Seeking
+from rigctl.core.rules.readings import Days
+
+LINES = 7
+"""Leaves at most: what a person can follow."""
+FEWEST = 1 / 64
+"""Share of the days that a leaf has at least."""
+ROUNDS = 2
+"""Improving the formulas, and growing the tree anew."""
+RIVALS = 2
+"""Control sets whose formulas are improved in a leaf."""
+CONSTANTS = 8
+"""Days whose best settings are formulas as they are, per control set."""
+LITTLE = 0.01
+"""A split, or a reading in a formula, is worth its room from this share of the full rule's gain on."""
+SAVING = 0.2
+"""Share of the tolerance that the largest saving there is outweighs once an outcome is good enough."""
+STEPS = 30
+"""Of a formula's improvement."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Formula:
+    """Set a control set by readings: base + slopes (reading - 1/2), cut at the range. Unit cube."""
+
+    control_set: int
+    base: FloatArray
+    """(k,)."""
+    slopes: FloatArray
+    """(k, d)."""
+
+    def settings(self, read: FloatArray) -> FloatArray:
+        """Return settings (b, k) for readings (b, d), before they are cut."""
+        return np.asarray(self.base + (read - 0.5) @ self.slopes.T)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaf:
+    """Hold one line of the rule."""
+
+    low: IntArray
+    """(d,): first level of each reading."""
+    high: IntArray
+    """(d,): one past the last."""
+    rows: IntArray
+    """Days it holds on."""
+    formula: int
+    """Of the pool."""
+
+
+@dataclass(slots=True, eq=False)
+class Pool:
+    """Collects formulas, each with what it is worth on all days."""
+
+    days: Days
+    seeking: Seeking
+    full: Full
+    telling: tuple[int, ...]
+    weight: float
+    """Standardised outcome per currency unit."""
+    formulas: list[Formula] = field(default_factory=list)
+    worth: list[FloatArray] = field(default_factory=list)
+    """(q,) each: support, as far as it is good enough, less the weight of its cost."""
+
+    def add(self, formula: Formula) -> int:
+        """Put a formula in; return its number."""
+        self.formulas.append(formula)
+        self.worth.append(self.judged(formula, np.arange(len(self.days))))
+        return len(self.formulas) - 1
+
+    def follows(self, control_set: int) -> bool:
+        """Tell whether it leaves a variable alone whose reading tells something."""
+        return bool(set(self.telling) - set(self.seeking.space.control_sets[control_set].indices))
+
+    def points(self, formula: Formula, rows: IntArray) -> FloatArray:
+        """Return where it sets the variables on these days, (b, d), unit cube."""
+        at = np.full((len(rows), self.days.read.shape[1]), 0.5)
+        columns = list(self.seeking.space.control_sets[formula.control_set].indices)
+        at[:, columns] = np.clip(formula.settings(self.days.read[rows]), 0.0, 1.0)
+        return snapped(at, self.seeking.space.steps)
+
+    def judged(self, formula: Formula, rows: IntArray) -> FloatArray:
+        """Return what it is worth on these days, (b,)."""
+        at, s = self.points(formula, rows), formula.control_set
+        mean, sd = self.days.believed(s, at, rows)
+        cost = self.seeking.prices.at(s, at[:, list(self.seeking.space.control_sets[s].indices)])
+        paid = 0.0 if cost is None else self.weight * cost
+        return np.asarray(np.minimum(mean - DOUBT * sd, self.full.enough[rows]) - paid)
+
+    def improved(self, formula: Formula, rows: IntArray, used: BoolArray | None = None) -> Formula:
+        """Climb to the formula that supports these days best; `used` (k, d) says which slopes it may have."""
+        from scipy.optimize import minimize  # noqa: PLC0415 - heavy: not for `rigctl --help`
+
+        s = formula.control_set
+        days, posterior = self.days, self.days.posterior
+        columns = list(self.seeking.space.control_sets[s].indices)
+        allowed = np.zeros(formula.slopes.shape, dtype=bool)
+        allowed[:, [c for c in self.telling if c not in columns]] = True
+        allowed &= True if used is None else used
+        deviation, outside, prior = days.read[rows] - 0.5, days.outside[s][rows], days.prior[s][rows]
+        enough = self.full.enough[rows]
+        tiny = FLOOR * posterior.hyperparameters.signal_variance
+
+        def loss(flat: FloatArray) -> tuple[float, FloatArray]:
+            candidate = _unpacked(formula, flat, allowed)
+            raw = candidate.settings(days.read[rows])
+            at = np.full(deviation.shape, 0.5)
+            at[:, columns] = np.clip(raw, 0.0, 1.0)
+            inner = days.inner(s, at)
+            white = posterior.whiten(inner * outside)
+            sd = np.sqrt(np.maximum(prior - np.vecdot(white, white), tiny))
+            slope = outside * (posterior.alpha + DOUBT * posterior.unwhiten(white) / sd[:, None])
+            support = posterior.hyperparameters.mean + np.vecdot(inner * outside, posterior.alpha) - DOUBT * sd
+            slope[support >= enough] = 0.0  # no setting is sought beyond what those that occurred can do
+            by_setting = posterior.correlations.contract_slopes(at, slope * inner)[:, columns]
+            by_setting = np.where((raw > 0.0) & (raw < 1.0), by_setting, 0.0) / len(rows)
+            return -float(np.minimum(support, enough).mean()), -np.concatenate(
+                [by_setting.sum(axis=0), (by_setting.T @ deviation)[allowed]]
+            )
+
+        start = np.concatenate([formula.base, formula.slopes[allowed]])
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": STEPS})
+        return _unpacked(formula, found.x, allowed)
+
+    def imitating(self, control_set: int, rows: IntArray) -> Formula:
+        """Return the formula nearest to the full rule's settings of a control set on these days."""
+        columns = list(self.seeking.space.control_sets[control_set].indices)
+        features = [c for c in self.telling if c not in columns]
+        design = np.column_stack([np.ones(len(rows)), self.days.read[rows][:, features] - 0.5])
+        found, *_ = np.linalg.lstsq(design, self.full.best.points[rows, control_set][:, columns])
+        slopes = np.zeros((len(columns), self.days.read.shape[1]))
+        slopes[:, features] = found[1:].T
+        return Formula(control_set, found[0], slopes)
+
+
+def _unpacked(like: Formula, flat: FloatArray, allowed: BoolArray) -> Formula:
+    slopes = np.zeros(like.slopes.shape)
+    k = len(like.base)
+    slopes[allowed] = flat[k:]
+    return Formula(like.control_set, flat[:k], slopes)
+
+
+def constant(control_set: int, setting: FloatArray, dimension: int) -> Formula:
+    """Return the formula that always sets the same."""
+    return Formula(control_set, np.asarray(setting, dtype=float), np.zeros((len(setting), dimension)))
+
+
+def short_rule(
+    days: Days, levels: IntArray, seeking: Seeking, full: Full, *, fixed: Formula, telling: Sequence[int]
+) -> tuple[tuple[Leaf, ...], tuple[Formula, ...]]:
+    """Grow the short rule; one leaf with the fixed setting where readings are worth next to nothing.
+
+    Args:
+        days: to grow it on.
+        levels: (q, d): the days' readings as levels.
+        seeking: prices and tolerance.
+        full: the full rule on the same days.
+        fixed: what is recommended without a reading.
+        telling: variables whose readings tell something.
+    """
+    pool = Pool(days, seeking, full, tuple(telling), _weight(seeking, full))
+    every = np.arange(len(days))
+    pool.add(fixed)
+    tried = np.flatnonzero(np.isfinite(full.best.mean[0]))
+    some = every[:: max(1, len(every) // CONSTANTS)]
+    for s in tried.tolist():
+        columns = list(seeking.space.control_sets[s].indices)
+        for point in np.unique(full.best.points[some, s][:, columns], axis=0):
+            pool.add(constant(s, point, days.read.shape[1]))
+        if not pool.follows(s):
+            continue
+        imitation = pool.imitating(s, every)
+        pool.add(imitation)
+        pool.add(pool.improved(imitation, every))
+        played = np.flatnonzero(full.chosen == s)
+        if len(played) >= FEWEST * len(every):
+            pool.add(pool.improved(pool.imitating(s, played), played))
+    least = _least(pool)
+    for _ in range(ROUNDS if telling else 0):
+        for leaf in _grown(pool, levels):
+            for s in filter(pool.follows, _rivals(pool, leaf)):
+                pool.add(pool.improved(pool.imitating(s, leaf.rows), leaf.rows))
+                pool.add(pool.improved(_best_of(pool, s, leaf), leaf.rows))
+    leaves = [_simplified(pool, leaf, least) for leaf in _pruned(pool, _grown(pool, levels), least)]
+    only = leaves[0].formula
+    if len(leaves) == 1 and (
+        not pool.formulas[only].slopes.any() or float((pool.worth[only] - pool.worth[0]).sum()) < least
+    ):  # what does not depend on readings is what is recommended without them
+        return (replace(leaves[0], formula=0),), (fixed,)
+    return tuple(leaves), tuple(pool.formulas)
+
+
+def _weight(seeking: Seeking, full: Full) -> float:
+    """Return how much outcome a currency unit outweighs among what is good enough."""
+    spread = float(np.ptp(full.cost[:, np.isfinite(full.best.mean[0])]))
+    best = float(full.best.support.max(axis=1).mean()) - seeking.floor
+    return SAVING * seeking.tolerance * max(best, 0.0) / spread if spread > 0 else 0.0
+
+
+def _least(pool: Pool) -> float:
+    """Return the sum over days from which on something is worth its room."""
+    full = np.minimum(pool.full.best.support, pool.full.enough[:, None]) - pool.weight * pool.full.cost
+    gain = float(full.max(axis=1).sum()) - float(pool.worth[0].sum())
+    return LITTLE * max(gain, 1e-6 * len(pool.days))
+
+
+def _grown(pool: Pool, levels: IntArray) -> list[Leaf]:
+    """Split the leaf that gains most, again and again; a split that gains little may be needed for one that does."""
+    worth = np.stack(pool.worth, axis=1)
+    fewest = max(1, round(FEWEST * len(levels)))
+    every = np.arange(len(levels))
+    root = Leaf(np.zeros(levels.shape[1], dtype=np.int64), levels.max(axis=0) + 1, every, _top(worth, every))
+    leaves = [root]
+    splits = [_split(worth, levels, pool.telling, root, fewest)]
+    while len(leaves) < LINES:
+        i = int(np.argmax([gain for gain, *_ in splits]))
+        gain, column, cut = splits[i]
+        if gain <= 0:
+            break
+        parts = list(_parts(worth, levels, leaves[i], column, cut))
+        leaves[i : i + 1] = parts
+        splits[i : i + 1] = [_split(worth, levels, pool.telling, part, fewest) for part in parts]
+    return leaves
+
+
+def _pruned(pool: Pool, leaves: list[Leaf], least: float) -> list[Leaf]:
+    """Join leaves that are one box, those first that lose least by it, until joining any would lose too much."""
+    worth = np.stack(pool.worth, axis=1)
+    while len(leaves) > 1:
+        joined = [(i, j, _joined(worth, leaves[i], leaves[j])) for j in range(len(leaves)) for i in range(j)]
+        losses = [
+            (_total(worth, leaves[i]) + _total(worth, leaves[j]) - _total(worth, both), i, j, both)
+            for i, j, both in joined
+            if both is not None
+        ]
+        loss, i, j, both = min(losses, key=lambda found: found[0])
+        if loss >= least:
+            break
+        leaves = [*(leaf for k, leaf in enumerate(leaves) if k not in (i, j)), both]
+    return sorted(leaves, key=lambda leaf: (*leaf.low.tolist(), *leaf.high.tolist()))
+
+
+def _joined(worth: FloatArray, one: Leaf, other: Leaf) -> Leaf | None:
+    """Return both leaves as one; None where they are not one box."""
+    differ = np.flatnonzero((one.low != other.low) | (one.high != other.high))
+    if len(differ) != 1 or not (one.high[differ] == other.low[differ] or other.high[differ] == one.low[differ]):
+        return None
+    rows = np.concatenate([one.rows, other.rows])
+    return Leaf(np.minimum(one.low, other.low), np.maximum(one.high, other.high), rows, _top(worth, rows))
+
+
+def _total(worth: FloatArray, leaf: Leaf) -> float:
+    return float(worth[leaf.rows, leaf.formula].sum())
+
+
+def _top(worth: FloatArray, rows: IntArray) -> int:
+    return int(worth[rows].sum(axis=0).argmax())
+
+
+def _parts(worth: FloatArray, levels: IntArray, leaf: Leaf, column: int, cut: int) -> Iterator[Leaf]:
+    """Yield both sides of a cut: readings of lower levels, and the others."""
+    below = levels[leaf.rows, column] < cut
+    for rows, name in ((leaf.rows[below], "high"), (leaf.rows[~below], "low")):
+        edge = getattr(leaf, name).copy()
+        edge[column] = cut
+        yield replace(leaf, rows=rows, formula=_top(worth, rows), **{name: edge})
+
+
+def _split(
+    worth: FloatArray, levels: IntArray, telling: Sequence[int], leaf: Leaf, fewest: int
+) -> tuple[float, int, int]:
+    """Return the best split of a leaf: what it gains, summed over its days, by which reading, and at which level."""
+    best = (0.0, 0, 0)
+    whole = float(worth[leaf.rows].sum(axis=0).max())
+    for column in telling:
+        own = levels[leaf.rows, column]
+        order = np.argsort(own, kind="stable")
+        own = own[order]
+        ends = np.flatnonzero(own[1:] != own[:-1])
+        ends = ends[(ends + 1 >= fewest) & (len(own) - ends - 1 >= fewest)]
+        if not len(ends):
+            continue
+        sums = np.cumsum(worth[leaf.rows[order]], axis=0)
+        gains = sums[ends].max(axis=1) + (sums[-1] - sums[ends]).max(axis=1) - whole
+        i = int(gains.argmax())
+        if gains[i] > best[0]:
+            best = (float(gains[i]), column, int(own[ends[i] + 1]))
+    return best
+
+
+def _rivals(pool: Pool, leaf: Leaf) -> list[int]:
+    """Return the control sets that are best in a leaf, the best first."""
+    totals = [float(w[leaf.rows].sum()) for w in pool.worth]
+    found: list[int] = []
+    for i in np.argsort(-np.array(totals), kind="stable").tolist():
+        if pool.formulas[i].control_set not in found:
+            found.append(pool.formulas[i].control_set)
+    return found[:RIVALS]
+
+
+def _best_of(pool: Pool, control_set: int, leaf: Leaf) -> Formula:
+    mine = [i for i, f in enumerate(pool.formulas) if f.control_set == control_set]
+    return pool.formulas[max(mine, key=lambda i: float(pool.worth[i][leaf.rows].sum()))]
+
+
+def _simplified(pool: Pool, leaf: Leaf, least: float) -> Leaf:
+    """Leave out, one after the other, readings that a leaf's formula hardly needs."""
+    formula, kept = pool.formulas[leaf.formula], float(pool.worth[leaf.formula][leaf.rows].sum())
+    while formula.slopes.any():
+        tries = []
+        for place in np.argwhere(formula.slopes != 0).tolist():
+            used = formula.slopes != 0
+            used[tuple(place)] = False
+            fewer = pool.improved(replace(formula, slopes=np.where(used, formula.slopes, 0.0)), leaf.rows, used)
+            tries.append((float(pool.judged(fewer, leaf.rows).sum()), fewer))
+        total, fewer = max(tries, key=lambda t: t[0])
+        if kept - total > least / 2:
+            break
+        formula = fewer
+    return replace(leaf, formula=pool.add(formula))

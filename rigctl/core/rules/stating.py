@@ -1,0 +1,275 @@
+"""A rule in engineering units, rounded as a person would write it, and what it is worth as it is then written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil, floor, log10
+
+import numpy as np
+
+from rigctl.core.arrays import FloatArray, IntArray
+from rigctl.core.experiment.problem import sign
+from rigctl.core.experiment.space import Variable
+from rigctl.core.gp.surrogate import Posterior
+from rigctl.core.rule import Between, Line, Looking, Rule, Setting, Slope, Trust
+from rigctl.core.rules.planner import Found, Planner
+from rigctl.core.rules.readings import Days, Readings
+from rigctl.core.rules.short import Leaf
+from rigctl.core.worth import SMALLEST, Gain, half_width
+
+JOINT = 256
+"""Days whose joint posterior gives the intervals."""
+FINE = 200
+"""Parts of a range that settings are rounded to."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fixed:
+    """Hold what is recommended without a reading, and what else might be."""
+
+    control_set: int
+    setting: tuple[float, ...]
+    """(k,), unit cube."""
+    expected: float
+    """Outcome units."""
+    others: Sequence[tuple[tuple[str, ...], float, float | None]]
+    """Other control sets at their best fixed settings: names, expected outcome, cost of a trial."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Played:
+    """Hold what a rule does on every day."""
+
+    sets: IntArray
+    """(q,)."""
+    points: FloatArray
+    """(q, d), unit cube; only the controlled columns count."""
+    mean: FloatArray
+    """(q,): what is expected, value units."""
+    cost: FloatArray
+    """(q,), currency units; nan where nobody knows."""
+
+    def happens(self, masks: FloatArray, occurs: FloatArray) -> FloatArray:
+        """Return whole points, (q, d): what is left alone does what it does."""
+        return np.where(masks[self.sets] == 1, self.points, occurs)
+
+
+def state(planner: Planner, found: Found, fixed: Fixed) -> Rule:
+    """Put a rule into engineering units, and say what it is worth."""
+    readings = planner.drawn()[1]
+    days, full = planner.full(readings)
+    lines = tuple(_line(planner, found, leaf) for leaf in found.leaves)
+    own = _units(planner, days.read)
+    which = np.array([next(i for i, line in enumerate(lines) if line.holds(r)) for r in own])
+    point = planner.problem.space.rows(fixed.control_set, np.array([fixed.setting]))
+    short = _played(planner, days, *_obeyed(planner, lines, own, which))
+    best = _played(planner, days, full.chosen, full.points)
+    alone = _played(planner, days, np.full(len(days), fixed.control_set), np.tile(point, (len(days), 1)))
+    masks = Days.masks_of(planner.problem.space)
+    happens = [played.happens(masks, readings.occurs)[:JOINT] for played in (short, best, alone)]
+    groups = [happens[0][which[:JOINT] == i] for i in range(len(lines))]
+    covariance = _joint(planner.posterior, [*happens, *(g if len(g) else happens[0] for g in groups)])
+    return _Stating(planner, fixed, lines, which, short, best, alone, covariance).rule()
+
+
+def _units(planner: Planner, read: FloatArray) -> list[dict[str, float]]:
+    space = planner.problem.space
+    return [dict(zip(space.names, row, strict=True)) for row in space.to_engineering(read).tolist()]
+
+
+def _line(planner: Planner, found: Found, leaf: Leaf) -> Line:
+    """Write a leaf down, without what it is worth."""
+    space, formula = planner.problem.space, found.formulas[leaf.formula]
+    chosen = space.control_sets[formula.control_set]
+    middle = np.median(found.readings.read()[leaf.rows], axis=0)
+    at = formula.settings(middle[None])[0]
+    return Line(
+        when=tuple(_conditions(space.variables, found.readings, leaf)),
+        control_set=chosen.names,
+        settings=tuple(
+            _setting(space.variables, column, float(at[k]), formula.slopes[k], middle)
+            for k, column in enumerate(chosen.indices)
+        ),
+        share=0.0,
+        expected=0.0,
+        low=0.0,
+        high=0.0,
+        cost_per_trial=None,
+        trials=planner.history.trials_of(formula.control_set),
+    )
+
+
+def _conditions(variables: Sequence[Variable], readings: Readings, leaf: Leaf) -> Sequence[Between]:
+    found = []
+    for column, (variable, own) in enumerate(zip(variables, readings.levels, strict=True)):
+        edges = [
+            None if level in (0, len(own)) else _between(variable, float(own[level - 1]), float(own[level]))
+            for level in (int(leaf.low[column]), min(int(leaf.high[column]), len(own)))
+        ]
+        if edges != [None, None]:
+            found.append(Between(variable.name, *edges))
+    return found
+
+
+def _between(variable: Variable, below: float, above: float) -> float:
+    """Return the number of fewest digits above one reading and not above the other, engineering units."""
+    span = variable.high - variable.low
+    low, high = variable.low + span * below, variable.low + span * above
+    for decimals in range(_decimals(span) - 2, 16):
+        value = round(ceil(low * 10.0**decimals + 1e-9) / 10.0**decimals, decimals)
+        if low < value <= high:
+            return value
+    return high
+
+
+def _decimals(span: float) -> int:
+    """Return with how many decimals a setting of such a range is written."""
+    return ceil(-log10(span / FINE))
+
+
+def _setting(variables: Sequence[Variable], column: int, at: float, slopes: FloatArray, middle: FloatArray) -> Setting:
+    v = variables[column]
+    span = v.high - v.low
+    decimals = _decimals(span)
+    follows = []
+    for other in np.flatnonzero(slopes).tolist():
+        r = variables[other]
+        per_unit = float(slopes[other]) * span / (r.high - r.low)
+        rounded = round(per_unit, 1 - floor(log10(abs(per_unit))))
+        about = round(r.low + (r.high - r.low) * float(middle[other]), _decimals(r.high - r.low))
+        follows.append(Slope(r.name, about, rounded))
+    own = round(v.low + span * at, decimals + 1) if follows else v.setpoint(at)
+    return Setting(v.name, own, tuple(follows), v.low, v.high, v.step)
+
+
+def _obeyed(
+    planner: Planner, lines: Sequence[Line], own: Sequence[Mapping[str, float]], which: IntArray
+) -> tuple[IntArray, FloatArray]:
+    """Return the control set (q,) and the point (q, d), unit cube, that somebody who follows the lines arrives at."""
+    space = planner.problem.space
+    sets = np.array([space.index_of(line.control_set) for line in lines])[which]
+    points = np.full((len(own), space.dimension), 0.5)
+    for row, (line, readings) in enumerate(zip(which.tolist(), own, strict=True)):
+        for name, value in lines[line].setpoints(readings).items():
+            column = space.names.index(name)
+            points[row, column] = (value - space.lows[column]) / space.spans[column]
+    return sets, points
+
+
+def _played(planner: Planner, days: Days, sets: IntArray, points: FloatArray) -> Played:
+    h = planner.posterior.hyperparameters
+    mean, cost = np.empty(len(sets)), np.full(len(sets), np.nan)
+    for s in np.unique(sets).tolist():
+        rows = np.flatnonzero(sets == s)
+        mean[rows] = h.y_shift + h.y_scale * days.believed(s, points[rows], rows)[0]
+        priced = planner.seeking.prices.at(s, points[np.ix_(rows, planner.problem.space.control_sets[s].indices)])
+        if priced is not None:
+            cost[rows] = priced
+    return Played(sets, points, mean, cost)
+
+
+def _joint(posterior: Posterior, groups: Sequence[FloatArray]) -> FloatArray:
+    """Return the covariance (g, g) of the averages over groups of points (b, d), the outcome's own units squared."""
+    h = posterior.hyperparameters
+    ends = np.cumsum([len(g) for g in groups])
+    points = np.concatenate(groups)
+    first = np.concatenate([[0], ends[:-1]])
+    size = np.diff(np.concatenate([[0], ends]))
+    prior = h.signal_variance * h.product_kernel.matrix(points, points)
+    prior = np.add.reduceat(np.add.reduceat(prior, first, axis=0), first, axis=1) / np.outer(size, size)
+    white = posterior.whiten(np.add.reduceat(posterior.covariance(points), first, axis=0) / size[:, None])
+    covariance = h.y_scale**2 * (prior - white @ white.T)
+    np.fill_diagonal(covariance, np.maximum(covariance.diagonal(), 0.0))
+    return np.asarray(covariance)
+
+
+def _mean_cost(played: Played) -> float | None:
+    return None if np.isnan(played.cost).any() else float(played.cost.mean())
+
+
+def _trust(planner: Planner) -> tuple[Trust, ...]:
+    pairs = zip(planner.problem.space.variables, planner.trusted, strict=True)
+    return tuple(Trust(v.name, k.rho, k.tau * (v.high - v.low), k.pairs) for v, k in pairs if k is not None)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stating:
+    """Says what a rule is worth, of what it does on days it was not sought on."""
+
+    planner: Planner
+    fixed: Fixed
+    lines: Sequence[Line]
+    which: IntArray
+    """(q,): the line of every day."""
+    short: Played
+    best: Played
+    alone: Played
+    covariance: FloatArray
+    """Of the averages of these three, and of the short rule's over the days of each line; own units squared."""
+
+    def rule(self) -> Rule:
+        s = sign(self.planner.problem)
+        gain, full_gain = self._gain(0, self.short), self._gain(1, self.best)
+        expected, half = self.fixed.expected + s * gain.expected, self._half(0)
+        stated = [self._line(i, line) for i, line in enumerate(self.lines)]
+        if len(stated) == 1:  # it is the fixed setting, and is said to be worth what that is
+            stated = [replace(stated[0], expected=expected, low=expected - half, high=expected + half)]
+        loss = float(np.mean(self.best.mean - self.short.mean))
+        return Rule(
+            lines=tuple(stated),
+            expected=expected,
+            low=expected - half,
+            high=expected + half,
+            cost_per_trial=_mean_cost(self.short),
+            full_expected=self.fixed.expected + s * full_gain.expected,
+            full_cost=_mean_cost(self.best),
+            loss=loss,
+            loss_share=loss / full_gain.expected if full_gain.expected >= max(loss, -loss, SMALLEST) else None,
+            looking=self._looking(gain, full_gain, expected),
+            trust=_trust(self.planner),
+        )
+
+    def _gain(self, group: int, played: Played) -> Gain:
+        """Return what is gained over the fixed setting; on the same days, so that what they have in common cancels."""
+        c = self.covariance
+        mean = float(np.mean(played.mean - self.alone.mean))
+        half = half_width(float(np.sqrt(max(c[group, group] + c[2, 2] - 2 * c[group, 2], 0.0))))
+        return Gain(mean, mean - half, mean + half)
+
+    def _half(self, group: int) -> float:
+        return half_width(float(np.sqrt(max(self.covariance[group, group], 0.0))))
+
+    def _line(self, number: int, line: Line) -> Line:
+        """Say what is expected on the days of a line."""
+        mine = self.which == number
+        if not mine.any():
+            return line
+        expected, half = sign(self.planner.problem) * float(self.short.mean[mine].mean()), self._half(3 + number)
+        cost = self.short.cost[mine]
+        return replace(
+            line,
+            share=float(mine.mean()),
+            expected=expected,
+            low=expected - half,
+            high=expected + half,
+            cost_per_trial=None if np.isnan(cost).any() else float(cost.mean()),
+        )
+
+    def _looking(self, gain: Gain, full_gain: Gain, expected: float) -> Looking:
+        """Put what looking is worth beside what the same would cost without it."""
+        paid, alone = _mean_cost(self.short), _mean_cost(self.alone)
+        saving = None if paid is None or alone is None else alone - paid
+        if saving is not None and abs(saving) < SMALLEST:
+            saving = 0.0
+        better = sign(self.planner.problem)
+        as_good = [o for o in self.fixed.others if o[2] is not None and better * (o[1] - expected) >= 0]
+        names, _, cost = min(as_good, key=lambda o: o[2] or 0.0, default=((), 0.0, None))
+        return Looking(
+            gain=gain,
+            full_gain=full_gain,
+            saving=saving,
+            per_outcome=-saving / gain.expected if saving is not None and saving < 0 < gain.expected else None,
+            instead=names,
+            instead_costs=None if cost is None or paid is None else cost - paid,
+        )

@@ -1,0 +1,123 @@
+"""How a rule is shown on the terminal, on the page, in a report and to programs."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from rigctl.campaign.decision import Looked
+from rigctl.console import report as shown
+from rigctl.console.board import Labels
+from rigctl.console.output import told
+from rigctl.core.experiment.history import History
+from rigctl.core.rule import Between, Line, Looking, Rule, Setting, Slope, Trust
+from rigctl.core.worth import Gain
+from rigctl.page.render import sections
+from rigctl.page.report import Report, document, report
+from rigctl.page.shown import Foreseen
+from rigctl.page.study import Past, study_of
+from rigctl.page.words import foreseen
+from tests.console.test_golden import loaded, recommendation, said, screen
+from tests.page.conftest import NOON, finished  # noqa: F401  # a fixture
+from tests.page.conftest import told as opened
+
+ACID = Line(
+    (Between("ph", None, 5.8),),
+    ("nh4", "k"),
+    (Setting("nh4", 1.9, (Slope("ca", 2.6, 0.1),), 0.0, 4.0), Setting("k", 9.3, (), 0.0, 12.0)),
+    0.06,
+    13.5,
+    13.4,
+    13.6,
+    0.37,
+    9,
+)
+OTHERWISE = Line(
+    (Between("ph", 5.8, None),), ("ph",), (Setting("ph", 5.6, (), 4.0, 8.0),), 0.94, 13.7, 13.6, 13.8, None, 7
+)
+RULE = Rule(
+    (ACID, OTHERWISE),
+    13.69,
+    13.6,
+    13.78,
+    0.75,
+    13.74,
+    0.71,
+    0.05,
+    0.2,
+    Looking(Gain(0.2, 0.1, 0.3), Gain(0.25, 0.1, 0.4), -0.04, 0.2, ("ca", "ph"), 0.41),
+    (Trust("ph", 0.97, 0.02, 36),),
+)
+SAYS = (
+    "ph below 5.8",
+    "ph from 5.8",
+    "nh4 1.9 + 0.1 x (ca - 2.6)",
+    "Looking first is better by 0.10 to 0.30",
+    "It pays if one",
+    "To expect as much without looking, control ca+ph: 0.41 EUR a trial more.",
+    "would be better by 0.05",
+    "20% of what looking gains",
+    "Still there in the trial, of a deviation read before: ph 97%.",
+)
+READ = Foreseen("ph", 61, 5.9, 5.7, 6.1)
+
+
+def with_rule(found):
+    return replace(found, rule=RULE)
+
+
+@pytest.mark.parametrize("width", [60, 200])
+def test_the_terminal_shows_the_rule(width):
+    """Every line of it, whole, at any width; and nothing of it where nothing is read first."""
+    console, labels = screen(width), Labels.of(loaded())
+    shown.show(with_rule(recommendation()), labels, console)
+    text = re.sub(r"\s+", " ", said(console))
+    assert [part for part in SAYS if part not in text] == []
+    assert max(map(len, said(console).split("\n"))) <= width
+    plain = screen(width)
+    shown.show(recommendation(), labels, plain)
+    assert "ooking" not in said(plain)
+
+
+def test_programs_are_given_the_rule():
+    """With every number that it takes to follow it."""
+    answer = json.loads(json.dumps(told(shown.to_json(with_rule(recommendation())))))["rule"]
+    assert answer["lines"][0]["when"] == [{"reading": "ph", "low": None, "high": 5.8}]
+    assert answer["lines"][0]["settings"][0]["slopes"] == [{"reading": "ca", "about": 2.6, "per_unit": 0.1}]
+    assert answer["looking"]["gain"] == {"expected": 0.2, "low": 0.1, "high": 0.3}
+    assert "rule" not in shown.to_json(recommendation())
+
+
+def test_page_and_report_show_rule_and_reading(finished):  # noqa: F811  # the fixture
+    """What to control at which readings, what it is worth, and what was last read and is believed of it."""
+    with opened(finished) as (facts, campaign):
+        found = report(campaign.reader, campaign.loaded, NOON)
+    study = replace(found.study, recommendation=with_rule(found.study.recommendation), foreseen=(READ,))
+    page = sections(facts, study)
+    for html in (page["advice"], document(replace(found, study=study))):
+        text = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html))
+        assert [part for part in SAYS if part not in text] == []
+    for html in (page["readings"], document(replace(found, study=study))):
+        assert "ph read 5.9" in html
+        assert "before trial 61: 5.70 to 6.10" in html
+    assert "look first" not in sections(facts, found.study)["advice"]
+    assert isinstance(found, Report)
+
+
+def test_what_was_read_is_shown_with_what_is_believed_of_it(finished):  # noqa: F811  # the fixture
+    """Of the last trial that was chosen: a reading that persists says nearly all; one that is missing says nothing."""
+    with opened(finished) as (facts, campaign):
+        problem, history = campaign.loaded.problem, campaign.reader.history(campaign.loaded.problem.space)
+        row = replace(campaign.reader.trial(3), looks={"ph": Looked(5.9, 0.0), "ca": Looked(None)})
+    lasting = replace(campaign.loaded, problem=replace(problem, persistence=(1.0,) * problem.space.dimension))
+    found = {
+        one.variable: one for one in study_of(lasting, History(history.observations[:2]), {}, Past(last=row)).foreseen
+    }
+    assert {name: one.trial for name, one in found.items()} == {"ph": 3, "ca": 3}
+    assert 5.85 < found["ph"].low <= 5.9 <= found["ph"].high < 5.95
+    assert found["ca"].read is None
+    assert "could not be read before trial 3" in foreseen(found["ca"], facts.labels.units["ca"])
+    assert (found["ca"].low, found["ca"].high) == pytest.approx(facts.bands["ca"])

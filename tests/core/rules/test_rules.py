@@ -1,0 +1,220 @@
+"""What to control at which readings, against brute force and against days drawn anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from rigctl.core.experiment.history import History, Observation
+from rigctl.core.experiment.problem import ModelOptions, Problem
+from rigctl.core.experiment.space import Space, Variable
+from rigctl.core.gp.model import fit_history
+from rigctl.core.marginals.conditional import conditional
+from rigctl.core.marginals.families import TruncatedNormal, Uniform
+from rigctl.core.money import to_micros
+from rigctl.core.policy import trial_rng
+from rigctl.core.recommend import Recommendation, planner_of, recommend
+from rigctl.core.rule import Line, Setting, Slope
+from rigctl.core.rules.readings import Readings
+from rigctl.core.rules.saying import at, rows, worth
+from tests.core.claims import unreadable
+
+MODEL = ModelOptions("fixed", lengthscales=(0.25, 0.3, 0.5), signal_sd=2.0, noise_sd=0.05, mean=4.0)
+SETS = (("a",), ("b",))
+COSTS = (0.4, 0.2)
+
+
+def problem_of(rho=1.0, sets=SETS, *, maximise=True):
+    marginals = {"a": Uniform(), "b": TruncatedNormal(0.4, 0.25), "c": TruncatedNormal(0.5, 0.2)}
+    space = Space.of([Variable(n, "mM", 2.0, 12.0, m) for n, m in marginals.items()], sets)
+    model = MODEL if maximise else replace(MODEL, mean=-4.0)
+    return Problem(
+        space, to_micros(60), model=model, maximise=maximise, looks=True, persistence=(rho, rho, rho), known_costs=None
+    )
+
+
+def truth(x):
+    """The best `a` goes with `c`; `b` matters where `c` is high."""
+    a, b, c = np.moveaxis(np.asarray(x), -1, 0)
+    return 4 + 2 * np.exp(-((a - 0.2 - 0.6 * c) ** 2) / 0.08) + 1.5 * c * np.exp(-((b - 0.8) ** 2) / 0.1)
+
+
+def history_of(problem, n=45, seed=0):
+    """Trials all over the cube: each controls a set in turn, and has known costs."""
+    rng = np.random.default_rng(seed)
+    x, sign, m = rng.random((n, 3)), 1 if problem.maximise else -1, len(problem.space.control_sets)
+    y = sign * (truth(x) + 0.05 * rng.standard_normal(n))
+    rows = zip(x.tolist(), y.tolist(), strict=True)
+    return History.of(
+        Observation(t + 1, t % m, tuple(at), value, to_micros(COSTS[t % m])) for t, (at, value) in enumerate(rows)
+    )
+
+
+@lru_cache(maxsize=8)
+def found(rho=1.0, tolerance=0.0, maximise=True) -> Recommendation:
+    problem = problem_of(rho, maximise=maximise)
+    return recommend(problem, history_of(problem), trial_rng(0, 1), tolerance)
+
+
+def days_of(problem, rho, count=1000, seed=3):
+    """Readings, and what then occurs, drawn plainly."""
+    rng = np.random.default_rng(seed)
+    read = np.stack([v.marginal.quantile(rng.random(count)) for v in problem.space.variables], axis=1)
+    occurs = read.copy()
+    for column, variable in enumerate(problem.space.variables):
+        for row in range(count if rho < 1 else 0):
+            given = conditional(variable.marginal, rho, 0.0, float(read[row, column]))
+            occurs[row, column] = given.quantile(rng.random(1))[0]
+    return read, occurs
+
+
+def obeyed(rule, read, occurs):
+    """The points that somebody who follows the lines arrives at, and the line of every day."""
+    points, lines = occurs.copy(), []
+    for row, own in enumerate((2.0 + 10.0 * read).tolist()):
+        readings = dict(zip("abc", own, strict=True))
+        line = rule.line_for(readings)
+        lines.append(rule.lines.index(line))
+        for name, value in line.setpoints(readings).items():
+            points[row, "abc".index(name)] = (value - 2.0) / 10.0
+    return points, np.array(lines)
+
+
+def test_the_full_rule_is_as_good_as_brute_force():
+    """Of one set of one variable, on a grid of 41^3: setting by setting and reading by reading."""
+    problem = problem_of(sets=(("a",),))
+    history = history_of(problem, 120)
+    rule = recommend(problem, history, trial_rng(0, 1), 0.0).rule
+    posterior = fit_history(problem, history).posterior
+    marks = (np.arange(41) + 0.5) / 41
+    b, c = (problem.space.variables[i].marginal.quantile(marks) for i in (1, 2))
+    grid = np.stack(np.meshgrid(np.linspace(0, 1, 41), b, c, indexing="ij"), axis=-1)
+    best = truth(grid).max(axis=0).mean()
+    fixed = truth(grid).mean(axis=(1, 2)).max()
+    believed = posterior.mean(grid.reshape(-1, 3)).reshape(41, 41, 41).max(axis=0).mean()
+    assert rule.full_expected == pytest.approx(believed, abs=0.02)
+    assert rule.full_expected == pytest.approx(best, abs=0.08)
+    assert rule.looking.full_gain.expected == pytest.approx(best - fixed, abs=0.05)
+    assert rule.looking.full_gain.low <= best - fixed <= rule.looking.full_gain.high + 0.03
+    assert best - fixed > 0.25
+
+
+@pytest.mark.parametrize(("rho", "seed"), [(0.3, 0), (1.0, 1)])
+def test_knowing_more_is_never_worse(rho, seed):
+    """Jensen: whatever the data and however little persists, a rule is no worse than the best fixed setting.
+
+    And the same trials give the same rule.
+    """
+    problem = problem_of(rho)
+    rule = recommend(problem, history_of(problem, 24, seed), trial_rng(0, 1), 0.0).rule
+    assert rule.looking.full_gain.expected >= -0.01
+    assert rule.looking.gain.expected >= -0.02
+    assert seed or recommend(problem, history_of(problem, 24, seed), trial_rng(0, 1), 0.0).rule == rule
+
+
+def test_readings_that_tell_nothing_leave_the_recommendation_as_it_is():
+    """With nothing that persists the rule is the fixed setting, to the last bit, and looking is worth nothing."""
+    told = found(0.0)
+    problem = replace(problem_of(0.0), looks=False)
+    plain = recommend(problem, history_of(problem), trial_rng(0, 1), 0.0)
+    assert plain.rule is None
+    assert replace(told, rule=None) == plain
+    (line,) = told.rule.lines
+    assert (line.control_set, line.when) == (plain.choice.control_set, ())
+    assert line.setpoints({}) == plain.choice.setpoints
+    assert (told.rule.expected, told.rule.loss) == (plain.choice.expected, 0.0)
+    assert (told.rule.looking.gain.expected, told.rule.looking.saving) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("rho", [pytest.param(0.6, marks=pytest.mark.slow), 1.0])
+def test_what_a_rule_says_is_what_comes_of_following_it(rho):
+    """Value, loss, gain and cost of the lines as they are written, on days drawn by other means."""
+    problem, told = problem_of(rho), found(rho)
+    rule, history = told.rule, history_of(problem)
+    read, occurs = days_of(problem, rho, 400 if rho < 1 else 700)
+    posterior = fit_history(problem, history).posterior
+    points, lines = obeyed(rule, read, occurs)
+    value = posterior.mean(points).mean()
+    assert 2 <= len(rule.lines) <= 7
+    assert rule.expected == pytest.approx(value, abs=0.06)
+    sets, at = planner_of(problem, history, posterior, trial_rng(0, 1), 0.0).best_at(read)
+    best = occurs.copy()
+    for row, chosen in enumerate(sets.tolist()):
+        columns = list(problem.space.control_sets[chosen].indices)
+        best[row, columns] = at[row, columns]
+    assert rule.loss == pytest.approx(posterior.mean(best).mean() - value, abs=0.02)
+    fixed = occurs.copy()
+    for name, setpoint in told.choice.setpoints.items():
+        fixed[:, "abc".index(name)] = (setpoint - 2.0) / 10.0
+    assert rule.looking.gain.expected == pytest.approx(value - posterior.mean(fixed).mean(), abs=0.05)
+    assert rule.loss_share == pytest.approx(rule.loss / rule.looking.full_gain.expected)
+    assert 0 < rule.loss_share < 0.4
+    shares = np.bincount(lines, minlength=len(rule.lines)) / len(lines)
+    assert [line.share for line in rule.lines] == pytest.approx(shares, abs=0.06)
+    costs = [COSTS[SETS.index(line.control_set)] for line in rule.lines]
+    assert rule.cost_per_trial == pytest.approx(shares @ costs, abs=0.03)
+
+
+def test_exactly_one_line_holds_at_any_reading():
+    """Far outside what was ever read, too; and none without a reading that it needs: then the fixed setting stands."""
+    rule = found().rule
+    for values in np.random.default_rng(0).uniform(-40, 60, (200, 3)).tolist():
+        readings = dict(zip("abc", values, strict=True))
+        (line,) = [one for one in rule.lines if one.holds(readings)]
+        assert all(2.0 <= v <= 12.0 for v in line.setpoints(readings).values())
+    assert rule.line_for({}) is None
+
+
+def test_where_less_is_better_the_rule_is_the_same():
+    """With outcomes turned around, the same lines, in the outcome's own units."""
+    turned = found(maximise=False).rule
+    assert [(o.when, o.control_set) for o in turned.lines] == [(o.when, o.control_set) for o in found().rule.lines]
+    assert turned.expected == pytest.approx(-found().rule.expected)
+    assert turned.looking.gain.expected == pytest.approx(found().rule.looking.gain.expected)
+
+
+def test_a_cheaper_set_is_played_where_it_is_good_enough():
+    """With a tolerance the rule costs no more, and says what looking saves."""
+    dear, cheap = found().rule, found(1.0, 0.3).rule
+    assert cheap.cost_per_trial <= dear.cost_per_trial
+    assert cheap.full_cost < dear.full_cost
+    assert cheap.full_expected <= dear.full_expected
+
+
+def test_every_value_in_a_rule_occurred():
+    """The full rule plays only values, together, that a trial had: a model may be sure of what it never saw."""
+    problem = problem_of()
+    history = history_of(problem, 30)
+    posterior = fit_history(problem, history).posterior
+    read = Readings.drawn(problem.space, (None,) * 3, 1).occurs + np.linspace(-0.4, 0.4, 20)[:, None]
+    sets, at = planner_of(problem, history, posterior, trial_rng(0, 1), 0.0).best_at(read)
+    for chosen, point in zip(sets.tolist(), at, strict=True):
+        columns = list(problem.space.control_sets[chosen].indices)
+        assert (np.abs(history.x[:, columns] - point[columns]).max(axis=1) < 1e-12).any()
+
+
+@pytest.mark.parametrize(("rho", "tolerance"), [(0.0, 0.0), (1.0, 0.0), (1.0, 0.3)])
+def test_everybody_can_read_a_rule(rho, tolerance):
+    """Sentences of at most 20 words, without a term of the trade; and a table whose every line says when it holds."""
+    rule = found(rho, tolerance).rule
+    for line in worth(rule, outcome="growth", unit="cm2", currency="EUR"):
+        assert not unreadable(line), line
+    table = rows(rule, {"a": "mM", "b": "mM", "c": "pH"})
+    assert len({row.when for row in table}) == len(table) <= 7
+    assert all(s.variable in row.at for row, line in zip(table, rule.lines, strict=True) for s in line.settings)
+
+
+def test_a_setting_that_follows_a_reading_is_written_as_a_sum():
+    """So that it can be worked out by hand."""
+    settings = (
+        Setting("ph", 6.12, (Slope("ca", 3.2, 0.4), Slope("t", -5.0, -1.5)), 4.0, 8.0),
+        Setting("n", 80.0, (), 0.0, 100.0, 20.0),
+    )
+    line = Line((), ("n", "ph"), settings, 1.0, 0.0, 0.0, 0.0, None, 0)
+    assert at(line, {"n": "mL"}) == "ph 6.12 + 0.4 x (ca - 3.2) - 1.5 x (t + 5), n 80 mL"
+    assert line.setpoints({"ca": 4.2, "t": -5.0}) == {"ph": pytest.approx(6.52), "n": 80.0}
+    assert settings[0].setpoint({"ca": 90.0, "t": -5.0}) == 8.0
+    assert replace(settings[1], at=71.0).setpoint({}) == 80.0
