@@ -113,15 +113,36 @@ class Trust:
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
-    """What looking first is worth, a trial: the rule against the fixed setting that is recommended beside it."""
+class BestFixed:
+    """The setting that is best without a reading, whatever it costs, of all that a rule may play."""
 
+    control_set: tuple[str, ...]
+    setpoints: Mapping[str, float]
+    """Engineering units."""
+    expected: float
+    low: float
+    """Lower end of the interval for the expected outcome."""
+    high: float
+    cost_per_trial: float | None
+    """Currency units; None: nobody knows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looking:
+    """What looking first is worth, a trial: the rule against the best fixed setting.
+
+    The recommended fixed setting may be a cheaper and worse one. What controlling more would gain without a reading,
+    looking does not.
+    """
+
+    best: BestFixed
     gain: Gain
-    """Of the short rule."""
+    """Of the short rule over it; nothing where the rule follows no reading."""
     full_gain: Gain
-    """Of the full rule."""
+    """Of the full rule over it."""
     saving: float | None
-    """How much cheaper (positive) or dearer (negative) the short rule's trials are; None: nobody knows."""
+    """How much cheaper (positive) or dearer (negative) the short rule's trials are; None: nobody knows.
+    Nothing where the rule follows no reading."""
     per_outcome: float | None
     """Currency units that one unit of outcome must be worth for a dearer rule to pay; None: it is no dearer, or no
     better."""

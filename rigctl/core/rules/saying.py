@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from rigctl.core.explain import decimals_for
-from rigctl.core.rule import Between, Line, Looking, Rule, Setting
+from rigctl.core.rule import BestFixed, Between, Line, Looking, Rule, Setting
 from rigctl.core.worth import SMALLEST, Gain
 
 ANY = "at any reading"
@@ -60,7 +60,8 @@ def worth(rule: Rule, *, outcome: str, unit: str, currency: str) -> Iterator[str
         yield "No reading calls for anything else than the recommended fixed setting."
     else:
         yield f"Over the readings to come, {outcome} is expected at {say.span(rule.low, rule.high)}{paid}."
-        yield f"Looking first is {say.gain(looking.gain)} than the recommended fixed setting."
+        yield say.best(looking.best)
+        yield f"Looking first is {say.gain(looking.gain)} than the best fixed setting."
         yield from say.money(looking)
     yield from say.loss()
     if rule.follows:
@@ -82,6 +83,11 @@ class _Words:
     def span(self, low: float, high: float) -> str:
         return f"{self._number(low)} to {self._number(high)} {self._unit}".rstrip()
 
+    def best(self, best: BestFixed) -> str:
+        """Say what looking is compared with."""
+        price = "" if best.cost_per_trial is None else f", at {best.cost_per_trial:.3g} {self._currency} a trial"
+        return f"The best fixed setting controls {'+'.join(best.control_set)}: {self.span(best.low, best.high)}{price}."
+
     def gain(self, gain: Gain) -> str:
         """Say how much better something is; with `than` after it."""
         if gain.low > 0:
@@ -99,11 +105,10 @@ class _Words:
             yield f"It costs {-looking.saving:.3g} {self._currency} a trial more."
         if looking.per_outcome is not None:
             yield f"It pays if {one} is worth more than {looking.per_outcome:.2g} {self._currency}."
-        if looking.instead and looking.instead_costs is not None and looking.instead_costs > SMALLEST:
+        other = looking.instead and looking.instead != looking.best.control_set
+        if other and looking.instead_costs is not None and looking.instead_costs > SMALLEST:
             price = f"{looking.instead_costs:.3g} {self._currency}"
             yield f"To expect as much without looking, control {'+'.join(looking.instead)}: {price} a trial more."
-        elif not looking.instead and looking.gain.low > 0:
-            yield "No fixed setting that was tried is expected to be as good."
 
     def loss(self) -> Iterator[str]:
         """Say what the table gives up against doing what is best at every single reading."""

@@ -12,7 +12,7 @@ from rigctl.core.arrays import FloatArray, IntArray
 from rigctl.core.experiment.problem import sign
 from rigctl.core.experiment.space import Variable
 from rigctl.core.gp.surrogate import Posterior
-from rigctl.core.rule import Between, Line, Looking, Rule, Setting, Slope, Trust
+from rigctl.core.rule import BestFixed, Between, Line, Looking, Rule, Setting, Slope, Trust
 from rigctl.core.rules.planner import Found, Planner
 from rigctl.core.rules.readings import Days, Readings
 from rigctl.core.rules.short import Leaf
@@ -22,6 +22,8 @@ JOINT = 256
 """Days whose joint posterior gives the intervals."""
 FINE = 200
 """Parts of a range that settings are rounded to."""
+EQUAL = 1e-9
+"""Standardised: settings that differ by less are worth the same."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -65,12 +67,32 @@ def state(planner: Planner, found: Found, fixed: Fixed) -> Rule:
     point = planner.problem.space.rows(fixed.control_set, np.array([fixed.setting]))
     short = _played(planner, days, *_obeyed(planner, lines, own, which))
     best = _played(planner, days, full.chosen, full.points)
-    alone = _played(planner, days, np.full(len(days), fixed.control_set), np.tile(point, (len(days), 1)))
+    alone, top = (
+        _played(planner, days, np.full(len(days), s), np.tile(at, (len(days), 1)))
+        for s, at in ((fixed.control_set, point), _best_fixed(planner, days, fixed.control_set, point))
+    )
     masks = Days.masks_of(planner.problem.space)
-    happens = [played.happens(masks, readings.occurs)[:JOINT] for played in (short, best, alone)]
+    happens = [played.happens(masks, readings.occurs)[:JOINT] for played in (short, best, top)]
     groups = [happens[0][which[:JOINT] == i] for i in range(len(lines))]
     covariance = _joint(planner.posterior, [*happens, *(g if len(g) else happens[0] for g in groups)])
-    return _Stating(planner, fixed, lines, which, short, best, alone, covariance).rule()
+    return _Stating(planner, fixed, lines, which, short, best, alone, top, covariance).rule()
+
+
+def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArray) -> tuple[int, FloatArray]:
+    """Return the control set and the point (1, d), unit cube, that are best on these days if all are to be alike.
+
+    Of all settings that the full rule chooses from, so that it is the readings, and nothing else, that tell the two
+    apart; costs do not count. The recommended setting, a point (1, d), stands where none is better.
+    """
+    ways = planner.ways
+    worth = np.empty(len(ways.sets))
+    for s in np.unique(ways.sets).tolist():
+        rows = np.flatnonzero(ways.sets == s)
+        worth[rows] = days.means(s, ways.points[rows]).mean(axis=0)
+    best = int(worth.argmax())
+    if worth[best] <= float(days.means(recommended, point).mean()) + EQUAL:
+        return recommended, point
+    return int(ways.sets[best]), ways.points[best][None]
 
 
 def _units(planner: Planner, read: FloatArray) -> list[dict[str, float]]:
@@ -204,38 +226,47 @@ class _Stating:
     """(q,): the line of every day."""
     short: Played
     best: Played
+    """The full rule."""
     alone: Played
+    """What is recommended without a reading, of which the mean over all that can occur is known exactly."""
+    top: Played
+    """The best fixed setting."""
     covariance: FloatArray
-    """Of the averages of these three, and of the short rule's over the days of each line; own units squared."""
+    """Of the averages of the short and the full rule and the best fixed setting, and of the short rule's over the days
+    of each line; own units squared."""
 
     def rule(self) -> Rule:
-        s = sign(self.planner.problem)
         gain, full_gain = self._gain(0, self.short), self._gain(1, self.best)
-        expected, half = self.fixed.expected + s * gain.expected, self._half(0)
+        expected, half = self._expected(self.short), self._half(0)
         stated = [self._line(i, line) for i, line in enumerate(self.lines)]
         if len(stated) == 1:  # it is the fixed setting, and is said to be worth what that is
             stated = [replace(stated[0], expected=expected, low=expected - half, high=expected + half)]
         loss = float(np.mean(self.best.mean - self.short.mean))
+        follows = any(line.follows for line in stated)
         return Rule(
             lines=tuple(stated),
             expected=expected,
             low=expected - half,
             high=expected + half,
             cost_per_trial=_mean_cost(self.short),
-            full_expected=self.fixed.expected + s * full_gain.expected,
+            full_expected=self._expected(self.best),
             full_cost=_mean_cost(self.best),
             loss=loss,
             loss_share=loss / full_gain.expected if full_gain.expected >= max(loss, -loss, SMALLEST) else None,
-            looking=self._looking(gain, full_gain, expected),
+            looking=self._looking(gain, full_gain, expected) if follows else self._idle(full_gain),
             trust=_trust(self.planner),
         )
 
     def _gain(self, group: int, played: Played) -> Gain:
-        """Return what is gained over the fixed setting; on the same days, so that what they have in common cancels."""
+        """Return what is gained over the best fixed setting; on the same days: what they have in common cancels."""
         c = self.covariance
-        mean = float(np.mean(played.mean - self.alone.mean))
+        mean = float(np.mean(played.mean - self.top.mean))
         half = half_width(float(np.sqrt(max(c[group, group] + c[2, 2] - 2 * c[group, 2], 0.0))))
         return Gain(mean, mean - half, mean + half)
+
+    def _expected(self, played: Played) -> float:
+        """Return what is expected, outcome units, by its difference from what is known exactly."""
+        return self.fixed.expected + sign(self.planner.problem) * float(np.mean(played.mean - self.alone.mean))
 
     def _half(self, group: int) -> float:
         return half_width(float(np.sqrt(max(self.covariance[group, group], 0.0))))
@@ -258,18 +289,37 @@ class _Stating:
 
     def _looking(self, gain: Gain, full_gain: Gain, expected: float) -> Looking:
         """Put what looking is worth beside what the same would cost without it."""
-        paid, alone = _mean_cost(self.short), _mean_cost(self.alone)
-        saving = None if paid is None or alone is None else alone - paid
+        paid, top = _mean_cost(self.short), _mean_cost(self.top)
+        saving = None if paid is None or top is None else top - paid
         if saving is not None and abs(saving) < SMALLEST:
             saving = 0.0
         better = sign(self.planner.problem)
         as_good = [o for o in self.fixed.others if o[2] is not None and better * (o[1] - expected) >= 0]
         names, _, cost = min(as_good, key=lambda o: o[2] or 0.0, default=((), 0.0, None))
         return Looking(
+            best=self._best_fixed(),
             gain=gain,
             full_gain=full_gain,
             saving=saving,
             per_outcome=-saving / gain.expected if saving is not None and saving < 0 < gain.expected else None,
             instead=names,
             instead_costs=None if cost is None or paid is None else cost - paid,
+        )
+
+    def _idle(self, full_gain: Gain) -> Looking:
+        """Say that nothing is gained by looking, as nothing is done differently for it."""
+        return Looking(self._best_fixed(), Gain(0.0, 0.0, 0.0), full_gain, saving=0.0, per_outcome=None)
+
+    def _best_fixed(self) -> BestFixed:
+        space, chosen = self.planner.problem.space, int(self.top.sets[0])
+        own = space.control_sets[chosen]
+        expected, half = self._expected(self.top), self._half(2)
+        setting = tuple(self.top.points[0, list(own.indices)].tolist())
+        return BestFixed(
+            own.names,
+            space.setpoints(chosen, setting),
+            expected,
+            expected - half,
+            expected + half,
+            _mean_cost(self.top),
         )

@@ -147,7 +147,7 @@ def test_what_a_rule_says_is_what_comes_of_following_it(rho):
         best[row, columns] = at[row, columns]
     assert rule.loss == pytest.approx(posterior.mean(best).mean() - value, abs=0.02)
     fixed = occurs.copy()
-    for name, setpoint in told.choice.setpoints.items():
+    for name, setpoint in rule.looking.best.setpoints.items():
         fixed[:, "abc".index(name)] = (setpoint - 2.0) / 10.0
     assert rule.looking.gain.expected == pytest.approx(value - posterior.mean(fixed).mean(), abs=0.05)
     assert rule.loss_share == pytest.approx(rule.loss / rule.looking.full_gain.expected)
@@ -182,6 +182,32 @@ def test_a_cheaper_set_is_played_where_it_is_good_enough():
     assert cheap.cost_per_trial <= dear.cost_per_trial
     assert cheap.full_cost < dear.full_cost
     assert cheap.full_expected <= dear.full_expected
+
+
+def test_what_a_dearer_set_gains_is_not_gained_by_looking():
+    """With a tolerance a cheaper and worse set is recommended; looking is held against the best fixed setting."""
+    told, problem = found(1.0, 0.5), problem_of()
+    rule, looking, best = told.rule, told.rule.looking, told.rule.looking.best
+    posterior = fit_history(problem, history_of(problem)).posterior
+    read, occurs = days_of(problem, 1.0, 700)
+    alike = np.tile(occurs, (41, 1, 1))
+    values = []
+    for column in (0, 1):
+        every = alike.copy()
+        every[:, :, column] = np.linspace(0, 1, 41)[:, None]
+        values.append(posterior.mean(every.reshape(-1, 3)).reshape(41, -1).mean(axis=1).max())
+    value = posterior.mean(obeyed(rule, read, occurs)[0]).mean()
+    assert (told.choice.control_set, best.control_set) == (("b",), ("a",))
+    assert values[0] > told.choice.expected + 0.1
+    assert best.expected == pytest.approx(values[0], abs=0.03)
+    assert best.low < best.expected < best.high
+    assert looking.gain.expected == pytest.approx(value - values[0], abs=0.05)
+    assert looking.gain.low < 0 < rule.expected - told.choice.expected - 0.1
+    assert (best.cost_per_trial, told.choice.cost_per_trial) == (pytest.approx(0.4), pytest.approx(0.2))
+    assert looking.saving == pytest.approx(best.cost_per_trial - rule.cost_per_trial)
+    said = [*worth(rule, outcome="growth", unit="cm2", currency="EUR")]
+    assert said[1] == f"The best fixed setting controls a: {best.low:.2f} to {best.high:.2f} cm2, at 0.4 EUR a trial."
+    assert said[2].startswith("Looking first is not shown to be better")
 
 
 def test_every_value_in_a_rule_occurred():
