@@ -322,6 +322,8 @@ class Session:
     async def _trials(self) -> tuple[Ending, str]:
         self._untouched = self._was_left_safe = await self.journal.call(lambda j: j.past.was_left_safe())
         await self.journal.call(lambda j: j.begin(self.spec, version("rigctl")))
+        # whoever has paused it did not mean this process only; one that asked since is not overruled
+        self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))
         self.watchman.wall = await begin_civil(self.journal, self.spec.rig, self.watchman.clock)
         if (trip := await self.journal.call(lambda j: j.trips.latched())) is not None:
             raise Tripped(f"tripped on {trip.utc}: {trip.reason}. Nothing may move")
@@ -339,8 +341,6 @@ class Session:
         trials = await self.journal.call(lambda j: len(j.read.history(self.spec.problem.space)))
         self.desk.tell(CampaignStarted(campaign.rig, trials, campaign.spent, campaign.budget, recovered.lost))
         self.desk.keep("phase", lambda j: j.phase("RUNNING", "started"))
-        # whoever has paused it did not mean this process only; one that asked since is not overruled
-        self.stop.pause = self.stop.pause or await self.journal.call(lambda j: paused_by(j.read.people.acts()))
         self._manager.ready()
         return await self.runner.run()
 

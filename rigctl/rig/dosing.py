@@ -208,10 +208,9 @@ class Dispenser:
             await self._trip(f"{pump.name} does not stop")
             return
         actual_ml = witnessed_ml(dose.before_ml, total, status.reset)
-        # from a total of zero, a pump that restarted while nobody watched looks like one that did not
-        telling = dose.before_ml > RESOLUTION_ML or (actual_ml or 0.0) >= dose.volume_ml - self._timing.slack_of(
-            dose.volume_ml
-        )
+        slack_ml = self._timing.slack_of(dose.volume_ml)
+        # a total that one dose can reach may be all that a pump gave since it restarted while nobody watched
+        telling = total.value > dose.volume_ml + slack_ml or (actual_ml or 0.0) >= dose.volume_ml - slack_ml
         if actual_ml is None or not telling:
             await self._unknown(dose, "the pump's total does not show whether it restarted")
             return

@@ -179,5 +179,5 @@ class EnergyBook:
         self.offset_kwh = self.total_kwh
 
     def jump(self, kwh: float) -> None:
-        """Make the counter show so much more from now on (or less); nothing was taken."""
-        self.offset_kwh -= kwh
+        """Make the counter show so much more from now on (or less, down to nothing); nothing was taken."""
+        self.offset_kwh = min(self.offset_kwh - kwh, self.total_kwh)

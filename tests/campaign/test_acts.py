@@ -15,7 +15,7 @@ from rigctl.rig.conditions import Compare
 from rigctl.rig.protocols import Severity
 from rigctl.rig.spec import InterlockSpec, WatchSpec
 from rigctl.rig.values import Alarm, Glance, Seen
-from tests.campaign.fakes import ThreadDecider, make_rig_spec, make_spec
+from tests.campaign.fakes import ThreadDecider, make_rig_spec, make_spec, open_journal
 
 
 def watched(**changes):
@@ -93,6 +93,34 @@ async def test_a_pause_keeps_everything_safe_until_it_is_resumed(stage):
     with stage.journal() as journal:
         acts = [(act.verb, act.who, act.why) for act in journal.people.acts()]
     assert acts == [("pause", "anna", "the tank leaks"), ("resume", "ben", "")]
+
+
+async def test_a_pause_taken_back_in_mid_trial_lets_go_of_nothing(stage):
+    """What the trial drives is no person's: it is measured as it was set, and nothing is made safe meanwhile."""
+
+    async def pause_and_resume():
+        stage.rig.hands.driven = {"valve": 0.5}  # by the trial
+        await ask(stage, "pause", who="anna")
+        await ask(stage, "resume", who="ben")
+
+    await stage.run(watched(max_trials=1), fail={"measure": once(pause_and_resume)})
+    calls = stage.rig.calls
+    assert calls[calls.index("control") :][:4] == ["control", "control end", "measure", "verify"], calls
+
+
+async def test_a_pause_from_before_can_be_taken_back_while_the_instruments_are_opened(stage):
+    """It is known from the first: a person is not told that nobody has paused, by a campaign that then stands still."""
+    stage.state.mkdir()
+    journal = open_journal(stage.state, stage.clock())
+    journal.begin(watched(), "0.0")
+    journal.act("pause", "anna", why="tea")
+    journal.close()
+
+    async def resume():
+        await ask(stage, "resume", who="ben")
+
+    result = await stage.run(watched(max_trials=1), fail={"open": once(resume)})
+    assert (result.trials, phases(stage)) == (1, [])
 
 
 async def test_a_pause_outlives_the_process(stage):

@@ -5,6 +5,7 @@ import resource
 import pytest
 
 from rigctl.campaign import patience, runner
+from rigctl.campaign.awaiting import Awaiting
 from rigctl.campaign.caretaker import Caretaker
 from rigctl.campaign.carrying import TrialRun
 from rigctl.campaign.desk import Desk
@@ -12,6 +13,7 @@ from rigctl.campaign.events import PhaseChanged
 from rigctl.campaign.journal import Journal, JournalDoseLog, JournalThread
 from rigctl.campaign.patience import Patience
 from rigctl.campaign.replay import replay
+from rigctl.campaign.room import Room
 from rigctl.campaign.runner import StopRequest
 from rigctl.campaign.trial import State
 from rigctl.campaign.watchman import Surroundings, Watchman
@@ -163,7 +165,9 @@ async def test_a_campaign_that_waits_for_room_can_be_stopped(stage, disk):
         )
         patience = Patience(thread, stage.clock(), desk, watchman, 0.0, lambda: stop.finish is not None)
         care = Caretaker(spec, made, thread, stage.clock(), desk)
-        trials = TrialRun(spec, made, thread, stage.clock(), desk, ThreadDecider(), patience, care)
+        awaiting = Awaiting(spec.rig.late, made, thread, stage.clock(), desk, stop)
+        room = Room(spec.rig, thread, patience)
+        trials = TrialRun(spec, made, thread, stage.clock(), desk, ThreadDecider(), patience, care, awaiting, room)
         ended = await runner.Runner(spec, made, thread, desk, stop, watchman, patience, trials).run()
     assert ended == ("stopped", "enough")
     disk.free()

@@ -7,6 +7,7 @@ import pytest
 
 from rigctl.campaign.journal import Journal, open_reader
 from rigctl.campaign.journal.documents import stored
+from rigctl.campaign.journal.time import DATED
 from rigctl.campaign.journal.writer import ManualTrial
 from rigctl.campaign.plausibility import PastCosts
 from rigctl.campaign.trial import Event, State
@@ -279,6 +280,19 @@ def test_caps_hold_across_a_reboot(journal, clock):
     assert again.doses.given_ml(["pump"], -math.inf) == 10.0
     again.arm(1, {"power": Reading(1.0, "kWh", time_s=30.0)})
     assert again.read.meter_readings(1, "before")["power"].time_s == 50_000.0
+    again.close()
+
+
+def test_campaign_time_never_goes_back_behind_anything_that_was_written(journal, clock):
+    """Whatever it was: a person's act may be the last there is before a power loss."""
+    connection = journal.read.connection
+    dated = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    dated = {n for n in dated if any(c[1] == "at_s" for c in connection.execute(f"PRAGMA table_info({n})"))}
+    assert dated - {"starts"} == set(DATED)
+    clock.at_s = 50_000.0
+    journal.act("resume", "anna")
+    again = reopened(journal, SetClock(now_s=30.0), boot="boot-2")
+    assert again.time.now_s() == 50_000.0
     again.close()
 
 

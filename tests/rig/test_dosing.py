@@ -357,6 +357,13 @@ async def test_a_total_that_began_at_zero_cannot_deny_a_restart(world):
     assert world.doses.records == [("unknown", 1, 20.0)]
 
 
+async def test_a_total_that_one_dose_can_reach_cannot_deny_a_restart(world):
+    """It may have begun at zero again just before the dose, and then all of the dose was given: booked in full."""
+    world.pump.total_ml = 20.0
+    await world.settle(before_ml=12.0)
+    assert world.doses.records == [("unknown", 1, 20.0)]
+
+
 async def test_a_full_dose_from_a_total_of_zero_is_believed(world):
     """From a total of zero, a total of the whole dose shows that there was no restart."""
     world.pump.total_ml = 20.0

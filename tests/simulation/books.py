@@ -68,8 +68,10 @@ class Books:
         finally:
             shutil.rmtree(scratch)
 
-    def look(self, connection: sqlite3.Connection) -> bool:
+    def look(self, connection: sqlite3.Connection, *, firm: bool = True) -> bool:
         """Hold everything that does not need the plant against what must be; tell whether there is anything yet.
+
+        Not `firm`: a commit that nobody was told of may be lost yet, if the power goes before the next life syncs it.
 
         Raises:
             Violation: it is not so.
@@ -85,8 +87,11 @@ class Books:
                 raise Violation("the journal has lost all its tables")
             return False
         self._steps(connection)
+        known = self.trials, self.ledger, dict(self.counts)
         self._kept(connection)
         self._charged(connection)
+        if not firm:
+            self.trials, self.ledger, self.counts = known
         self._phases(connection)
         return True
 

@@ -114,6 +114,10 @@ class Disk:
             self.files.look(self.place)
         return {name: bytes(inode.content) for name, inode in self.files.after_power_loss(self.rng).items()}
 
+    def firm(self, name: str) -> bool:
+        """Tell whether a power loss now would leave all files that begin so as they are."""
+        return not any(inode.pending for file, inode in self.files.names.items() if file.startswith(name))
+
     def revive(self) -> None:
         """Begin a new life on what is left, in new files: whoever is left of the dead world cannot reach them."""
         self.kill()

@@ -13,6 +13,7 @@ from unittest.mock import patch
 
 from rigctl.campaign.events import CampaignEvent, TrialEnded
 from rigctl.campaign.journal import open_reader
+from rigctl.campaign.journal.reader import FILE_NAME
 from rigctl.campaign.replay import replay
 from rigctl.campaign.spec import CampaignSpec
 from rigctl.rig.rig import Rig
@@ -102,7 +103,7 @@ class Witness(Eyes):
         self.spec = spec
         self.controller = controller
         self.mischief = mischief
-        self.books = Books(controller.state)
+        self.books, self._disk = Books(controller.state), controller.disk
         self.recorded = 0
         self._sent: dict[str, list[tuple[float, float]]] = {}
         """By actuator: true time and volume of every dose that left."""
@@ -224,7 +225,7 @@ class Witness(Eyes):
         if not self.books.there():
             return
         with self.books.copy() as connection:
-            if not self.books.look(connection):
+            if not self.books.look(connection, firm=self._disk.firm(FILE_NAME)):
                 return
             for pump, sent in self._sent.items():
                 check_sends(pump, sent, intents_of(connection, pump))

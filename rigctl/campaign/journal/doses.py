@@ -39,7 +39,7 @@ class DoseBook:
         """Record an intent for the trial under way (if any), and return the dose's id."""
         with transaction(self._connection):
             cursor = self._connection.execute(
-                "INSERT INTO doses (trial, actuator, volume_ml, total_before_ml, state, utc, at_s, note) VALUES "  # noqa: S608
+                "INSERT INTO doses (trial, actuator, volume_ml, total_before_ml, state, utc, at_s, note) VALUES "  # noqa: S608 - ours
                 f"(({_MOVING}), ?, ?, ?, 'INTENT', ?, ?, '')",
                 (actuator, volume_ml, total_before_ml, self._time.utc(), self._time.now_s()),
             )

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from rigctl.rig.protocols import Clock
 
@@ -15,6 +16,13 @@ Wall = Callable[[], datetime]
 def utc_now() -> datetime:
     """Return the wall clock; it is shown to people, never computed with."""
     return datetime.now(UTC)
+
+
+DATED: Final = (
+    *("events", "doses", "alarms", "trips", "phases", "idle", "acts", "acknowledgements", "suggestions"),
+    *("imports", "corrections", "upkeep", "calibrations", "looks", "meter_readings"),
+)
+"""Tables whose rows say when they were written: in a new boot time goes on from the latest of all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +55,7 @@ def continued(connection: sqlite3.Connection, clock: Clock, boot: str, wall: Wal
         return CampaignTime(clock, epoch, 0.0, wall)
     if last[0] == epoch:
         return CampaignTime(clock, epoch, float(last[1]), wall)
-    (latest,) = connection.execute(
-        "SELECT max(at_s) FROM (SELECT max(seen_s) AS at_s FROM starts UNION ALL SELECT max(at_s) FROM events "
-        "UNION ALL SELECT max(at_s) FROM doses UNION ALL SELECT max(settled_s) FROM doses)"
-    ).fetchone()
+    seen = (("starts", "seen_s"), ("doses", "settled_s"), *((table, "at_s") for table in DATED))
+    parts = " UNION ALL ".join(f"SELECT max({column}) AS at_s FROM {table}" for table, column in seen)  # noqa: S608 - ours
+    (latest,) = connection.execute(f"SELECT max(at_s) FROM ({parts})").fetchone()  # noqa: S608 - our own names
     return CampaignTime(clock, epoch, float(latest) - clock.now_s(), wall)
