@@ -350,17 +350,11 @@ async def test_an_open_dose_of_a_restarted_pump_is_booked_in_full(world):
     assert world.severities == [Severity.MAJOR]
 
 
-async def test_a_total_that_began_at_zero_cannot_deny_a_restart(world):
-    """From a total of zero a restart cannot be told from nothing having happened: booked in full."""
-    world.pump.total_ml = 0.0
-    await world.settle(before_ml=0.0)
-    assert world.doses.records == [("unknown", 1, 20.0)]
-
-
-async def test_a_total_that_one_dose_can_reach_cannot_deny_a_restart(world):
-    """It may have begun at zero again just before the dose, and then all of the dose was given: booked in full."""
-    world.pump.total_ml = 20.0
-    await world.settle(before_ml=12.0)
+@pytest.mark.parametrize(("before_ml", "total_ml"), [(0.0, 0.0), (12.0, 20.0)])
+async def test_a_total_that_one_dose_can_reach_cannot_deny_a_restart(world, before_ml, total_ml):
+    """It may have begun at zero just before the dose, and then all of the dose was given: booked in full."""
+    world.pump.total_ml = total_ml
+    await world.settle(before_ml=before_ml)
     assert world.doses.records == [("unknown", 1, 20.0)]
 
 

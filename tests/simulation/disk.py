@@ -114,10 +114,6 @@ class Disk:
             self.files.look(self.place)
         return {name: bytes(inode.content) for name, inode in self.files.after_power_loss(self.rng).items()}
 
-    def firm(self, name: str) -> bool:
-        """Tell whether a power loss now would leave all files that begin so as they are."""
-        return not any(inode.pending for file, inode in self.files.names.items() if file.startswith(name))
-
     def revive(self) -> None:
         """Begin a new life on what is left, in new files: whoever is left of the dead world cannot reach them."""
         self.kill()
@@ -199,6 +195,11 @@ class Disk:
         self.files.remove(path.name)
         if synced:
             self.files.sync()
+
+
+def firm(disk: Disk, name: str) -> bool:
+    """Tell whether a power loss now would leave all files that begin so as they are."""
+    return not any(inode.pending for file, inode in disk.files.names.items() if file.startswith(name))
 
 
 def _make_room(disk: Disk, inode: Inode, size: int) -> None:

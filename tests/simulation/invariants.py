@@ -23,6 +23,7 @@ from sim_rig.plants.tank import Tank
 from sim_rig.rigs.assembly import PLC
 from tests.simulation.books import SAME_ML, Books, Violation, check_caps, check_sends, control_set_of, intents_of
 from tests.simulation.controller import Controller, Running
+from tests.simulation.disk import firm
 from tests.simulation.kernel import Kernel
 from tests.simulation.mischief import Mischief
 from tests.simulation.plant import Plant
@@ -225,7 +226,7 @@ class Witness(Eyes):
         if not self.books.there():
             return
         with self.books.copy() as connection:
-            if not self.books.look(connection, firm=self._disk.firm(FILE_NAME)):
+            if not self.books.look(connection, firm=firm(self._disk, FILE_NAME)):
                 return
             for pump, sent in self._sent.items():
                 check_sends(pump, sent, intents_of(connection, pump))
