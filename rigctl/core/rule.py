@@ -136,6 +136,8 @@ class Looking:
     """
 
     best: BestFixed
+    value: Gain
+    """Of looking itself: of the best rule over it, whatever the trials of either cost; not expected below 0."""
     gain: Gain
     """Of the short rule over it; nothing where the rule follows no reading."""
     full_gain: Gain

@@ -61,8 +61,9 @@ def worth(rule: Rule, *, outcome: str, unit: str, currency: str) -> Iterator[str
     else:
         yield f"Over the readings to come, {outcome} is expected at {say.span(rule.low, rule.high)}{paid}."
         yield say.best(looking.best)
-        yield f"Looking first is {say.gain(looking.gain)} than the best fixed setting."
+        yield f"These lines are {say.gain(looking.gain)} than the best fixed setting."
         yield from say.money(looking)
+        yield say.value(looking.value)
     yield from say.loss()
     if rule.follows:
         yield "Where a reading is missing, run the recommended fixed setting."
@@ -96,15 +97,21 @@ class _Words:
             return f"worse by {self.span(-gain.high, -gain.low)}"
         return f"not shown to be better ({self.span(gain.low, gain.high)})"
 
+    def value(self, value: Gain) -> str:
+        """Say what looking itself is worth."""
+        if float(self._number(value.high)) == 0:
+            return "Costs aside, looking first gains nothing over the best fixed setting."
+        return f"Costs aside, looking first is {self.gain(value)} than the best fixed setting."
+
     def money(self, looking: Looking) -> Iterator[str]:
-        """Say what looking saves, or from which worth of the outcome on it pays; looking itself not counted."""
+        """Say what the lines save, or from which worth of the outcome on they pay; looking itself not counted."""
         one = f"one {self._unit}" if self._unit else "one unit of outcome"
         if looking.saving is not None and looking.saving > 0:
-            yield f"It saves {looking.saving:.3g} {self._currency} a trial, what looking itself costs not counted."
+            yield f"They save {looking.saving:.3g} {self._currency} a trial, what looking itself costs not counted."
         elif looking.saving is not None and looking.saving < 0:
-            yield f"It costs {-looking.saving:.3g} {self._currency} a trial more."
+            yield f"They cost {-looking.saving:.3g} {self._currency} a trial more."
         if looking.per_outcome is not None:
-            yield f"It pays if {one} is worth more than {looking.per_outcome:.2g} {self._currency}."
+            yield f"They pay if {one} is worth more than {looking.per_outcome:.2g} {self._currency}."
         other = looking.instead and looking.instead != looking.best.control_set
         if other and looking.instead_costs is not None and looking.instead_costs > SMALLEST:
             price = f"{looking.instead_costs:.3g} {self._currency}"

@@ -13,6 +13,7 @@ from rigctl.core.experiment.problem import sign
 from rigctl.core.experiment.space import Variable
 from rigctl.core.gp.surrogate import Posterior
 from rigctl.core.rule import BestFixed, Between, Line, Looking, Rule, Setting, Slope, Trust
+from rigctl.core.rules.full import Full
 from rigctl.core.rules.planner import Found, Planner
 from rigctl.core.rules.readings import Days, Readings
 from rigctl.core.rules.short import Leaf
@@ -71,11 +72,12 @@ def state(planner: Planner, found: Found, fixed: Fixed) -> Rule:
         _played(planner, days, np.full(len(days), s), np.tile(at, (len(days), 1)))
         for s, at in ((fixed.control_set, point), _best_fixed(planner, days, fixed.control_set, point))
     )
+    unpriced = _at_any_price(planner, days, full, top)
     masks = Days.masks_of(planner.problem.space)
-    happens = [played.happens(masks, readings.occurs)[:JOINT] for played in (short, best, top)]
+    happens = [played.happens(masks, readings.occurs)[:JOINT] for played in (short, best, top, unpriced)]
     groups = [happens[0][which[:JOINT] == i] for i in range(len(lines))]
     covariance = _joint(planner.posterior, [*happens, *(g if len(g) else happens[0] for g in groups)])
-    return _Stating(planner, fixed, lines, which, short, best, alone, top, covariance).rule()
+    return _Stating(planner, fixed, lines, which, short, best, alone, top, unpriced, covariance).rule()
 
 
 def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArray) -> tuple[int, FloatArray]:
@@ -93,6 +95,17 @@ def _best_fixed(planner: Planner, days: Days, recommended: int, point: FloatArra
     if worth[best] <= float(days.means(recommended, point).mean()) + EQUAL:
         return recommended, point
     return int(ways.sets[best]), ways.points[best][None]
+
+
+def _at_any_price(planner: Planner, days: Days, full: Full, top: Played) -> Played:
+    """Return what is best on every day, costs aside: never worse there than the best fixed setting."""
+    every = np.arange(len(days))
+    sets = full.best.mean.argmax(axis=1)
+    free = _played(planner, days, sets, full.best.points[every, sets])
+    fixed = top.mean >= free.mean
+    pairs = ((top.sets, free.sets), (top.mean, free.mean), (top.cost, free.cost))
+    own, mean, cost = (np.where(fixed, t, f) for t, f in pairs)
+    return Played(own, np.where(fixed[:, None], top.points, free.points), mean, cost)
 
 
 def _units(planner: Planner, read: FloatArray) -> list[dict[str, float]]:
@@ -231,9 +244,11 @@ class _Stating:
     """What is recommended without a reading, of which the mean over all that can occur is known exactly."""
     top: Played
     """The best fixed setting."""
+    unpriced: Played
+    """What is best on every day, whatever it costs."""
     covariance: FloatArray
-    """Of the averages of the short and the full rule and the best fixed setting, and of the short rule's over the days
-    of each line; own units squared."""
+    """Of the averages of the short and the full rule, the best fixed setting and what is best at any price, and of the
+    short rule's over the days of each line; own units squared."""
 
     def rule(self) -> Rule:
         gain, full_gain = self._gain(0, self.short), self._gain(1, self.best)
@@ -276,7 +291,7 @@ class _Stating:
         mine = self.which == number
         if not mine.any():
             return line
-        expected, half = sign(self.planner.problem) * float(self.short.mean[mine].mean()), self._half(3 + number)
+        expected, half = sign(self.planner.problem) * float(self.short.mean[mine].mean()), self._half(4 + number)
         cost = self.short.cost[mine]
         return replace(
             line,
@@ -298,6 +313,7 @@ class _Stating:
         names, _, cost = min(as_good, key=lambda o: o[2] or 0.0, default=((), 0.0, None))
         return Looking(
             best=self._best_fixed(),
+            value=self._gain(3, self.unpriced),
             gain=gain,
             full_gain=full_gain,
             saving=saving,
@@ -308,7 +324,8 @@ class _Stating:
 
     def _idle(self, full_gain: Gain) -> Looking:
         """Say that nothing is gained by looking, as nothing is done differently for it."""
-        return Looking(self._best_fixed(), Gain(0.0, 0.0, 0.0), full_gain, saving=0.0, per_outcome=None)
+        value, nothing = self._gain(3, self.unpriced), Gain(0.0, 0.0, 0.0)
+        return Looking(self._best_fixed(), value, nothing, full_gain, saving=0.0, per_outcome=None)
 
     def _best_fixed(self) -> BestFixed:
         space, chosen = self.planner.problem.space, int(self.top.sets[0])

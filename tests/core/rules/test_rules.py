@@ -20,6 +20,7 @@ from rigctl.core.recommend import Recommendation, planner_of, recommend
 from rigctl.core.rule import Line, Setting, Slope
 from rigctl.core.rules.readings import Readings
 from rigctl.core.rules.saying import at, rows, worth
+from rigctl.core.worth import Gain
 from tests.core.claims import unreadable
 
 MODEL = ModelOptions("fixed", lengthscales=(0.25, 0.3, 0.5), signal_sd=2.0, noise_sd=0.05, mean=4.0)
@@ -110,6 +111,7 @@ def test_knowing_more_is_never_worse(rho, seed):
     """
     problem = problem_of(rho)
     rule = recommend(problem, history_of(problem, 24, seed), trial_rng(0, 1), 0.0).rule
+    assert rule.looking.value.expected >= 0.0
     assert rule.looking.full_gain.expected >= -0.01
     assert rule.looking.gain.expected >= -0.02
     assert seed or recommend(problem, history_of(problem, 24, seed), trial_rng(0, 1), 0.0).rule == rule
@@ -127,6 +129,7 @@ def test_readings_that_tell_nothing_leave_the_recommendation_as_it_is():
     assert line.setpoints({}) == plain.choice.setpoints
     assert (told.rule.expected, told.rule.loss) == (plain.choice.expected, 0.0)
     assert (told.rule.looking.gain.expected, told.rule.looking.saving) == (0.0, 0.0)
+    assert told.rule.looking.value == Gain(0.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("rho", [pytest.param(0.6, marks=pytest.mark.slow), 1.0])
@@ -202,12 +205,18 @@ def test_what_a_dearer_set_gains_is_not_gained_by_looking():
     assert best.expected == pytest.approx(values[0], abs=0.03)
     assert best.low < best.expected < best.high
     assert looking.gain.expected == pytest.approx(value - values[0], abs=0.05)
+    assert looking.value.expected == pytest.approx(found().rule.looking.value.expected)  # whatever the tolerance
+    assert looking.value.expected > max(looking.gain.expected, looking.full_gain.expected) + 0.1
     assert looking.gain.low < 0 < rule.expected - told.choice.expected - 0.1
     assert (best.cost_per_trial, told.choice.cost_per_trial) == (pytest.approx(0.4), pytest.approx(0.2))
     assert looking.saving == pytest.approx(best.cost_per_trial - rule.cost_per_trial)
     said = [*worth(rule, outcome="growth", unit="cm2", currency="EUR")]
     assert said[1] == f"The best fixed setting controls a: {best.low:.2f} to {best.high:.2f} cm2, at 0.4 EUR a trial."
-    assert said[2].startswith("Looking first is not shown to be better")
+    assert said[2].startswith("These lines are not shown to be better")
+    assert said[4].startswith("Costs aside, looking first is better by ")
+    no_more = replace(rule, looking=replace(looking, value=Gain(0.0, 0.0, 0.0)))
+    said = [*worth(no_more, outcome="growth", unit="cm2", currency="EUR")]
+    assert said[4] == "Costs aside, looking first gains nothing over the best fixed setting."
 
 
 def test_every_value_in_a_rule_occurred():
