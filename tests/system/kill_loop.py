@@ -30,6 +30,7 @@ from rigctl.campaign.algebra import keep_to_one_thread  # noqa: E402
 keep_to_one_thread()  # lives are forked from here: they must decide to the same bits as `rigctl replay`
 
 from rigctl.campaign.journal import open_reader  # noqa: E402
+from rigctl.campaign.trial import Event  # noqa: E402
 from rigctl.config.load import Overrides, load  # noqa: E402
 from rigctl.errors import UsageError  # noqa: E402
 from tests.simulated import SimHandle, start_sim  # noqa: E402
@@ -53,6 +54,8 @@ class Tally:
     killed_in: Counter[str] = field(default_factory=Counter)
     doses: Counter[str] = field(default_factory=Counter)
     doses_sent: int = 0
+    decided: int = 0
+    """Trials but those that ended while they looked."""
     decisions_replayed: int = 0
     disagreements: list[str] = field(default_factory=list)
 
@@ -99,6 +102,7 @@ def ask_witness(home: Path, lives: Lives, sim: SimHandle, tally: Tally, kills: i
         found = list(complaints(journal, lives.loaded.problem.space, seen, kills))
         ended = journal.starts()[-1].ended
         tally.trials.update(str(row.state) for row in journal.trials())
+        tally.decided += sum(event.event == Event.PROPOSE for event in journal.events())
         tally.doses.update(dose.state for dose in journal.doses())
     if ended != "budget":
         found.append(f"the campaign ended as {ended}, not with its budget")

@@ -21,6 +21,9 @@ def test_fault_27_the_daemon_survives_fifty_kills(tmp_path):
     assert tally["disagreements"] == []
     assert tally["kills"] >= KILLS
     assert tally["doses_sent"] > 0
-    assert tally["decisions_replayed"] == sum(tally["trials"].values()) > 0
+    assert tally["decisions_replayed"] == tally["decided"] > 0
     # Kills that never hit a trial would show nothing.
-    assert sum(n for state, n in tally["killed_in"].items() if state.startswith(("ARMED", "RUNNING"))) >= KILLS // 4
+    assert (
+        sum(n for state, n in tally["killed_in"].items() if state.startswith(("LOOKING", "ARMED", "RUNNING")))
+        >= KILLS // 4
+    )
