@@ -5,9 +5,20 @@ import signal
 import subprocess
 import sys
 
+import pytest
+
 from rigctl.signals import Signals
 
 
+@pytest.fixture
+def hung_up():
+    """A SIGHUP that ends the process, also where the tests run under nohup."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("hung_up")
 def test_every_signal_is_noted_in_order_and_told_once():
     """Those that came before anybody could act, and those that come while somebody does."""
     signals, told, queue = Signals(), [], []
