@@ -23,12 +23,12 @@ from tests.simulation.mischief import Mischief
 from tests.simulation.plant import Plant
 from tests.simulation.worlds import World, drawn, world
 
-LIVES = {"dense": 24, "plain": 8, "long": 5}
+LIVES = {"dense": 24, "looking": 24, "plain": 8, "long": 5}
 """Ends of a controller under one seed."""
-LONGEST_S = {"dense": 240.0, "plain": 2400.0, "long": 2.5 * 86400.0}
+LONGEST_S = {"dense": 240.0, "looking": 240.0, "plain": 2400.0, "long": 2.5 * 86400.0}
 """A life that the seed does not end is ended after so long, by the pace of its trials."""
-GLANCES_S = {"dense": 2.0, "plain": 5.0, "long": 120.0}
-SAFE_S = {"dense": 12.0, "plain": 20.0, "long": 300.0}
+GLANCES_S = {"dense": 2.0, "looking": 2.0, "plain": 5.0, "long": 120.0}
+SAFE_S = {"dense": 12.0, "looking": 12.0, "plain": 20.0, "long": 300.0}
 """Nothing may be driven for longer while no trial is under way: two looks of the watch, and what going safe takes."""
 REST_S = 4 * 3600.0
 """Within this, once nothing is wrong any more, a trial is recorded."""
