@@ -20,8 +20,7 @@ class World:
 
     scenario: str
     pace: str
-    """`dense`, `looking`: trials of a minute, for ends at every instant; `plain`: as in the examples; `long`: half a day
-    each."""
+    """`dense`, `looking`: trials of a minute, for ends at every instant; `plain`: as they are; `long`: half a day each."""
     loaded: LoadedConfig
 
 
