@@ -20,7 +20,7 @@ class World:
 
     scenario: str
     pace: str
-    """`dense`, `looking`: trials of a minute, for ends at every instant; `plain`: as they are; `long`: half a day each."""
+    """`dense`, `looking`: a trial takes a minute, for ends at every instant; `plain`: as it is; `long`: half a day."""
     loaded: LoadedConfig
 
 
