@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rigctl.bench.tables.results import RUN, Scenario, Stat, policies_of, scenarios_of, steps, trials_of, within
+from rigctl.bench.tables.results import SCENARIO, Scenario, Stat, policies_of, scenarios_of, steps, trials_of, within
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,8 +59,8 @@ def _row(scenario: Scenario, runs: pd.DataFrame, ours: str, other: str) -> Reach
     import pandas as pd  # noqa: PLC0415 - heavy, and an extra
 
     places = np.linspace(0.0, scenario.budget, PLACES + 1)[1:]
-    regrets = steps(runs, "inference", runs["spent"], places).droplevel(RUN[:-2])
-    pair = [regrets.xs(name, level="policy") for name in (ours, other)]
+    regrets: Any = steps(runs, "inference", runs["spent"], places)
+    pair = [regrets.xs(name, level="policy").droplevel(SCENARIO) for name in (ours, other)]
     seeds = pair[0].index.intersection(pair[1].index)
     mine, theirs = (table.loc[seeds].to_numpy(dtype=float) for table in pair)
     if not len(seeds) or np.isnan(theirs[:, -1]).any():
