@@ -21,6 +21,7 @@ from tests.simulation.invariants import Witness
 from tests.simulation.kernel import Kernel, Life, Stuck, Trace
 from tests.simulation.mischief import Mischief
 from tests.simulation.plant import Plant
+from tests.simulation.reached import passed
 from tests.simulation.worlds import World, drawn, world
 
 LIVES = {"dense": 24, "looking": 24, "plain": 8, "long": 5}
@@ -52,6 +53,8 @@ class Outcome:
     ends: Counter[str] = field(default_factory=Counter)
     """How lives have ended, by kind."""
     faults: Counter[str] = field(default_factory=Counter)
+    passed: Counter[int] = field(default_factory=Counter)
+    """How often it came to what is planted."""
     violation: str = ""
 
 
@@ -100,7 +103,7 @@ class Simulation:
         outcome.events, outcome.digest = self.kernel.events, self.kernel.trace.digest
         outcome.starts, outcome.trials = self.controller.lives, len(self.witness.books.trials)
         outcome.recorded = self.witness.recorded
-        outcome.faults = self.mischief.done
+        outcome.faults, outcome.passed = self.mischief.done, passed()
         return outcome
 
     # one life -------------------------------------------------------------------------------------------------------
