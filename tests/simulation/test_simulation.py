@@ -138,8 +138,9 @@ def exchanges():
     """What is looked at of a probe that gave 6.1 at 10 s and 6.3 at 12 s, with what has been found in `.failed`."""
     looking, failed = object.__new__(Exchanges), []
     looking._witness = SimpleNamespace(kernel=SimpleNamespace(now_s=12.5), fail=failed.append)
-    looking._trouble = SimpleNamespace(honest=lambda name: name != "forged")
+    looking._trouble = SimpleNamespace(honest=lambda name: name != "forged", bus_of=lambda name: name)
     looking._given_up_s, looking._near = {}, {"ph": 0.0006, "forged": 0.0006}
+    looking._valid, looking._texts, looking._heard = set(), {"line"}, defaultdict(deque)
     looking._gave = defaultdict(deque, ph=deque([(10.0, 6.1), (12.0, 6.3)]))
     looking._sending, looking._place_of = {"valve": Counter()}, {("coil", 3): "valve", ("holding", 6): "valve"}
     looking.failed = failed
@@ -168,6 +169,25 @@ def test_an_answer_to_an_earlier_question_is_found_out(exchanges):
     assert read(exchanges, 6.1, given_up_s=11.0) == []
     assert len(read(exchanges, 6.1, given_up_s=12.0)) == 1
     assert len(read(exchanges, 6.1)) == 2
+
+
+def test_an_answer_that_came_before_its_question_is_found_out(exchanges):
+    """However long after it was given up: a line of text is emptied before it is asked again."""
+    exchanges._gave["line"].append((12.0, 6.3))
+    exchanges._near["line"] = 0.0006
+    exchanges._heard["line"].append((11.5, 6.3))
+    assert read(exchanges, 6.3, name="line", given_up_s=9.0) == []
+    exchanges._heard["line"][0] = (10.9, 6.3)
+    assert len(read(exchanges, 6.3, name="line", given_up_s=9.0)) == 1
+
+
+def test_a_dose_by_an_old_reading_is_found_out(exchanges):
+    """A reading is good for one dose: the next needs one that was taken after it."""
+    read(exchanges, 6.3004)
+    exchanges.doses("pump", "ph")
+    assert exchanges.failed == []
+    exchanges.doses("pump", "ph")
+    assert len(exchanges.failed) == 1
 
 
 def test_a_command_that_leaves_twice_is_found_out(exchanges):
