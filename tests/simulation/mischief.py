@@ -59,6 +59,8 @@ class Means:
         self.touched: dict[str, float] = {}
         """Actuators that somebody else has switched since they were made safe, and when: a person may, at a pause."""
         self._slow_s = 0.0
+        self._failing = False
+        """Whether the disk gives errors."""
         self._undo: list[Undo] = []
         controller.commit_s = self._commit_s
 
@@ -146,6 +148,8 @@ class AtInstruments(AtLines):
             return None
         bus = self.draw.choice(there)
         before = self.plant.desk._set_identity(bus, STRANGERS[bus])
+        if before == STRANGERS[bus]:
+            return None
         self._tell("exchanged", bus=bus)
         return lambda: self.plant.desk._set_identity(bus, before)
 
@@ -216,8 +220,11 @@ class AtComputer(AtInstruments):
         self._tell("disk slow", seconds=round(self._slow_s, 2))
         return lambda: setattr(self, "_slow_s", 0.0)
 
-    def _disk_error(self) -> Undo:
+    def _disk_error(self) -> Undo | None:
+        if self._failing:  # two at a time would not end in the order they began in
+            return None
         self._tell("disk error")
+        self._failing = True
         before = self.disk.on_operation
 
         def failing(operation: str, name: str) -> None:
@@ -225,8 +232,11 @@ class AtComputer(AtInstruments):
             if self.draw.random() < 0.3:
                 raise OSError(errno.EIO, os.strerror(errno.EIO), name)
 
+        def undo() -> None:
+            self.disk.on_operation, self._failing = before, False
+
         self.disk.on_operation = failing
-        return lambda: setattr(self.disk, "on_operation", before)
+        return undo
 
     def _decider(self) -> Undo:
         self._tell("decider silent")
@@ -234,24 +244,19 @@ class AtComputer(AtInstruments):
         return lambda: setattr(self.controller, "silent", lambda: False)
 
     def _clock(self) -> None:
-        days = 86400.0 * self.draw.choice(
-            (1.0, 1.5, 30.0)
-        )  # one that has lost its battery finds out late what day it is
-        by_s = self.draw.choice((-1, 1)) * self.draw.choice((days, 10.0 ** self.draw.uniform(0.0, 6.0)))
+        # one that has lost its battery finds out late what day it is
+        days = 86400.0 * self.draw.choice((1.0, 1.5, 30.0))
+        self._set_clock(self.draw.choice((-1, 1)) * self.draw.choice((days, 10.0 ** self.draw.uniform(0.0, 6.0))))
+
+    def _set_clock(self, by_s: float) -> None:
         self._tell("clock set", by_s=round(by_s))
         self.kernel.computer.civil_at_zero_s += by_s
 
     def clock_lost(self) -> None:
         """Have the clock begin anywhere in the past, as without a battery, until the network says what time it is."""
         behind_s = self.draw.choice((10.0 ** self.draw.uniform(2.0, 6.0), 20.0 * 365.25 * 86400.0))
-        self._tell("clock lost", behind_s=round(behind_s))
-        self.kernel.computer.civil_at_zero_s -= behind_s
-
-        def told() -> None:
-            self.kernel.computer.civil_at_zero_s += behind_s
-            self.kernel.trace(f"{self.kernel.now_s:.6f} the network sets the clock")
-
-        self.kernel.after(10.0 ** self.draw.uniform(0.5, 2.5), told)
+        self._set_clock(-behind_s)
+        self.kernel.after(10.0 ** self.draw.uniform(0.5, 2.5), lambda: self._set_clock(behind_s))
 
     def _suspend(self) -> None:
         seconds = 10.0 ** self.draw.uniform(0.0, 3.5)
