@@ -27,7 +27,7 @@ from tests.simulation.worlds import QUICK, World, drawn, world
 
 LIVES = {**dict.fromkeys(QUICK, 24), "plain": 8, "long": 5}
 """Ends of a controller under one seed."""
-LONGEST_S = {**dict.fromkeys(QUICK, 200.0), "plain": 2400.0, "long": 2.5 * 86400.0}
+LONGEST_S = {**dict.fromkeys(QUICK, 160.0), "plain": 2400.0, "long": 2.5 * 86400.0}
 """A life that the seed does not end is ended after so long, by the pace of its trials."""
 GLANCES_S = {**dict.fromkeys(QUICK, 2.0), "plain": 5.0, "long": 120.0}
 SAFE_S = {**dict.fromkeys(QUICK, 12.0), "plain": 20.0, "long": 300.0}

@@ -69,5 +69,5 @@ def world(scenario: str, pace: str) -> World:
 
 def drawn(draw: random.Random) -> tuple[str, str]:
     """Draw a rig and a pace; where half days pass, mostly the rig that is the cheaper to simulate."""
-    pace = draw.choices((*QUICK, "plain", "long"), (8, 4, 2, 1, 1, 3))[0]
+    pace = draw.choices((*QUICK, "plain", "long"), (8, 4, 2, 1, 1, 2))[0]
     return draw.choices(SCENARIOS, (1, 6) if pace == "long" else (1, 1))[0], pace
