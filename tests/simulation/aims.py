@@ -52,10 +52,12 @@ class Aims:
         self._pumps = [(bus_of[pump], rig.dosing[pump].sensor) for pump in sorted(rig.dosing)]
         self._asked = sorted({bus_of[name] for name in plant.assembly.sensors} - {PLC})
         """Lines whose answers do not say what they answer."""
+        self._outcome = bus_of.get(rig.outcome_sensor or "", "")
 
     def any(self) -> None:
         """Have one of them wait for its moment, all else aside."""
-        kinds = [self.at_command, self.at_question, self.soon_after, *([self.at_dose] * 3 if self._pumps else [])]
+        kinds = [self.at_command, self.at_question, self.soon_after, self.at_window]
+        kinds += [self.at_dose] * 3 if self._pumps else []
         self._means.draw.choice(kinds)()
 
     def forget(self) -> None:
@@ -104,6 +106,13 @@ class Aims:
         late_s = 10.0 ** means.draw.uniform(-2.0, 1.6)
         strike = lambda: means.kernel.after(late_s, lambda: means.strike(means.running))  # noqa: E731
         self._waiting.append((bus, switches_on if bus == PLC else doses, strike))
+
+    def at_window(self) -> None:
+        """Another hand goes to what runs while the outcome is measured: the watch may not look again before the end."""
+        means = self._means
+        late_s, passing = 10.0 ** means.draw.uniform(-2.0, 0.3), iter([False] * means.draw.randrange(3))
+        strike = lambda: means.kernel.after(late_s, means._hand)  # noqa: E731
+        self._waiting.append((self._outcome, lambda data: asks(data) and next(passing, True), strike))
 
     def _spoil(self, bus: str, kind: str, seconds: float) -> None:
         self._means._ask(fault=kind, bus=bus, count=1, seconds=round(seconds, 3))
