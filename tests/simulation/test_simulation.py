@@ -6,6 +6,7 @@ import asyncio
 import json
 import sqlite3
 from collections import Counter, defaultdict, deque
+from contextlib import closing, nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -17,6 +18,7 @@ from tests.simulation.books import Books, Violation, check_caps, check_sends
 from tests.simulation.exchanges import Exchanges
 from tests.simulation.fleet import outcome_of
 from tests.simulation.kernel import Kernel, Life, Stuck, Trace
+from tests.simulation.late import Late
 
 
 def test_a_seed_is_replayed_bit_for_bit(monkeypatch):
@@ -198,6 +200,40 @@ def test_a_command_that_leaves_twice_is_found_out(exchanges):
     assert exchanges.failed == []
     exchanges.writes(on)
     assert len(exchanges.failed) == 1
+
+
+LATE = {
+    "as it should be": ("", 0, ""),
+    "what was taken is gone": ("DELETE FROM corrections WHERE trial = 1", 0, "taken"),
+    "what was taken is another": ("UPDATE corrections SET becomes = replace(becomes, '7', '8')", 0, "taken"),
+    "one that came is given up": ("UPDATE trials SET state = 'FAILED'", 0, "came"),
+    "given up too early": ("UPDATE corrections SET at_s = 150 WHERE trial = 2", 0, "waited"),
+    "given up by a clock that was set": ("UPDATE corrections SET at_s = 150 WHERE trial = 2", 1, "waited"),
+    "across a boot by the clock": ("UPDATE corrections SET at_s = 150; UPDATE awaited SET epoch = 'boot 0'", 1, ""),
+}
+
+
+@pytest.mark.parametrize(("doctored", "clocks", "said"), LATE.values(), ids=LATE)
+def test_an_outcome_that_is_lost_or_given_up_early_is_found_out(doctored, clocks, said):
+    """Of two trials that awaited theirs from 100 s on, 90 s at most, one was told and the other given up."""
+    late = object.__new__(Late)
+    late._name, late._after_s, late._within_s, late._taken = "growth", 0.0, 90.0, {1: 7.0}
+    late._witness = SimpleNamespace(mischief=SimpleNamespace(done=Counter({"clock set": clocks})))
+    with closing(sqlite3.connect(":memory:")) as journal:
+        journal.executescript(
+            "CREATE TABLE trials (trial, state); CREATE TABLE events (trial, event, at_s, utc);"
+            "CREATE TABLE awaited (trial, epoch); CREATE TABLE starts (id, epoch, at_s);"
+            "CREATE TABLE corrections (id, trial, kind, becomes, who, at_s, utc);"
+            "INSERT INTO trials VALUES (1, 'RECORDED'), (2, 'FAILED');"
+            "INSERT INTO events VALUES (1, 'AWAIT', 100, '2026-01-01T00:00'), (2, 'AWAIT', 100, '2026-01-01T00:00');"
+            "INSERT INTO awaited VALUES (1, 'boot 1'), (2, 'boot 1'); INSERT INTO starts VALUES (1, 'boot 1', 0);"
+            "INSERT INTO corrections VALUES "
+            """(1, 1, 'amend', '{"becomes": {"outcomes": {"growth": 7.0}}}', 'anna', 120, '2026-01-01T00:00:20'),"""
+            """(2, 2, 'amend', '{"becomes": {"outcomes": {"growth": null}}}', 'rigctl', 190, '2026-01-01T00:01:30');"""
+        )
+        journal.executescript(doctored)
+        with pytest.raises(Violation, match=said) if said else nullcontext():
+            late.ended(journal)
 
 
 def test_what_trouble_waits_for_is_told_apart():
